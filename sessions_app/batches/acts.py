@@ -7,7 +7,7 @@ the session is left alone.
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -29,6 +29,9 @@ from .items import CHANGED, MOVED, SAME, TO_DO
 _NAMESPACE: Final = uuid.UUID("5bd42a18-5f4e-4f86-a1a7-1f5a0c9a6b0e")
 
 
+Begin = Callable[[], None]
+
+
 class Tried(NamedTuple):
     """The result of trying an act: TO_DO or SAME, and what the act will expect to find."""
 
@@ -46,7 +49,7 @@ class Done(NamedTuple):
 class Act(Protocol):
     """Something that can be done to a session."""
 
-    def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
+    def do(self, ref: SessionRef, expects: str, *, first: bool, begin: Begin) -> Done | None:
         """Acts on a session. Returns None if an agent is at work there: to be done later.
 
         `first` says that no event of the batch is in the app yet: its event stands for all of them in lists of edits. If
@@ -77,7 +80,7 @@ class Edit:
             raise NotAllowed(_("You may not see what stands in these keys."))
         return Tried(TO_DO, json.dumps(_digests(entries))) if _changes(entries) else Tried(SAME, "")
 
-    def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
+    def do(self, ref: SessionRef, expects: str, *, first: bool, begin: Begin) -> Done | None:
         """Writes one event, if the keys still have the values that were there when the edit was tried.
 
         A key that has the new value by now need not be written: sessions share it, and the batch has written it in
@@ -103,7 +106,7 @@ class Undo:
     actor: Actor
     reason: str = ""
 
-    def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
+    def do(self, ref: SessionRef, expects: str, *, first: bool, begin: Begin) -> Done | None:
         """Undoes the event `expects`."""
         self.actor.check_sees(ref)
         view = views.session(ref, actor=SYSTEM)  # whatever an agent writes after this makes the append stale
@@ -133,12 +136,13 @@ class Delete:
         self.actor.check_may("admin", ref.app_name)
         return Tried(TO_DO, repr(views.session(ref, actor=self.actor, partly=True).revision))
 
-    def do(self, ref: SessionRef, expects: str, *, first: bool) -> Done | None:
+    def do(self, ref: SessionRef, expects: str, *, first: bool, begin: Begin) -> Done | None:
         """Deletes the session, if nothing was written to it since."""
         if repr(views.session(ref, actor=self.actor, partly=True).revision) != expects:
             return Done(MOVED)
         if not queue.is_idle(ref):
             return None
+        begin()
         try:
             delete_session(ref, actor=self.actor, revision=float(expects))
         except StaleSession:

@@ -82,6 +82,11 @@ def note(item: BatchItem, **fields: Any) -> None:
     BatchItem.objects.filter(pk=item.pk).update(**fields)
 
 
+def begin(item: BatchItem) -> None:
+    """Notes that a session is about to be deleted, so that a process that goes on after this one knows who did it."""
+    BatchItem.objects.filter(pk=item.pk).update(begun=True)
+
+
 def note_tried(item: BatchItem, claim: str, **fields: Any) -> None:
     """Sets fields of a row, unless the dry run that has this claim was stopped: another one may have begun."""
     BatchItem.objects.filter(pk=item.pk, job__claim=claim).update(**fields)

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from datetime import tzinfo
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -111,8 +112,10 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
         for item in items.walk(job.pk):
             beat(Progress(done, total, DOING))
             ref = items.ref_of(item, sources)
-            outcome, message = _done(act, ref, item.expects, first=ref.app_name not in apps)
+            outcome, message = _done(act, ref, item, first=ref.app_name not in apps)
             if outcome is None:  # its agent is at work
+                if item.begun:  # by a process that died before it did anything here
+                    items.note(item, begun=False)
                 continue
             if outcome.event_id:
                 apps.add(ref.app_name)
@@ -124,11 +127,11 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
     return Outcome(DONE, fields={"done": total, "total": total})
 
 
-def _done(act: Act, ref: SessionRef, expects: str, *, first: bool) -> tuple[Done | None, str]:
+def _done(act: Act, ref: SessionRef, item: BatchItem, *, first: bool) -> tuple[Done | None, str]:
     try:
-        return act.do(ref, expects, first=first), ""
-    except NotFound:
-        return Done(GONE), ""
+        return act.do(ref, item.expects, first=first, begin=partial(items.begin, item)), ""
+    except NotFound:  # `item` was read before this process began anything
+        return Done(CHANGED if item.begun else GONE), ""
     except (NotAllowed, Invalid, Conflict) as error:
         return Done(REFUSED), error.message
 

@@ -22,7 +22,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import edit_log
 from sessions_app.jobs import runner
-from sessions_app.models import Job
+from sessions_app.models import BatchItem, Job
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
@@ -82,6 +82,12 @@ def do(made: uuid.UUID, actor: Actor) -> Batch:
     return reading.get(made, actor=actor)
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+
+
 def counted(shown: Batch) -> dict[str, int]:
     """The numbers of a batch that are not zero."""
     return {outcome: number for outcome, number in shown.counts.items() if number}
@@ -93,6 +99,10 @@ def write(ref: SessionRef, ago: float = LONG_AGO, author: str = "agent", **delta
     content = {"role": "user" if author == "user" else "model", "parts": [{"text": "…"}]}
     event = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content}
     append_event(ref, {**event, "actions": {"state_delta": named}}, actor=AGENT)
+
+
+def no_deletion() -> None:
+    raise AssertionError("this act leaves an event")
 
 
 @contextmanager
@@ -168,9 +178,7 @@ def test_a_session_whose_agent_is_at_work_is_changed_when_it_has_ended(
     write(sessions[0], author="user", ago=0.0)
     made = begin(sessions, actor)
     batch.do(made, actor=actor)
-    deadline = time.monotonic() + 30
-    while steps(sessions) != ["search"] + ["pay"] * 5:
-        assert time.monotonic() < deadline
+    wait_until(lambda: steps(sessions) == ["search"] + ["pay"] * 5)
     assert reading.get(made, actor=actor).stage == "doing"
     settings.SETTLE_SECONDS = 0.0
     write(sessions[0], ago=0.0)  # its answer
@@ -273,10 +281,10 @@ def test_an_undo_asks_at_most_twice_as_often_as_the_edit_did(sessions: list[Sess
     edit, back = acts.Edit("b1", actor, {**PAY, "draft": ABSENT}), acts.Undo("b2", actor)
     expects = edit.try_(sessions[0]).expects
     with statements() as doing:
-        done = edit.do(sessions[0], expects, first=True)
+        done = edit.do(sessions[0], expects, first=True, begin=no_deletion)
     assert done
     with statements() as undoing:
-        assert back.do(sessions[0], done.event_id, first=True) == Done(
+        assert back.do(sessions[0], done.event_id, first=True, begin=no_deletion) == Done(
             items.CHANGED, acts.event_id_of("b2", sessions[0])
         )
     assert len(undoing) <= 2 * len(doing)
@@ -294,6 +302,37 @@ def test_sessions_are_deleted_if_nothing_was_written_since(sessions: list[Sessio
     assert [bool(state_of(ref)["session"]) for ref in sessions] == [False, True, False, True, True, True]
     with pytest.raises(Invalid):
         batch.undo(made, actor=actor)
+
+
+@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+def test_a_batch_whose_process_is_killed_between_a_deletion_and_its_note_has_deleted_that_session(
+    sessions: list[SessionRef], database_name: str, own: str, actor: Actor
+) -> None:
+    made = batch.begin("delete", actor=actor, refs=sessions)
+    batch.try_(made, {}, actor=actor)
+    settle()
+    assert processes.run(processes.batch_then_die, own, database_name, str(made), 3) == [processes.KILLED]
+    assert counted(reading.get(made, actor=actor)) == {"changed": 2, "": 4}
+    delete_session(sessions[5], actor=actor)
+    Job.objects.update(claimed_until=1.0)
+    assert runner.take_over() == 1
+    settle()
+    assert counted(reading.get(made, actor=actor)) == {"changed": 5, "gone": 1}
+
+
+def test_a_session_that_somebody_else_deletes_before_a_batch_that_waits_for_it_is_gone(
+    sessions: list[SessionRef], actor: Actor
+) -> None:
+    write(sessions[0], author="user", ago=0.0)
+    made = batch.begin("delete", actor=actor, refs=sessions[:1])
+    batch.try_(made, {}, actor=actor)
+    settle()
+    BatchItem.objects.update(begun=True)  # a process died just before the deletion
+    batch.do(made, actor=actor)
+    wait_until(lambda: not BatchItem.objects.get().begun)
+    delete_session(sessions[0], actor=actor)
+    settle()
+    assert counted(reading.get(made, actor=actor)) == {"gone": 1}
 
 
 # --- Stopped, killed, resumed -----------------------------------------------------------------------------------------
