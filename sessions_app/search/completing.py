@@ -13,7 +13,7 @@ from ..models import SearchOwner
 from . import tree
 from .labels import known_tags
 from .lines import clean
-from .selecting import is_one_of, rows
+from .selecting import is_one_of, listed_sources, rows
 from .words import folded
 
 MOST: Final = 12
@@ -29,7 +29,7 @@ _PLAIN_KEY: Final = re.compile(r"\w+(?:-+\w+)*(?:\.\w+(?:-+\w+)*)*")
 _STORED: Final = frozenset({"author", "tool", "error", "edited"})
 FILTERS: Final = (
     *("app", "user", "session", "title", "author", "tool", "kind", "error", "status", "tag", "edited"),
-    *("before", "after", "took", "tokens", "turns", "events"),
+    *("before", "after", "took", "tokens", "turns", "events", "source"),
 )
 _FIXED: Final[dict[str, tuple[str, ...]]] = {
     "kind": KINDS,
@@ -93,6 +93,8 @@ def _values(name: str, wanted: str, actor: Actor) -> Iterable[str]:
         return [each for each in _FIXED[name] if wanted in each]
     if name == "app":
         return [each for each in _apps(actor) if wanted in folded(each)]
+    if name == "source":
+        return [each for each in _sources(actor) if wanted in folded(each)]
     if name == "user":
         return _some("o.user_id", "searchowner AS o", "o.user_id <> ''", [], wanted, actor)
     if name in _STORED:
@@ -148,6 +150,12 @@ def _in_seen_apps(table: str, actor: Actor) -> tuple[str, list[str]]:
 def _apps(actor: Actor) -> list[str]:
     names = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
     return sorted(filter(actor.may_see, names))
+
+
+def _sources(actor: Actor) -> list[str]:
+    apps = SearchOwner.objects.filter(user_id="").values_list("source", "app_name")
+    seen = {source for source, app in apps.distinct() if actor.may_see(app)}
+    return sorted(alias for number, alias in listed_sources().items() if number in seen)
 
 
 def _quoted(value: str) -> str:

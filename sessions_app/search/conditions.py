@@ -19,7 +19,7 @@ _SECONDS: Final = {"": "1", "ms": "0.001", "s": "1", "m": "60", "h": "3600", "d"
 _THOUSANDS: Final = {"": "1", "k": "1000", "m": "1000000"}
 NUMBERS: Final = {"took": _SECONDS, "tokens": _THOUSANDS, "turns": _THOUSANDS, "events": _THOUSANDS}
 TIMES: Final = ("before", "after")
-MATCHES: Final = ("app", "user", "session", "title", "author", "tool", "error", "tag", "edited")
+MATCHES: Final = ("source", "app", "user", "session", "title", "author", "tool", "error", "tag", "edited")
 PRESENCES: Final = ("error", "tag", "edited")  # of which a session may have none
 FILTERS: Final = (*MATCHES, "kind", "status", *TIMES, *NUMBERS)
 

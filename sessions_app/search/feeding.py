@@ -20,7 +20,7 @@ from ..history import indexing
 from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
 from ..sources import database, registry
 from . import due, word_tables
-from .forgetting import forget
+from .forgetting import forget, forget_names
 from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
 from .storing import Keeper, Reading
 from .values import comparable
@@ -253,7 +253,9 @@ def clear(where: str) -> None:
         Waiting.objects.filter(where=where).delete()
         owners = SearchOwner.objects.filter(source=source)
         SearchValue.objects.filter(owner_id__in=owners.values(number=-F("pk"))).delete()
+        apps = set(owners.values_list("app_name", flat=True))
         owners.delete()
+        forget_names(apps)
         source.delete()
         if not SearchSource.objects.exists():
             word_tables.empty()

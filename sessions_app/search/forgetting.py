@@ -1,12 +1,21 @@
 """Forgets sessions: deletes all that the index keeps of them. Each app counts its sessions."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from django.db import transaction
 from django.db.models import F
 
-from ..models import DriftedSession, SearchDoc, SearchFact, SearchOwner, SearchSession, SearchSpan, SearchValue
+from ..models import (
+    DriftedSession,
+    SearchDoc,
+    SearchFact,
+    SearchName,
+    SearchOwner,
+    SearchSession,
+    SearchSpan,
+    SearchValue,
+)
 from .word_tables import PIECES, delete_pieces, delete_rows
 
 
@@ -27,6 +36,12 @@ def forget(numbers: Sequence[int]) -> None:
         add_listed({app: -count for app, count in gone.items()})
         sessions.delete()
         delete_pieces(numbers)
+
+
+def forget_names(apps: Collection[str]) -> None:
+    """Forgets the names that were seen in apps that no source has any more. Those of other apps, a process may remember."""
+    gone = set(apps) - set(SearchOwner.objects.filter(app_name__in=apps).values_list("app_name", flat=True))
+    SearchName.objects.filter(app_name__in=gone).delete()
 
 
 def add_listed(more: Mapping[int, int]) -> None:

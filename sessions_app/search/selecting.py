@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import connection
 
 from ..access.actor import Actor
+from ..domain.session_ref import digest_of
 from ..models import SearchOwner, SearchSession, SearchSource
 from ..sources import registry
 from . import tree, vocabulary
@@ -88,10 +89,26 @@ def is_one_of(column: str, some: Sequence[Any], values: list[Any]) -> str:
     return f"{column} IN ({', '.join(['%s'] * len(some))})" if some else "FALSE"
 
 
+def listed_sources() -> dict[int, str]:
+    """Returns the sources that are listed: by the numbers that the index has for them, their aliases."""
+    listed = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    return {pk: listed[where] for pk, where in SearchSource.objects.values_list("pk", "where") if where in listed}
+
+
 def numbers_of_sources() -> list[int]:
     """Returns the numbers that the index has for the sources that are listed."""
-    listed = {registry.identity(source.alias) for source in registry.listed()}
-    return [pk for pk, where in SearchSource.objects.values_list("pk", "where") if where in listed]
+    return list(listed_sources())
+
+
+def query_of(source: str, app_name: str, user_id: str = "", *, actor: Actor) -> str:
+    """Returns the query for all sessions of an app, or of one of its users.
+
+    It names the source only if another one has an app of that name, too, and the actor may see it."""
+    app = SearchOwner.objects.filter(source__in=listed_sources(), digest=digest_of(app_name, ""))
+    query = f"app:{tree.quoted(app_name)}"
+    if actor.may_see(app_name) and app.count() > 1:
+        query = f"source:{tree.quoted(source)} {query}"
+    return f"{query} user:{tree.quoted(user_id)}" if user_id else query
 
 
 def among(numbers: Collection[int], query: tree.Query, *, now: float) -> set[int]:
@@ -144,6 +161,9 @@ class _Builder:
         return condition
 
     def _match(self, node: tree.Match) -> str:
+        if node.name == "source":
+            some = [number for number, alias in listed_sources().items() if _is_meant(alias, node)]
+            return is_one_of("+s.source_id", some, self._values)
         if node.name == "app":
             return is_one_of("s.app_name", self._apps(node), self._values)
         if node.name == "user":
@@ -157,11 +177,10 @@ class _Builder:
         return _FACTS[bool(self._few)].format(value=self._compared("n.folded", node))
 
     def _apps(self, node: tree.Match) -> list[str]:
-        wanted = folded(node.value)
         every: Iterable[str] = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
         if self._few:
             every = SearchSession.objects.filter(pk__in=self._few).values_list("app_name", flat=True).distinct()
-        return [app for app in every if (folded(app) == wanted if node.exact else wanted in folded(app))]
+        return [app for app in every if _is_meant(app, node)]
 
     def _compared(self, column: str, node: tree.Match) -> str:
         self._values.append(folded(node.value))
@@ -221,6 +240,11 @@ class _Builder:
         value = value_of(stored)
         self._values += [value.kind, value.text if value.number is None else value.number]
         return f"(v.kind = %s AND v.{'text' if value.number is None else 'number'} = %s)"
+
+
+def _is_meant(name: str, node: tree.Match) -> bool:
+    wanted = folded(node.value)
+    return folded(name) == wanted if node.exact else wanted in folded(name)
 
 
 _LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {

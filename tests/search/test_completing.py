@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from sessions_app.access.actor import SYSTEM
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.search.completing import FILTERS, MOST, complete
 from sessions_app.search.conditions import FILTERS as OF_THE_LANGUAGE
 from sessions_app.writes.append import append_event
@@ -63,6 +63,7 @@ SUGGESTED: Final = [
     ('user:"Nadia Kim" us¦', ['user:"Nadia Kim" user:']),
     ("us¦ late", ["user:"]),
     ("TO¦", ["tool:", "took:", "tokens:"]),
+    ("so¦", ["source:"]),
     ("st¦", ["status:", "state.stage", "state.step"]),
     ("state.st¦", ["state.stage", "state.step"]),
     ("state.cart¦", ["state.cart", "state.cart.total"]),
@@ -105,6 +106,18 @@ SUGGESTED: Final = [
 
 def test_each_text_goes_on_as_the_table_says(fed: str) -> None:
     assert {text: applied(text) for text, _after in SUGGESTED} == dict(SUGGESTED)
+
+
+def test_a_source_is_suggested_by_its_name(
+    fed: str, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    other = open_source(new_store("sqlite"))
+    create_session(other, "payroll", "ana", session_id="s1", actor=ALICE)
+    feed(other)
+    assert applied("source:¦") == [f"source:{each}" for each in sorted([fed, other])]
+    assert applied(f"source:{other.upper()}¦") == [f"source:{other}"]
+    of_booking = complete("source:", len("source:"), actor=Actor("program", "read", "booking"))
+    assert [each.text for each in of_booking] == [fed]
 
 
 def test_whatever_is_suggested_is_well_formed_or_goes_on(fed: str) -> None:

@@ -16,6 +16,7 @@ from sessions_app.live.sockets import Lifespan
 from sessions_app.models import (
     SearchDoc,
     SearchFact,
+    SearchName,
     SearchOwner,
     SearchSession,
     SearchSource,
@@ -317,6 +318,24 @@ def test_no_word_of_before_stays_in_a_new_index(own: str, source: str) -> None:
     assert ids("pir") == ["s1"], "nor is a word missing that is looked for by its middle"
     feeding.clear(registry.identity(source))
     assert words_kept() == SearchWord.objects.count() == 0
+
+
+def test_names_go_with_the_last_source_that_has_their_app(
+    own: str, source: str, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    other, state = open_source(new_store("sqlite")), {"step": 1, "user:tier": "gold"}
+    for where, app in ((source, "booking"), (source, "support"), (other, "booking")):
+        ref = create_session(where, app, "ana", session_id="s1", state=state, actor=ALICE)
+        append_event(ref, {"author": f"{app}_agent", "error_message": "late"}, actor=ALICE)
+    feeder = feed(other)
+    feed(source)
+    feeding.clear(registry.identity(source))
+    assert set(SearchName.objects.values_list("app_name", flat=True)) == {"booking"}
+    create_session(other, "booking", "bo", session_id="s2", state=state, actor=ALICE)
+    feed(other, feeder, walk=True)
+    assert ids("user:tier = gold") == ["s1", "s2"], "although their names were remembered"
+    feeding.clear(registry.identity(other))
+    assert not SearchName.objects.exists()
 
 
 @FORMS

@@ -101,6 +101,7 @@ TREES: Final[list[tuple[str, Node | None]]] = [
     ("user:nadia@x.io", Match("user", "nadia@x.io")),
     ('session:""', Match("session", "", exact=True)),
     ("tool:refund", Match("tool", "refund")),
+    ('source:"agents-2"', Match("source", "agents-2", exact=True)),
     ("error:any", Presence("error", True)),
     ("tag:None", Presence("tag", False)),
     ("edited:none", Presence("edited", False)),

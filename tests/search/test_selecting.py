@@ -3,6 +3,7 @@
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +15,12 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import SearchSession
 from sessions_app.search import tree
-from sessions_app.search.feeding import Feeder
 from sessions_app.search.results import SORTS, search
 from sessions_app.search.selecting import among, rows, select
 from sessions_app.search.words import asked, folded, stands_in, tokens
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.search.finding import query_of
+from tests.search.finding import feed, query_of
 from tests.support.people import ALICE
 
 SAYINGS = (
@@ -59,10 +59,10 @@ class Told:
 class Maker:
     """Makes sessions at random, always the same ones."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, sources: list[str]) -> None:
         self.random = random.Random(13)
-        self.source = source
-        self.shared: dict[tuple[str, str], dict[str, Any]] = {}
+        self.sources = sources
+        self.shared: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def session(self, number: int) -> Told:
         """Makes a session with some turns."""
@@ -70,7 +70,8 @@ class Maker:
         state = {"step": self.random.choice(("pay", "book", 3)), "cart": {"total": self.random.choice((5, 250, "x"))}}
         if self.random.random() < 0.5:
             del state["cart"]
-        ref = create_session(self.source, app, user, session_id=f"S-{number}", state=state, actor=ALICE)
+        source = self.random.choice(self.sources)
+        ref = create_session(source, app, user, session_id=f"S-{number}", state=state, actor=ALICE)
         told = Told(ref, state)
         at = DAY + self.random.randrange(5) * 3600
         for turn in range(self.random.randrange(4)):
@@ -103,7 +104,7 @@ class Maker:
         return at + 5
 
     def _owner(self, ref: SessionRef, key: str) -> dict[str, Any]:
-        return self.shared.setdefault((ref.app_name, ref.user_id if key.startswith("user:") else ""), {})
+        return self.shared.setdefault((*ref[:2], ref.user_id if key.startswith("user:") else ""), {})
 
     def _append(self, told: Told, author: str, at: float, **what: Any) -> None:
         event: dict[str, Any] = {"author": author, "timestamp": at, "invocation_id": f"i{told.turns}"}
@@ -176,6 +177,7 @@ class Plain:
 
     def _match(self, node: tree.Match, told: Told) -> bool:
         each = {
+            "source": [told.ref.source],
             "app": [told.ref.app_name],
             "user": [told.ref.user_id],
             "session": [told.ref.session_id],
@@ -186,7 +188,7 @@ class Plain:
 
     def _state(self, node: tree.State, told: Told) -> bool:
         owner = {"session": None, "user": told.ref.user_id, "app": ""}[node.scope]
-        state: Any = told.state if owner is None else self.shared.get((told.ref.app_name, owner), {})
+        state: Any = told.state if owner is None else self.shared.get((*told.ref[:2], owner), {})
         for part in node.path:
             if not isinstance(state, dict) or part not in state:
                 return False
@@ -255,28 +257,36 @@ leaves = st.one_of(
     st.builds(tree.State, scopes, paths, st.just("in"), st.lists(scalars, min_size=1, max_size=3).map(tuple)),
     st.builds(tree.State, scopes, paths, st.just("exists")),
 )
-queries = st.recursive(
-    leaves,
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=2, max_size=3).map(lambda nodes: tree.And(tuple(nodes))),
-        st.lists(inner, min_size=2, max_size=3).map(lambda nodes: tree.Or(tuple(nodes))),
-        inner.map(tree.Not),
-    ),
-    max_leaves=4,
-)
+
+
+def queries(sources: list[str]) -> st.SearchStrategy[tree.Node]:
+    """Queries, also for sources, by parts of their names."""
+    names = [*sources, *(name[-2:] for name in sources), sources[0][:2].upper(), ""]
+    return st.recursive(
+        leaves | st.builds(tree.Match, st.just("source"), st.sampled_from(names), st.booleans()),
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=2, max_size=3).map(lambda nodes: tree.And(tuple(nodes))),
+            st.lists(inner, min_size=2, max_size=3).map(lambda nodes: tree.Or(tuple(nodes))),
+            inner.map(tree.Not),
+        ),
+        max_leaves=4,
+    )
 
 
 @pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
-def test_a_query_selects_what_a_plain_filter_selects(own: str, source: str) -> None:
-    maker = Maker(source)
-    told = [maker.session(number) for number in range(40)]
-    plain, feeder = Plain(maker), Feeder(source)
-    while feeder.feed():
-        pass
+def test_a_query_selects_what_a_plain_filter_selects(
+    own: str, source: str, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    sources = [source, open_source(new_store("sqlite"))]
+    maker = Maker(sources)
+    told = [maker.session(number) for number in range(50)]
+    plain = Plain(maker)
+    for each in sources:
+        feed(each)
 
     @settings(max_examples=10 * settings().max_examples)
-    @given(queries, st.sampled_from(sorted(SORTS)), st.booleans())
+    @given(queries(sources), st.sampled_from(sorted(SORTS)), st.booleans())
     def check(node: tree.Node, sort: str, descending: bool) -> None:
         query = tree.Query(node)
         rows, cursor = [], None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -123,6 +124,20 @@ def test_before_an_edit_of_shared_state_the_form_says_whom_it_reaches(
     page = maria.open("user-edit", source=ref.source, app_name=ref.app_name, user_id="bob")
     assert reached(page) == ["1 session shares this user's state."]
     assert "user%3A%22bob%22" in page.links()["1 session shares this user's state."]
+
+
+def test_where_two_sources_have_an_app_its_links_name_the_source(
+    ref: SessionRef, maria: Browser, actor: Actor, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    other = open_source(new_store("sqlite"))
+    create_session(other, *ref[1:3], session_id="theirs", actor=actor)
+    for source in (ref.source, other):
+        feed(source)
+    for page in ("app-edit", "app"):
+        opened = maria.open(page, source=ref.source, app_name=ref.app_name)
+        links = {link["href"] for link in opened.one("main").all("a") if "?q=" in link["href"]}
+        listed = [row["data-preview"] for each in links for row in maria.open(each).all("tr") if "data-row" in row]
+        assert {each.split("/")[2] for each in listed} == {ref.source}
 
 
 def test_the_form_of_a_session_says_so_once_a_key_of_its_user_or_app_is_in_it(ref: SessionRef, maria: Browser) -> None:

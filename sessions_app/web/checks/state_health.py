@@ -15,6 +15,7 @@ from ...domain.state import scope_of
 from ...errors import Invalid
 from ...reads import views
 from ...search import tree
+from ...search.selecting import query_of
 from ..html.render import page
 from ..html.targets import actor, address_at
 from .rule import LIMITS, shown
@@ -60,22 +61,23 @@ def state_health(request: HttpRequest, source: str, app_name: str) -> HttpRespon
     context["working"] = any(each.percent is not None for each in some)
     if request.htmx:  # type: ignore[attr-defined]
         return page(request, "checks/state_health/_rules.html", context)
-    told = health(source, app_name, actor=actor(request))
+    who = actor(request)
+    told, query = health(source, app_name, actor=who), query_of(source, app_name, actor=who)
     groups = [
-        Group(kind, ADVICE[kind], [_item(each, app_name) for each in some], told.hidden[kind])
+        Group(kind, ADVICE[kind], [_item(each, query) for each in some], told.hidden[kind])
         for kind, some in told.findings.items()
     ]
     return page(request, "checks/state_health/state_health.html", context | {"health": told, "groups": groups}, status)
 
 
-def _item(finding: Finding, app_name: str) -> Item:
+def _item(finding: Finding, query: str) -> Item:
     event = address_at(finding.wrote, finding.event_id) if finding.wrote else ""
-    return Item(finding, said(finding), "" if finding.is_whole else _sessions(finding.key, app_name), event)
+    return Item(finding, said(finding), "" if finding.is_whole else _sessions(finding.key, query), event)
 
 
-def _sessions(key: str, app_name: str) -> str:
-    """Returns the address of the sessions of an app that have a key."""
+def _sessions(key: str, query: str) -> str:
+    """Returns the address of the sessions that a query selects and that have a key."""
     scope, bare = scope_of(key)
     exists = tree.State(scope, (bare,), "exists")  # type: ignore[arg-type]
-    query = f"app:{tree.quoted(app_name)} {tree.write(exists)}"
-    return f"{reverse('search')}?{urlencode({'q': query.encode('utf-8', 'replace')})}"
+    asked = f"{query} {tree.write(exists)}".encode("utf-8", "replace")
+    return f"{reverse('search')}?{urlencode({'q': asked})}"

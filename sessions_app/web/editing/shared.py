@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 
 from ...access.actor import Actor
 from ...domain.state import Scope
-from ...search import tree
+from ...search.selecting import query_of
 from ...search.sharing import Sharing, sharing
 from ..html.targets import Target
 
@@ -32,9 +32,7 @@ def reached(target: Target, scopes: Iterable[Scope], who: Actor) -> list[Reach]:
 
 
 def _reach(target: Target, scope: Scope, who: Actor) -> Reach:
-    query = f"app:{tree.quoted(target.ref.app_name)}"
-    if scope == "user":
-        query += f" user:{tree.quoted(target.ref.user_id)}"
+    query = query_of(target.ref.source, target.ref.app_name, target.ref.user_id if scope == "user" else "", actor=who)
     address = f"{reverse('search')}?{urlencode({'q': query.encode('utf-8', 'replace')})}"
     told = sharing(target.ref, scope, actor=who)
     return Reach(told, _words(scope, told), address)

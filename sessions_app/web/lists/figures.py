@@ -1,7 +1,7 @@
 """Shows how agents do in one range of time: on home, and on the pages of an app and of a user."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from django.http import HttpRequest
 
@@ -9,6 +9,7 @@ from ...access.actor import Actor
 from ...search import health
 from ...search.health import EVERYBODY, Of
 from ...search.results import behind
+from ...search.selecting import query_of
 from ...search.tree import quoted
 from ..html.targets import actor
 from . import charts, ranges
@@ -40,7 +41,7 @@ class ToolOf:
 def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
     """Returns the figures of some sessions in the range that a request asks for."""
     now, who = time.time(), actor(request)
-    chosen, query = ranges.chosen(request, now, who, of), query_of(of)
+    chosen, query = ranges.chosen(request, now, who, of), query_of(*astuple(of), actor=who) if of.app_name else ""
     return Figures(
         chosen,
         charts.charts(chosen, who, of, query),
@@ -48,12 +49,6 @@ def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
         _tools(chosen, who, of, query),
         [each for each in behind() if of.source in ("", each[0])],
     )
-
-
-def query_of(of: Of) -> str:
-    """Returns the query that selects some sessions, as far as the language can say so: it knows apps, and no sources."""
-    app = f"app:{quoted(of.app_name)}" if of.app_name else ""
-    return f"{app} user:{quoted(of.user_id)}" if of.user_id else app
 
 
 def _tools(chosen: Chosen, who: Actor, of: Of, query: str) -> list[ToolOf]:
