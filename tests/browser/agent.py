@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -43,8 +44,9 @@ class Agent:
         self._told = self._done = 0
         self._news = threading.Condition()
         self._process = warm.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.browser.agent", place],
+            [sys.executable, "-m", "tests.browser.agent", place],
             cwd=ROOT,
+            env={**os.environ, "PYTHONWARNINGS": "ignore"},  # as an option, it would not be forked
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
