@@ -5,6 +5,10 @@ pytest-django's database is in memory, where SQLite locks differently. `own_data
 
 from __future__ import annotations
 
+import atexit
+import functools
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +36,17 @@ def own_database(url: str) -> Iterator[None]:
 
 
 def migrated(path: Path) -> Path:
-    """Makes adkweb's own tables in a file, and returns its path."""
+    """Makes adkweb's own tables in a file, and returns its path. Copying them takes a hundredth of the time of making."""
+    shutil.copyfile(_tables(), path)
+    return path
+
+
+@functools.cache
+def _tables() -> Path:
+    """Makes adkweb's own tables, which are empty, in a file that lives as long as this process."""
+    folder = tempfile.mkdtemp(prefix="adkweb-own-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "adkweb.db")
     with own_database(f"sqlite:///{path}"):
         call_command("migrate", verbosity=0, interactive=False)
     return path
