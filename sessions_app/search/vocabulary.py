@@ -3,16 +3,15 @@
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from django.db import connection
 
-from ..models import SearchWord
-from .word_tables import BREAK
+from .word_tables import BREAK, insert_vocabulary
 from .words import has_parts
 
+_TRIGRAM: Final = 3  # characters
 MOST: Final = 500  # words that have a part in common, and are looked for together
-_SOME: Final = 200  # rows of a statement
 _REMEMBERED: Final = 500  # parts
 _SECONDS: Final = 60.0  # another process may have added words
 
@@ -23,22 +22,26 @@ _lock: Final = threading.Lock()
 def add(words: Iterable[str]) -> None:
     """Makes words findable by what is in them."""
     parted = sorted(word for word in words if word != BREAK and has_parts(word))
-    SearchWord.objects.bulk_create(map(SearchWord, parted), batch_size=_SOME, ignore_conflicts=True)
+    insert_vocabulary(parted)
     with _lock:
         for (part, at_end), (_until, known) in _remembered.items():
             known.update(word for word in parted if _has(word, part, at_end=at_end))
 
 
 def containing(part: str, *, at_end: bool) -> list[str]:
-    """Returns the words that have this part at their end, or anywhere but at their beginning; MOST + 1 if it is many."""
-    position = {"sqlite": "instr(word, %s)", "postgresql": "strpos(word, %s)"}[connection.vendor]
-    condition: str = f"{position} > 1"
-    values: list[Any] = [part]
-    if at_end:
-        tail = {"sqlite": "substr(word, -%s)", "postgresql": "right(word, %s)"}[connection.vendor]
-        condition, values = f"length(word) > %s AND {tail} = %s", [len(part), len(part), part]
+    """Returns the words that have this part at their end, or anywhere but at their beginning; MOST + 1 if it is many.
+
+    A part of three characters or more is looked up by its trigrams, a shorter one in all words.
+    """
+    if connection.vendor == "sqlite":
+        table, condition, pattern = "part" if len(part) >= _TRIGRAM else "word", "GLOB", f"?*{part}"
+    else:
+        table, condition, pattern = "word", "LIKE", "_%" + part.replace("_", r"\_")
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT word FROM sessions_app_searchword WHERE {condition} LIMIT {MOST + 1}", values)
+        cursor.execute(
+            f"SELECT word FROM sessions_app_search{table} WHERE word {condition} %s LIMIT {MOST + 1}",
+            [pattern if at_end else pattern + pattern[1]],
+        )
         return [row[0] for row in cursor.fetchall()]
 
 

@@ -7,6 +7,7 @@ from django.db import connection
 
 PIECES: Final = 20  # bits of a document's number that count the pieces of a session
 BREAK: Final = "¦"  # stands between two lines, and is never a word
+_SOME: Final = 200  # rows of a statement
 
 
 def insert_words(table: str, rows: Iterable[tuple[int, list[str]]]) -> None:
@@ -17,6 +18,21 @@ def insert_words(table: str, rows: Iterable[tuple[int, list[str]]]) -> None:
             f"INSERT INTO sessions_app_search{table} (rowid, words) VALUES (%s, %s)",
             [(number, as_stored(words)) for number, words in sorted(rows)],
         )
+
+
+def insert_vocabulary(words: Sequence[str]) -> None:
+    """Inserts words into the vocabulary, those that are not there yet. SQLite keeps their trigrams in a table of its own."""
+    with connection.cursor() as cursor:
+        for start in range(0, len(words), _SOME):
+            some = words[start : start + _SOME]
+            cursor.execute(
+                f"""INSERT INTO sessions_app_searchword (word) VALUES {", ".join(["(%s)"] * len(some))}
+                ON CONFLICT DO NOTHING RETURNING word""",
+                some,
+            )
+            new = cursor.fetchall()
+            if connection.vendor == "sqlite":
+                cursor.executemany("INSERT INTO sessions_app_searchpart (word) VALUES (%s)", new)
 
 
 def delete_rows(table: str, numbers: Sequence[int]) -> None:
@@ -53,3 +69,5 @@ def empty() -> None:
         else:
             cursor.execute("DELETE FROM sessions_app_searchtext")
         cursor.execute("DELETE FROM sessions_app_searchword")
+        if connection.vendor == "sqlite":
+            cursor.execute("DELETE FROM sessions_app_searchpart")
