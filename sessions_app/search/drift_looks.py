@@ -111,12 +111,12 @@ def _drifted(actor: Actor, of: Of) -> Iterator[Drifted]:
     if user:
         condition += " AND o.digest = %s"
         values.append(user)
-    noted = rows(
+    noted = rows(  # CROSS JOIN keeps SQLite from beginning with all sessions
         f"""SELECT d.since, w."where", s.names, s.title FROM sessions_app_driftedsession AS d
-        JOIN sessions_app_searchsession AS s ON s.id = d.session_id
+        CROSS JOIN sessions_app_searchsession AS s
         JOIN sessions_app_searchsource AS w ON w.id = s.source_id
         JOIN sessions_app_searchowner AS o ON o.id = s.user_owner_id
-        WHERE {condition} ORDER BY d.since DESC LIMIT %s""",
+        WHERE s.id = d.session_id AND {condition} ORDER BY d.since DESC LIMIT %s""",
         [*values, _SHOWN],
     )
     aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
