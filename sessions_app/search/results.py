@@ -25,7 +25,7 @@ from . import feeding, tree
 from .excerpts import Match, match_of
 from .matching import newest_pieces
 from .reading import Names, rows_of, shared_states
-from .selecting import Selection, numbers_of_sources, rows, select
+from .selecting import Selection, is_one_of, numbers_of_sources, rows, select
 from .storing import Owner, ref_of
 
 PAGE: Final = 50
@@ -105,11 +105,7 @@ def search(
     if len(columns) > MOST_COLUMNS:
         raise Invalid(_("A table has at most %(n)s columns of state.") % {"n": MOST_COLUMNS})
     selection = select(query, actor)
-    page = _page(selection, order, descending, cursor, limit + 1)
-    count = rows(
-        f"SELECT count(*) FROM (SELECT 1 FROM sessions_app_searchsession AS s WHERE {selection.sql} LIMIT %s) AS counted",
-        [*selection.values, COUNT_LIMIT + 1],
-    )[0][0]
+    page, count = _page(selection, order, descending, cursor, limit + 1)
     following = write_cursor(page[limit - 1][-1], page[limit - 1][0]) if len(page) > limit else None
     told = _rows(page[:limit], selection, columns, actor)
     return Results(
@@ -164,18 +160,34 @@ def _order(sort: str) -> tuple[str, bool]:
     return SORTS[name], sort.startswith("-")
 
 
-def _page(selection: Selection, order: str, descending: bool, cursor: str | None, limit: int) -> list[tuple[Any, ...]]:
-    """Returns some rows of the index in order, each with the value that it is ordered by as its last."""
-    condition, values = selection.sql, list(selection.values)
+def _page(
+    selection: Selection, order: str, descending: bool, cursor: str | None, limit: int
+) -> tuple[list[tuple[Any, ...]], int]:
+    """Returns some rows of the index in order, each with the value that it is ordered by as its last; and how many there
+    are on all pages, at most COUNT_LIMIT + 1.
+
+    One query answers both for the first page, because the condition may go through very many words.
+    """
+    condition, values, way = selection.sql, list(selection.values), "DESC" if descending else "ASC"
     if cursor:
         value, number = read_cursor(cursor, _TYPES.get(order, float), int)
         condition += f" AND (s.{order}, s.id) {'<' if descending else '>'} (%s, %s)"
         values += [value, number]
-    way = "DESC" if descending else "ASC"
-    return rows(
-        f"SELECT {_COLUMNS}, s.{order} {_FROM} WHERE {condition} ORDER BY s.{order} {way}, s.id {way} LIMIT %s",
-        [*values, limit],
+    ordered = f"ORDER BY s.{order} {way}, s.id {way}"
+    numbers = rows(
+        f"SELECT s.id FROM sessions_app_searchsession AS s WHERE {condition} {ordered} LIMIT %s",
+        [*values, limit if cursor else COUNT_LIMIT + 1],
     )
+    page: list[Any] = []
+    is_on_page = is_one_of("s.id", [number for (number,) in numbers[:limit]], page)
+    return rows(f"SELECT {_COLUMNS}, s.{order} {_FROM} WHERE {is_on_page} {ordered}", page), (
+        _count(selection) if cursor else len(numbers)
+    )
+
+
+def _count(selection: Selection) -> int:
+    counted = f"SELECT 1 FROM sessions_app_searchsession AS s WHERE {selection.sql} LIMIT %s"
+    return int(rows(f"SELECT count(*) FROM ({counted}) AS counted", [*selection.values, COUNT_LIMIT + 1])[0][0])
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
