@@ -97,7 +97,7 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
             own = shown(as_object(read), SYSTEM, ref.app_name)
             app, user = (shared.get((ref.app_name, name), {}) for name in ("", ref.user_id))
             state = own | _prefixed("app", app) | _prefixed("user", user)
-            until = position_of(Seq(json.loads(row.summary)["read"]))
+            until = position_of(Seq(json.loads(row.summary).get("read", 0)))
             told.append(Subject(ref, row.digest, row.names, stored.created, until, state, row.listed, large))
     return told
 

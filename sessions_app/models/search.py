@@ -57,8 +57,8 @@ class SearchSession(models.Model):
     """A session in numbers. Times are seconds.
 
     `digest` stands for its names, which `names` has as JSON. `app_name` may be cut; the folded columns are as words.folded
-    returns them. `phase` is idle, open or waiting. `summary` is folding.Summary as JSON, `updated` the
-    session's revision.
+    returns them. `phase` is idle, open or waiting. `summary` is folding.Summary as JSON,
+    without what is zero or empty; `updated` is the session's revision.
     """
 
     source = models.ForeignKey(SearchSource, models.CASCADE, related_name="+")

@@ -200,4 +200,4 @@ def _own_title(ref: SessionRef) -> str:
         state = shown(state_of(db, row), SYSTEM, ref.app_name)
     stored = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     summary = stored.values_list("summary", flat=True).first()
-    return title_of(state) or (json.loads(summary)["opening"] if summary else "")
+    return title_of(state) or (json.loads(summary).get("opening", "") if summary else "")

@@ -20,6 +20,7 @@ from ..reads.lists import title_of
 from ..reads.weights import GLANCED, LARGE, SIZE_OF, measured_sql
 from ..sources.dialect import SEQ_IN_SESSION
 from .folding import Summary, fold
+from .lines import LENGTH as LINE
 from .lines import clean, facts_of, lines_of
 from .storing import Owner, Piece, Reading
 from .titling import LENGTH, fields
@@ -91,9 +92,11 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Seq
     `events` are those of a session that is not stored, if they were read before.
     """
     db = connections[ref.source]
-    summary = Summary(**json.loads(stored.summary)) if stored else Summary()
+    summary = _summary_of(stored) if stored else Summary()
     reading = Reading(ref, stored, summary)
     pieces = _Pieces(reading)
+    if stored is None:
+        pieces.add(0, [name[:LINE] for name in (ref.session_id, ref.user_id)])
     before = summary.events
     for seq, event_id, text in _events(db, ref, summary) if events is None else events:
         if summary.events - before == MOST or len(reading.pieces) >= MOST_PIECES:
@@ -123,6 +126,10 @@ def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Seq
     return reading
 
 
+def _summary_of(stored: SearchSession) -> Summary:
+    return Summary(**json.loads(stored.summary))
+
+
 def is_large(row: Stored) -> bool:
     """Tells whether a row has the length of a state in place of the state."""
     return row.state is not None and row.state.startswith("#")
@@ -147,7 +154,7 @@ def has_more(ref: SessionRef, stored: SearchSession) -> bool:
     with db.cursor() as cursor:
         cursor.execute(
             f"SELECT 1 FROM events WHERE {_OF} AND {SEQ_IN_SESSION[db.vendor]} > %s LIMIT 1",
-            [*ref[1:], json.loads(stored.summary)["read"]],
+            [*ref[1:], _summary_of(stored).read],
         )
         return cursor.fetchone() is not None
 
@@ -157,14 +164,14 @@ def goes_on(ref: SessionRef, row: Stored, stored: SearchSession) -> bool:
 
     If events have no numbers, one may also have come before those that are stored, with an earlier time."""
     db = connections[ref.source]
-    summary = json.loads(stored.summary)
+    summary = _summary_of(stored)
     if stored.created != row.created:
         return False
-    if not summary["read"]:
+    if not summary.read:
         return True
     seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
     last = f"FROM events WHERE {_OF} AND id = %s AND {seq} = %s"
-    values = [*ref[1:], summary["read_id"], summary["read"]]
+    values: list[Any] = [*ref[1:], summary.read_id, summary.read]
     with db.cursor() as cursor:
         if not by_time(db):
             cursor.execute(f"SELECT 1 {last}", values)
@@ -173,7 +180,7 @@ def goes_on(ref: SessionRef, row: Stored, stored: SearchSession) -> bool:
             f"SELECT count(*) FROM events WHERE {_OF} AND (timestamp, id) <= (SELECT timestamp, id {last})",
             [*ref[1:], *values],
         )
-        return bool(cursor.fetchone() == (summary["events"],))
+        return bool(cursor.fetchone() == (summary.events,))
 
 
 def beginnings(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, list[Read]]:

@@ -155,7 +155,7 @@ class Keeper:
         told = {name: getattr(summary, name) for name in SUMMARY}
         summed = [told[name] for name in _SUMMED]
         names = [self.source.pk, digest_of(*ref[1:]), names_of(ref), *known, user_owner, app_owner]
-        return [*names, *also, *summed, json.dumps(told)]
+        return [*names, *also, *summed, json.dumps({name: value for name, value in told.items() if value})]
 
     def _owned(self, owners: set[Owner]) -> dict[Owner, int]:
         """Returns the number of each owner."""
@@ -190,6 +190,7 @@ class Keeper:
     # --- Words ---
 
     def _keep_words(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
+        """The words of a title that an event says are there already."""
         docs, texts, titles, words = [], [], [], set()
         for reading, number in zip(readings, numbers, strict=True):
             first = (number << PIECES) + reading.summary.segments - len(reading.pieces)
@@ -197,9 +198,9 @@ class Keeper:
                 docs.append(SearchDoc(doc, piece.first, piece.last))
                 texts.append((doc, piece.words))
                 words.update(piece.words)
-            title = reading.fields["title"]
-            if reading.stored is None or reading.stored.title != title:
-                titles.append((number, reading.ref, title))
+            title, before = reading.fields["title"], reading.stored.title if reading.stored else reading.summary.opening
+            if title != before:
+                titles.append((number, "" if title == reading.summary.opening else title))
         SearchDoc.objects.bulk_create(docs, batch_size=_SOME)
         insert_words("text", texts)
         self._keep_vocabulary(words | insert(titles))

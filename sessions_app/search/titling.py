@@ -8,7 +8,7 @@ from ..models import SearchSession, SessionTitle
 from ..sources import registry
 from . import vocabulary
 from .lines import clean
-from .word_tables import BREAK, delete_rows, insert_words
+from .word_tables import delete_rows, insert_words
 from .words import folded, tokens
 
 LENGTH: Final = 200
@@ -24,14 +24,11 @@ def given(where: str, digests: Collection[str]) -> dict[str, str]:
     return dict(SessionTitle.objects.filter(where=where, digest__in=digests).values_list("digest", "title"))
 
 
-def insert(titled: Iterable[tuple[int, SessionRef, str]]) -> set[str]:
-    """Makes sessions findable by their ids, users and titles, by the numbers of their rows. Returns the words."""
-    rows = []
-    for number, ref, title in titled:
-        lines = (ref.session_id, ref.user_id, title)
-        rows.append((number, [word for line in lines for word in (*tokens(line), BREAK)]))
+def insert(titles: Iterable[tuple[int, str]]) -> set[str]:
+    """Makes sessions findable by other titles than before, by the numbers of their rows. Returns the words."""
+    rows = [(number, tokens(title)) for number, title in titles]
     delete_rows("title", [number for number, _words in rows])
-    insert_words("title", rows)
+    insert_words("title", [(number, words) for number, words in rows if words])
     return {word for _number, words in rows for word in words}
 
 
@@ -40,4 +37,4 @@ def retitle(ref: SessionRef, title: str) -> None:
     rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     if not rows.update(**fields(title)):  # this waits for a feeder that is just writing the row
         return
-    vocabulary.add(insert([(number, ref, title) for number in rows.values_list("pk", flat=True)]))
+    vocabulary.add(insert([(number, title) for number in rows.values_list("pk", flat=True)]))
