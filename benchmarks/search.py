@@ -156,7 +156,7 @@ def _home() -> None:
     for days in (1, 30):
         during = health.Range(end - days * 86_400, end)
         _tell(f"home: figures of {days} days", lambda during=during: health.figures(during, actor=SYSTEM))  # type: ignore[misc]
-        _tell("home: apps, tools, failures", lambda during=during: _lists(during))  # type: ignore[misc]
+        _tell("home: tools, failures", lambda during=during: _lists(during))  # type: ignore[misc]
         for what, address in {"home": "/", "the page of an app": "/a/agent/app/"}.items():
             asked = f"{address}?from={during.start:.0f}&to={during.end:.0f}"
             _tell(f"{what} as a whole, {days} days", lambda asked=asked: _open(browser, asked))  # type: ignore[misc]
@@ -183,7 +183,7 @@ def _lists(during: Any) -> None:
     from sessions_app.access.actor import SYSTEM
     from sessions_app.search import health
 
-    for read in (health.by_app, health.slowest_tools, health.failures):
+    for read in (health.slowest_tools, health.failures):
         read(during, actor=SYSTEM)
 
 

@@ -78,6 +78,21 @@ class Figures:
         return percentile(self.times, part)
 
 
+class OfApp(NamedTuple):
+    """The figures of an app in a range of time, except for its sessions; and its turns, bar by bar."""
+
+    whole: Figures
+    turns: list[int]
+
+
+class InTime(NamedTuple):
+    """The figures of a range of time as a whole and bar by bar, and those of its apps, by source and app."""
+
+    whole: Figures
+    bars: list[Figures]
+    apps: dict[tuple[str, str], OfApp]
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool's calls in a range of time: how many, how many failed, and what they took in seconds."""
@@ -107,23 +122,30 @@ def any_turn(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> bool:
     return bool(_Spans("t", during, actor, of).rows("1", "LIMIT 1"))
 
 
-def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS) -> tuple[Figures, list[Figures]]:
-    """Returns the figures of a range of time as a whole, and bar by bar."""
-    spans = _Spans("t", during, actor, of)
-    width = (during.end - during.start) / bars
+def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS) -> InTime:
+    """Returns the figures of a range of time as a whole, bar by bar, and those of each app that had turns."""
+    spans, width = _Spans("t", during, actor, of), (during.end - during.start) / bars
     bar = f"CAST(floor((p.at - {during.start!r}) / {width!r}) AS integer)"
-    each = [Figures(during.start + n * width, during.start + (n + 1) * width) for n in range(bars)]
-    whole = Figures(during.start, during.end)
-    for number, took, turns, failed, tokens in spans.rows(
-        f"{bar}, {_DIGITS[connection.vendor]}, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END), sum(p.tokens)",
-        "GROUP BY 1, 2",
+    starts = [during.start + n * width for n in range(bars)]
+    told = InTime(Figures(*during), [Figures(start, start + width) for start in starts], {})
+    of_apps: dict[int, OfApp] = {}
+    for app, number, took, *sums in spans.rows(
+        f"""p.app_owner_id, {bar}, {_DIGITS[connection.vendor]}, count(*),
+        sum(CASE WHEN p.failed THEN 1 ELSE 0 END), sum(p.tokens)""",
+        "GROUP BY 1, 2, 3",
     ):
-        for one in (whole, each[min(number, bars - 1)]):
-            one.add(took, turns, failed, tokens)
+        bar_number = min(number, bars - 1)
+        of_app = of_apps.setdefault(app, OfApp(Figures(*during), [0] * bars))
+        of_app.turns[bar_number] += sums[0]
+        for one in (told.whole, told.bars[bar_number], of_app.whole):
+            one.add(took, *sums)
     for number, sessions in spans.rows(f"{bar}, count(DISTINCT p.session_id)", "GROUP BY 1"):
-        each[min(number, bars - 1)].sessions += sessions
-    whole.sessions = spans.rows("count(DISTINCT p.session_id)")[0][0]
-    return whole, each
+        told.bars[min(number, bars - 1)].sessions += sessions
+    told.whole.sessions = spans.rows("count(DISTINCT p.session_id)")[0][0]
+    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    owners = SearchOwner.objects.filter(pk__in=of_apps).values_list("pk", "source__where", "app_name")
+    told.apps.update({(aliases[where], name): of_apps[pk] for pk, where, name in owners if where in aliases})
+    return told
 
 
 def totals(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> Figures:
@@ -143,33 +165,6 @@ def usage(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Usage]:
         before = models.get(names.get(number, ""), (0, 0))
         models[names.get(number, "")] = before[0] + int(prompt), before[1] + int(output)
     return [Usage(model, *each) for model, each in models.items()]
-
-
-def by_app(during: Range, *, actor: Actor, bars: int = BARS) -> dict[tuple[str, str], tuple[Figures, list[Figures]]]:
-    """Returns the figures of each app that had turns in a range of time, by source and app, as `figures` does.
-
-    Bar by bar, only turns are counted.
-    """
-    spans, width = _Spans("t", during, actor, EVERYBODY), (during.end - during.start) / bars
-    bar = f"CAST(floor((p.at - {during.start!r}) / {width!r}) AS integer)"
-    numbers = {
-        number: (
-            Figures(*during),
-            [Figures(during.start + n * width, during.start + (n + 1) * width) for n in range(bars)],
-        )
-        for (number,) in spans.rows("DISTINCT p.app_owner_id")
-    }
-    for number, at, took, turns, failed, tokens in spans.rows(
-        f"""p.app_owner_id, {bar}, {_DIGITS[connection.vendor]}, count(*),
-        sum(CASE WHEN p.failed THEN 1 ELSE 0 END), sum(p.tokens)""",
-        "GROUP BY 1, 2, 3",
-    ):
-        whole, each = numbers[number]
-        for one in (whole, each[min(at, bars - 1)]):
-            one.add(took, turns, failed, tokens)
-    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
-    owners = SearchOwner.objects.filter(pk__in=numbers).values_list("pk", "source__where", "app_name")
-    return {(aliases[where], name): numbers[pk] for pk, where, name in owners if where in aliases}
 
 
 def slowest_tools(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Tool]:

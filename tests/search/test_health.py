@@ -74,7 +74,7 @@ def feed(source: str) -> None:
 @FORMS
 def test_figures_are_those_of_a_plain_count(own: str, source: str) -> None:
     made, during = turns(source), Range(DAY + 3600, DAY + 13 * 3600)
-    whole, bars = health.figures(during, actor=SYSTEM, bars=12)
+    whole, bars, apps = health.figures(during, actor=SYSTEM, bars=12)
     inside = [turn for turn in made if during.start <= turn.at < during.end]
     assert 0 < len(inside) < len(made)
     assert (whole.turns, whole.failed) == (len(inside), sum(turn.failed for turn in inside))
@@ -86,6 +86,12 @@ def test_figures_are_those_of_a_plain_count(own: str, source: str) -> None:
     for number, bar in enumerate(bars):
         of_bar = [turn for turn in inside if number == int((turn.at - during.start) // 3600)]
         assert (bar.turns, bar.sessions) == (len(of_bar), len({turn.ref for turn in of_bar}))
+    assert apps.keys() == {turn.ref[:2] for turn in inside}
+    for name, (of_app, in_bars) in apps.items():
+        own_turns = [turn for turn in inside if turn.ref[:2] == name]
+        assert (of_app.turns, of_app.failed) == (len(own_turns), sum(turn.failed for turn in own_turns))
+        hours = Counter(int((turn.at - during.start) // 3600) for turn in own_turns)
+        assert in_bars == [hours[number] for number in range(12)]
 
 
 @BOTH
@@ -111,8 +117,8 @@ def test_figures_of_an_app_of_a_user_and_of_who_may_see_little(own: str, source:
         return sum(app in ("", turn.ref.app_name) and user in ("", turn.ref.user_id) for turn in made)
 
     for app, user in (("booking", ""), ("support", ""), ("booking", "ana"), ("support", "ben")):
-        assert health.figures(during, actor=SYSTEM, of=Of(source, app, user))[0].turns == count(app, user)
-    assert health.figures(during, actor=Actor("bob", "read", "book*"))[0].turns == count("booking", "")
+        assert health.figures(during, actor=SYSTEM, of=Of(source, app, user)).whole.turns == count(app, user)
+    assert health.figures(during, actor=Actor("bob", "read", "book*")).whole.turns == count("booking", "")
 
 
 @BOTH
@@ -134,5 +140,4 @@ def test_a_deleted_session_counts_no_more(source: str, own: str) -> None:
     delete_session(gone, actor=ALICE)
     SearchSource.objects.update(due=0.0)  # the next walk
     feed(source)
-    whole, _bars = health.figures(during, actor=SYSTEM)
-    assert whole.turns == sum(turn.ref != gone for turn in made)
+    assert health.figures(during, actor=SYSTEM).whole.turns == sum(turn.ref != gone for turn in made)

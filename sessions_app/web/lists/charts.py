@@ -11,7 +11,7 @@ from django.utils.translation import pgettext
 from ...access.actor import Actor
 from ...domain.cost import cost_of
 from ...search import health
-from ...search.health import EVERYBODY, Figures, Of
+from ...search.health import EVERYBODY, Figures, InTime, Of
 from ..html.tags import count, in_short
 from ..html.times import duration
 from .ranges import Chosen
@@ -47,9 +47,9 @@ class Chart:
     note: str = ""
 
 
-def charts(chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Chart]:
-    """Returns the four charts. `query` selects the sessions that `of` means."""
-    whole, bars = health.figures(chosen.during, actor=actor, of=of)
+def charts(shown: InTime, chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Chart]:
+    """Returns the four charts of figures. `query` selects the sessions that `of` means."""
+    whole, bars = shown.whole, shown.bars
     before = health.totals(chosen.during.before(), actor=actor, of=of)
     median, slow = whole.percentile(0.5), whole.percentile(0.95)
     cost, note = _cost(chosen, actor, of)

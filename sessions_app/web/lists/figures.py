@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 from ...access.actor import Actor
 from ...search import health
-from ...search.health import EVERYBODY, Of
+from ...search.health import EVERYBODY, Of, OfApp
 from ...search.results import behind
 from ...search.selecting import query_of
 from ...search.tree import quoted
@@ -20,12 +20,14 @@ from .ranges import Chosen
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a page. `behind` names the sources that are not indexed yet, each with how much of it is."""
+    """The figures of a page. `apps` are those of each app, by source and app; `behind` names the sources that
+    are not indexed yet, each with how much of it is."""
 
     range: Chosen
     charts: list[Chart]
     attention: list[Item]
     tools: list["ToolOf"]
+    apps: dict[tuple[str, str], OfApp]
     behind: list[tuple[str, float]]
 
 
@@ -42,11 +44,13 @@ def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
     """Returns the figures of some sessions in the range that a request asks for."""
     now, who = time.time(), actor(request)
     chosen, query = ranges.chosen(request, now, who, of), query_of(*astuple(of), actor=who) if of.app_name else ""
+    in_time = health.figures(chosen.during, actor=who, of=of)
     return Figures(
         chosen,
-        charts.charts(chosen, who, of, query),
+        charts.charts(in_time, chosen, who, of, query),
         attention(chosen, now, who, of, query),
         _tools(chosen, who, of, query),
+        in_time.apps,
         [each for each in behind() if of.source in ("", each[0])],
     )
 

@@ -7,8 +7,7 @@ from django.views.decorators.http import require_GET
 
 from ...errors import SourceError
 from ...reads import lists
-from ...search import health
-from ...search.health import Figures
+from ...search.health import Figures, OfApp
 from ...sources import adopting, database, registry
 from ..html.render import page
 from ..html.targets import actor
@@ -49,12 +48,11 @@ def home(request: HttpRequest) -> HttpResponse:
     """Shows the charts of ?range=, what needs attention, and lists the sources and their apps."""
     edits = last_edits(actor(request))  # first: it reads what is new, and does not wait long for it
     shown_figures = figures(request)
-    of_apps = health.by_app(shown_figures.range.during, actor=actor(request))
     shown = []
     for source in registry.listed():
         item = Shown(source)
         try:
-            item.apps = [_app(row, of_apps) for row in lists.apps(source.alias, actor=actor(request))]
+            item.apps = [_app(row, shown_figures.apps) for row in lists.apps(source.alias, actor=actor(request))]
             item.adopted, item.adoption = database.is_adopted(source.alias), adopting.of(source.alias)
         except SourceError as error:
             item.problem = error.message
@@ -70,7 +68,7 @@ def home(request: HttpRequest) -> HttpResponse:
     return page(request, "lists/home/home.html", context)
 
 
-def _app(row: lists.AppRow, of_apps: dict[tuple[str, str], tuple[Figures, list[Figures]]]) -> AppOf:
-    whole, bars = of_apps.get((row.source, row.app_name), (None, []))
-    line, area = charts.line_of([bar.turns for bar in bars]) if bars else ("", "")
-    return AppOf(row, whole, line, area)
+def _app(row: lists.AppRow, of_apps: dict[tuple[str, str], OfApp]) -> AppOf:
+    of_app = of_apps.get((row.source, row.app_name))
+    line, area = charts.line_of(of_app.turns) if of_app else ("", "")
+    return AppOf(row, of_app.whole if of_app else None, line, area)
