@@ -10,7 +10,7 @@ from .account import signin, tokens
 from .checks import rule, state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
-from .search import bar, chosen, preview, results, views, webhook
+from .search import bar, chosen, histogram, preview, results, views, webhook
 from .session import agent_view, compare, event, history, labels, moment, news, overview, page
 
 register_converter(Segment, "name")
@@ -25,6 +25,7 @@ urlpatterns = [
     path("feed/", feed.feed, name="feed"),
     path("edits/", edits.edits, name="edits"),
     path("sessions/", results.results, name="search"),
+    path("sessions/histogram/", histogram.over_time, name="histogram"),
     path("sessions/complete/", bar.complete, name="complete"),
     path("sessions/views/", views.save, name="save-view"),
     path("sessions/views/<uuid:view_id>/", views.change, name="change-view"),

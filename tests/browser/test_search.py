@@ -165,7 +165,7 @@ def test_dragging_sets_the_range_and_so_do_the_arrow_keys(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("#query")).not_to_have_value(before)
     expect(page.get_by_role("slider", name="Start of the range")).to_be_focused()
-    page.get_by_role("button", name="All times").click()
+    page.get_by_role("link", name="All times").click()
     expect(page.locator("#query")).to_have_value("")
     expect(rows).to_have_count(everything)
 

@@ -25,7 +25,7 @@ TAGS: Final = frozenset(
 )
 ATTRIBUTES: Final = re.compile(
     r"""(data-[a-z-]+|aria-[a-z]+|accesskey|action
-    |hx-(get|include|post|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
+    |hx-(get|include|post|preserve|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
     |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|enctype
     |for|form
     |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|points

@@ -364,18 +364,34 @@ def test_pages_and_actions_are_offered_where_they_are_asked_for(
 
 
 def test_the_histogram_is_a_picture_and_a_table(world: World, maria: Browser) -> None:
-    form = open_(maria, "late").one("form", "histogram")
+    form = over_time(maria, "late")
     rows = [(row.one("th").text, *row.texts("td")) for row in form.one("tbody").all("tr")]
     assert [row[1:] for row in rows] == [("1", "0"), ("2", "1"), ("3", "2")]  # the empty one is left out
     assert len(form.all("rect", "bar")) == 5
     assert [each["aria-valuenow"] for each in form.all(role="slider")] == ["0", "30"]
     world.bars = []
-    assert open_(maria, "late").all("form", "histogram") == []
+    assert maria.open("histogram", htmx=True, query={"q": "late"}).all("form") == []
+
+
+def test_the_table_does_not_wait_for_the_histogram(world: World, maria: Browser) -> None:
+    loading = open_(maria, "late").one(hx_target="#histogram")
+    assert world.over == []
+    assert asked_of(loading["hx-get"]) == {"q": "late"}
+    world.rows = []
+    assert open_(maria, "late").all(hx_target="#histogram") == []
+    (link,) = [each for each in open_(maria, "late after:2026-01-01").all("a") if each.text == "All times"]
+    assert asked_of(link["href"]) == {"q": "late"}  # a range without sessions can be left
+    assert len(open_(maria, "late after:2026-01-01").all(hx_target="#histogram")) == 1
+
+
+def over_time(maria: Browser, text: str, **query: Any) -> Element:
+    """The histogram of a query, as htmx gets it."""
+    return maria.open("histogram", htmx=True, query={"q": text, **query}).one("form", "histogram")
 
 
 def test_what_is_dragged_becomes_a_filter_and_an_end_without_a_limit_none(world: World, maria: Browser) -> None:
     maria.cookies["adkweb_zone"] = "Asia/Seoul"
-    form = open_(maria, "late before:2020-01-01", sort="-took").one("form", "histogram")
+    form = over_time(maria, "late before:2020-01-01", sort="-took")
     sent = {**form.fields(), "from": str(NOON), "to": str(NOON + 90.5)}
     asked = asked_of(maria.get(form["action"], sent)["Location"])
     assert asked == {"q": "late after:2026-11-23T21:00 before:2026-11-23T21:01:30", "sort": "-took"}

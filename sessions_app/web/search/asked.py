@@ -48,8 +48,21 @@ class Asked:
         """Returns the address that asks for this."""
         return self.continued("")
 
+    @property
+    def over_time(self) -> str:
+        """Returns the address of the histogram."""
+        return self._at("histogram")
+
+    @property
+    def at_all_times(self) -> str:
+        """Returns the address that asks for the same without a range of time."""
+        return self.within(None, None).address
+
     def continued(self, cursor: str | None) -> str:
         """Returns the address of the rows after a cursor."""
+        return self._at("search", cursor)
+
+    def _at(self, name: str, cursor: str | None = None) -> str:
         sort = "" if self.sort == columns.SORT else self.sort
         given = {"q": self.text, "sort": sort, "cols": self.names}
         kept = {"q"} if self.view else set()  # an empty query of a view is not the view's own
@@ -59,7 +72,7 @@ class Asked:
         query = urlencode(
             {name: value.encode("utf-8", "replace") for name, value in given.items() if value or name in kept}
         )
-        return reverse("search") + (f"?{query}" if query else "")
+        return reverse(name) + (f"?{query}" if query else "")
 
     @property
     def differs(self) -> bool:

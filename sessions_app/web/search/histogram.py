@@ -1,18 +1,28 @@
-"""The histogram above the table of sessions, as a picture and as a table. Dragging over it sets a range of time."""
+"""The histogram above the table of sessions, as a picture and as a table. Dragging over it sets a range of time.
+
+The table does not wait for it: the page asks for it by itself.
+"""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...errors import Slow
 from ...search.histogram import Bar, histogram
 from ...search.language import parse
+from ...search.patience import HASTY, patience
 from ...search.tree import And, Node, Query, Time
-from .asked import Asked
+from ..html.render import page
+from ..html.targets import actor
+from .asked import Asked, read
 
 PITCH: Final = 20  # from bar to bar, in the picture's own units
 HEIGHT: Final = 44
@@ -72,6 +82,15 @@ class Picture:
     def spoken(self) -> tuple[str, str]:
         """Returns both ends of the chosen range in words."""
         return self.labels[self.first], self.labels[self.last]
+
+
+@require_GET
+def over_time(request: HttpRequest) -> HttpResponse:
+    """Shows the histogram of what ?q= selects; nothing if there is nothing, or if it takes long."""
+    asked, picture = read(request), None
+    with suppress(Slow), patience(HASTY):
+        picture = draw(asked, actor(request))
+    return page(request, "search/histogram/_histogram.html", {"asked": asked, "picture": picture})
 
 
 def draw(asked: Asked, who: Actor) -> Picture | None:

@@ -22,10 +22,11 @@ from ...search.results import Results, Row, search
 from ...search.tree import And, Node, Query, leaves
 from ..html.render import page
 from ..html.targets import actor, person_of
-from . import columns, histogram
+from . import columns
 from .asked import LINKED, Asked, read
 from .bar import pieces
 from .columns import Column
+from .histogram import chosen_range
 
 _OFFERED: Final = 200  # tags that the field completes
 _DIALS: Final = ("from", "to", "move", "choose")  # what a form asks for; the answer is another address
@@ -96,7 +97,7 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
         "wrong": [(asked.text[each.start : each.end], each.message) for each in query.problems],
         "heads": list(_heads(asked)),
         "menu": _menu(asked),
-        "picture": histogram.draw(asked, actor(request)),
+        "is_chosen": chosen_range(query.tree) != (None, None),
         "statuses": list(_statuses(asked)),
         "known_tags": labels.known_tags("", _OFFERED, actor=actor(request)),
         "views": saved_views.listed(person),
