@@ -47,10 +47,13 @@ class Description:
     edit: dict[str, Any] = field(default_factory=dict)
     tokens: int | None = None
     _numbers: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
+    _kinds_of_parts: set[str] | None = field(default=None, compare=False, repr=False)
 
     def of(self, *kinds: str) -> list[Part]:
         """Returns the parts of these kinds."""
-        return [part for part in self.parts if part.kind in kinds]
+        if self._kinds_of_parts is None:
+            self._kinds_of_parts = {part.kind for part in self.parts}
+        return [] if self._kinds_of_parts.isdisjoint(kinds) else [part for part in self.parts if part.kind in kinds]
 
     @property
     def calls(self) -> list[Part]:

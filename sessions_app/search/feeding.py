@@ -120,14 +120,16 @@ class Feeder:
             forget([stored[each].pk for each in names if each in stored and each not in rows])
             fresh = beginnings(db, [each for each in rows if each not in stored])
             readings: list[Reading] = []
+            pieces = events = 0
             for of, row in rows.items():
                 reading = self._reading(row, stored.get(of), fresh.get(of))
-                if reading and reading.is_news:
-                    readings.append(reading)
-                pieces = sum(len(each.pieces) for each in readings)
-                if pieces >= 4 * MOST_PIECES or sum(each.summary.events for each in readings) >= MOST:
+                if not (reading and reading.is_news):
+                    continue
+                readings.append(reading)
+                pieces, events = pieces + len(reading.pieces), events + reading.summary.events
+                if pieces >= 4 * MOST_PIECES or events >= MOST:
                     self._keep(readings)
-                    readings = []
+                    readings, pieces, events = [], 0, 0
             self._keep(readings)
 
     def _reading(self, row: Stored, stored: SearchSession | None, events: Sequence[Read] | None) -> Reading | None:

@@ -31,8 +31,8 @@ def _lines(event: Mapping[str, Any], told: Description) -> Iterator[str]:
             yield said(part)
     if "error" in told.kinds:
         yield _error(event)
-    for way in ("input", "output"):
-        yield str(as_object(event.get(f"{way}_transcription")).get("text") or "")
+    for heard in ("input_transcription", "output_transcription"):
+        yield str(as_object(event.get(heard)).get("text") or "")
     yield flat(event.get("output"))
     yield summary(told.actions.get("compaction"))
     yield str(told.edit.get("reason") or "")
@@ -57,6 +57,8 @@ def flat(value: Any) -> str:
     """Returns the keys and values of a JSON value, one after the other: “amount 5 card visa”."""
     if isinstance(value, str):
         return value
+    if not isinstance(value, dict | list):
+        return "" if value is None else _word(value)
     words: list[str] = []
     left: list[Any] = [value]
     length = 0

@@ -36,7 +36,7 @@ def tokens(text: str) -> list[str]:
                 words += [run[n : n + 2] for n in range(len(run))]
             else:
                 words.append(run)
-    if all(len(word) <= LONGEST for word in words):
+    if max(map(len, words), default=0) <= LONGEST:
         return words
     return [word[n : n + LONGEST] for word in words for n in range(0, len(word), LONGEST)]
 
