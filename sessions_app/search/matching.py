@@ -17,11 +17,12 @@ FEW: Final = 1_000  # sessions
 
 class Question(NamedTuple):
     """A question to the index of words, in its own language. `broad` is a part that too many words have in common:
-    only those that begin with it are looked for.
+    only those that begin with it are looked for. `short` says that it asks for a letter or two, which very many begin with.
     """
 
     text: str
     broad: str = ""
+    short: bool = False
 
 
 def question(text: str, look: Callable[..., list[str]] = vocabulary.containing) -> Question | None:
@@ -38,7 +39,7 @@ def question(text: str, look: Callable[..., list[str]] = vocabulary.containing) 
         also = look(first, at_end=bool(rest))
         also, broad = ([], True) if len(also) > vocabulary.MOST else (also, False)
     build = _fts5 if connection.vendor == "sqlite" else _tsquery
-    return Question(build(first, also, rest), first if broad else "")
+    return Question(build(first, also, rest), first if broad else "", not (rest or is_part(first)))
 
 
 def _fts5(first: str, also: Sequence[str], rest: Sequence[str]) -> str:
@@ -70,13 +71,14 @@ def answering(asked_for: Question) -> tuple[str, list[Any]]:
     one by one: what sorts the sessions is the better guide then.
     """
     text, title = _SESSIONS[connection.vendor]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT DISTINCT id FROM ({text} UNION ALL {title}) AS answers LIMIT {FEW + 1}", [asked_for.text] * 2
-        )
-        few = [row[0] for row in cursor.fetchall()]
-    if len(few) <= FEW:
-        return (f"s.id IN ({', '.join(map(str, few))})", []) if few else ("FALSE", [])
+    if not asked_for.short:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT DISTINCT id FROM ({text} UNION ALL {title}) AS answers LIMIT {FEW + 1}", [asked_for.text] * 2
+            )
+            few = [row[0] for row in cursor.fetchall()]
+        if len(few) <= FEW:
+            return (f"s.id IN ({', '.join(map(str, few))})", []) if few else ("FALSE", [])
     return f"(+s.id IN ({text}) OR +s.id IN ({title}))", [asked_for.text] * 2
 
 

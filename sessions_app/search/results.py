@@ -250,11 +250,12 @@ class _Lines:
     """Finds the lines that matched. What the index is asked for one session, it is asked for all of the page."""
 
     def __init__(self, selection: Selection, numbers: Sequence[int], actor: Actor) -> None:
-        self._questions, self._numbers, self._actor = selection.questions, numbers, actor
+        self._questions = sorted(selection.questions, key=lambda each: -len(each[0].text))
+        self._numbers, self._actor = numbers, actor
         self._pieces: dict[int, dict[int, tuple[int, int]]] = {}
 
     def match(self, ref: SessionRef, number: int) -> Match | None:
-        """Returns the newest line in which the first of the texts that has one stands."""
+        """Returns the newest line in which the longest of the texts that has one stands: it tells the most."""
         for turn, (text, asked) in enumerate(self._questions):
             if turn not in self._pieces:
                 self._pieces[turn] = newest_pieces(self._numbers, asked)
