@@ -139,9 +139,9 @@ def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS
         of_app.turns[bar_number] += sums[0]
         for one in (told.whole, told.bars[bar_number], of_app.whole):
             one.add(took, *sums)
-    for number, sessions in spans.rows(f"{bar}, count(DISTINCT p.session_id)", "GROUP BY 1"):
+    for number, sessions in spans.sessions(bar):
         told.bars[min(number, bars - 1)].sessions += sessions
-    told.whole.sessions = spans.rows("count(DISTINCT p.session_id)")[0][0]
+    told.whole.sessions = sum(count for _one, count in spans.sessions())
     aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
     owners = SearchOwner.objects.filter(pk__in=of_apps).values_list("pk", "source__where", "app_name")
     told.apps.update({(aliases[where], name): of_apps[pk] for pk, where, name in owners if where in aliases})
@@ -150,9 +150,10 @@ def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS
 
 def totals(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> Figures:
     """Returns the figures of a range of time as a whole, without times."""
-    counts = "count(DISTINCT p.session_id), count(*), coalesce(sum(CASE WHEN p.failed THEN 1 ELSE 0 END), 0)"
-    sessions, turns, failed, tokens = _Spans("t", during, actor, of).rows(f"{counts}, coalesce(sum(p.tokens), 0)")[0]
-    return Figures(*during, sessions, turns, failed, int(tokens))
+    spans = _Spans("t", during, actor, of)
+    failed = "coalesce(sum(CASE WHEN p.failed THEN 1 ELSE 0 END), 0)"
+    turns, failures, tokens = spans.rows(f"count(*), {failed}, coalesce(sum(p.tokens), 0)")[0]
+    return Figures(*during, sum(count for _one, count in spans.sessions()), turns, failures, int(tokens))
 
 
 def usage(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Usage]:
@@ -261,6 +262,11 @@ class _Spans:
         """Returns columns of the spans. `values` are those of the rest."""
         statement = f"SELECT {columns} FROM sessions_app_searchspan AS p {join} WHERE {self._where} {rest}"
         return rows(statement, [*self._values, *values])
+
+    def sessions(self, group: str = "0") -> list[tuple[Any, ...]]:
+        """Returns how many different sessions there are in each group. count(DISTINCT) would take three times as long."""
+        pairs = f"SELECT DISTINCT {group} AS one, p.session_id FROM sessions_app_searchspan AS p WHERE {self._where}"
+        return rows(f"SELECT one, count(*) FROM ({pairs}) AS pairs GROUP BY one", self._values)
 
 
 def owners_of(actor: Actor, of: Of) -> tuple[list[int], str]:
