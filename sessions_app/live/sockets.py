@@ -28,11 +28,13 @@ from ..domain.session_ref import SessionRef
 from ..errors import Error, Invalid, SourceError
 from ..web.session import news
 from ..web.urls import LIVE_SESSION
-from . import home_feed, queue_worker, source_follower, watch_feed
+from . import queue_worker, source_follower
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
+from .home_feed import Lobby
 from .room import Seat
 from .search_feeder import SearchFeeder
 from .source_finder import Searcher
+from .watch_feed import WatchFeed
 from .webhook_sender import WebhookSender
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
@@ -146,7 +148,7 @@ class FeedSocket(Socket):
 
     async def enter(self, watcher: Watcher) -> None:
         """Enters the lobby."""
-        self.lobby = home_feed.enter(watcher)
+        self.lobby = Lobby.admit(watcher)
 
     async def leave(self, watcher: Watcher) -> None:
         """Leaves the lobby."""
@@ -158,7 +160,7 @@ class WatchingSocket(Socket):
 
     async def enter(self, watcher: Watcher) -> None:
         """Enters the feed."""
-        self.feed = watch_feed.enter(watcher)
+        self.feed = WatchFeed.admit(watcher)
 
     async def leave(self, watcher: Watcher) -> None:
         """Leaves the feed."""

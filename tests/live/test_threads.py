@@ -19,7 +19,8 @@ from sessions_app import broadcast
 from sessions_app.access.actor import Actor
 from sessions_app.access.sign_ins import SessionStore
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.live import client, home_feed, room, source_follower
+from sessions_app.live import client, feed, home_feed, room, source_follower
+from sessions_app.live.home_feed import Lobby
 from sessions_app.live.room import Seat
 from sessions_app.reads import newest
 from sessions_app.sources import database, registry
@@ -105,7 +106,7 @@ def threads(prefix: str = "adkweb-live") -> list[str]:
 def none_left() -> None:
     eventually(lambda: not threads(), f"that the threads end: {threads()}", 10)
     assert source_follower.followers == {}
-    assert home_feed.current is None
+    assert Lobby.current is None
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +116,7 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(source_follower, "LINGER_SECONDS", 0.3)
     monkeypatch.setattr(source_follower, "AWAY_SECONDS", 0.1)
     monkeypatch.setattr(source_follower, "LONGEST_AWAY_SECONDS", 0.1)
-    monkeypatch.setattr(home_feed, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.2)
     here = database.get(source)
     monkeypatch.setattr(registry, "listed", lambda: [here])  # other tests' sources stay out of it
     broadcast.listen(source_follower.tell)
@@ -132,8 +133,8 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
         try:
             none_left()
         finally:  # a test that failed is not to fail the next
-            if home_feed.current:
-                home_feed.current._watchers.clear()
+            if Lobby.current:
+                Lobby.current._watchers.clear()
             eventually(
                 lambda: not any(thread.is_alive() for thread in source_follower.followers.values()), "the end", 10
             )
@@ -322,7 +323,7 @@ def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
 def test_the_feed_runs_while_somebody_looks_at_it(house: House, source: str) -> None:
     ref = house.session(source, "one")
     reader = Reader(house.sign_in)
-    found = home_feed.enter(reader)  # type: ignore[arg-type]
+    found = Lobby.admit(reader)  # type: ignore[arg-type]
     eventually(lambda: "feed" in reader.parts, "home")
     assert threads() == sorted(["adkweb-live-feed", f"adkweb-live-{source}"])
     event = house.append(ref)
@@ -353,7 +354,7 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
     monkeypatch.setattr(newest, "running_now", waits_in_vain(newest.running_now, "home"))
     monkeypatch.setattr(newest, "data_version", waits_in_vain(newest.data_version, "follower"))
     reader = Reader(house.sign_in)
-    found = home_feed.enter(reader)  # type: ignore[arg-type]
+    found = Lobby.admit(reader)  # type: ignore[arg-type]
     eventually(lambda: "feed" in reader.parts, "home")
     before = reader.parts["sources"]
     away.set()
@@ -379,7 +380,7 @@ def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, mo
         found.leave(reader)  # type: ignore[arg-type]
         return real(*away)
 
-    found = home_feed.enter(stays)  # type: ignore[arg-type]
+    found = Lobby.admit(stays)  # type: ignore[arg-type]
     eventually(lambda: stays.parts.get("feed"), "home")
     monkeypatch.setattr(home_feed, "activity", activity)
     found.enter(reader)  # type: ignore[arg-type]
@@ -403,9 +404,9 @@ def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
 
     monkeypatch.setattr(home_feed, "activity", activity)
     first, second = Reader(house.sign_in), Reader(house.sign_in)
-    found = home_feed.enter(first)  # type: ignore[arg-type]
+    found = Lobby.admit(first)  # type: ignore[arg-type]
     eventually(lambda: "feed" in first.parts, "home")
-    home_feed.enter(second)  # type: ignore[arg-type]
+    Lobby.admit(second)  # type: ignore[arg-type]
     eventually(lambda: "feed" in second.parts, "home for who came later", 3)
     event = house.append(ref)
     eventually(lambda: event in first.parts["feed"], "the event", 3)

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 from django.contrib.auth import get_user_model
 
-from sessions_app.live import watch_feed
+from sessions_app.live import feed, watch_feed
 from sessions_app.live.watch_feed import WatchFeed
 from sessions_app.models import SearchSource
 from sessions_app.saved import views, watching
@@ -73,27 +73,27 @@ def test_who_joins_while_others_are_served_is_served_the_next_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: dict[str, int] = {}
-    first, second = (Mock(sign_in=name) for name in ("maria", "nora"))
+    first, second = (Mock(sign_in=name, closed=False) for name in ("maria", "nora"))
     first.name, second.name = "maria", "nora"
-    feed = WatchFeed()
+    news = WatchFeed()
 
     def news_after(_last: int, names: set[str]) -> list[Any]:
         if names == {"maria"} and len(told) == 0:
-            feed.enter(second)
+            news.enter(second)
         return []
 
-    monkeypatch.setattr(watch_feed, "INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(watching, "newest", lambda: 0)
     monkeypatch.setattr(watching, "news_after", news_after)
     monkeypatch.setattr(watching, "counts", lambda names: {name: {"view": 1} for name in names})
     monkeypatch.setattr(watch_feed.sign_in, "signed_in", lambda sign_ins: sign_ins)
     monkeypatch.setattr(watch_feed, "push", lambda watchers, _message: told.update({watchers[0].name: 1}))
-    feed.enter(first)
-    feed.start()
+    news.enter(first)
+    news.start()
     try:
         eventually(lambda: told == {"maria": 1, "nora": 1}, "both are told")
     finally:
-        feed.leave(first)
-        feed.leave(second)
-        feed.join(10)
+        news.leave(first)
+        news.leave(second)
+        news.join(10)
     assert caplog.text == ""  # nothing went wrong meanwhile
