@@ -13,7 +13,9 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import Scope, full_key, scope_of
 from ..errors import Error
-from ..history import drift, key_history, moments
+from ..history import key_history, moments
+from ..search.drift_looks import drifted, drifted_keys
+from ..search.health import Of
 from ..search.selecting import rows
 from ..search.storing import ref_of
 from . import names
@@ -93,7 +95,12 @@ def health(source: str, app_name: str, *, actor: Actor) -> Health:
     read = sample(source, app_name, actor=actor)
     keys = _keys(read)
     by_kind: dict[str, list[Finding]] = {kind: [] for kind in KINDS}
-    for finding in (*_by_values(read), *_by_names(read, keys), *_outside(read, actor), *_stale(read, keys, actor)):
+    for finding in (
+        *_by_values(read),
+        *_by_names(read, keys),
+        *_outside(read, app_name, actor),
+        *_stale(read, keys, actor),
+    ):
         by_kind[finding.kind].append(finding)
     findings, hidden = {}, {}
     for kind, some in by_kind.items():
@@ -143,7 +150,7 @@ class _Shown:
         if not self.refs or self.refs[-1] is not ref:
             self.refs.append(ref)
 
-    def told(self) -> tuple[str, ...]:
+    def summary(self) -> tuple[str, ...]:
         numbers = [int(each) for each in self.details if each.isdecimal()]
         return (str(max(numbers)),) if numbers else tuple(sorted(self.details)[:_DETAILS])
 
@@ -158,7 +165,7 @@ def _by_values(read: Sample) -> Iterator[Finding]:
                 for sign in signs(bare, value):
                     shown.setdefault((sign.kind, full_key(scope, bare)), _Shown()).add(sign.detail, one.ref)
     for (kind, key), each in shown.items():
-        yield Finding(kind, key, each.told(), len(each.refs), each.refs[0])
+        yield Finding(kind, key, each.summary(), len(each.refs), each.refs[0])
 
 
 # --- What names show --------------------------------------------------------------------------------------------------
@@ -193,13 +200,15 @@ def _named(read: Sample, kind: str, key: str, *details: str) -> Finding:
 # --- What time shows --------------------------------------------------------------------------------------------------
 
 
-def _outside(read: Sample, actor: Actor) -> Iterator[Finding]:
-    """Yields keys of the newest sessions that are stored otherwise than their last event wrote them."""
+def _outside(read: Sample, app_name: str, actor: Actor) -> Iterator[Finding]:
+    """Yields keys that are stored otherwise than their last event wrote them: of the newest sessions, and of those that
+    are known to have drifted."""
     shown: dict[str, _Shown] = {}
-    for ref in read.refs[:_JUDGED]:
+    known = drifted(of=Of(read.source, app_name), actor=actor)
+    for ref in dict.fromkeys([*read.refs[:_JUDGED], *(each.ref for each in known)]):
         try:
-            for key in drift.glance(moments.state_now(ref, actor=actor), actor=actor):
-                shown.setdefault(key, _Shown()).add("", ref)
+            for change in drifted_keys(ref, actor=actor):
+                shown.setdefault(change.key, _Shown()).add("", ref)
         except Error:  # it is gone by now, or its history is not read yet
             continue
     yield from (Finding("outside", key, (), len(each.refs), each.refs[0]) for key, each in shown.items())

@@ -110,7 +110,7 @@ def recent(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Recent]:
         [*values, RECENT],
     )
     aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
-    told = []
+    broken_rules = []
     for number, where, names, title, text, count, last in groups:
         (first,) = rows(
             f"SELECT {_COLUMNS} FROM {newest} WHERE {condition} AND b.rule_id = %s ORDER BY b.at, b.id LIMIT 1",
@@ -118,8 +118,8 @@ def recent(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Recent]:
         )
         if alias := aliases.get(where):
             (app,) = json.loads(names)
-            told.append(Recent(alias, app, number, title or text, count, _broken(alias, first), last))
-    return told
+            broken_rules.append(Recent(alias, app, number, title or text, count, _broken(alias, first), last))
+    return broken_rules
 
 
 def _broken(source: str, row: tuple[Any, ...]) -> Broken:

@@ -66,25 +66,25 @@ def sample(source: str, app_name: str, *, actor: Actor) -> Sample:
     """Returns what is looked at of an app. Raises NotFound, SourceError."""
     actor.check_sees(own_session(source, app_name))
     owner = SearchOwner.objects.filter(source__where=registry.identity(source), digest=digest_of(app_name, "")).first()
-    told = Sample(source, share=feeding.share(source))
+    looked_at = Sample(source, share=feeding.share(source))
     with database.using(source) as db:
         read = _Reader(db, source, actor)
         if owner is not None:
-            told.number, told.app, told.app_name = owner.source_id, owner.pk, owner.app_name
+            looked_at.number, looked_at.app, looked_at.app_name = owner.source_id, owner.pk, owner.app_name
             newest = rows(
                 """SELECT s.id, s.names, s.last FROM sessions_app_searchsession AS s WHERE s.listed AND s.app_name = %s
                 AND +s.app_owner_id = %s ORDER BY s.last DESC, s.id DESC LIMIT %s""",
                 [owner.app_name, owner.pk, SESSIONS],
             )
-            told.numbers = [row[0] for row in newest]
-            told.refs = [ref_of(source, row[1]) for row in newest]
-            told.active = [row[2] for row in newest]
+            looked_at.numbers = [row[0] for row in newest]
+            looked_at.refs = [ref_of(source, row[1]) for row in newest]
+            looked_at.active = [row[2] for row in newest]
         own = own_session(source, app_name)
-        told.apps = list(read.states("app_states", ("app_name",), [own]))
-        users = {ref[:3]: ref for ref in reversed(told.refs)}  # of each user, the newest session
-        told.users = list(read.states("user_states", ("app_name", "user_id"), list(users.values())))
-        told.sessions = list(read.states("sessions", ("app_name", "user_id", "id"), told.refs))
-    return told
+        looked_at.apps = list(read.states("app_states", ("app_name",), [own]))
+        users = {ref[:3]: ref for ref in reversed(looked_at.refs)}  # of each user, the newest session
+        looked_at.users = list(read.states("user_states", ("app_name", "user_id"), list(users.values())))
+        looked_at.sessions = list(read.states("sessions", ("app_name", "user_id", "id"), looked_at.refs))
+    return looked_at
 
 
 class _Reader:

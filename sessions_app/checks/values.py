@@ -24,19 +24,19 @@ class Sign(NamedTuple):
 
 def signs(key: str, value: Any) -> set[Sign]:
     """Returns what the value of a key shows."""
-    told: set[Sign] = set()
+    shown: set[Sign] = set()
     if isinstance(value, dict | list | str) and (size := len(dumps(value))) > LARGE:
-        told.add(Sign("large", str(size)))
+        shown.add(Sign("large", str(size)))
     deepest = 0
     for path, inner, depth in _inside(key, value):
         deepest = max(deepest, depth + isinstance(inner, dict | list))
         if isinstance(inner, str):
-            told.update(_signs_of_text(path, inner))
+            shown.update(_signs_of_text(path, inner))
         elif isinstance(inner, float) and inner - inner != 0:
-            told.add(Sign("text", "nan"))
+            shown.add(Sign("text", "nan"))
     if deepest > DEEP:
-        told.add(Sign("deep", str(deepest)))
-    return told
+        shown.add(Sign("deep", str(deepest)))
+    return shown
 
 
 def _signs_of_text(path: str, text: str) -> Iterator[Sign]:

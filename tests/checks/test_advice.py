@@ -12,6 +12,7 @@ from sessions_app.checks import advice, samples
 from sessions_app.checks.advice import Finding, Health, health
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import NotFound
+from sessions_app.search.drift_looks import Looker
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
@@ -110,6 +111,18 @@ def test_what_was_changed_without_an_event_is_told(own: str, source: str) -> Non
     ref = session(source, "s1", step="pay")
     execute(source, "UPDATE sessions SET state = %s WHERE id = %s", [json.dumps({"step": "book"}), ref.session_id])
     assert told(source, "outside") == {"step": ()}
+
+
+@BOTH
+def test_what_home_lists_as_drifted_is_told_however_old_the_session_is(own: str, source: str) -> None:
+    old = session(source, "old", at=1e9 - DAY, price=1)
+    for number in range(6):
+        session(source, f"new{number}", price=1)
+    execute(source, "UPDATE sessions SET state = %s WHERE id = %s", [json.dumps({"price": 2}), old.session_id])
+    assert told(source, "outside") == {}
+    feed(source, walk=True)
+    Looker(source).look(10.0)
+    assert told(source, "outside") == {"price": ()}
 
 
 @BOTH
