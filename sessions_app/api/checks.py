@@ -2,20 +2,24 @@
 
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from ninja.params.functions import Query
 from pydantic import Field
 
+from ..access.actor import Actor
 from ..checks import breaches, rules
 from ..checks.breaches import Broken
 from .authorize import actor_of, source_of
-from .bodies import answer
+from .bodies import answer, body_of, body_schema
+from .openapi import LOCATION, needs
 
 router = Router()
 
 RULES: str = "/apps/{plain:app_name}/rules"
+RULE: str = RULES + "/{int:number}"
 MOST: int = 500  # breaches of a page
 
 
@@ -33,6 +37,13 @@ class Rule(Schema):
     sessions: int = Field(description="that broke it, at most 10,000")
     now: int = Field(description="those of them whose state breaks it now, at most 10,000")
     more: bool = Field(description="more than 10,000 sessions broke it")
+
+
+class NewRule(Schema):
+    """A rule as somebody writes it."""
+
+    title: str = Field("", description="at most 100 characters; without one, a rule is called by its condition")
+    condition: str = Field(description="what the state has to be, in the language of the search: `cart.total >= 0`")
 
 
 class Breach(Schema):
@@ -60,10 +71,55 @@ def list_rules(request: HttpRequest, app_name: str, source: str | None = None) -
     """Returns the rules that people wrote about the state of an app, the oldest first."""
     actor = actor_of(request)
     some = rules.rules(source_of(request, app_name, source), app_name, actor=actor)
-    return answer([_told(each) | asdict(breaches.counts(each, actor=actor)) for each in some])
+    return answer([_rule(each, actor) for each in some])
 
 
-@router.get(RULES + "/{int:number}/breaches", response=Breaches, summary="Sessions that broke a rule")
+@router.post(
+    RULES,
+    response={201: Rule},
+    summary="Write a rule",
+    openapi_extra=body_schema(NewRule, required=True) | needs("append") | LOCATION,
+)
+def create_rule(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
+    """Creates a rule, and begins to check all sessions of the app. Answers 400 if the condition has a mistake."""
+    alias = source_of(request, app_name, source, "append")
+    body, actor = body_of(request, NewRule), actor_of(request)
+    number = rules.create(alias, app_name, body.title, body.condition, actor=actor)
+    response = answer(_rule(rules.rule(alias, app_name, number, actor=actor), actor), 201)
+    response["Location"] = f"{quote(request.path)}/{number}"
+    return response
+
+
+@router.get(RULE, response=Rule, summary="A rule")
+def get_rule(request: HttpRequest, app_name: str, number: int, source: str | None = None) -> HttpResponse:
+    """Returns a rule, with how far its check is."""
+    actor = actor_of(request)
+    return answer(_rule(rules.rule(source_of(request, app_name, source), app_name, number, actor=actor), actor))
+
+
+@router.put(
+    RULE,
+    response=Rule,
+    summary="Change a rule",
+    openapi_extra=body_schema(NewRule, required=True) | needs("append"),
+)
+def change_rule(request: HttpRequest, app_name: str, number: int, source: str | None = None) -> HttpResponse:
+    """Changes a rule. If its condition is another one, all sessions are checked again."""
+    alias = source_of(request, app_name, source, "append")
+    body, actor = body_of(request, NewRule), actor_of(request)
+    rules.change(alias, app_name, number, body.title, body.condition, actor=actor)
+    return answer(_rule(rules.rule(alias, app_name, number, actor=actor), actor))
+
+
+@router.delete(RULE, response={204: None}, summary="Delete a rule", openapi_extra=needs("append"))
+def delete_rule(request: HttpRequest, app_name: str, number: int, source: str | None = None) -> HttpResponse:
+    """Deletes a rule, with what is kept of it."""
+    alias = source_of(request, app_name, source, "append")
+    rules.delete(alias, app_name, number, actor=actor_of(request))
+    return HttpResponse(status=204)
+
+
+@router.get(RULE + "/breaches", response=Breaches, summary="Sessions that broke a rule")
 def list_breaches(
     request: HttpRequest,
     app_name: str,
@@ -79,8 +135,9 @@ def list_breaches(
     return answer({"items": [_broken(each) for each in page.rows], "next": page.next})
 
 
-def _told(rule: rules.RuleView) -> dict[str, Any]:
-    return {name: value for name, value in asdict(rule).items() if name not in ("source", "app_name")}
+def _rule(rule: rules.RuleView, actor: Actor) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(rule).items() if name not in ("source", "app_name")}
+    return fields | asdict(breaches.counts(rule, actor=actor))
 
 
 def _broken(each: Broken) -> dict[str, Any]:

@@ -27,6 +27,10 @@ _PARAMETERS: Final = {
 }
 
 
+# What the document says about an operation that makes something.
+LOCATION: Final = {"responses": {201: {"headers": {"Location": {"schema": {"type": "string"}, "required": True}}}}}
+
+
 def needs(right: str) -> dict[str, Any]:
     """Returns what the document says about an operation that needs another right than “read”."""
     return {RIGHT: right}

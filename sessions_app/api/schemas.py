@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 class Problem(Schema):
-    """What went wrong (RFC 9457)."""
+    """A problem: what went wrong (RFC 9457)."""
 
     type: str
     title: str
@@ -253,14 +253,14 @@ class NewSession(Schema):
 
 
 class NewLabels(Schema):
-    """What a session is to be called. What is missing stays as it is."""
+    """A title and tags for a session. What is missing stays as it is."""
 
     title: str | None = Field(None, description="empty: the title of its own again")
     tags: list[str] | None = Field(None, description="all its tags")
 
 
 class Labels(Schema):
-    """What people and programs gave to a session."""
+    """The title and tags that people and programs gave to a session."""
 
     title: str = Field(description="empty if nobody gave it one")
     tags: list[str]
@@ -282,7 +282,7 @@ class Edit(Schema):
 
 
 class Imported(Schema):
-    """What an import did, or would do."""
+    """The result of an import, or of its dry run."""
 
     format: str
     new: int

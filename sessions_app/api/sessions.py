@@ -31,7 +31,7 @@ from .bodies import (
     headers_of,
     text_of,
 )
-from .openapi import needs, tagged
+from .openapi import LOCATION, needs, tagged
 
 router = Router()
 
@@ -39,8 +39,6 @@ USER = "/apps/{plain:app_name}/users/{plain:user_id}"
 SESSION = USER + "/sessions/{plain:session_id}"
 MOST: int = 500  # rows of a page
 HIDDEN = Query(False, description="also the sessions named `adkweb` that hold the edits of `user:` and `app:` state")
-
-_LOCATION = {"responses": {201: {"headers": {"Location": {"schema": {"type": "string"}, "required": True}}}}}
 
 
 @router.get("/apps/{plain:app_name}/sessions", response=schemas.Sessions, summary="Sessions of an app")
@@ -108,7 +106,7 @@ def of_user(
     USER + "/sessions",
     response={201: schemas.Created},
     summary="Create a session",
-    openapi_extra=body_schema(schemas.NewSession) | needs("append") | _LOCATION,
+    openapi_extra=body_schema(schemas.NewSession) | needs("append") | LOCATION,
 )
 def create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
     """Creates a session. Its initial state is split by scope. Answers 409 if the id is taken."""

@@ -32,23 +32,28 @@ def read(text: str) -> tree.Node:
         raise Invalid(_("A rule has at most %(n)s characters.") % {"n": MOST_CHARACTERS})
     query = parse(text, now=time.time(), zone=UTC)
     for problem in query.problems:
-        raise Invalid(problem.message, place=problem.start)
+        raise _mistake(problem.message, problem)
     if query.tree is None:
         raise Invalid(_("A rule says what the state has to be, such as %(example)s.") % {"example": EXAMPLE})
     leaves = list(tree.leaves(query.tree))
     for leaf in leaves:
         if not isinstance(leaf, tree.State):
-            raise Invalid(
+            raise _mistake(
                 _("“%(text)s” is no condition on state, such as %(example)s.")
                 % {"text": text[leaf.start : leaf.end][:40], "example": EXAMPLE},
-                place=leaf.start,
+                leaf,
             )
     if long := next((leaf for leaf in leaves if len(".".join(getattr(leaf, "path", ()))) > KEY_LENGTH), None):
-        raise Invalid(_("A key in a rule has at most %(n)s characters.") % {"n": KEY_LENGTH}, place=long.start)
+        raise _mistake(_("A key in a rule has at most %(n)s characters.") % {"n": KEY_LENGTH}, long)
     if len(leaves) > MOST_CONDITIONS or len(keys_of(query.tree)) > MOST_KEYS:
         most = {"n": MOST_CONDITIONS, "keys": MOST_KEYS}
         raise Invalid(_("A rule has at most %(n)s conditions, with %(keys)s keys.") % most)
     return query.tree
+
+
+def _mistake(message: str, part: tree.Leaf | tree.Problem) -> Invalid:
+    """Returns the error for a part of the text, with where it stands, for programs."""
+    return Invalid(message, errors=[{"place": "condition", "start": part.start, "end": part.end, "message": message}])
 
 
 def keys_of(node: tree.Node) -> list[str]:

@@ -51,3 +51,46 @@ def test_rules_and_their_breaches_are_told_with_the_first_event(
     stranger = Program(new_token("read", "other*"))
     assert stranger.get("/api/apps/booking/rules").status in (403, 404)
     assert stranger.get(f"/api/apps/booking/rules/{number}/breaches").status in (403, 404)
+
+
+def test_a_rule_is_written_changed_and_deleted(
+    each_ref: SessionRef, actor: Actor, program: Program, reader: Program
+) -> None:
+    event = {"author": "agent", "actions": {"state_delta": {"cart": {"total": -5}}}}
+    append_event(each_ref, event, actor=actor)
+    live(each_ref.source)
+    address = "/api/apps/booking/rules"
+    made = program.ask("POST", address, body={"title": "No debts", "condition": "cart.total >= 0"})
+    settle()
+    rule = made.json()
+    assert (made.status, made.headers["location"]) == (201, f"{address}/{rule['number']}")
+    assert (rule["title"], rule["condition"], rule["created_by"]) == ("No debts", "cart.total >= 0", "token program")
+    assert reader.get(made.headers["location"]).json()["now"] == 1
+    changed = program.ask("PUT", made.headers["location"], body={"condition": "cart.total >= -5"})
+    settle()
+    assert (changed.status, changed.json()["title"]) == (200, "")
+    assert reader.get(made.headers["location"]).json()["sessions"] == 0
+    assert reader.ask("DELETE", made.headers["location"]).status == 403
+    assert program.ask("DELETE", made.headers["location"]).status == 204
+    assert program.ask("DELETE", made.headers["location"]).status == 404
+    assert reader.get(address).json() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({"condition": "app:booking"}, "is no condition on state"),
+        ({"condition": ""}, "A rule says what the state has to be"),
+        ({"title": "x" * 101, "condition": "n > 0"}, "at most 100 characters"),
+        ({"condition": 5}, "condition: "),
+        ({"title": "no condition"}, "condition: "),
+        ({"condition": "n > 0", "name": "n"}, "name: is not known here"),
+    ],
+)
+def test_a_rule_with_a_mistake_is_refused(
+    body: dict[str, object], problem: str, ref: SessionRef, program: Program
+) -> None:
+    refused = program.ask("POST", "/api/apps/booking/rules", body=body)
+    assert (refused.status, problem in refused.detail) == (400, True)
+    assert all(each["place"] == "condition" for each in refused.json().get("errors", []))
+    assert program.get("/api/apps/booking/rules").json() == []

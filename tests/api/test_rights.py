@@ -31,6 +31,7 @@ EACH: Final = pytest.mark.parametrize(
 NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1", "number": "1"}
 QUERY: Final = {"key": "step", "a": "e1"}  # what an address must have
 BODIES: Final[dict[str, Any]] = {
+    "checks_create_rule": {"condition": "step exists"},
     "sessions_create": {"session_id": "new"},
     "events_append": {"id": "new", "author": "agent"},
     "state_edit_session": {"set": {"a": 1}},

@@ -35,13 +35,13 @@ conditions = st.recursive(
 @pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_a_condition_holds_for_what_the_same_query_selects(own: str, source: str) -> None:
-    maker = Maker(source)
+    maker = Maker([source])
     sessions = [maker.session(number) for number in range(40)]
     plain = Plain(maker)
     feed(source)
 
     def state_of(told: Told) -> dict[str, Any]:
-        users, apps = (maker.shared.get((told.ref.app_name, name), {}) for name in (told.ref.user_id, ""))
+        users, apps = (maker.shared.get((*told.ref[:2], name), {}) for name in (told.ref.user_id, ""))
         return {**told.state, **{f"user:{k}": v for k, v in users.items()}, **{f"app:{k}": v for k, v in apps.items()}}
 
     @settings(max_examples=5 * settings().max_examples)
