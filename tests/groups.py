@@ -13,18 +13,20 @@ from xdist.scheduler import LoadScopeScheduling
 # Whose file begins so is of this group. The groups that take longest stand first, and workers are given them first:
 # single tests fill the end.
 GROUPS: Final = {
-    **{f"browser/test_{name}.py": "browser, every page" for name in ("accessible", "pages")},
+    **{f"browser/test_{name}.py": "browser, every page" for name in ("accessible", "boxes", "pages")},
+    **{
+        f"browser/test_{name}.py": "browser, own servers" for name in ("find", "live_outages", "main_job", "new_source")
+    },
+    **{f"browser/test_{name}.py": "browser, own servers" for name in ("queued", "time_story", "transfer", "webhook")},
     "browser/test_live.py": "browser, live",
-    **{f"browser/test_{name}.py": "browser, agents" for name in ("live_outages", "new_source", "queued", "time_story")},
-    "browser/test_boxes.py": "browser, agents",
     "browser/": "browser",
-    "api/test_limits.py": "limits",
+    **{f"live/test_{name}.py": "live" for name in ("access", "following", "processes", "sockets", "watching")},
     "api/test_schemathesis.py": "schemathesis",
-    "api/test_strangers.py": "strangers",
-    "js/": "js",
-    "live/": "live",
     "management/test_doctor.py": "doctor",
+    "api/test_strangers.py": "strangers",
     "writes/test_crash.py": "crash",
+    "js/": "js",
+    "api/test_limits.py": "limits",
 }
 _ORDER: Final = list(dict.fromkeys(GROUPS.values()))
 
