@@ -58,6 +58,17 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     expect(table.get_by_role("link", name="It was undone")).to_be_visible()
 
 
+def test_what_is_selected_is_tagged_by_keyboard_and_the_tag_taken_back(table: Page) -> None:
+    press(table, "j", "x", "j", "x", "l")
+    expect(table.get_by_label("Tag", exact=True)).to_be_focused()
+    table.keyboard.type("by keyboard")
+    table.keyboard.press("Enter")
+    said = table.locator(".toast")
+    expect(said).to_contain_text("2 sessions were tagged “by keyboard”.")
+    said.get_by_role("button", name="Undo").click()
+    expect(table.locator(".toast")).to_contain_text("The tag “by keyboard” was taken from 2 sessions.")
+
+
 def test_all_that_match_are_meant_once_that_is_ticked_and_nothing_after_escape(table: Page) -> None:
     boxes(table).first.check()
     boxes(table).nth(2).click(modifiers=["Shift"])

@@ -226,6 +226,29 @@ def test_what_is_selected_is_tagged_and_untagged(maria: Browser, refs: list[Sess
     assert maria.open("search").all(role="alert") != []
 
 
+def test_tags_of_many_are_taken_back_from_the_message_about_them(maria: Browser, refs: list[SessionRef]) -> None:
+    def undo() -> str:
+        form = maria.open("search").one("div", "toast").one("form", action=reverse("chosen"))
+        fields: dict[str, list[str]] = {}
+        for each in form.all("input", type="hidden"):
+            fields.setdefault(each["name"], []).append(each["value"])
+        maria.send("chosen", {**fields, "undo": "1"})
+        return maria.open("search").text
+
+    def tagged() -> list[str]:
+        return [each["href"] for each in maria.open("search", query={"q": "tag:vip"}).all("a", "rowlink")]
+
+    select(maria, "tag", refs[0], tag="vip")
+    maria.open("search")
+    before = tagged()
+    select(maria, "tag", *refs[:3], tag="vip")
+    assert "The tag “vip” was taken from 2 sessions." in undo()  # the first one had it
+    assert tagged() == before
+    select(maria, "untag", refs[0], tag="vip")
+    assert "1 session was tagged “vip”." in undo()
+    assert tagged() == before
+
+
 def test_an_event_of_a_batch_leads_to_it(maria: Browser, refs: list[SessionRef], actor: Actor) -> None:
     made = batch.begin("edit", actor=actor, refs=refs)
     batch.try_(made, {"step": "pay"}, actor=actor)

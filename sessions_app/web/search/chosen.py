@@ -27,10 +27,12 @@ from ...http.streaming import streamed
 from ...search import labels
 from ...transfer import FORMATS, exporting
 from ..html.targets import actor
+from ..html.undoing import offer_undo
 from .asked import zone_of
 
 _MOST: Final = 5_000  # sessions that a form names one by one
 _MOST_TAGGED: Final = 10_000
+_MOST_UNDONE: Final = 500  # sessions that a message names, so that its button can take the tag away again
 _FORMAT: Final = "jsonl"
 _BATCHES: Final[dict[str, ActName]] = {"edit": "edit", "delete": "delete"}
 
@@ -79,22 +81,29 @@ def _tag(request: HttpRequest, refs: list[SessionRef]) -> HttpResponse:
     """Gives sessions a tag, or takes it away, and leads back to the table."""
     if len(refs) > _MOST_TAGGED:
         raise Invalid(_("At most %(n)s sessions can be tagged at once: narrow the query.") % {"n": _MOST_TAGGED})
-    who, tag = actor(request), request.POST.get("tag", "")
+    who, tag, act, back = actor(request), request.POST.get("tag", ""), request.POST["act"], request.POST.get("back", "")
     try:
-        if request.POST["act"] == "tag":
-            count = len(labels.tag(refs, tag, actor=who))
-            said = ngettext("%(n)s session was tagged “%(tag)s”.", "%(n)s sessions were tagged “%(tag)s”.", count)
+        if act == "tag":
+            changed = labels.tag(refs, tag, actor=who)
+            said = ngettext(
+                "%(n)s session was tagged “%(tag)s”.", "%(n)s sessions were tagged “%(tag)s”.", len(changed)
+            )
         else:
-            count = len(labels.untag(refs, tag, actor=who))
+            changed = labels.untag(refs, tag, actor=who)
             said = ngettext(
                 "The tag “%(tag)s” was taken from %(n)s session.",
                 "The tag “%(tag)s” was taken from %(n)s sessions.",
-                count,
+                len(changed),
             )
-        messages.success(request, said % {"n": count, "tag": words(tag, 60)})
+        said %= {"n": len(changed), "tag": words(tag, 60)}
+        if "undo" in request.POST or not 0 < len(changed) <= _MOST_UNDONE:
+            messages.success(request, said)
+        else:
+            back_again = [("act", "untag" if act == "tag" else "tag"), ("tag", tag), ("back", back)]
+            paths = [("ref", reverse("session", kwargs=ref._asdict())) for ref in changed]
+            offer_undo(request, said, reverse("chosen"), back_again + paths)
     except Invalid as error:
         messages.error(request, error.message)
-    back = request.POST.get("back", "")
     return redirect(back if back.startswith("/") and url_has_allowed_host_and_scheme(back, None) else "search")
 
 

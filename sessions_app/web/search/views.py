@@ -5,10 +5,8 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
@@ -17,6 +15,7 @@ from ...domain.brief import words
 from ...errors import AlreadyExists, Invalid
 from ...saved import views, watching
 from ..html.targets import person_of
+from ..html.undoing import offer_undo
 from .asked import zone_of
 
 
@@ -66,20 +65,11 @@ def watch(request: HttpRequest, view_id: UUID) -> HttpResponse:
 def delete(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Deletes a view. The message about it has a button that brings it back."""
     view = views.delete(view_id, person_of(request))
-    fields = {"id": view.id, "name": view.name, "q": view.query, "sort": view.sort, "cols": view.columns}
+    fields = {"id": str(view.id), "name": view.name, "q": view.query, "sort": view.sort, "cols": view.columns}
     if view.shared:
         fields["shared"] = "1"
-    inputs = format_html_join("", '<input type="hidden" name="{}" value="{}">', fields.items())
-    form = format_html(
-        '{} <form method="post" action="{}"><input type="hidden" name="csrfmiddlewaretoken" value="{}">{}'
-        '<button class="btn quiet small">{}</button></form>',
-        _("The view “%(name)s” was deleted.") % {"name": words(view.name, 60)},
-        reverse("save-view"),
-        get_token(request),
-        inputs,
-        _("Undo"),
-    )
-    messages.success(request, form)
+    said = _("The view “%(name)s” was deleted.") % {"name": words(view.name, 60)}
+    offer_undo(request, said, reverse("save-view"), fields.items())
     return redirect("search")
 
 

@@ -4,10 +4,8 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -20,6 +18,7 @@ from ...reads import lists
 from ...search import labels
 from ..html.render import page
 from ..html.targets import actor
+from ..html.undoing import offer_undo
 
 _OFFERED = 200  # tags that the field completes
 
@@ -35,7 +34,7 @@ def title(request: HttpRequest, **names: str) -> HttpResponse:
     now = of_session(ref, actor(request))["labels"].title
     if now != before and "undo" not in request.POST:
         said = _("Renamed to “%(title)s”.") % {"title": words(now, 60)} if now else _("The title was taken away.")
-        _tell(request, said, reverse("session-title", kwargs=names), {"title": before})
+        offer_undo(request, said, reverse("session-title", kwargs=names), [("title", before)])
     return _answer(request, ref, "_title")
 
 
@@ -47,7 +46,7 @@ def tags(request: HttpRequest, **names: str) -> HttpResponse:
         if gone := request.POST.get("untag", ""):
             if labels.untag([ref], gone, actor=who) and "undo" not in request.POST:
                 said = _("The tag “%(tag)s” was removed.") % {"tag": words(gone, 60)}
-                _tell(request, said, reverse("session-tags", kwargs=names), {"tag": gone})
+                offer_undo(request, said, reverse("session-tags", kwargs=names), [("tag", gone)])
         else:
             labels.tag([ref], request.POST.get("tag", ""), actor=who)
     except Invalid as error:
@@ -75,22 +74,3 @@ def _answer(request: HttpRequest, ref: SessionRef, fragment: str, more: dict[str
     who = actor(request)
     context = {"ref": ref, "title": lists.title(ref, actor=who), "answers": True, **of_session(ref, who), **more}
     return page(request, f"session/labels/{fragment}.html", context, 400 if "error" in more else 200)
-
-
-def _tell(request: HttpRequest, said: str, address: str, fields: dict[str, str]) -> None:
-    """Adds a message with a button that undoes what it says."""
-    ((name, value),) = fields.items()
-    messages.success(
-        request,
-        format_html(
-            '{} <form method="post" action="{}"><input type="hidden" name="csrfmiddlewaretoken" value="{}">'
-            '<input type="hidden" name="{}" value="{}"><button class="btn quiet small" name="undo" value="1">{}</button>'
-            "</form>",
-            said,
-            address,
-            get_token(request),
-            name,
-            value,
-            _("Undo"),
-        ),
-    )
