@@ -93,7 +93,8 @@ def note_tried(item: BatchItem, claim: str, **fields: Any) -> None:
 
 
 def counts(job_id: UUID) -> dict[str, int]:
-    """Returns how many sessions have each outcome; `held` counts those with something to do whose agent was at work."""
+    """Returns how many sessions have each outcome; `held` counts those with something to do whose agent was at work, and
+    `waited` those that are changed, and whose agent was at work when it was tried or first to be done."""
     rows = (
         BatchItem.objects.filter(job_id=job_id)
         .values("outcome")
@@ -101,4 +102,5 @@ def counts(job_id: UUID) -> dict[str, int]:
     )
     some = {row["outcome"]: row for row in rows.order_by()}
     numbers = {outcome: some[outcome]["n"] if outcome in some else 0 for outcome in (TO_DO, *OUTCOMES)}
-    return {**numbers, "held": some[TO_DO]["held"] if TO_DO in some else 0}
+    held = {outcome: some[outcome]["held"] if outcome in some else 0 for outcome in (TO_DO, CHANGED)}
+    return {**numbers, "held": held[TO_DO], "waited": held[CHANGED]}

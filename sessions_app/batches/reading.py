@@ -69,7 +69,7 @@ class Batch:
     @property
     def total(self) -> int:
         """Returns the number of its sessions."""
-        return sum(number for outcome, number in self.counts.items() if outcome != "held")
+        return sum(self.counts.get(outcome, 0) for outcome in (items.TO_DO, *items.OUTCOMES))
 
 
 @dataclass(frozen=True, slots=True)

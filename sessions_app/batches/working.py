@@ -114,8 +114,8 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
             ref = items.ref_of(item, sources)
             outcome, message = _done(act, ref, item, first=ref.app_name not in apps)
             if outcome is None:  # its agent is at work
-                if item.begun:  # by a process that died before it did anything here
-                    items.note(item, begun=False)
+                if item.begun or not item.held:  # begun by a process that died before it did anything here
+                    items.note(item, begun=False, held=True)
                 continue
             if outcome.event_id:
                 apps.add(ref.app_name)

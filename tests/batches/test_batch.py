@@ -184,7 +184,7 @@ def test_a_session_whose_agent_is_at_work_is_changed_when_it_has_ended(
     write(sessions[0], ago=0.0)  # its answer
     settle()
     shown = reading.get(made, actor=actor)
-    assert (shown.stage, counted(shown)) == ("done", {"changed": 6})
+    assert (shown.stage, shown.total, counted(shown)) == ("done", 6, {"changed": 6, "waited": 1})
     authors = [event["author"] for _seq, event in events_of(sessions[0])]
     assert authors == ["user", "agent", "system"]
 
@@ -347,7 +347,7 @@ def test_a_batch_that_is_stopped_goes_on_where_it_was(sessions: list[SessionRef]
     shown = reading.get(made, actor=actor)
     assert (shown.stage, counted(shown)) == ("stopped", {"": 1, "changed": 5, "held": 1})
     write(sessions[0])
-    assert counted(do(made, actor)) == {"changed": 6}
+    assert counted(do(made, actor)) == {"changed": 6, "waited": 1}
     assert [len(notes(ref)) for ref in sessions] == [1] * 6
 
 

@@ -34,7 +34,7 @@ def fill(page: Page, key: str, value: str) -> None:
     """Types a key and its value into the form."""
     page.locator("#new-key").fill(key)
     page.keyboard.press("Enter")
-    expect(page.locator("json-editor .cm-content")).to_be_visible()
+    expect(page.locator("json-editor .cm-content")).to_be_focused()
     type_json(page, value)
 
 

@@ -171,7 +171,9 @@ def test_sessions_are_deleted_after_their_number_is_typed(maria: Browser, refs: 
     assert not maria.open(address).all("button", value="undo")
 
 
-def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(maria: Browser, refs: list[SessionRef]) -> None:
+def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(
+    maria: Browser, refs: list[SessionRef], settings: Settings
+) -> None:
     event = {"author": "user", "invocation_id": "i1", "content": {"role": "user", "parts": [{"text": "…"}]}}
     append_event(refs[0], event, actor=Actor("agent", "admin"))
     address = select(maria, "edit", *refs)["Location"]
@@ -181,10 +183,15 @@ def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(maria: Brows
     maria.send(address, {"action": "do"})
     while "1 session is left" not in (page := maria.open(address, htmx=True)).text:
         pass
-    assert "its agent is at work" in page.text
+    assert "An agent is at work there: the batch waits for its end." in page.text
     page = send(maria, address, "stop")
     assert "It stopped after 2; 1 session is left. maria stopped it." in page.text
     assert page.one("button", value="do").text == "Go on"
+    settings.SETTLE_SECONDS = 0.0
+    event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [{"text": "Done"}]}}
+    append_event(refs[0], event, actor=Actor("agent", "admin"))
+    assert tally(send(maria, address, "do")) == {"changed": "3", "of them were running": "1"}
+    assert maria.open("batches").one("tbody").one("span", "delta").text == "step"
 
 
 def test_a_draft_is_discarded(maria: Browser, refs: list[SessionRef]) -> None:
