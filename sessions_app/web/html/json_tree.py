@@ -18,6 +18,8 @@ NAME_LIMIT: Final = 20  # characters of a key; no column cuts a key that is not 
 NAME_END: Final = 10  # characters at the end of a longer key that are always shown
 NAME_CUT: Final = 120  # characters of a key, at most
 NAME_WHOLE: Final = 1_024  # characters of a key in its title
+ID_LIMIT: Final = 12  # characters of an id that is shown whole beside a title
+ID_END: Final = 4  # characters at each end of a longer one
 SURE_LIMIT: Final = 18  # characters of a text that every column shows
 LINE_LIMIT: Final = 80  # characters of a text that fit on its row
 TEXT_LIMIT: Final = 5_000  # characters of a text that are shown when it is opened
@@ -38,6 +40,14 @@ def name(key: Any) -> SafeString:
     head, end = text[:-NAME_END], text[-NAME_END:]
     head = head if len(text) <= NAME_CUT else head[: NAME_CUT - NAME_END - 1] + "…"
     return format_html('<span class="start">{}</span>{}', head, end)
+
+
+def ends(text: str) -> str:
+    """Returns both ends of a long id, as small as they still tell one session from another: `3f2a…91cc`.
+
+    Only ASCII is cut, as in `name`.
+    """
+    return text if len(text) <= ID_LIMIT or not text.isascii() else f"{text[:ID_END]}…{text[-ID_END:]}"
 
 
 def css_class(value: Any) -> str:

@@ -18,7 +18,7 @@ from ...domain.said import Piece, media_name, summary
 from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
-from .json_tree import Tree, css_class, name
+from .json_tree import Tree, css_class, ends, name
 
 register = template.Library()
 PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
@@ -30,6 +30,7 @@ PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
 register.filter("brief", brief)
 register.filter("words", words)
 register.filter("key_name", name)
+register.filter("ends", ends)
 register.filter("css_class", css_class)
 
 
