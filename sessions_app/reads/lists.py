@@ -192,6 +192,16 @@ def title(ref: SessionRef, *, actor: Actor) -> str:
         return titles_of(ref.source, [ref], actor).get(ref, "")
 
 
+def titles(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, str]:
+    """Returns what sessions are called, or their ids, by session. Raises SourceError."""
+    named = {ref: ref.session_id for ref in refs}
+    for source in {ref.source for ref in refs}:
+        seen = [ref for ref in refs if ref.source == source and actor.may_see(ref.app_name)]
+        with database.using(source):
+            named |= {ref: title for ref, title in titles_of(source, seen, actor).items() if title}
+    return named
+
+
 def titles_of(source: str, keys: Collection[SessionRef], actor: Actor) -> dict[SessionRef, str]:
     """Returns what sessions are called; empty for a session without a title."""
     if not keys:

@@ -17,6 +17,7 @@ from ...checks import breaches, condition, rules
 from ...checks.breaches import Broken, Counts
 from ...checks.rules import RuleView
 from ...errors import Invalid
+from ...reads import lists
 from ..html.render import page
 from ..html.targets import actor, address_at
 
@@ -25,11 +26,12 @@ LIMITS = {"title": rules.TITLE_LENGTH, "condition": condition.MOST_CHARACTERS, "
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A rule with the number of sessions that broke it, and its newest breaches with the addresses of their events."""
+    """A rule with the number of sessions that broke it, and its newest breaches: each with the address of its event, and
+    what its session is called."""
 
     rule: RuleView
     counts: Counts
-    rows: list[tuple[Broken, str]]
+    rows: list[tuple[Broken, str, str]]
     next: str | None
 
     @property
@@ -41,7 +43,8 @@ class Shown:
 def shown(each: RuleView, who: Actor, before: str | None = None, limit: int = breaches.PAGE) -> Shown:
     """Returns a rule as pages show it."""
     some = breaches.broken(each, before, limit, actor=who)
-    rows = [(row, address_at(row.ref, row.event_id) if row.event_id else "") for row in some.rows]
+    titles = lists.titles({row.ref for row in some.rows}, actor=who)
+    rows = [(row, address_at(row.ref, row.event_id) if row.event_id else "", titles[row.ref]) for row in some.rows]
     return Shown(each, breaches.counts(each, actor=who), rows, some.next)
 
 

@@ -1,5 +1,6 @@
 """The state health of an app: the rules that people wrote, and what ADK advises against."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,10 @@ from django.views.decorators.http import require_http_methods
 
 from ...checks import rules
 from ...checks.advice import Finding, health
+from ...domain.session_ref import SessionRef
 from ...domain.state import scope_of
 from ...errors import Invalid
-from ...reads import views
+from ...reads import lists, views
 from ...search import tree
 from ...search.selecting import query_of
 from ..html.render import page
@@ -24,12 +26,14 @@ from .words import ADVICE, Advice, said
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A finding in words, with the addresses of its sessions, and of the event that wrote the key."""
+    """A finding in words, with the addresses of its sessions, and of the event that wrote the key, and what the session of
+    that event is called."""
 
     finding: Finding
     words: str
     sessions: str
     event: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +67,20 @@ def state_health(request: HttpRequest, source: str, app_name: str) -> HttpRespon
         return page(request, "checks/state_health/_rules.html", context)
     who = actor(request)
     told, query = health(source, app_name, actor=who), query_of(source, app_name, actor=who)
+    refs = {ref for some in told.findings.values() for each in some if (ref := each.wrote or each.ref)}
+    titles = lists.titles(refs, actor=who)
     groups = [
-        Group(kind, ADVICE[kind], [_item(each, query) for each in some], told.hidden[kind])
+        Group(kind, ADVICE[kind], [_item(each, query, titles) for each in some], told.hidden[kind])
         for kind, some in told.findings.items()
     ]
     return page(request, "checks/state_health/state_health.html", context | {"health": told, "groups": groups}, status)
 
 
-def _item(finding: Finding, query: str) -> Item:
+def _item(finding: Finding, query: str, titles: Mapping[SessionRef, str]) -> Item:
     event = address_at(finding.wrote, finding.event_id) if finding.wrote else ""
-    return Item(finding, said(finding), "" if finding.is_whole else _sessions(finding.key, query), event)
+    ref = finding.wrote or finding.ref
+    sessions = "" if finding.is_whole else _sessions(finding.key, query)
+    return Item(finding, said(finding), sessions, event, titles[ref] if ref else "")
 
 
 def _sessions(key: str, query: str) -> str:

@@ -11,18 +11,21 @@ from django.utils.translation import ngettext
 
 from ...access.actor import Actor
 from ...domain.state import Scope
+from ...reads import lists
 from ...search.selecting import query_of
-from ...search.sharing import Sharing, sharing
+from ...search.sharing import Active, Sharing, sharing
 from ..html.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The sessions that an edit of a scope reaches, how many they are in words, and the address that lists them."""
+    """The sessions that an edit of a scope reaches, how many they are in words, and the address that lists them. `named` are
+    some of those that run or wait, each with what it is called."""
 
     sharing: Sharing
     words: str
     address: str
+    named: list[tuple[Active, str]]
 
 
 def reached(target: Target, scopes: Iterable[Scope], who: Actor) -> list[Reach]:
@@ -35,7 +38,8 @@ def _reach(target: Target, scope: Scope, who: Actor) -> Reach:
     query = query_of(target.ref.source, target.ref.app_name, target.ref.user_id if scope == "user" else "", actor=who)
     address = f"{reverse('search')}?{urlencode({'q': query.encode('utf-8', 'replace')})}"
     told = sharing(target.ref, scope, actor=who)
-    return Reach(told, _words(scope, told), address)
+    titles = lists.titles([each.ref for each in told.named], actor=who)
+    return Reach(told, _words(scope, told), address, [(each, titles[each.ref]) for each in told.named])
 
 
 def _words(scope: Scope, told: Sharing) -> str:
