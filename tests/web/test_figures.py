@@ -72,6 +72,9 @@ def test_the_page_of_an_app_or_a_user_shows_its_own_figures(
     assert shown(page, "tokens") == str(300 * len(inside))
     failure, *_silent = page.one("ul", "attention").all("li")
     assert f"failed {len(failed)} times" in failure.text
+    (query,) = parse_qs(urlsplit(failure.all("a")[0]["href"]).query)["q"]
+    assert 'tool:"charge"' in query
+    assert ids(query) == sorted({turn.ref.session_id for turn in failed})
     assert page.one("table", "tools").texts("a") == ["charge"]
     for link in (
         page.one(

@@ -14,7 +14,7 @@ from ...checks import breaches
 from ...checks.breaches import Recent
 from ...domain.brief import brief
 from ...domain.session_ref import SessionRef
-from ...search import drift_looks, health
+from ...search import drift_looks, health, tree
 from ...search.drift_looks import Drifted
 from ...search.health import EVERYBODY, Failure, Of
 from ...search.language import parse
@@ -65,7 +65,8 @@ def _failure(failure: Failure, chosen: Chosen, query: str) -> Item:
     address = reverse("session", kwargs=failure.ref._asdict()) + f"?seq={failure.seq}"
     if failure.sessions > 1:
         alike = max(message.split("…"), key=len).strip().replace('"', " ")
-        address = chosen.sessions(f'{query} error:any "{alike}"'.strip())
+        with_tool = f"tool:{tree.quoted(tool)} " if subject else ""
+        address = chosen.sessions(f'{query} {with_tool}error:any "{alike}"'.strip())
     aside = sessions if subject else f"{times} · {sessions}"
     return Item("error", "bad", subject, words, aside, address, failure.last)
 
