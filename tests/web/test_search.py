@@ -203,7 +203,7 @@ def test_hostile_texts_are_texts(world: World, maria: Browser, text: str) -> Non
     page = open_(maria, text, cols=columns.write(columns.of_names([f"state.{text}", "tags", "error", "user", "app"])))
     assert page.one("a", "rowlink").text == " ".join(text.split())
     assert page.one(id="query")["value"] == text
-    assert maria.open("complete", query={"q": text}, htmx=True).one("li")["data-text"] == text
+    assert maria.open("complete", query={"q": text}, htmx=True).one("li", role="option")["data-text"] == text
 
 
 def test_names_that_begin_alike_are_told_apart_by_their_ends(world: World, maria: Browser) -> None:
@@ -361,10 +361,14 @@ def test_pages_and_actions_are_offered_where_they_are_asked_for(
         options = maria.open("complete", query=query, htmx=True).all("li", role="option")
         return [each.all("span")[0].text for each in options]
 
-    everything = ["Home", "Sessions", "Edits", "Import", "New session", "API tokens", "Theme", "Keys"]
+    everything = ["Home", "Sessions", "Edits", "Batches", "Import", "New session", "API tokens", "Theme", "Keys"]
     assert offered(go="1") == everything
     assert offered(go="1", q="toK") == ["API tokens"]
     assert offered(q="home") == []
+    maria.send("save-view", {"name": "Failed bookings", "q": "error:any"})
+    assert offered(go="1", q="failed b") == ["Failed bookings"]
+    assert offered(go="1") == [*everything[:2], "Failed bookings", *everything[2:]]
+    everything.insert(2, "Failed bookings")
     settings.READ_ONLY = True
     assert offered(go="1") == [each for each in everything if each not in ("Import", "New session")]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -12,10 +13,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
+from ...saved import views
 from ...search.completing import complete as suggestions_for
 from ...search.tree import Problem, Query, Text, leaves
 from ..html.render import page
-from ..html.targets import actor
+from ..html.targets import actor, person_of
+
+_MOST_VIEWS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +32,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A page to go to, or a button of this page that is pressed."""
+    """A page to go to, or a button of this page that is pressed. `kind` says in a word what it is."""
 
     title: str
     icon: str
+    kind: str
     address: str = ""
     button: str = ""
 
@@ -63,21 +68,26 @@ def complete(request: HttpRequest) -> HttpResponse:
     destinations: list[Destination] = []
     if "go" in request.GET:
         wanted = text.strip().casefold()
-        destinations = [each for each in _destinations() if wanted in each.title.casefold()]
+        destinations = [each for each in _destinations(request) if wanted in each.title.casefold()]
     context = {"suggestions": suggestions_for(text, cursor, actor=actor(request)), "destinations": destinations}
     return page(request, "search/bar/_options.html", context)
 
 
-def _destinations() -> list[Destination]:
+def _destinations(request: HttpRequest) -> list[Destination]:
+    """Returns the pages without a query of their own, the person's views, and what can be done on every page."""
+    a_page, action = _("page"), _("action")
+    saved = views.listed(person_of(request))[:_MOST_VIEWS]
     everywhere = [
-        Destination(_("Home"), "back", reverse("home")),
-        Destination(_("Sessions"), "message", reverse("search")),
-        Destination(_("Edits"), "edit", reverse("edits")),
-        Destination(_("Import"), "file", reverse("imports")),
-        Destination(_("New session"), "plus", reverse("new-session")),
-        Destination(_("API tokens"), "key", reverse("tokens")),
-        Destination(_("Theme"), "system", button="[data-theme-toggle]"),
-        Destination(pgettext("keyboard", "Keys"), "info", button="[data-open='#keys']"),
+        Destination(_("Home"), "home", a_page, reverse("home")),
+        Destination(_("Sessions"), "message", a_page, reverse("search")),
+        *(Destination(each.name, "eye", _("view"), f"{reverse('search')}?view={each.id}") for each in saved),
+        Destination(_("Edits"), "edit", a_page, reverse("edits")),
+        Destination(_("Batches"), "check", a_page, reverse("batches")),
+        Destination(_("Import"), "file", a_page, reverse("imports")),
+        Destination(_("New session"), "plus", a_page, reverse("new-session")),
+        Destination(_("API tokens"), "key", a_page, reverse("tokens")),
+        Destination(_("Theme"), "system", action, button="[data-theme-toggle]"),
+        Destination(pgettext("keyboard", "Keys"), "info", action, button="[data-open='#keys']"),
     ]
     writing = {reverse("imports"), reverse("new-session")}
     return [each for each in everywhere if not (settings.READ_ONLY and each.address in writing)]
