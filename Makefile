@@ -31,7 +31,7 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/djlint templates --lint --quiet
 	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
 
-bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session and a large store, searching
+bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session and a large store, searching, rules
 	$(BIN)/python -m benchmarks.appends
 	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.time

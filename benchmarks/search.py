@@ -25,6 +25,8 @@ from benchmarks.opening import ACTIVE, EVENTS, PER_SESSION, fill, make, most_mem
 from tests.servers import PostgreSQL
 
 RUNS = 5
+WATCHED = 200  # sessions that are stored together
+CHECKED = 10.0  # seconds of checking a rule
 WORDS = TEXT.split()
 QUERIES = {
     "everything": "",
@@ -63,6 +65,8 @@ def measure(place: str, own: str) -> None:
         _find_new(source.alias)
         _search()
         _home()
+        _watch()
+        _check_rule(source.alias)
 
 
 def _index(alias: str) -> None:
@@ -160,6 +164,41 @@ def _home() -> None:
         for what, address in {"home": "/", "the page of an app": "/a/agent/app/"}.items():
             asked = f"{address}?from={during.start:.0f}&to={during.end:.0f}"
             _tell(f"{what} as a whole, {days} days", lambda asked=asked: _open(browser, asked))  # type: ignore[misc]
+
+
+def _watch() -> None:
+    """Tells how long it takes to ask a watched query about some sessions. That is done before and after they are stored."""
+    from sessions_app.models import SearchSession
+    from sessions_app.search.language import parse
+    from sessions_app.search.selecting import among
+
+    numbers = list(SearchSession.objects.order_by("digest").values_list("pk", flat=True)[:WATCHED])
+    for count in (1, 20, WATCHED):
+        for kind, word in {"common": WORDS[3], "part of a": WORDS[5][1:], "rare": "needle"}.items():
+            query = parse(word, now=time.time(), zone=UTC)
+            some = numbers[:count]
+            _tell(
+                f"watched, {count} sessions: {kind} word",
+                lambda some=some, query=query: among(some, query, now=time.time()),
+            )  # type: ignore[misc]
+
+
+def _check_rule(alias: str) -> None:
+    """Tells how many sessions a second are checked against a new rule, with all of their past."""
+    from sessions_app.access.actor import SYSTEM
+    from sessions_app.checks import rules
+    from sessions_app.models import Rule, SearchSession
+
+    for condition in ("step >= 0", "user:tier >= 0"):
+        number = rules.create(alias, "app", "", condition, actor=SYSTEM)
+        began = time.monotonic()
+        while rules.rule(alias, "app", number, actor=SYSTEM).percent is not None and time.monotonic() < began + CHECKED:
+            time.sleep(0.1)
+        took = time.monotonic() - began
+        walked = Rule.objects.values_list("walked", flat=True).get(pk=number)
+        rules.delete(alias, "app", number, actor=SYSTEM)
+        done = SearchSession.objects.filter(pk__lte=walked).count()
+        print(f"  rule {condition:<31} {done / took:8,.0f} sessions/s of {PER_SESSION} events", flush=True)
 
 
 def _somebody() -> Any:
