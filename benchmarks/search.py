@@ -176,11 +176,11 @@ def _watch() -> None:
     for count in (1, 20, WATCHED):
         for kind, word in {"common": WORDS[3], "part of a": WORDS[5][1:], "rare": "needle"}.items():
             query = parse(word, now=time.time(), zone=UTC)
-            some = numbers[:count]
-            _tell(
-                f"watched, {count} sessions: {kind} word",
-                lambda some=some, query=query: among(some, query, now=time.time()),
-            )  # type: ignore[misc]
+
+            def ask(query: Any = query, some: list[int] = numbers[:count]) -> None:
+                among(some, query, now=time.time())
+
+            _tell(f"watched, {count} sessions: {kind} word", ask)
 
 
 def _check_rule(alias: str) -> None:

@@ -1,6 +1,7 @@
 """Turns words that are looked for into a question to the database's own index of words, SQLite's or PostgreSQL's."""
 
 import json
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,12 @@ from .word_tables import PIECES, quoted
 from .words import asked, is_part
 
 FEW: Final = 1_000  # sessions
+COMMON: Final = 5_000  # pieces of text: to go through them takes as long as a hundred looks at one session
+LOOKS: Final = 1_000  # for a word in a session
+_REMEMBERED: Final = 500  # questions
+_SECONDS: Final = 60.0
+
+_common: dict[tuple[str, ...], tuple[float, bool]] = {}
 
 
 class Question(NamedTuple):
@@ -23,6 +30,8 @@ class Question(NamedTuple):
     text: str
     broad: str = ""
     short: bool = False
+    words: tuple[str, ...] = ()  # that stand one after the other
+    also: tuple[str, ...] = ()  # other words in place of the first
 
 
 def question(text: str, look: Callable[..., list[str]] = vocabulary.containing) -> Question | None:
@@ -39,7 +48,8 @@ def question(text: str, look: Callable[..., list[str]] = vocabulary.containing) 
         also = look(first, at_end=bool(rest))
         also, broad = ([], True) if len(also) > vocabulary.MOST else (also, False)
     build = _fts5 if connection.vendor == "sqlite" else _tsquery
-    return Question(build(first, also, rest), first if broad else "", not (rest or is_part(first)))
+    short = not (rest or is_part(first))
+    return Question(build(first, also, rest), first if broad else "", short, tuple(words), tuple(also))
 
 
 def _fts5(first: str, also: Sequence[str], rest: Sequence[str]) -> str:
@@ -85,12 +95,14 @@ def answering(asked_for: Question) -> tuple[str, list[Any]]:
 def answering_of(numbers: Collection[int], asked_for: Question) -> tuple[str, list[Any]]:
     """Returns the condition for rows `s` among a few that answer a question, with its values.
 
-    PostgreSQL looks at the texts of each. SQLite goes through those that answer, of all sessions, but once for all rows.
+    PostgreSQL looks at the texts of each, and SQLite, too, if very many texts answer. Otherwise, it goes through those that
+    answer, of all sessions, but once for all rows.
     """
     text, title = _SESSIONS[connection.vendor]
-    if connection.vendor == "postgresql":
+    each = asked_for.text if connection.vendor == "postgresql" else _in_whole_words(asked_for, len(numbers))
+    if each:
         own = f"rowid >= s.id << {PIECES} AND rowid < (s.id + 1) << {PIECES}"
-        return f"(EXISTS ({text} AND {own}) OR EXISTS ({title} AND rowid = s.id))", [asked_for.text] * 2
+        return f"(EXISTS ({text} AND {own}) OR EXISTS ({title} AND rowid = s.id))", [each] * 2
     some = ", ".join(map(str, numbers))
     first = min(numbers) << PIECES
     return (
@@ -98,6 +110,42 @@ def answering_of(numbers: Collection[int], asked_for: Question) -> tuple[str, li
         OR s.id IN ({title} AND +rowid IN ({some})))""",
         [asked_for.text] * 2,
     )
+
+
+def _in_whole_words(asked_for: Question, sessions: int) -> str:
+    """Returns a question to SQLite with all words written out, if so many sessions are better asked one by one.
+
+    For the beginning of a word, SQLite would read all words with that beginning anew for each session. Returns "" if few
+    texts answer, or if there are too many words."""
+    if not _is_common(asked_for):
+        return ""
+    first, *rest = asked_for.words
+    ends = vocabulary.begun_with(asked_for.words[-1])
+    if len(ends) > vocabulary.MOST:
+        return ""
+    if rest:
+        phrases = [" ".join([word, *rest[:-1], end]) for word in (first, *asked_for.also) for end in ends]
+    else:
+        phrases = [*ends, *asked_for.also]
+    return " OR ".join(f'"{phrase}"' for phrase in phrases) if 0 < len(phrases) * sessions <= LOOKS else ""
+
+
+def _is_common(asked_for: Question) -> bool:
+    """Tells whether more than COMMON pieces of text answer a question. The last answers are remembered."""
+    now, key = time.monotonic(), (str(connection.settings_dict["NAME"]), *asked_for.words)
+    until, common = _common.get(key, (0.0, False))
+    if now >= until:
+        text = _ANSWERS["sqlite"].format("text")
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT count(*) FROM (SELECT 1 FROM sessions_app_searchtext WHERE {text} LIMIT {COMMON + 1})",
+                [asked_for.text],
+            )
+            common = cursor.fetchone()[0] > COMMON
+        if len(_common) >= _REMEMBERED:
+            _common.clear()
+        _common[key] = now + _SECONDS, common
+    return common
 
 
 _NEWEST: Final = {

@@ -14,16 +14,21 @@ _TRIGRAM: Final = 3  # characters
 MOST: Final = 500  # words that have a part in common, and are looked for together
 _REMEMBERED: Final = 500  # parts
 _SECONDS: Final = 60.0  # another process may have added words
+_REST: Final = 100  # what took long is remembered for so many times as long
 
 _remembered: dict[tuple[str, bool], tuple[float, set[str]]] = {}
+_begun: dict[tuple[str, str], tuple[float, set[str]]] = {}
 _lock: Final = threading.Lock()
 
 
 def add(words: Iterable[str]) -> None:
     """Makes words findable by what is in them."""
-    parted = sorted(word for word in words if word != BREAK and has_parts(word))
+    new = sorted(word for word in words if word != BREAK)
+    parted = [word for word in new if has_parts(word)]
     insert_vocabulary(parted)
     with _lock:
+        for (_where, beginning), (_until, begun) in _begun.items():
+            begun.update(word for word in new if word.startswith(beginning))
         for (part, at_end), (_until, known) in _remembered.items():
             known.update(word for word in parted if _has(word, part, at_end=at_end))
 
@@ -57,6 +62,36 @@ def remembered(part: str, *, at_end: bool) -> list[str]:
         if len(_remembered) >= _REMEMBERED:
             _remembered.clear()
         _remembered[key] = now + _SECONDS, words
+    return sorted(words)
+
+
+def begun_with(part: str) -> list[str]:
+    """Returns the words of all texts and titles that begin with a part, on SQLite; MOST + 1 if it is many.
+
+    It is remembered as `remembered` does that, and for longer if it takes long: SQLite counts where each word stands."""
+    began, key = time.monotonic(), (str(connection.settings_dict["NAME"]), part)
+    with _lock:
+        until, known = _begun.get(key, (0.0, set()))
+        if began < until:
+            return sorted(known)
+    values = [part, f"{part}\U0010ffff"] * 2
+    with connection.cursor() as cursor:
+        for name in ("text", "title"):
+            cursor.execute(
+                f"""CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_of_{name}
+                USING fts5vocab('main', 'sessions_app_search{name}', 'row')"""
+            )
+        cursor.execute(
+            f"""SELECT term FROM temp.words_of_text WHERE term >= %s AND term < %s
+            UNION SELECT term FROM temp.words_of_title WHERE term >= %s AND term < %s LIMIT {MOST + 1}""",
+            values,
+        )
+        words = {row[0] for row in cursor.fetchall()}
+    took = time.monotonic() - began
+    with _lock:
+        if len(_begun) >= _REMEMBERED:
+            _begun.clear()
+        _begun[key] = began + max(_SECONDS, _REST * took), words
     return sorted(words)
 
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import SearchSession
-from sessions_app.search import tree
+from sessions_app.search import matching, tree
 from sessions_app.search.results import SORTS, search
 from sessions_app.search.selecting import among, rows, select
 from sessions_app.search.words import asked, folded, stands_in, tokens
@@ -273,11 +275,23 @@ def queries(sources: list[str]) -> st.SearchStrategy[tree.Node]:
     )
 
 
-@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize(
+    ("own", "common"),
+    [("sqlite", matching.COMMON), ("sqlite", 0), ("postgresql", 0)],
+    indirect=["own"],
+    ids=["sqlite", "sqlite-common", "postgresql"],
+)
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 def test_a_query_selects_what_a_plain_filter_selects(
-    own: str, source: str, new_store: Callable[[str], str], open_source: Callable[[str], str]
+    own: str,
+    common: int,
+    source: str,
+    new_store: Callable[[str], str],
+    open_source: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(matching, "COMMON", common)  # every word is one that very many texts have
+    monkeypatch.setattr(matching, "LOOKS", 100_000)
     sources = [source, open_source(new_store("sqlite"))]
     maker = Maker(sources)
     told = [maker.session(number) for number in range(50)]
@@ -304,6 +318,28 @@ def test_a_query_selects_what_a_plain_filter_selects(
         assert {numbers[number] for number in each} == {json.dumps(ref[1:]) for ref in expected}
 
     check()
+
+
+def test_a_word_that_very_many_have_is_looked_for_in_the_few_sessions_alone(
+    own: str, monkeypatch: pytest.MonkeyPatch, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    monkeypatch.setattr(matching, "COMMON", 20)
+    source = open_source(new_store("sqlite"))
+    for number in range(30):
+        ref = create_session(source, "booking", "ana", session_id=f"s{number}", actor=ALICE)
+        append_event(ref, {"author": "agent", "content": {"parts": [{"text": f"the fare {number}"}]}}, actor=ALICE)
+    feed(source)
+    few = sorted(SearchSession.objects.values_list("pk", flat=True))[:5]
+    for text, is_common in (("fare", True), ("far", True), ('"the far"', True), ("-fare", True), ('"fare 7"', False)):
+        with CaptureQueriesContext(connection) as sent:
+            assert len(among(few, query_of(text), now=time.time())) == (0 if text in ("-fare", '"fare 7"') else 5)
+        assert ("EXISTS" in sent[-1]["sql"]) == is_common, text
+    ref = create_session(source, "booking", "ana", session_id="new", actor=ALICE)
+    append_event(ref, {"author": "agent", "content": {"parts": [{"text": "the farmer"}]}}, actor=ALICE)
+    feed(source)
+    last = max(SearchSession.objects.values_list("pk", flat=True))
+    for text in ("far", '"the far"'):
+        assert among([last], query_of(text), now=time.time()) == {last}, "although what begins so was remembered"
 
 
 @pytest.mark.parametrize(
