@@ -26,7 +26,9 @@ _REMEMBERED: Final = 25_000  # owners whose numbers are remembered, and as many 
 _SOME: Final = 500  # owners asked for at once
 # Names that an owner has; a session's has all three.
 _LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0, _SESSIONS: 0}
-_FIELDS: Final = ("app_name", "user_id", "session_id", "scope")
+_OWNER: Final = """SELECT id FROM sessions_app_stateowner
+    WHERE projection_id = (SELECT id FROM sessions_app_projection WHERE "where" = %s)
+        AND app_name = %s AND user_id = %s AND session_id = %s AND scope = %s"""
 Names = tuple[str, str, str, str]  # an owner: app, user, session, scope
 Owner = tuple[SessionRef, str]  # an owner by a session, of which a shared scope needs only app and user
 
@@ -216,8 +218,11 @@ def drop_after(projection: int, position: Position) -> None:
 
 def owner_of(where: str, names: Names) -> int | None:
     """Returns the number of an owner, in the projection that reads this source."""
-    fields = dict(zip(_FIELDS, names, strict=True))
-    return StateOwner.objects.filter(projection__where=where, **fields).values_list("pk", flat=True).first()
+    # Every question to the index begins with this one. Django's own query takes twenty times as long.
+    with connection.cursor() as cursor:
+        cursor.execute(_OWNER, [where, *names])
+        row = cursor.fetchone()
+    return row[0] if row else None
 
 
 def sessions_at(where: str, seqs: Collection[Seq]) -> dict[tuple[str, str, str], list[Seq]]:
