@@ -209,6 +209,7 @@ def _somebody() -> Any:
     person, _made = get_user_model().objects.get_or_create(username="bench", is_superuser=True)
     client = Client(HTTP_HOST="localhost")
     client.force_login(person)
+    client.get("/edits/")  # what a server has loaded before its first page
     return client
 
 
