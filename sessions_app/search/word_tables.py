@@ -44,8 +44,11 @@ def delete_rows(table: str, numbers: Sequence[int]) -> None:
 
 
 def _vector(words: Sequence[str]) -> str:
-    """Returns words as PostgreSQL writes a tsvector: 'fare':1 'expired':2. A break takes a number, too."""
-    return " ".join(f"{quoted(word)}:{number}" for number, word in enumerate(words, 1) if word != BREAK)
+    """Returns words as PostgreSQL writes a tsvector: 'fare':1 'expired':2. A break takes a number, too.
+
+    Words have no quotes and no backslashes.
+    """
+    return " ".join([f"'{word}':{number}" for number, word in enumerate(words, 1) if word != BREAK])
 
 
 def quoted(word: str) -> str:
