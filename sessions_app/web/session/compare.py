@@ -20,7 +20,7 @@ from ...history import moments
 from ...history.moments import Moment
 from ...http.paths import page_of
 from ...http.problems import status_of
-from ...reads import views
+from ...reads import lists, views
 from ..html import difference
 from ..html.render import data, page
 from ..html.targets import actor
@@ -74,6 +74,8 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
     views.session(ref, partly=True, actor=actor(request))  # raises NotFound
     a, b, fault = _asked(request, ref)
     context: dict[str, Any] = {"ref": ref, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
+    called = lists.titles({a.ref, b.ref}, actor=actor(request))
+    context["titles"] = called[a.ref], called[b.ref]
     if fault:
         return page(request, "session/compare/compare.html", context, 400)
     status = max(_find(side, actor(request)) for side in (a, b))
