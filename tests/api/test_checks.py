@@ -11,7 +11,8 @@ from sessions_app.checks import rules
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.append import append_event
 from tests.api.program import Program
-from tests.checks.test_rules import live, settle
+from tests.checks.test_rules import live
+from tests.support.at_work import settle
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     yield
-    settle()
+    settle("rule")
 
 
 def test_rules_and_their_breaches_are_told_with_the_first_event(
@@ -30,7 +31,7 @@ def test_rules_and_their_breaches_are_told_with_the_first_event(
     first = append_event(ref, event, actor=actor)
     live(ref.source)
     number = rules.create(ref.source, ref.app_name, "No debts", "cart.total >= 0", actor=actor)
-    settle()
+    settle("rule")
     (rule,) = reader.get("/api/apps/booking/rules").json()
     told = {name: rule[name] for name in ("number", "title", "condition", "percent", "sessions", "now", "more")}
     assert told == {
@@ -61,13 +62,13 @@ def test_a_rule_is_written_changed_and_deleted(
     live(each_ref.source)
     address = "/api/apps/booking/rules"
     made = program.ask("POST", address, body={"title": "No debts", "condition": "cart.total >= 0"})
-    settle()
+    settle("rule")
     rule = made.json()
     assert (made.status, made.headers["location"]) == (201, f"{address}/{rule['number']}")
     assert (rule["title"], rule["condition"], rule["created_by"]) == ("No debts", "cart.total >= 0", "token program")
     assert reader.get(made.headers["location"]).json()["now"] == 1
     changed = program.ask("PUT", made.headers["location"], body={"condition": "cart.total >= -5"})
-    settle()
+    settle("rule")
     assert (changed.status, changed.json()["title"]) == (200, "")
     assert reader.get(made.headers["location"]).json()["sessions"] == 0
     assert reader.ask("DELETE", made.headers["location"]).status == 403

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
 from tests.support import processes
+from tests.support.at_work import settle
 from tests.support.booking import APP, START
 from tests.support.stored import assert_state_is_what_events_say, events_of, everything, state_of
 
@@ -56,29 +56,21 @@ def sessions(
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     yield
-    settle()
-
-
-def settle() -> None:
-    """Waits until no batch is under way in this process."""
-    for thread in threading.enumerate():
-        if thread.name == "adkweb-batch":
-            thread.join(600)
-            assert not thread.is_alive()
+    settle("batch")
 
 
 def begin(refs: list[SessionRef], actor: Actor, values: dict[str, Any] = PAY) -> uuid.UUID:
     """Tries an edit of some sessions."""
     made = batch.begin("edit", actor=actor, refs=refs)
     batch.try_(made, values, actor=actor, reason="by phone")
-    settle()
+    settle("batch")
     return made
 
 
 def do(made: uuid.UUID, actor: Actor) -> Batch:
     """Does a batch to its end."""
     batch.do(made, actor=actor)
-    settle()
+    settle("batch")
     return reading.get(made, actor=actor)
 
 
@@ -182,7 +174,7 @@ def test_a_session_whose_agent_is_at_work_is_changed_when_it_has_ended(
     assert reading.get(made, actor=actor).stage == "doing"
     settings.SETTLE_SECONDS = 0.0
     write(sessions[0], ago=0.0)  # its answer
-    settle()
+    settle("batch")
     shown = reading.get(made, actor=actor)
     assert (shown.stage, shown.total, counted(shown)) == ("done", 6, {"changed": 6, "waited": 1})
     authors = [event["author"] for _seq, event in events_of(sessions[0])]
@@ -194,7 +186,7 @@ def test_all_that_a_query_selects_are_changed(sessions: list[SessionRef], actor:
     feed(sessions[0].source)
     made = batch.begin("edit", actor=actor, query='state.step = "search"')
     batch.try_(made, PAY, actor=actor)
-    settle()
+    settle("batch")
     assert counted(do(made, actor)) == {"changed": 5}
     assert steps(sessions) == ["done"] + ["pay"] * 5
 
@@ -211,7 +203,7 @@ def test_a_batch_is_undone_in_one_act_but_not_where_somebody_wrote_since(
     write(sessions[2], step="other")
     write(sessions[2], step="pay")  # as the batch wrote it
     back = batch.undo(made, actor=actor, reason="wrong list")
-    settle()
+    settle("batch")
     shown = reading.get(back, actor=actor)
     assert (shown.stage, counted(shown), shown.undoes) == ("done", {"changed": 5, "moved": 1}, made)
     assert steps(sessions) == ["search", "done", *["search"] * 4]
@@ -230,13 +222,13 @@ def test_a_batch_that_was_undone_half_way_does_not_go_on(sessions: list[SessionR
     made = begin(sessions, actor)
     batch.do(made, actor=actor)
     batch.stop(made, actor=actor)
-    settle()
+    settle("batch")
     batch.undo(made, actor=actor)
-    settle()
+    settle("batch")
     write(sessions[0])
     with pytest.raises(Conflict, match="undone"):
         batch.do(made, actor=actor)
-    settle()
+    settle("batch")
     assert steps(sessions) == ["search"] * 6
 
 
@@ -249,7 +241,7 @@ def test_a_batch_whose_process_died_is_undone_and_nobody_goes_on_with_it(
     Job.objects.update(claimed_until=1.0)
     batch.undo(made, actor=actor)
     assert runner.take_over() == 0
-    settle()
+    settle("batch")
     assert steps(sessions) == ["search"] * 6  # of the third, the event was written, but not noted
     assert [len(notes(ref)) for ref in sessions] == [2] * 3 + [0] * 3
 
@@ -263,7 +255,7 @@ def test_what_a_batch_writes_while_it_is_being_stopped_is_undone_too(
     batch.do(made, actor=actor)
     batch.stop(made, actor=actor)
     batch.undo(made, actor=actor)
-    settle()
+    settle("batch")
     assert steps(sessions) == ["search"] * 6
 
 
@@ -271,9 +263,9 @@ def test_an_undo_can_be_undone(sessions: list[SessionRef], actor: Actor) -> None
     made = begin(sessions, actor)
     do(made, actor)
     back = batch.undo(made, actor=actor)
-    settle()
+    settle("batch")
     batch.undo(back, actor=actor)
-    settle()
+    settle("batch")
     assert steps(sessions) == ["pay"] * 6
 
 
@@ -296,7 +288,7 @@ def test_an_undo_asks_at_most_twice_as_often_as_the_edit_did(sessions: list[Sess
 def test_sessions_are_deleted_if_nothing_was_written_since(sessions: list[SessionRef], actor: Actor) -> None:
     made = batch.begin("delete", actor=actor, refs=sessions[:3])
     batch.try_(made, {}, actor=actor)
-    settle()
+    settle("batch")
     write(sessions[1], step="done")
     assert counted(do(made, actor)) == {"changed": 2, "moved": 1}
     assert [bool(state_of(ref)["session"]) for ref in sessions] == [False, True, False, True, True, True]
@@ -310,13 +302,13 @@ def test_a_batch_whose_process_is_killed_between_a_deletion_and_its_note_has_del
 ) -> None:
     made = batch.begin("delete", actor=actor, refs=sessions)
     batch.try_(made, {}, actor=actor)
-    settle()
+    settle("batch")
     assert processes.run(processes.batch_then_die, own, database_name, str(made), 3) == [processes.KILLED]
     assert counted(reading.get(made, actor=actor)) == {"changed": 2, "": 4}
     delete_session(sessions[5], actor=actor)
     Job.objects.update(claimed_until=1.0)
     assert runner.take_over() == 1
-    settle()
+    settle("batch")
     assert counted(reading.get(made, actor=actor)) == {"changed": 5, "gone": 1}
 
 
@@ -326,12 +318,12 @@ def test_a_session_that_somebody_else_deletes_before_a_batch_that_waits_for_it_i
     write(sessions[0], author="user", ago=0.0)
     made = batch.begin("delete", actor=actor, refs=sessions[:1])
     batch.try_(made, {}, actor=actor)
-    settle()
+    settle("batch")
     BatchItem.objects.update(begun=True)  # a process died just before the deletion
     batch.do(made, actor=actor)
     wait_until(lambda: not BatchItem.objects.get().begun)
     delete_session(sessions[0], actor=actor)
-    settle()
+    settle("batch")
     assert counted(reading.get(made, actor=actor)) == {"gone": 1}
 
 
@@ -343,7 +335,7 @@ def test_a_batch_that_is_stopped_goes_on_where_it_was(sessions: list[SessionRef]
     made = begin(sessions, actor)
     batch.do(made, actor=actor)
     batch.stop(made, actor=actor)
-    settle()
+    settle("batch")
     shown = reading.get(made, actor=actor)
     assert (shown.stage, counted(shown)) == ("stopped", {"": 1, "changed": 5, "held": 1})
     write(sessions[0])
@@ -362,12 +354,12 @@ def test_a_batch_whose_process_is_killed_between_an_event_and_its_note_writes_no
     assert runner.take_over() == 0  # its claim lasts
     Job.objects.update(claimed_until=1.0)
     assert runner.take_over() == 1
-    settle()
+    settle("batch")
     shown = reading.get(made, actor=actor)
     assert (shown.stage, counted(shown)) == ("done", {"changed": 6})
     assert [len(notes(ref)) for ref in sessions] == [1] * 6
     batch.undo(made, actor=actor)
-    settle()
+    settle("batch")
     assert steps(sessions) == ["search"] * 6
 
 
@@ -399,7 +391,7 @@ def test_a_batch_has_at_most_so_many_sessions(
     monkeypatch.setattr(working, "MOST", 5)
     made = batch.begin("edit", actor=actor, query="app:booking")
     batch.try_(made, PAY, actor=actor)
-    settle()
+    settle("batch")
     shown = reading.get(made, actor=actor)
     assert (shown.stage, shown.total) == ("refused", 0)
 
@@ -415,7 +407,7 @@ def test_what_an_actor_may_not_do_no_batch_does(sessions: list[SessionRef], acto
     feed(sessions[0].source)
     none = batch.begin("edit", actor=stranger, query="app:booking")
     batch.try_(none, PAY, actor=stranger)
-    settle()
+    settle("batch")
     assert reading.get(none, actor=stranger).total == 0
     theirs = begin(sessions, reader)
     assert counted(do(theirs, reader)) == {"refused": 6}
@@ -460,7 +452,7 @@ def test_a_dry_run_that_was_stopped_notes_nothing_in_the_next_one(
     batch.try_(made, PAY, actor=actor)
     batch.stop(made, actor=actor)
     batch.try_(made, {"other": 1}, actor=actor)
-    settle()
+    settle("batch")
     assert counted(do(made, actor)) == {"changed": 6}
     assert steps(sessions) == ["search"] * 6
 
@@ -479,6 +471,6 @@ def test_one_event_of_each_app_stands_for_the_batch_in_lists_of_edits(sessions: 
         ("support", str(made)),
     ]
     batch.undo(made, actor=actor)
-    settle()
+    settle("batch")
     assert len(edit_log.edits(actor=actor)[0].rows) == 4
     assert [len(notes(ref)) for ref in sessions] == [2] * 6

@@ -18,9 +18,9 @@ from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.batches.test_batch import settle
 from tests.search.finding import feed
 from tests.support import processes
+from tests.support.at_work import settle
 from tests.support.booking import APP
 from tests.support.stored import query
 
@@ -84,7 +84,7 @@ def test_each_session_is_changed_once_and_then_back_but_none_that_somebody_else_
 
     made = batch.begin("edit", actor=MARIA, query='state.step = "search"')
     batch.try_(made, {"step": "pay"}, actor=MARIA, reason="all of them")
-    settle()
+    settle("batch", 600)
     assert reading.get(made, actor=MARIA).to_do == SESSIONS
     lap("dry run")
 
@@ -107,7 +107,7 @@ def test_each_session_is_changed_once_and_then_back_but_none_that_somebody_else_
     writer = threading.Thread(target=agent)
     writer.start()
     assert runner.take_over() == 1
-    settle()
+    settle("batch", 600)
     stop.set()
     writer.join()
     shown = reading.get(made, actor=MARIA)
@@ -122,7 +122,7 @@ def test_each_session_is_changed_once_and_then_back_but_none_that_somebody_else_
     for number in OTHERS:
         write(source, number, step="done")
     back = batch.undo(made, actor=MARIA)
-    settle()
+    settle("batch", 600)
     shown = reading.get(back, actor=MARIA)
     assert (shown.stage, shown.counts["changed"], shown.counts["moved"]) == (
         "done",

@@ -24,6 +24,7 @@ from sessions_app.search.health import Range
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
+from tests.support.at_work import settle
 from tests.support.people import ALICE, BOB, CHARLIE
 from tests.support.stored import execute
 
@@ -50,14 +51,7 @@ def form(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     yield
-    settle()
-
-
-def settle() -> None:
-    """Waits until no rule is being checked in this process."""
-    for thread in threading.enumerate():
-        if thread.name == "adkweb-rule":
-            thread.join(30)
+    settle("rule")
 
 
 def live(source: str) -> None:
@@ -137,7 +131,7 @@ def told(rule: RuleView) -> dict[SessionRef, tuple[str, bool]]:
 def create(source: str, text: str, app: str = "booking", title: str = "") -> RuleView:
     """Creates a rule, and waits until all sessions are checked."""
     number = rules.create(source, app, title, text, actor=ALICE)
-    settle()
+    settle("rule")
     return rules.rule(source, app, number, actor=BOB)
 
 
@@ -169,7 +163,7 @@ def test_history_and_what_comes_are_checked_as_a_plain_fold_does(
         }.items(), rule.condition
     for rule in made:
         rules.check_again(source, rule.app_name, rule.number, actor=ALICE)
-        settle()
+        settle("rule")
         assert told(rule) == plain.expected(rule.condition, rule.app_name), rule.condition
     assert not DueSession.objects.exists()
 
@@ -270,12 +264,12 @@ def test_a_long_session_is_checked_in_rounds_and_goes_on_where_its_process_died(
     monkeypatch.setattr(checking, "steps_of", steps_of)
     monkeypatch.setattr(threading, "excepthook", lambda *_: None)
     number = rules.create(ref.source, "booking", "", "n < 40", actor=ALICE)
-    settle()
+    settle("rule")
     rule = rules.rule(ref.source, "booking", number, actor=BOB)
     assert (rule.percent, told(rule)) == (0, {})
     Job.objects.update(claimed_until=1.0)
     assert runner.take_over() == 1
-    settle()
+    settle("rule")
     assert looked[0] is None
     assert looked[3] == looked[2] > looked[1]
     assert told(rule) == {ref: (ids[40], True)}
@@ -291,7 +285,7 @@ def test_a_rule_that_is_changed_or_deleted_forgets_what_was_kept(own: str, ref: 
     rules.change(ref.source, "booking", rule.number, "Debts", "cart.total >= 0", actor=ALICE)
     assert len(told(rule)) == 1
     rules.change(ref.source, "booking", rule.number, "Debts", "cart.total < 0", actor=ALICE)
-    settle()
+    settle("rule")
     assert [(each.title, each.condition) for each in rules.rules(ref.source, "booking", actor=BOB)] == [
         ("Debts", "cart.total < 0")
     ]
@@ -313,10 +307,10 @@ def test_a_check_that_is_stopped_says_so_and_can_begin_again(
     assert rules.rule(ref.source, "booking", number, actor=BOB).percent == 0
     rules.stop(ref.source, "booking", number, actor=ALICE)
     go.set()
-    settle()
+    settle("rule")
     assert "stopped" in rules.rule(ref.source, "booking", number, actor=BOB).stopped
     rules.check_again(ref.source, "booking", number, actor=ALICE)
-    settle()
+    settle("rule")
     rule = rules.rule(ref.source, "booking", number, actor=BOB)
     assert (rule.percent, rule.stopped, len(told(rule))) == (None, "", 1)
 

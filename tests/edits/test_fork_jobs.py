@@ -22,6 +22,7 @@ from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_se
 from sessions_app.writes.half_made import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support import processes
+from tests.support.at_work import settle
 from tests.support.booking import APP
 from tests.support.bulk import fill
 from tests.support.stored import events_of, query, state_of
@@ -48,14 +49,7 @@ def ref(database_name: str, open_source: Callable[[str], str], actor: Actor) -> 
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     yield
-    settle()
-
-
-def settle() -> None:
-    """Waits until no fork is under way in this process."""
-    for thread in threading.enumerate():
-        if thread.name == "adkweb-fork":
-            thread.join(30)
+    settle("fork")
 
 
 def begin(ref: SessionRef, actor: Actor, reason: str = "what if") -> SessionRef:
@@ -95,7 +89,7 @@ def assert_gone(into: SessionRef) -> None:
 
 def test_a_long_fork_is_copied_in_the_background(ref: SessionRef, actor: Actor) -> None:
     into = begin(ref, actor)
-    settle()
+    settle("fork")
     shown = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
     assert (shown.done, shown.percent, shown.working, shown.stopped) == (True, 100, False, "")
     assert_whole(ref, into)
@@ -109,7 +103,7 @@ def test_a_fork_whose_process_is_killed_goes_on_in_another(ref: SessionRef, kill
     assert runner.take_over() == 0  # its claim lasts
     die()
     assert runner.take_over() == 1
-    settle()
+    settle("fork")
     assert_whole(ref, killed)
     assert not Job.objects.exists()
 
@@ -120,7 +114,7 @@ def test_a_half_whose_origin_is_gone_when_it_is_taken_over_is_deleted(
     delete_session(ref, actor=actor)
     die()
     assert runner.take_over() == 1
-    settle()
+    settle("fork")
     assert_gone(killed)
     assert [job.state for job in Job.objects.all()] == ["refused"]
 
@@ -129,12 +123,12 @@ def test_a_half_that_somebody_deleted_is_not_made_again(ref: SessionRef, killed:
     delete_session(killed, actor=actor)
     die()
     assert runner.take_over() == 1
-    settle()
+    settle("fork")
     assert_gone(killed)
     with pytest.raises(NotFound):
         fork_jobs.progress(ref, AT, killed, actor=SYSTEM)
     begin(ref, actor)
-    settle()
+    settle("fork")
     assert_whole(ref, killed)
 
 
@@ -143,12 +137,12 @@ def test_a_fork_that_was_whole_when_its_process_died_is_done(
 ) -> None:
     monkeypatch.setattr(claims.Claim, "end_surely", lambda *_: False)  # dies before it
     into = begin(ref, actor)
-    settle()
+    settle("fork")
     monkeypatch.undo()
     before = events_of(into)
     die()
     assert runner.take_over() == 1
-    settle()
+    settle("fork")
     assert events_of(into) == before
     assert not Job.objects.exists()
 
@@ -169,7 +163,7 @@ def test_a_fork_that_is_sent_again_while_it_is_copied_is_copied_once(
     assert (early.copied, early.total, early.percent, early.done, early.working) == (0, 2_400, 0, False, True)
     begin(ref, actor)
     go.set()
-    settle()
+    settle("fork")
     assert len(runs) == 1
     assert_whole(ref, into)
 
@@ -185,12 +179,12 @@ def test_a_fork_that_stopped_says_why_and_goes_on(
 
     monkeypatch.setattr(forks, "import_session", away)
     into = begin(ref, actor)
-    settle()
+    settle("fork")
     monkeypatch.undo()
     half = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
     assert (half.copied, half.done, half.working, half.stopped) == (1_000, False, False, "away")
     begin(ref, actor)
-    settle()
+    settle("fork")
     assert fork_jobs.progress(ref, AT, into, actor=SYSTEM).done
     assert_whole(ref, into)
 
@@ -203,7 +197,7 @@ def test_a_fork_that_stopped_before_its_first_page_says_why(
 
     monkeypatch.setattr(forks, "import_session", away)
     into = begin(ref, actor)
-    settle()
+    settle("fork")
     shown = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
     assert (shown.copied, shown.total, shown.done, shown.stopped) == (0, 2_400, False, "away")
 
@@ -224,5 +218,5 @@ def test_why_a_fork_stopped_is_kept_for_a_day(ref: SessionRef, actor: Actor) -> 
         when = dict.fromkeys(("created", "beat", "finished"), moment)
         Job.objects.create(id=uuid.uuid4(), kind=kind, where=name, task="{}", state=state, **when, **who)
     begin(ref, actor)
-    settle()
+    settle("fork")
     assert sorted(job.where for job in Job.objects.all()) == ["new", "other"]

@@ -19,6 +19,7 @@ from sessions_app.jobs import claims, runner
 from sessions_app.jobs.claims import Claim, Lost, Outcome, Progress
 from sessions_app.jobs.runner import Beat, Kind
 from sessions_app.models import Job
+from tests.support.at_work import settle
 from tests.support.stored import in_threads
 
 pytestmark = pytest.mark.usefixtures("own")
@@ -49,14 +50,7 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Kind]]:
         return runner.register(Kind("test", run, can_run, **options))
 
     yield register
-    settle()
-
-
-def settle() -> None:
-    """Waits until no job is under way in this process."""
-    for thread in threading.enumerate():
-        if thread.name == "adkweb-test":
-            thread.join(30)
+    settle("test")
 
 
 def add(lane: str = "", **fields: Any) -> Job:
@@ -165,7 +159,7 @@ def test_a_job_is_run_in_a_thread_and_says_what_came_of_it(kind: Callable[..., K
     kind(done, ended=lambda job: heard.append(job.state))
     job = add()
     assert runner.start(job)
-    settle()
+    settle("test")
     row = now(job)
     assert (row.state, row.result, row.done, row.total, row.step) == ("done", "all", 3, 4, "copying")
     assert row.finished is not None
@@ -181,7 +175,7 @@ def test_a_job_that_is_under_way_is_not_started_twice(kind: Callable[..., Kind])
     assert not runner.start(now(job))
     assert not runner.start(job)
     go.set()
-    settle()
+    settle("test")
     assert runs == [job.pk]
 
 
@@ -204,7 +198,7 @@ def test_what_went_wrong_is_kept_with_the_job(
     kind(run)
     job = add()
     runner.start(job)
-    settle()
+    settle("test")
     assert (now(job).state, now(job).message) == (state, message)
 
 
@@ -219,7 +213,7 @@ def test_a_job_runs_with_the_rights_and_the_language_of_who_wanted_it(kind: Call
     with translation.override("ko"):
         job = add()
     runner.start(job)
-    settle()
+    settle("test")
     assert seen == [(ACTOR, "ko")]
 
 
@@ -239,7 +233,7 @@ def test_a_job_that_is_cancelled_ends_at_its_next_sign_of_life(kind: Callable[..
     begun.wait(30)
     runner.cancel(now(job))
     go.set()
-    settle()
+    settle("test")
     assert (ended, Job.objects.count()) == ([], 0)
 
 
@@ -256,7 +250,7 @@ def test_a_job_goes_on_while_its_progress_cannot_be_noted(
     kind(done)
     job = add()
     runner.start(job)
-    settle()
+    settle("test")
     assert (now(job).state, ends) == ("done", [])
 
 
@@ -272,7 +266,7 @@ def test_a_job_whose_process_died_goes_on_in_another(kind: Callable[..., Kind]) 
     die(dead)
     waiting = add()
     assert runner.take_over() == 2
-    settle()
+    settle("test")
     assert [now(job).state for job in (held, dead, never_begun, waiting)] == ["waiting", "done", "done", "waiting"]
     assert runner.take_over() == 0
 
@@ -290,7 +284,7 @@ def test_a_job_that_says_nothing_for_long_is_taken_over_by_nobody_while_its_proc
     time.sleep(1.0)
     assert runner.take_over() == 0
     go.set()
-    settle()
+    settle("test")
     assert (now(job).state, now(job).crashes, runs) == ("done", 0, [job.pk])
 
 
@@ -314,7 +308,7 @@ def test_a_silent_job_that_another_process_took_ends_at_its_next_word(
     Job.objects.filter(pk=job.pk).update(claim="another process")
     time.sleep(0.5)
     go.set()
-    settle()
+    settle("test")
     assert (now(job).claim, now(job).state, ended) == ("another process", "waiting", [])
 
 
@@ -341,5 +335,5 @@ def test_a_job_that_ends_its_process_again_and_again_waits_for_a_person(kind: Ca
     assert runner.take_over() == 0
     assert (now(job).state, now(job).message) == ("stopped", "adkweb ended several times while it was at this.")
     assert runner.start(now(job))
-    settle()
+    settle("test")
     assert (now(job).state, now(job).crashes, now(job).message) == ("done", 0, "")

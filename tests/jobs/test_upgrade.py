@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from sessions_app.sources import registry
 from sessions_app.transfer import imports, uploads
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.support.at_work import settle
 from tests.support.stored import events_of, state_of
 from tests.transfer.files import file_of, session_line
 
@@ -58,9 +58,7 @@ def go_back(name: str) -> Any:
 
 
 def settled(import_id: uuid.UUID) -> imports.Import:
-    for thread in threading.enumerate():
-        if thread.name == "adkweb-import":
-            thread.join(30)
+    settle("import")
     return imports.get(import_id, actor=MARIA)
 
 

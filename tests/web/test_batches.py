@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +17,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
+from tests.support.at_work import settle
 from tests.support.stored import state_of
 from tests.transfer.files import imported
 from tests.web.conftest import Browser
@@ -43,13 +43,7 @@ def refs(source: str, actor: Actor) -> list[SessionRef]:
 def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(working, "LOOK_AGAIN", 0.05)
     yield
-    settle()
-
-
-def settle() -> None:
-    for thread in threading.enumerate():
-        if thread.name == "adkweb-batch":
-            thread.join(30)
+    settle("batch")
 
 
 def path_of(ref: SessionRef) -> str:
@@ -69,7 +63,7 @@ def row(key: str, text: str, operation: str = "set", number: int = 0) -> dict[st
 def send(maria: Browser, address: str, action: str, **more: str) -> Element:
     """The page after a button is pressed."""
     answer = maria.send(address, {"action": action, **more})
-    settle()
+    settle("batch")
     return maria.open(answer["Location"]) if answer.status_code == 302 else page_of(answer)
 
 
@@ -120,7 +114,7 @@ def test_what_somebody_tries_meanwhile_is_not_done_unseen(maria: Browser, refs: 
     seen = send(maria, address, "try", **row("step", '"pay"')).one("form", "batchdo").fields()
     send(maria, address, "try", **row("step", '"lost"'))
     answer = maria.send(address, {**seen, "action": "do"})
-    settle()
+    settle("batch")
     page = page_of(answer)
     assert (answer.status_code, state_of(refs[0])["session"]["step"]) == (409, "choose")
     assert "tried again meanwhile" in page.one(role="alert").text
@@ -161,7 +155,7 @@ def test_a_wrong_edit_comes_back_with_what_was_typed(
 
 def test_sessions_are_deleted_after_their_number_is_typed(maria: Browser, refs: list[SessionRef]) -> None:
     address = select(maria, "delete", *refs[:2])["Location"]
-    settle()
+    settle("batch")
     form = maria.open(address).one("form", "batchdo")
     assert form["data-confirm-text"] == "2"
     page = send(maria, address, "do", confirm="3")
@@ -260,9 +254,9 @@ def test_tags_of_many_are_taken_back_from_the_message_about_them(maria: Browser,
 def test_an_event_of_a_batch_leads_to_it(maria: Browser, refs: list[SessionRef], actor: Actor) -> None:
     made = batch.begin("edit", actor=actor, refs=refs)
     batch.try_(made, {"step": "pay"}, actor=actor)
-    settle()
+    settle("batch")
     batch.do(made, actor=actor)
-    settle()
+    settle("batch")
     event_id = event_id_of(str(made), refs[0])
     page = maria.open("event", **refs[0]._asdict(), event_id=event_id)
     assert page.links()[str(made)] == reverse("batch", args=[made])
@@ -291,12 +285,12 @@ def test_hostile_keys_values_and_reasons_are_texts(maria: Browser, source: str, 
     ref = create_session(source, HOSTILE, HOSTILE, session_id=HOSTILE, state={HOSTILE: HOSTILE}, actor=actor)
     made = batch.begin("edit", actor=Actor(HOSTILE, "admin"), refs=[ref])
     batch.try_(made, {HOSTILE: [HOSTILE]}, actor=Actor(HOSTILE, "admin"), reason=HOSTILE)
-    settle()
+    settle("batch")
     page = maria.open("batch", batch_id=made)
     assert HOSTILE in page.text
     assert "".join(page.texts("script")) == ""
     batch.do(made, actor=actor)
-    settle()
+    settle("batch")
     maria.open("batch", batch_id=made)
     maria.open("batches")
 
@@ -310,7 +304,7 @@ def test_a_session_whose_source_is_away_stops_the_dry_run_with_the_reason(
 ) -> None:
     made = batch.begin("edit", actor=actor, refs=[refs[0]._replace(source="gone")])
     batch.try_(made, {"step": 1}, actor=actor)
-    settle()
+    settle("batch")
     assert reading.get(made, actor=actor).stage == "stopped"
     page = maria.open("batch", batch_id=made)
     assert "A source of this batch is not open here" in page.text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -28,6 +27,7 @@ from sessions_app.sources import registry
 from sessions_app.transfer import imports, uploads
 from sessions_app.writes.append import append_event
 from sessions_app.writes.half_made import IMPORTING
+from tests.support.at_work import settle
 from tests.support.stored import execute
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
 from tests.web.conftest import Browser, names_of
@@ -44,9 +44,7 @@ STATE = {"type": "app", "app": "booking", "state": {"plan": "pro", "new": 1}, "u
 @pytest.fixture(autouse=True)
 def _no_files_are_left() -> Iterator[None]:
     yield
-    for thread in threading.enumerate():
-        if thread.name == "adkweb-import":
-            thread.join()
+    settle("import")
     for path in FOLDER.glob("*"):
         path.unlink()
 

@@ -11,7 +11,8 @@ from django.urls import reverse
 from sessions_app.checks import rules
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import Rule
-from tests.checks.test_rules import live, settle
+from tests.checks.test_rules import live
+from tests.support.at_work import settle
 from tests.support.people import ALICE
 from tests.web.conftest import Browser, names_of
 from tests.web.html import Element, page_of
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def _no_thread_is_left() -> Iterator[None]:
     yield
-    settle()
+    settle("rule")
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def send(maria: Browser, ref: SessionRef, text: str, title: str = "") -> Any:
 def written(maria: Browser, ref: SessionRef, text: str, title: str = "") -> Element:
     """The page of a new rule, once it is checked."""
     address = send(maria, ref, text, title)["Location"]
-    settle()
+    settle("rule")
     return maria.open(address)
 
 
@@ -90,7 +91,7 @@ def test_a_rule_is_changed_checked_again_deleted_and_brought_back(
     address = reverse("rule", args=[*ref[:2], Rule.objects.get().pk])
     assert maria.send(address, {"action": "save", "title": "Debts", "condition": "cart.total <"}).status_code == 400
     maria.send(address, {"action": "save", "title": "Debts", "condition": "cart.total < 0"})
-    settle()
+    settle("rule")
     page = maria.open(address)
     assert (page.one("h1").text, page.one("form", "newrule").one(id="condition")["value"]) == (
         "Debts",
@@ -98,7 +99,7 @@ def test_a_rule_is_changed_checked_again_deleted_and_brought_back(
     )
     assert page.one(id="breaches").one("tbody").texts("td")[4] == "met again"
     maria.send(address, {"action": "again"})
-    settle()
+    settle("rule")
     assert maria.open(address).one(id="breaches").one("tbody").texts("td")[4] == "met again"
     gone = maria.send(address, {"action": "delete"})
     page = maria.open(gone["Location"])
@@ -139,7 +140,7 @@ def test_while_a_rule_is_checked_the_pages_ask_again(
 def test_a_hostile_rule_is_shown_as_it_is(ref: SessionRef, maria: Browser, hostile: str) -> None:
     quoted = hostile.replace("\\", "\\\\").replace('"', '\\"')
     number = rules.create(*ref[:2], hostile[:100], f'state."{quoted}" = "{quoted}"', actor=ALICE)
-    settle()
+    settle("rule")
     title = " ".join(hostile[:100].split())
     page = maria.open("rule", source=ref.source, app_name=ref.app_name, number=number)
     assert " ".join(title.split()) in page.one("h1").text or not title
