@@ -89,7 +89,7 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
     with database.using(source) as db:
         rows = rows_of(db, [(ref.app_name, ref.user_id, ref.session_id) for ref in refs])
         shared = shared_states(db, {row[:2] for row in rows})
-    told = []
+    existing = []
     for ref, row in refs.items():
         if stored := rows.get((ref.app_name, ref.user_id, ref.session_id)):
             read = None if is_large(stored) else read_stored_or_none(stored.state)
@@ -98,8 +98,8 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
             app, user = (shared.get((ref.app_name, name), {}) for name in ("", ref.user_id))
             state = own | _prefixed("app", app) | _prefixed("user", user)
             until = position_of(Seq(json.loads(row.summary).get("read", 0)))
-            told.append(Subject(ref, row.digest, row.names, stored.created, until, state, row.listed, large))
-    return told
+            existing.append(Subject(ref, row.digest, row.names, stored.created, until, state, row.listed, large))
+    return existing
 
 
 def whole(subject: Subject, rules: Sequence[Checked]) -> Subject:
