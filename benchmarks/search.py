@@ -64,7 +64,7 @@ def measure(place: str, own: str) -> None:
             cursor.execute("ANALYZE")
         _find_new(source.alias)
         _search()
-        _home()
+        _pages()
         _watch()
         _check_rule(source.alias)
 
@@ -151,12 +151,14 @@ def _search() -> None:
     _tell("completion of a key", lambda: complete("ti", 2, actor=SYSTEM))
 
 
-def _home() -> None:
-    """Tells how long home's figures take, for the last day of the source and for a month."""
+def _pages() -> None:
+    """Tells how long whole pages take, and home's figures, for the last day of the source and for a month."""
     from sessions_app.access.actor import SYSTEM
     from sessions_app.search import health
 
     end, browser = 1_767_225_600.0 + 11 * 86_400, _somebody()
+    for what, text in {"everything": "", "a word": WORDS[3]}.items():
+        _tell(f"the page of sessions, {what}", lambda text=text: _open(browser, f"/sessions/?q={text}"))  # type: ignore[misc]
     for days in (1, 30):
         during = health.Range(end - days * 86_400, end)
         _tell(f"home: figures of {days} days", lambda during=during: health.figures(during, actor=SYSTEM))  # type: ignore[misc]

@@ -79,19 +79,20 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
     query, cursor = asked.query, request.GET.get("page")
     keys = tuple(column.key for column in asked.columns if column.key)
     selected = search(query, actor=actor(request), sort=asked.sort, columns=keys, cursor=cursor)
+    is_next = request.htmx and cursor  # type: ignore[attr-defined]
+    person = person_of(request)
+    is_looked_at = asked.view and not asked.differs and not is_next
+    news = watching.looked(asked.view.id, person) if asked.view and is_looked_at else set()
     context: dict[str, Any] = {
         "asked": asked,
         "query": query,
         "results": selected,
-        "rows": [_shown(row, query) for row in selected.rows],
+        "rows": [_shown(row, query, news) for row in selected.rows],
         "more": asked.continued(selected.next),
     }
-    if request.htmx and cursor:  # type: ignore[attr-defined]
+    if is_next:
         return page(request, "search/results/_rows.html", context)
-    person = person_of(request)
-    news = watching.looked(asked.view.id, person) if asked.view and not asked.differs else set()
     context |= {
-        "rows": [_shown(row, query, news) for row in selected.rows],
         "is_watched": asked.view and asked.view.id in [each.view_id for each in watching.watched(person)],
         "pieces": list(pieces(asked.text, query)),
         "wrong": [(asked.text[each.start : each.end], each.message) for each in query.problems],
