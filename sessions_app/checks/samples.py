@@ -17,6 +17,7 @@ from ..search import feeding
 from ..search.selecting import rows
 from ..search.storing import ref_of
 from ..sources import database, registry
+from ..sources.dialect import is_wanted, wanted
 
 SESSIONS: Final = 200  # the newest ones
 _SIZE: Final = 100_000  # bytes of a state that is looked into
@@ -113,11 +114,12 @@ class _Reader:
         self, table: str, names: Sequence[str], some: Sequence[tuple[str, ...]]
     ) -> dict[tuple[str, ...], tuple[int, str | None]]:
         size = _BYTES[self._db.vendor]
-        each = f"({', '.join(['%s'] * len(names))})"
+        columns = ", ".join(f"s.{name}" for name in names)
         with self._db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT {", ".join(names)}, {size}, CASE WHEN {size} <= {_SIZE} THEN CAST(state AS text) END
-                FROM {table} WHERE ({", ".join(names)}) IN (VALUES {", ".join([each] * len(some))})""",
+                f"""{wanted(names, len(some))}
+                SELECT {columns}, {size}, CASE WHEN {size} <= {_SIZE} THEN CAST(s.state AS text) END
+                FROM wanted CROSS JOIN {table} AS s WHERE {is_wanted("s", names)}""",
                 [name for owner in some for name in owner],
             )
             return {tuple(row[: len(names)]): (row[-2] or 0, row[-1]) for row in cursor.fetchall()}

@@ -12,7 +12,7 @@ from ..domain.invocations import Running, running_of
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
-from ..sources.dialect import SEQ
+from ..sources.dialect import SEQ, is_wanted, wanted
 from .event_views import EventView, newest_views
 from .lists import GLANCE, titles_of
 
@@ -59,15 +59,16 @@ def revisions(source: str, keys: Collection[SessionRef], *, actor: Actor) -> dic
     keys = [ref for ref in keys if actor.may_see(ref.app_name)]
     if not keys:
         return {}
-    names = [name for ref in keys for name in ref[1:]]
+    columns = ("app_name", "user_id", "id")
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time,
+            f"""{wanted(columns, len(keys))}
+            SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time,
             {", ".join(_ROW[db.vendor].format(table) for table in "sua")}
-            FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
+            FROM wanted CROSS JOIN sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
-            WHERE (s.app_name, s.user_id, s.id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(keys))})""",
-            names,
+            WHERE {is_wanted("s", columns)}""",
+            [name for ref in keys for name in ref[1:]],
         )
         return {SessionRef(source, *row[:3]): Revision(*row[3:]) for row in cursor.fetchall()}
 

@@ -24,7 +24,7 @@ from django.db.backends.utils import CursorWrapper
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
-from ..sources.dialect import SEQ
+from ..sources.dialect import SEQ, is_wanted, wanted
 from . import newest
 
 LOOK_BACK: Final = 1_000  # numbers before the newest that may still be committing
@@ -160,10 +160,12 @@ class Rowids:
         if not self._recent:
             return 0
         values = [part for name in self._recent for part in (*name.ref[1:], name.id)]
-        listed = ", ".join(["(%s, %s, %s, %s)"] * len(self._recent))
+        columns = ("app_name", "user_id", "session_id", "id")
         with database.using(self._source) as db, db.cursor() as cursor:
             cursor.execute(
-                f"SELECT max(rowid) FROM events WHERE (app_name, user_id, session_id, id) IN (VALUES {listed})", values
+                f"""{wanted(columns, len(self._recent))}
+                SELECT max(e.rowid) FROM wanted CROSS JOIN events AS e WHERE {is_wanted("e", columns)}""",
+                values,
             )
             rowid = cursor.fetchone()[0]
         if rowid is not None:

@@ -20,6 +20,7 @@ from ..models import SearchOwner, SearchSession, SessionTag, SessionTitle
 from ..reads.labels import Labels, batches, labels_of
 from ..reads.lists import title_of
 from ..sources import database, registry
+from ..sources.dialect import is_wanted, wanted
 from .lines import clean
 from .reading import rows_of, state_of
 from .selecting import is_one_of, rows
@@ -181,10 +182,11 @@ def _existing(refs: Collection[SessionRef]) -> Iterator[SessionRef]:
 
 
 def _existing_in(source: str, refs: Sequence[SessionRef]) -> list[SessionRef]:
-    values = ", ".join(["(%s, %s, %s)"] * len(refs))
+    names = ("app_name", "user_id", "id")
     with database.using(source) as db, db.cursor() as cursor:
         cursor.execute(
-            f"SELECT app_name, user_id, id FROM sessions WHERE (app_name, user_id, id) IN (VALUES {values})",
+            f"""{wanted(names, len(refs))}
+            SELECT s.app_name, s.user_id, s.id FROM wanted CROSS JOIN sessions AS s WHERE {is_wanted("s", names)}""",
             [name for ref in refs for name in ref[1:]],
         )
         there = {SessionRef(source, *row) for row in cursor.fetchall()}

@@ -18,7 +18,7 @@ from ..domain.units import event_in_seconds
 from ..models import MOMENT, SearchSession, by_time, read_instant
 from ..reads.lists import title_of
 from ..reads.weights import GLANCED, LARGE, SIZE_OF, measured_sql
-from ..sources.dialect import SEQ_IN_SESSION
+from ..sources.dialect import SEQ_IN_SESSION, is_wanted, wanted
 from .folding import Summary, fold
 from .lines import LENGTH as LINE
 from .lines import clean, facts_of, lines_of
@@ -38,6 +38,7 @@ TOGETHER: Final = 20  # sessions
 _TOGETHER: Final = 100_000  # bytes of a state that is read together with those of other sessions
 _NEWEST: Final = 300  # events that tell whether an invocation is running
 _OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
+_NAMES: Final = ("app_name", "user_id", "id")
 Names = tuple[str, str, str]
 Read = tuple[int, str, str | None]  # an event: its seq, its id, and its text if it is not too large
 
@@ -62,8 +63,9 @@ def rows_of(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, Stor
         return {}
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT app_name, user_id, id, {measured_sql("state", db.vendor, _TOGETHER)}, create_time, update_time
-            FROM sessions WHERE (app_name, user_id, id) IN (VALUES {", ".join(["(%s, %s, %s)"] * len(names))})""",
+            f"""{wanted(_NAMES, len(names))}
+            SELECT s.app_name, s.user_id, s.id, {measured_sql("s.state", db.vendor, _TOGETHER)}, s.create_time, s.update_time
+            FROM wanted CROSS JOIN sessions AS s WHERE {is_wanted("s", _NAMES)}""",
             [name for each in names for name in each],
         )
         rows = [Stored(*row[:4], *map(read_instant, row[4:])) for row in cursor.fetchall()]
@@ -74,13 +76,14 @@ def shared_states(db: BaseDatabaseWrapper, users: Collection[Owner]) -> dict[Own
     """Returns the state of users and of their apps, by app and user; an app's, by app and ""."""
     if not users:
         return {}
-    state, apps = measured_sql("state", db.vendor), sorted({app for app, _user in users})
+    state, apps = measured_sql("u.state", db.vendor), sorted({app for app, _user in users})
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT app_name, '', {state} FROM app_states WHERE app_name IN ({", ".join(["%s"] * len(apps))})
-            UNION ALL SELECT app_name, user_id, {state} FROM user_states
-            WHERE (app_name, user_id) IN (VALUES {", ".join(["(%s, %s)"] * len(users))})""",
-            [*apps, *(name for user in users for name in user)],
+            f"""{wanted(_NAMES[:2], len(users))}
+            SELECT u.app_name, '', {state} FROM app_states AS u WHERE u.app_name IN ({", ".join(["%s"] * len(apps))})
+            UNION ALL SELECT u.app_name, u.user_id, {state} FROM wanted CROSS JOIN user_states AS u
+            WHERE {is_wanted("u", _NAMES[:2])}""",
+            [*(name for user in users for name in user), *apps],
         )
         return {(app, user): as_object(read_stored_or_none(text)) for app, user, text in cursor.fetchall()}
 

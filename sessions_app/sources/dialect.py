@@ -20,6 +20,21 @@ def if_json(column: str, then: str = "", *, otherwise: str = "", also: str = "")
     return f"CASE WHEN {condition} THEN {then or column}{f' ELSE {otherwise}' if otherwise else ''} END"
 
 
+def wanted(columns: Sequence[str], rows: int) -> str:
+    """Returns the beginning of a query that looks rows up by some of their columns: `WITH wanted (…) AS (VALUES …)`.
+
+    The query goes on with `FROM wanted CROSS JOIN … WHERE` and `is_wanted`. For `(…) IN (VALUES …)`, SQLite goes through the
+    whole table.
+    """
+    each = f"({', '.join(['%s'] * len(columns))})"
+    return f"WITH wanted ({', '.join(columns)}) AS (VALUES {', '.join([each] * rows)})"
+
+
+def is_wanted(table: str, columns: Sequence[str]) -> str:
+    """Returns the condition that a row of a table is wanted."""
+    return " AND ".join(f"{table}.{column} = wanted.{column}" for column in columns)
+
+
 def each_row(
     source: str, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
 ) -> Generator[tuple[Any, ...], None, None]:
