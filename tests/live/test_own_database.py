@@ -13,6 +13,7 @@ from pytest_django import DjangoDbBlocker
 from sessions_app.access import tokens
 from sessions_app.domain.session_ref import SessionRef
 from tests.browser.serving import Adkweb
+from tests.browser.watching import insert
 from tests.live.pages import Own, browser, page_path, sign_in
 
 DEMO = SessionRef("demo", "booking", "ana", "seoul-trip")
@@ -22,8 +23,7 @@ def test_a_locked_database_of_adkwebs_own_is_503_for_pages_parts_and_programs(
     new_server: Callable[..., Adkweb], django_db_blocker: DjangoDbBlocker
 ) -> None:
     server = new_server(DJANGO_SETTINGS_MODULE="tests.live.impatient")
-    with closing(sqlite3.connect(server.demo)) as demo:
-        ((event,),) = demo.execute("SELECT id FROM events WHERE session_id = 'seoul-trip' ORDER BY rowid LIMIT 1")
+    event = "bulk-00000"
     with django_db_blocker.unblock():
         me = sign_in(server)
         with Own(server):
@@ -41,6 +41,7 @@ def test_a_locked_database_of_adkwebs_own_is_503_for_pages_parts_and_programs(
             return client.get(what[0], headers=what[1])
 
         own.execute("BEGIN IMMEDIATE")
+        assert insert(server.demo, DEMO.session_id, 1) == [event]  # nobody can have read it before
         with ThreadPoolExecutor() as threads:
             answers = list(threads.map(get, asked))
         own.rollback()
