@@ -43,6 +43,7 @@ _STATE: Final = {
 
 # The words of the partial index search_phase. Without these very words, SQLite would look at every session.
 BUSY: Final = "NOT (s.phase = 'idle')"
+FEW_USERS: Final = 500
 
 
 @dataclass(slots=True)
@@ -167,14 +168,24 @@ class _Builder:
         if node.name == "app":
             return is_one_of("s.app_name", self._apps(node), self._values)
         if node.name == "user":
-            own = self._compared("o.folded", node)
-            return _USERS[bool(self._few)].format(value=own)
+            return self._user(node)
         if node.name in ("session", "title"):
             return self._compared({"session": "s.folded_id", "title": "s.folded_title"}[node.name], node)
         if node.name == "tag":
             return _TAGS.format(value=self._compared("t.folded", node))
         self._values.append(node.name)
         return _FACTS[bool(self._few)].format(value=self._compared("n.folded", node))
+
+    def _user(self, node: tree.Match) -> str:
+        """Few users lead to their sessions; of many, what sorts the sessions is the better guide."""
+        condition = self._compared("o.folded", node)
+        if not self._few:
+            meant = f"sessions_app_searchowner AS o WHERE o.user_id <> '' AND {condition}"
+            users = rows(f"SELECT o.id FROM {meant} LIMIT {FEW_USERS + 1}", self._values[-1:])
+            if len(users) <= FEW_USERS:
+                self._values.pop()
+                return f"s.user_owner_id IN ({', '.join(str(number) for (number,) in users)})" if users else "FALSE"
+        return _USERS[bool(self._few)].format(value=condition)
 
     def _apps(self, node: tree.Match) -> list[str]:
         every: Iterable[str] = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
