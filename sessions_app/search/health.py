@@ -13,7 +13,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchName, SearchOwner, SearchSession
 from ..sources import registry
-from .selecting import is_one_of, numbers_of_sources, rows
+from .selecting import is_one_of, numbers_of_sources, rows, whole
 from .storing import ref_of
 
 BARS: Final = 48  # of a chart
@@ -125,7 +125,7 @@ def any_turn(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> bool:
 def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS) -> InTime:
     """Returns the figures of a range of time as a whole, bar by bar, and those of each app that had turns."""
     spans, width = _Spans("t", during, actor, of), (during.end - during.start) / bars
-    bar = f"CAST(floor((p.at - {during.start!r}) / {width!r}) AS integer)"
+    bar = whole(f"(p.at - {during.start!r}) / {width!r}")
     starts = [during.start + n * width for n in range(bars)]
     told = InTime(Figures(*during), [Figures(start, start + width) for start in starts], {})
     of_apps: dict[int, OfApp] = {}

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from ..access.actor import Actor
 from . import tree
-from .selecting import rows, select
+from .selecting import rows, select, whole
 
 MOST: Final = 60  # bars
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -41,8 +41,8 @@ def histogram(query: tree.Query, *, actor: Actor, most: int = MOST) -> list[Bar]
     bars = max(0, int((last - start) // step) + 1)
     end = start + bars * step
     counted = rows(
-        f"""SELECT CASE WHEN s.first < %s THEN 0 ELSE CAST(floor((s.first - %s) / %s) AS integer) END,
-        CASE WHEN s.last >= %s THEN {bars} ELSE CAST(floor((s.last - %s) / %s) AS integer) END,
+        f"""SELECT CASE WHEN s.first < %s THEN 0 ELSE {whole("(s.first - %s) / %s")} END,
+        CASE WHEN s.last >= %s THEN {bars} ELSE {whole("(s.last - %s) / %s")} END,
         count(*), sum(CASE WHEN s.failed THEN 1 ELSE 0 END) {table} AND s.last >= %s AND s.first < %s GROUP BY 1, 2""",
         [start, start, step, end, start, step, *selection.values, start, end],
     )

@@ -269,6 +269,11 @@ _LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {
 }
 
 
+def whole(number: str) -> str:
+    """Returns SQL for the whole part of a number that is not negative. On SQLite, floor() is a Python function."""
+    return f"CAST({number} AS integer)" if connection.vendor == "sqlite" else f"CAST(floor({number}) AS integer)"
+
+
 def rows(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Returns the rows of a query over adkweb's own database."""
     with connection.cursor() as cursor:
