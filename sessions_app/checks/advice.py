@@ -16,7 +16,7 @@ from ..errors import Error
 from ..history import key_history, moments
 from ..search.drift_looks import drifted, drifted_keys
 from ..search.health import Of
-from ..search.selecting import rows
+from ..search.sql import rows
 from ..search.storing import ref_of
 from . import names
 from .samples import OneState, Sample, sample

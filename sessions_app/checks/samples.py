@@ -14,7 +14,7 @@ from ..domain.session_ref import SessionRef, digest_of, own_session
 from ..domain.state import State
 from ..models import SearchOwner
 from ..search import feeding
-from ..search.selecting import rows
+from ..search.sql import rows
 from ..search.storing import ref_of
 from ..sources import database, registry
 from ..sources.dialect import is_wanted, wanted

@@ -13,7 +13,8 @@ from ..models import SearchOwner
 from . import tree
 from .labels import known_tags
 from .lines import clean
-from .selecting import is_one_of, listed_sources, rows
+from .selecting import listed_sources
+from .sql import is_one_of, rows
 from .words import folded
 
 MOST: Final = 12

@@ -23,7 +23,7 @@ from ..sources import database, registry
 from ..writes.half_made import is_half
 from . import feeding
 from .health import EVERYBODY, Of, owners_of
-from .selecting import is_one_of, rows
+from .sql import is_one_of, rows
 from .storing import ref_of
 
 MOST: Final = 2_000  # sessions of a round

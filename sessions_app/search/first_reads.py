@@ -15,7 +15,7 @@ from ..domain.state import Scope
 from ..models import SearchOwner, SearchSession, SearchSpan
 from ..sources import registry
 from . import feeding
-from .selecting import rows
+from .sql import rows
 from .storing import ref_of
 
 LOOKED_AT: Final = 2_000  # turns of all sessions, after an edit of shared state

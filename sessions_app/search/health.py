@@ -13,7 +13,8 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchName, SearchOwner, SearchSession
 from ..sources import registry
-from .selecting import is_one_of, numbers_of_sources, rows, whole
+from .selecting import numbers_of_sources
+from .sql import is_one_of, rows, whole
 from .storing import ref_of
 
 BARS: Final = 48  # of a chart

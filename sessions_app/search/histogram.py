@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 from ..access.actor import Actor
 from . import tree
-from .selecting import rows, select, whole
+from .selecting import select
+from .sql import rows, whole
 
 MOST: Final = 60  # bars
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400

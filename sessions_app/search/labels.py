@@ -23,7 +23,7 @@ from ..sources import database, registry
 from ..sources.dialect import is_wanted, wanted
 from .lines import clean
 from .reading import rows_of, state_of
-from .selecting import is_one_of, rows
+from .sql import is_one_of, rows
 from .storing import names_of
 from .titling import LENGTH, retitle
 from .words import folded

@@ -25,7 +25,8 @@ from . import feeding, tree
 from .excerpts import Match, match_of
 from .matching import newest_pieces
 from .reading import Names, rows_of, shared_states
-from .selecting import Selection, is_one_of, numbers_of_sources, rows, select
+from .selecting import Selection, numbers_of_sources, select
+from .sql import is_one_of, rows
 from .storing import Owner, ref_of
 
 PAGE: Final = 50

@@ -1,7 +1,7 @@
 """Turns a query into SQL over the index: which sessions it selects."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,20 +14,21 @@ from ..models import SearchOwner, SearchSession, SearchSource
 from ..sources import registry
 from . import tree, vocabulary
 from .matching import Question, answering, answering_of, question
+from .sql import is_one_of, rows
 from .values import value_of
 from .words import folded
 
 # Each twice: as the list of all sessions that have it, and as a question to one row.
 _FACTS: Final = {
     False: """+s.id IN (SELECT f.session_id FROM sessions_app_searchname AS n
-        JOIN sessions_app_searchfact AS f ON f.name_id = n.id WHERE n.kind = %s AND {value})""",
+        JOIN sessions_app_searchfact AS f ON f.name_id = n.id WHERE n.kind = '{kind}' AND {value})""",
     True: """EXISTS (SELECT 1 FROM sessions_app_searchfact AS f JOIN sessions_app_searchname AS n ON n.id = f.name_id
-        WHERE f.session_id = s.id AND n.kind = %s AND {value})""",
+        WHERE f.session_id = s.id AND n.kind = '{kind}' AND {value})""",
 }
 _USERS: Final = {
-    False: "+s.user_owner_id IN (SELECT o.id FROM sessions_app_searchowner AS o WHERE o.user_id <> '' AND {value})",
-    True: """EXISTS (SELECT 1 FROM sessions_app_searchowner AS o
-        WHERE o.id = s.user_owner_id AND o.user_id <> '' AND {value})""",
+    False: "+s.user_owner_id IN (SELECT n.id FROM sessions_app_searchowner AS n WHERE n.user_id <> '' AND {value})",
+    True: """EXISTS (SELECT 1 FROM sessions_app_searchowner AS n
+        WHERE n.id = s.user_owner_id AND n.user_id <> '' AND {value})""",
 }
 _TAGS: Final = """EXISTS (SELECT 1 FROM sessions_app_sessiontag AS t JOIN sessions_app_searchsource AS w
     ON w."where" = t."where" WHERE w.id = s.source_id AND t.digest = s.digest AND {value})"""
@@ -43,7 +44,7 @@ _STATE: Final = {
 
 # The words of the partial index search_phase. Without these very words, SQLite would look at every session.
 BUSY: Final = "NOT (s.phase = 'idle')"
-FEW_USERS: Final = 500
+MANY: Final = 500  # users or names that a filter means
 
 
 @dataclass(slots=True)
@@ -82,12 +83,6 @@ def _listed(values: list[Any], actor: Actor) -> str:
     apps = SearchOwner.objects.filter(source__in=sources, user_id="").values_list("app_name", flat=True).distinct()
     seen = [app for app in apps if actor.may_see(app)]
     return f"{condition} AND {is_one_of('s.app_name', seen, values)}"
-
-
-def is_one_of(column: str, some: Sequence[Any], values: list[Any]) -> str:
-    """Returns a condition, and adds its values. That of no values is false; with IN, it would be neither true nor false."""
-    values += some
-    return f"{column} IN ({', '.join(['%s'] * len(some))})" if some else "FALSE"
 
 
 def listed_sources() -> dict[int, str]:
@@ -173,19 +168,37 @@ class _Builder:
             return self._compared({"session": "s.folded_id", "title": "s.folded_title"}[node.name], node)
         if node.name == "tag":
             return _TAGS.format(value=self._compared("t.folded", node))
-        self._values.append(node.name)
-        return _FACTS[bool(self._few)].format(value=self._compared("n.folded", node))
+        return self._fact(node.name, self._compared("n.folded", node))
 
     def _user(self, node: tree.Match) -> str:
         """Few users lead to their sessions; of many, what sorts the sessions is the better guide."""
-        condition = self._compared("o.folded", node)
-        if not self._few:
-            meant = f"sessions_app_searchowner AS o WHERE o.user_id <> '' AND {condition}"
-            users = rows(f"SELECT o.id FROM {meant} LIMIT {FEW_USERS + 1}", self._values[-1:])
-            if len(users) <= FEW_USERS:
-                self._values.pop()
-                return f"s.user_owner_id IN ({', '.join(str(number) for (number,) in users)})" if users else "FALSE"
-        return _USERS[bool(self._few)].format(value=condition)
+        condition = self._compared("n.folded", node)
+        users = self._numbers(f"sessions_app_searchowner AS n WHERE n.user_id <> '' AND {condition}")
+        if users is None:
+            return _USERS[bool(self._few)].format(value=condition)
+        return f"s.user_owner_id IN ({users})" if users else "FALSE"
+
+    def _fact(self, kind: str, condition: str) -> str:
+        """Names that are few are looked up before their sessions: how many these are can be told then."""
+        names = self._numbers(f"sessions_app_searchname AS n WHERE n.kind = '{kind}' AND {condition}")
+        if names is None:
+            return _FACTS[bool(self._few)].format(kind=kind, value=condition)
+        return (
+            f"+s.id IN (SELECT f.session_id FROM sessions_app_searchfact AS f WHERE f.name_id IN ({names}))"
+            if names
+            else "FALSE"
+        )
+
+    def _numbers(self, meant: str) -> str | None:
+        """Returns the numbers of the rows `n` for which the last value holds, and takes that away; None if they are many, or
+        if rows are asked for one by one."""
+        if self._few:
+            return None
+        numbers = rows(f"SELECT n.id FROM {meant} LIMIT {MANY + 1}", self._values[-1:])
+        if len(numbers) > MANY:
+            return None
+        self._values.pop()
+        return ", ".join(str(number) for (number,) in numbers)
 
     def _apps(self, node: tree.Match) -> list[str]:
         every: Iterable[str] = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
@@ -204,8 +217,8 @@ class _Builder:
         return condition if node.there else f"NOT ({condition})"
 
     def _kind(self, node: tree.Kind) -> str:
-        self._values += ["kind", node.value]
-        return _FACTS[bool(self._few)].format(value="n.value = %s")
+        self._values.append(node.value)
+        return self._fact("kind", "n.value = %s")
 
     def _status(self, node: tree.Status) -> str:
         silent, busy = self._now - settings.SILENCE_SECONDS, f"{BUSY} AND s.phase"
@@ -267,15 +280,3 @@ _LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {
     tree.Number: _Builder._number,
     tree.State: _Builder._state,
 }
-
-
-def whole(number: str) -> str:
-    """Returns SQL for the whole part of a number that is not negative. On SQLite, floor() is a Python function."""
-    return f"CAST({number} AS integer)" if connection.vendor == "sqlite" else f"CAST(floor({number}) AS integer)"
-
-
-def rows(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Returns the rows of a query over adkweb's own database."""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return list(cursor.fetchall())

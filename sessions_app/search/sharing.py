@@ -11,7 +11,8 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchOwner
 from ..sources import registry
 from . import feeding
-from .selecting import BUSY, rows
+from .selecting import BUSY
+from .sql import rows
 from .storing import ref_of
 
 MOST: Final = 10_000  # sessions that are counted

@@ -21,7 +21,7 @@ from sessions_app.saved import noticing, views, watching
 from sessions_app.saved.views import View
 from sessions_app.search import feeding
 from sessions_app.search.feeding import Feeder
-from sessions_app.search.selecting import rows
+from sessions_app.search.sql import rows
 from sessions_app.search.storing import Keeper
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 
 from sessions_app.errors import Slow
 from sessions_app.search.patience import patience
-from sessions_app.search.selecting import rows
+from sessions_app.search.sql import rows
 
 pytestmark = [pytest.mark.usefixtures("own"), pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)]
 

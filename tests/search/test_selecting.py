@@ -18,7 +18,8 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import SearchSession
 from sessions_app.search import matching, selecting, tree
 from sessions_app.search.results import SORTS, search
-from sessions_app.search.selecting import among, rows, select
+from sessions_app.search.selecting import among, select
+from sessions_app.search.sql import rows
 from sessions_app.search.words import asked, folded, stands_in, tokens
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -302,8 +303,8 @@ def test_a_query_selects_what_a_plain_filter_selects(
     @settings(max_examples=10 * settings().max_examples)
     @given(queries(sources), st.sampled_from(sorted(SORTS)), st.booleans(), st.booleans())
     def check(node: tree.Node, sort: str, descending: bool, crowded: bool) -> None:
-        monkeypatch.setattr(matching, "FEW", 0 if crowded else 1_000)  # all words and users count as very many
-        monkeypatch.setattr(selecting, "FEW_USERS", 0 if crowded else 500)
+        monkeypatch.setattr(matching, "FEW", 0 if crowded else 1_000)  # all words, users and names count as very many
+        monkeypatch.setattr(selecting, "MANY", 0 if crowded else 500)
         query = tree.Query(node)
         rows, cursor = [], None
         for _page in range(10):
