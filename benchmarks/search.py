@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import multiprocessing
 import os
 import statistics
@@ -59,6 +60,8 @@ def measure(place: str, own: str) -> None:
 
         (source,) = registry.add(place)
         database.open_source(source, adopting=True)
+        gc.collect()
+        gc.freeze()  # as `serve` does
         _index(source.alias)
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")

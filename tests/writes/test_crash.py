@@ -45,7 +45,7 @@ def text(form: str, new_store: Callable[[str], str]) -> str:
 
 
 @pytest.fixture
-def ref(text: str, open_source: Callable[[str], str]) -> SessionRef:
+def ref(own: str, text: str, open_source: Callable[[str], str]) -> SessionRef:
     """A session with state in every scope, made before anybody dies."""
     return create_session(open_source(text), "app", "user", actor=ALICE, state=INITIAL)
 
