@@ -4,8 +4,8 @@
 
 The tables are google-adk's own, and so is the agent: a process that appends 20 events a second by google-adk's service. It
 writes by itself, about as long as adopting takes, and then while another process opens the database, reads all of it and
-indexes it for searching. Appends are told beside those without adkweb; the time of each step and the most memory that its
-process grew by are told, too.
+indexes it for searching, and at the end by itself again. Appends are told beside those without adkweb; the time of each
+step and the most memory that its process grew by are told, too.
 """
 
 from __future__ import annotations
@@ -229,6 +229,9 @@ def measure(place: str, alone: float) -> None:
         what, seconds, cpu, memory = done
         print(f"  {what:<10} after {seconds:6.1f} s, CPU {cpu:5.1f} s, {memory:4.0f} MB   {appends()}", flush=True)
     opener.join()
+    appends()
+    time.sleep(alone)
+    print(f"  {'adopted, without adkweb':<42} {appends()}", flush=True)  # what its triggers and indexes take
     here.send("stop")
     writer.join()
 
