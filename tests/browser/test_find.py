@@ -132,3 +132,10 @@ def test_a_chart_tells_the_number_of_each_bar_and_dragging_over_it_chooses_a_ran
     begins, ends = map(int, re.findall(r"\d{9,}", home.url))
     assert since < begins < ends < until
     assert ends - begins == pytest.approx((until - since) / 48, abs=2)
+
+
+def test_a_chart_that_follows_a_narrower_window_late_does_not_widen_the_page(home: Page, adkweb: Adkweb) -> None:
+    home.goto(f"{adkweb.address}/?range=24h")
+    expect(home.locator(".drawn .uplot")).to_have_count(4)
+    home.locator(".uplot").evaluate_all("all => all.forEach((each) => { each.style.width = '2000px' })")
+    assert home.evaluate("document.documentElement.scrollWidth <= innerWidth")
