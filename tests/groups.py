@@ -10,8 +10,8 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Whose file begins so is of this group. The groups that take longest stand first, and workers are given them first:
-# single tests fill the end.
+# Groups by the beginning of a file's name. Those that take longest stand first, and workers are given them first: single
+# tests fill the end.
 GROUPS: Final = {
     **{f"browser/test_{name}.py": "browser, every page" for name in ("accessible", "boxes", "pages")},
     **{

@@ -17,7 +17,7 @@ NAMES = [
 
 
 class Worker:
-    """What pytest-xdist knows of a worker: which tests it was given."""
+    """A worker as pytest-xdist knows it: it notes the tests that it is given."""
 
     shutting_down = False
 
@@ -34,7 +34,7 @@ class Worker:
 
 
 def given(pytestconfig: pytest.Config, names: list[str]) -> list[list[str]]:
-    """Which tests two workers are given at first, by the scheduler that these tests run with."""
+    """Returns the tests that two workers are given at first, by the scheduler that these tests run with."""
     options = {"dist": "loadgroup", "tx": ["2*popen"]}
     config: Any = SimpleNamespace(option=SimpleNamespace(loadscopereorder=True), getvalue=options.get)
     scheduler = pytestconfig.hook.pytest_xdist_make_scheduler(config=config, log=None)

@@ -27,7 +27,7 @@ _PARAMETERS: Final = {
 }
 
 
-# What the document says about an operation that makes something.
+# An operation that makes something answers with its address.
 LOCATION: Final = {"responses": {201: {"headers": {"Location": {"schema": {"type": "string"}, "required": True}}}}}
 
 

@@ -128,7 +128,7 @@ def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS
     spans, width = _Spans("t", during, actor, of), (during.end - during.start) / bars
     bar = whole(f"(p.at - {during.start!r}) / {width!r}")
     starts = [during.start + n * width for n in range(bars)]
-    told = InTime(Figures(*during), [Figures(start, start + width) for start in starts], {})
+    in_time = InTime(Figures(*during), [Figures(start, start + width) for start in starts], {})
     of_apps: dict[int, OfApp] = {}
     for app, number, took, *sums in spans.rows(
         f"""p.app_owner_id, {bar}, {_DIGITS[connection.vendor]}, count(*),
@@ -138,15 +138,15 @@ def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS
         bar_number = min(number, bars - 1)
         of_app = of_apps.setdefault(app, OfApp(Figures(*during), [0] * bars))
         of_app.turns[bar_number] += sums[0]
-        for one in (told.whole, told.bars[bar_number], of_app.whole):
+        for one in (in_time.whole, in_time.bars[bar_number], of_app.whole):
             one.add(took, *sums)
     for number, sessions in spans.sessions(bar):
-        told.bars[min(number, bars - 1)].sessions += sessions
-    told.whole.sessions = sum(count for _one, count in spans.sessions())
+        in_time.bars[min(number, bars - 1)].sessions += sessions
+    in_time.whole.sessions = sum(count for _one, count in spans.sessions())
     aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
     owners = SearchOwner.objects.filter(pk__in=of_apps).values_list("pk", "source__where", "app_name")
-    told.apps.update({(aliases[where], name): of_apps[pk] for pk, where, name in owners if where in aliases})
-    return told
+    in_time.apps.update({(aliases[where], name): of_apps[pk] for pk, where, name in owners if where in aliases})
+    return in_time
 
 
 def totals(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> Figures:

@@ -323,12 +323,12 @@ def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
 def test_the_feed_runs_while_somebody_looks_at_it(house: House, source: str) -> None:
     ref = house.session(source, "one")
     reader = Reader(house.sign_in)
-    found = Lobby.admit(reader)  # type: ignore[arg-type]
+    lobby = Lobby.admit(reader)  # type: ignore[arg-type]
     eventually(lambda: "feed" in reader.parts, "home")
     assert threads() == sorted(["adkweb-live-feed", f"adkweb-live-{source}"])
     event = house.append(ref)
     eventually(lambda: event in reader.parts["feed"], "the event")
-    found.leave(reader)  # type: ignore[arg-type]
+    lobby.leave(reader)  # type: ignore[arg-type]
     none_left()
 
 
@@ -354,19 +354,19 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
     monkeypatch.setattr(newest, "running_now", waits_in_vain(newest.running_now, "home"))
     monkeypatch.setattr(newest, "data_version", waits_in_vain(newest.data_version, "follower"))
     reader = Reader(house.sign_in)
-    found = Lobby.admit(reader)  # type: ignore[arg-type]
+    lobby = Lobby.admit(reader)  # type: ignore[arg-type]
     eventually(lambda: "feed" in reader.parts, "home")
     before = reader.parts["sources"]
     away.set()
     eventually(lambda: reader.parts["sources"] != before, "home without it")
     eventually(lambda: asked["follower"] > 2, "tries")
-    found.wake()
+    lobby.wake()
     eventually(lambda: asked["follower"] > 3, "more tries")
     assert asked["home"] <= 1
     away.clear()
     event = house.append(ref)
     eventually(lambda: event in reader.parts["feed"], "the event")
-    found.leave(reader)  # type: ignore[arg-type]
+    lobby.leave(reader)  # type: ignore[arg-type]
     none_left()
 
 
@@ -377,15 +377,15 @@ def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, mo
     real = home_feed.activity
 
     def activity(*away: Any) -> Any:
-        found.leave(reader)  # type: ignore[arg-type]
+        lobby.leave(reader)  # type: ignore[arg-type]
         return real(*away)
 
-    found = Lobby.admit(stays)  # type: ignore[arg-type]
+    lobby = Lobby.admit(stays)  # type: ignore[arg-type]
     eventually(lambda: stays.parts.get("feed"), "home")
     monkeypatch.setattr(home_feed, "activity", activity)
-    found.enter(reader)  # type: ignore[arg-type]
-    eventually(lambda: reader not in found._watchers, "that it went", 5)
-    found.leave(stays)  # type: ignore[arg-type]
+    lobby.enter(reader)  # type: ignore[arg-type]
+    eventually(lambda: reader not in lobby._watchers, "that it went", 5)
+    lobby.leave(stays)  # type: ignore[arg-type]
     monkeypatch.setattr(home_feed, "activity", real)
     none_left()
 
@@ -404,14 +404,14 @@ def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
 
     monkeypatch.setattr(home_feed, "activity", activity)
     first, second = Reader(house.sign_in), Reader(house.sign_in)
-    found = Lobby.admit(first)  # type: ignore[arg-type]
+    lobby = Lobby.admit(first)  # type: ignore[arg-type]
     eventually(lambda: "feed" in first.parts, "home")
     Lobby.admit(second)  # type: ignore[arg-type]
     eventually(lambda: "feed" in second.parts, "home for who came later", 3)
     event = house.append(ref)
     eventually(lambda: event in first.parts["feed"], "the event", 3)
     for reader in (first, second):
-        found.leave(reader)  # type: ignore[arg-type]
+        lobby.leave(reader)  # type: ignore[arg-type]
     none_left()
 
 
