@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from django.db import connections, transaction
+from django.db import transaction
 from django.db.models import F
 
 from ..domain.session_ref import SessionRef, digest_of
@@ -117,38 +117,44 @@ class Feeder:
         stored = self._stored(names)
         with database.using(self.source) as db:
             rows = rows_of(db, names)
-            forget([stored[each].pk for each in names if each in stored and each not in rows])
             fresh = beginnings(db, [each for each in rows if each not in stored])
-            readings: list[Reading] = []
-            pieces = events = 0
-            for of, row in rows.items():
-                reading = self._reading(row, stored.get(of), fresh.get(of))
-                if not (reading and reading.is_news):
-                    continue
-                readings.append(reading)
-                pieces, events = pieces + len(reading.pieces), events + reading.summary.events
-                if pieces >= 4 * MOST_PIECES or events >= MOST:
-                    self._keep(readings)
-                    readings, pieces, events = [], 0, 0
-            self._keep(readings)
+        forget([stored[each].pk for each in names if each in stored and each not in rows])
+        readings: list[Reading] = []
+        pieces = events = 0
+        for of, row in rows.items():
+            reading = self._reading(row, stored.get(of), fresh.get(of))
+            if not (reading and reading.is_news):
+                continue
+            readings.append(reading)
+            pieces, events = pieces + len(reading.pieces), events + reading.summary.events
+            if pieces >= 4 * MOST_PIECES or events >= MOST:
+                self._keep(readings)
+                readings, pieces, events = [], 0, 0
+        self._keep(readings)
 
     def _reading(self, row: Stored, stored: SearchSession | None, events: Sequence[Read] | None) -> Reading | None:
         """Reads a session; None if nothing in it is new."""
         ref = SessionRef(self.source, *row[:3])
-        if stored and row.updated == stored.updated and not has_more(ref, stored):
-            return None
-        if stored and not goes_on(ref, row, stored):
-            forget([stored.pk])
-            stored = None
-        reading = read(ref, row, stored, events)
-        while reading.more:
+        if stored:
+            with database.using(self.source) as db:
+                if row.updated == stored.updated and not has_more(db, ref, stored):
+                    return None
+                is_same = goes_on(db, ref, row, stored)
+            if not is_same:
+                forget([stored.pk])
+                stored = None
+        while True:
+            with database.using(self.source) as db:
+                reading = read(db, ref, row, stored, events)
+            if not reading.more:
+                return reading
             self._keep([reading])
-            reading = read(ref, row, self._stored([row[:3]])[row[:3]])
-        return reading
+            stored, events = self._stored([row[:3]])[row[:3]], None
 
     def _keep(self, readings: Sequence[Reading]) -> None:
         if readings and self._keeper:
-            states = shared_states(connections[self.source], {reading.ref[1:3] for reading in readings})
+            with database.using(self.source) as db:
+                states = shared_states(db, {reading.ref[1:3] for reading in readings})
             shared = {owner: comparable(state) for owner, state in states.items()}
             digests = [digest_of(*reading.ref[1:]) for reading in readings]
             around = self._around(self._keeper.source.pk, digests) if self._is_whole else nullcontext()

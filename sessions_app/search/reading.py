@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..domain.invocations import running
@@ -88,13 +87,18 @@ def shared_states(db: BaseDatabaseWrapper, users: Collection[Owner]) -> dict[Own
         return {(app, user): as_object(read_stored_or_none(text)) for app, user, text in cursor.fetchall()}
 
 
-def read(ref: SessionRef, row: Stored, stored: SearchSession | None, events: Sequence[Read] | None = None) -> Reading:
+def read(
+    db: BaseDatabaseWrapper,
+    ref: SessionRef,
+    row: Stored,
+    stored: SearchSession | None,
+    events: Sequence[Read] | None = None,
+) -> Reading:
     """Reads what is new in a session since its row of the index was stored; all of it if that is None. At most MOST events,
     and the text of MOST_PIECES.
 
     `events` are those of a session that is not stored, if they were read before.
     """
-    db = connections[ref.source]
     summary = _summary_of(stored) if stored else Summary()
     reading = Reading(ref, stored, summary)
     pieces = _Pieces(reading)
@@ -149,9 +153,8 @@ def state_of(db: BaseDatabaseWrapper, row: Stored) -> State:
     return as_object(read_stored_or_none(text))
 
 
-def has_more(ref: SessionRef, stored: SearchSession) -> bool:
+def has_more(db: BaseDatabaseWrapper, ref: SessionRef, stored: SearchSession) -> bool:
     """Tells whether a session has events after those that are stored. If events have no numbers, nobody can tell."""
-    db = connections[ref.source]
     if by_time(db):
         return True
     with db.cursor() as cursor:
@@ -162,11 +165,10 @@ def has_more(ref: SessionRef, stored: SearchSession) -> bool:
         return cursor.fetchone() is not None
 
 
-def goes_on(ref: SessionRef, row: Stored, stored: SearchSession) -> bool:
+def goes_on(db: BaseDatabaseWrapper, ref: SessionRef, row: Stored, stored: SearchSession) -> bool:
     """Tells whether what is stored of a session is its beginning: it was not deleted and made again meanwhile.
 
     If events have no numbers, one may also have come before those that are stored, with an earlier time."""
-    db = connections[ref.source]
     summary = _summary_of(stored)
     if stored.created != row.created:
         return False
