@@ -15,6 +15,7 @@ from ..checks.live_checks import check_due
 from ..errors import SourceError
 from ..saved.noticing import LOOK_SECONDS as LOOK_AT_TIME
 from ..saved.noticing import notice_silence, noticing
+from ..search import damage
 from ..search.drift_looks import Looker
 from ..search.feeding import Feeder
 from ..sources import database
@@ -80,12 +81,22 @@ class SearchFeeder(threading.Thread):
         except SourceError:  # it is away; pages say so
             pass
         except DatabaseError as error:  # of adkweb's own database
-            log.warning("the index for searching waits: %s", error)
-            connections["default"].close_if_unusable_or_obsolete()
+            self._wait(alias, error)
         except Exception:
             log.exception("indexing for searching")
         self._feeders.pop(alias, None)
         return False
+
+    def _wait(self, alias: str, error: DatabaseError) -> None:
+        """Waits until adkweb's own database can be used again. If only the words in it are damaged, they are mended."""
+        try:
+            if damage.mend(error):
+                del self._seen[alias]
+                return
+        except DatabaseError as another:
+            error = another
+        log.warning("the index for searching waits: %s", error)
+        connections["default"].close_if_unusable_or_obsolete()
 
     def _notice(self, feeder: Feeder) -> None:
         """Looks from time to time at what begins to match a watched view by time alone."""

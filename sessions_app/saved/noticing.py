@@ -15,7 +15,7 @@ from django.db import DatabaseError, transaction
 from .. import broadcast
 from ..domain.session_ref import SessionRef
 from ..models import SearchSession, SearchSource, ViewWatch
-from ..search import tree
+from ..search import damage, tree
 from ..search.language import parse
 from ..search.selecting import among
 from ..search.storing import ref_of
@@ -92,11 +92,13 @@ def notice_silence(source: int) -> None:
 
 @contextmanager
 def _without_harm() -> Iterator[None]:
-    """Keeps a query that a database refuses from stopping the index."""
+    """Keeps a query that a database refuses from stopping the index. If words are damaged, it has to be mended first."""
     try:
         with transaction.atomic():
             yield
-    except DatabaseError:
+    except DatabaseError as error:
+        if damage.is_of_words(error):
+            raise
         log.exception("what begins to match is not noticed")
 
 

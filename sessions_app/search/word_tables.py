@@ -4,10 +4,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 PIECES: Final = 20  # bits of a document's number that count the pieces of a session
 BREAK: Final = "¦"  # stands between two lines, and is never a word
 _SOME: Final = 200  # rows of a statement
+_RENEWED: Final = {
+    "text": "delete-all",
+    "title": "rebuild",
+    "part": "rebuild",
+}  # SQLite's tables, and how each is made whole
 
 
 def insert_words(table: str, rows: Iterable[tuple[int, list[str]]]) -> None:
@@ -74,3 +80,24 @@ def empty() -> None:
         cursor.execute("DELETE FROM sessions_app_searchword")
         if connection.vendor == "sqlite":
             cursor.execute("DELETE FROM sessions_app_searchpart")
+
+
+def check() -> None:
+    """Raises DatabaseError if SQLite finds one of the tables damaged. PostgreSQL has no such look at a table."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            for name in _RENEWED:
+                _command(cursor, name, "integrity-check")
+
+
+def renew() -> None:
+    """Makes SQLite's tables whole again. That of texts is emptied; the others are made from the words that they keep."""
+    with connection.cursor() as cursor:
+        for name, command in _RENEWED.items():
+            # FTS5 begins with this row, and takes no command if it cannot read it. This is the one of an empty table.
+            cursor.execute(f"REPLACE INTO sessions_app_search{name}_data (id, block) VALUES (10, zeroblob(7))")
+            _command(cursor, name, command)
+
+
+def _command(cursor: CursorWrapper, name: str, command: str) -> None:
+    cursor.execute(f"INSERT INTO sessions_app_search{name} (sessions_app_search{name}) VALUES (%s)", [command])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from django.core.exceptions import DisallowedHost
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from ..domain.session_ref import SessionRef
 from ..errors import Behind, Error
 from ..http.problems import for_programs, problem, status_of
+from ..search import damage
 from .html.render import data, page
 
 log = logging.getLogger("adkweb.web")
@@ -37,6 +38,8 @@ class ErrorPages:
         Returns None for any other exception: it is a bug, and Django reports it."""
         if isinstance(error, OperationalError):  # adkweb's own: of a source, it would be a SourceError
             return _waits(request, error)
+        if isinstance(error, DatabaseError) and (response := _damaged(request, error)):
+            return response
         if not isinstance(error, Error):
             return None
         if isinstance(error, Behind) and request.method == "GET":
@@ -78,6 +81,23 @@ def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
 def _waits(request: HttpRequest, error: OperationalError) -> HttpResponse:
     log.warning("adkweb's own database: %s", error)
     message = _("adkweb's own database is locked or does not answer; nothing was half-written. Try again.")
+    response = answer(request, message, 503)
+    response["Retry-After"] = str(_RETRY_SECONDS)
+    return response
+
+
+def _damaged(request: HttpRequest, error: DatabaseError) -> HttpResponse | None:
+    """Answers that adkweb's own database is damaged. What is kept for searching is mended, and the page asks again.
+
+    Returns None if nothing is damaged: it is a bug, then."""
+    if damage.mend(error):
+        message = _("The index of words was damaged. All sources are being read anew; search again in a moment.")
+    elif type(error) is DatabaseError:  # SQLite says so of a file, and of nothing else
+        log.error("adkweb's own database: %s", error)
+        message = _("adkweb's own database is damaged; the log says more. Sessions are not in it, and are not harmed.")
+        return answer(request, message, 503)
+    else:
+        return None
     response = answer(request, message, 503)
     response["Retry-After"] = str(_RETRY_SECONDS)
     return response

@@ -58,3 +58,25 @@ def test_a_locked_database_of_adkwebs_own_is_503_for_pages_parts_and_programs(
         assert answers[2].headers["Content-Type"] == "application/problem+json"
         assert [get(what).status_code for what in asked] == [200] * 3
     assert "Traceback" not in server.log
+
+
+def test_a_damaged_database_of_adkwebs_own_is_said_to_be_so(
+    new_server: Callable[..., Adkweb], django_db_blocker: DjangoDbBlocker
+) -> None:
+    server = new_server()
+    with django_db_blocker.unblock():
+        me = sign_in(server)
+    with browser(server, me) as client, closing(sqlite3.connect(server.folder / "data" / "adkweb.db")) as own:
+        size = own.execute("PRAGMA page_size").fetchone()[0]
+        roots = own.execute("SELECT rootpage FROM sqlite_master WHERE tbl_name = 'sessions_app_savedview'").fetchall()
+        own.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with (server.folder / "data" / "adkweb.db").open("r+b") as file:
+            for (root,) in roots:
+                file.seek((root - 1) * size)
+                file.write(b"\xff" * size)
+        own.execute("CREATE TABLE news (number)")  # the server does not go by the pages that it has read
+        answer = client.get("/sessions/")
+        assert answer.status_code == 503
+        assert "own database is damaged" in answer.text
+        assert client.get(page_path(DEMO)).status_code == 200
+    assert "Traceback" not in server.log

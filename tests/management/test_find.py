@@ -8,7 +8,9 @@ import pty
 import re
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import connect
 
 import pytest
 
@@ -54,6 +56,21 @@ def test_a_session_is_found_with_its_line_also_one_that_is_new(
     say(SessionRef(open_source(url), "weather", "지우", "s2"), "agent", "네, 우산을 챙기세요", NOON + 70)
     code, out, _errors = run(tmp_path, "find", "우산", url)
     assert (code, out.split("\t")[3]) == (0, "s2")
+
+
+@pytest.mark.parametrize("command", ["find", "reindex"])
+def test_damaged_words_are_mended_by_who_searches_and_by_reindex(tmp_path: Path, sqlite: str, command: str) -> None:
+    assert run(tmp_path, "find", "s1", sqlite)[0] == 0
+    with closing(connect(tmp_path / "data" / "adkweb.db", isolation_level=None)) as own:
+        own.execute("DELETE FROM sessions_app_searchtitle_data WHERE id = 10")
+    if command == "find":
+        code, _out, errors = run(tmp_path, "find", "s1", sqlite)
+        assert (code, errors.count("\n")) == (2, 1)
+        assert "damaged. Run the command again" in errors
+    else:
+        assert run(tmp_path, "reindex", sqlite)[0] == 0
+    code, out, _errors = run(tmp_path, "find", "s1", sqlite)
+    assert (code, ids(out)) == (0, ["s1"])
 
 
 def ids(out: str) -> list[str]:

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from ...access.actor import TERMINAL
 from ...errors import Error, SourceError
-from ...search import feeding, language, results
+from ...search import damage, feeding, language, results
 from ...search.answers import as_json
 from ...search.tree import Problem, Query
 from ...sources import database, registry
@@ -84,6 +84,10 @@ class Command(BaseCommand):
         except Error as error:
             raise CommandError(error.message) from error
         except DatabaseError as error:
+            if damage.mend(error):
+                raise CommandError(
+                    "The index of words was damaged. Run the command again: it reads the sources anew.", returncode=2
+                ) from error
             raise CommandError(
                 f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}", returncode=2
             ) from error

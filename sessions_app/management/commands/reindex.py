@@ -8,7 +8,7 @@ from django.db import DatabaseError
 
 from ...errors import Invalid, SourceError
 from ...history import indexing
-from ...search import feeding
+from ...search import damage, feeding
 from ...sources import database, registry
 from ._progress import progress
 from ._sources import OverSources
@@ -24,9 +24,10 @@ class Command(OverSources):
     done = "reindexed"
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrates adkweb's own database, which may not exist yet, and then reindexes the sources."""
+        """Migrates adkweb's own database, which may not exist yet, mends its words, and then reindexes the sources."""
         try:
             call_command("migrate", verbosity=0, interactive=False)
+            damage.check()
             super().handle(*args, **options)
         except DatabaseError as error:
             raise CommandError(
