@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from ..domain.cost import Usage, usage_of
 from ..domain.description import Description
 from ..domain.invocations import ASKING_CALLS, seconds_of
+from ..domain.turns import begins_turn
 from .lines import clean, failure_of
 
 _ASKING: Final = frozenset({"auth", "confirmation", "long_running"})
@@ -104,8 +105,8 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
 
 
 def _fold_turn(so_far: Summary, told: Description, at: float, seq: int) -> None:
-    text = told.text if told.author == "user" else ""
-    if told.author == "user" and (text or told.media):
+    if begins_turn(told):
+        text = told.text
         so_far.turns += 1
         so_far.failed = False
         so_far.opening = so_far.opening or clean(" ".join(text[: _TITLE * 4].split()), _TITLE)

@@ -1,0 +1,8 @@
+"""Says where a turn begins: a user message and everything that it caused are one turn. Pure."""
+
+from .description import Description
+
+
+def begins_turn(told: Description) -> bool:
+    """Tells whether an event is a user message. A user's answer to a call is none: it goes on with the turn."""
+    return told.author == "user" and not told.edit and bool(told.text or told.media)
