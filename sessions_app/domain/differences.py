@@ -70,6 +70,11 @@ def places(old: Any, new: Any, limit: int = ROWS) -> Places:
     return Places(rows, sum(1 for _place in found))
 
 
+def stretches(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int, int]]:
+    """Returns what two sequences have in common, in order: (index in old, index in new, length)."""
+    return [stretch for stretch in _Effort().common(old, new) if stretch[2]]
+
+
 # --- Texts ------------------------------------------------------------------------------------------------------------
 
 
