@@ -26,18 +26,20 @@ def note_place(cursor: Any, ref: SessionRef) -> None:
     written.
 
     Call it while every lock is held, as when an event gets its number. There are BETWEEN numbers between two events;
-    they give the order of the sessions created between them.
+    they give the order of the sessions created between them. On PostgreSQL, a number is never given again: if the newest
+    events were deleted, sessions may have been created after them, and this one after those.
     """
-    greatest = "greatest" if cursor.db.vendor == "postgresql" else "max"
+    greatest, within = (
+        ("greatest", "") if cursor.db.vendor == "postgresql" else ("max", f"AND {{}} < first + {BETWEEN - 2}")
+    )
     cursor.execute(
         f"""UPDATE sessions SET initial_place = (
             SELECT {greatest}(first,
                 coalesce((SELECT max(initial_place) FROM sessions
-                    WHERE initial_place >= first AND initial_place < first + {BETWEEN - 2}), 0),
-                coalesce((SELECT max(place) FROM adkweb_deleted
-                    WHERE place >= first AND place < first + {BETWEEN - 2}), 0),
+                    WHERE initial_place >= first {within.format("initial_place")}), 0),
+                coalesce((SELECT max(place) FROM adkweb_deleted WHERE place >= first {within.format("place")}), 0),
                 coalesce((SELECT max(place) FROM adkweb_deleted_writes
-                    WHERE place >= first AND place < first + {BETWEEN - 2}), 0)) + 1
+                    WHERE place >= first {within.format("place")}), 0)) + 1
             FROM (SELECT (coalesce(max({SEQ[cursor.db.vendor]}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
         WHERE {SESSION}""",
         ref[1:],

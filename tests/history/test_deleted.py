@@ -16,6 +16,7 @@ from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.edits import undo
 from sessions_app.errors import Invalid
 from sessions_app.history import drift, indexing, key_history, moments
+from sessions_app.models import StateChange
 from sessions_app.reads import views
 from sessions_app.sources import adoption, database, online
 from sessions_app.writes.append import append_event
@@ -82,6 +83,24 @@ def test_a_creation_is_not_forgotten_when_the_newest_event_goes(source: str) -> 
     gold = append(ref, {"user:tier": "gold"})
     assert moments.state_at(ref, gold, before=True, actor=SYSTEM).state.user == {"tier": "basic"}
     assert [step.then for step in undo.undo(ref, gold, actor=SYSTEM).steps] == ["basic"]
+
+
+def test_a_session_that_is_created_after_the_newest_events_were_deleted_comes_after_those_before_it(
+    source: str,
+) -> None:
+    gone = create(source, "gone")
+    append(gone, {"n": 1})
+    create(source, "other", "ben", app__total=1)
+    delete_session(gone, actor=ALICE)
+    ref = create(source, "mine", app__total=2)
+    for _look in range(3):
+        indexing.catch_up(source)
+    changes = StateChange.objects.filter(key="total").count()
+    assert changes == 2, "each creation is noted once"
+    for _round in range(2):
+        first = append(ref, {"app:total": 3})
+        assert moments.state_at(ref, first, before=True, actor=SYSTEM).state.app == {"total": 2 + _round}
+        indexing.rebuild(source)
 
 
 @pytest.mark.parametrize("looked", [True, False])
