@@ -175,7 +175,7 @@ class _Session:
         for call in said.calls:
             self.tools |= {call.id: call.name} if call.id else {}
             if _is_asking(call):
-                original_id, tool = _stands_for(call)
+                original_id, tool = stands_for(call)
                 self.requested |= {original_id} - {""}
                 yield call.id, tool or self.tools.get(original_id) or call.name
         requested = _requested(said)
@@ -220,7 +220,7 @@ def _is_asking(call: Part) -> bool:
     return call.waiting or call.name in ASKING_CALLS
 
 
-def _stands_for(call: Part) -> tuple[str, str]:
+def stands_for(call: Part) -> tuple[str, str]:
     """Returns the id and the tool of the call that ADK asks a person about, each "" if this call does not tell it."""
     if call.name == CONFIRMATION_CALL and isinstance(original := call.value.get("originalFunctionCall"), dict):
         return _text(original.get("id")), _text(original.get("name"))

@@ -1,0 +1,277 @@
+"""Tells what the agents of a turn did when, one within the other, from the events alone (pure).
+
+ADK stores an event when something has ended. So a model call runs from the event before it in its line until its own
+event. The line of a branch has the events of this branch, of those above it and of those below it: `par.a` does not wait
+for `par.b`. A tool runs from the event with the call to the event with the response of the same id. Two things cannot be
+told: the responses of tools that ran side by side are stored as one event, with the time of one of them; and what an
+agent did without a model, in a callback, counts for the model call after it.
+
+A branch `par.a` is the agent `a` within `par`; `helper@adk-1` is an agent within the tool call `adk-1`. An agent to which
+another one transferred is within that one. A clock that goes back is taken to stand still.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .brief import words
+from .description import Description, Part
+from .event import is_partial
+from .invocations import ASKING_CALLS, Told, seconds_of, stands_for
+from .model_calls import WHY, by_model, error_of, failure_of, model_of, tokens_of
+from .spans import AGENT, DEEPEST, MODEL, SUMMARY, TOOL, WAIT, Span, Trace, trace_of
+
+MOST: Final = 1_000  # spans
+_SILENT: Final = frozenset({"checkpoint", "unknown", "finish"})
+
+
+def trace(told: Iterable[Told], most: int = MOST) -> Trace:
+    """Returns the trace of a turn.
+
+    `told` are its events with their descriptions, in the order in which they were stored, whatever is in them.
+    """
+    events = list(told)
+    reader = _Reader(next((at for event, _ in events if (at := seconds_of(event))), 0.0))
+    for event, said in events:
+        if not said.edit and not is_partial(event):
+            reader.hear(event, said)
+    reader.close()
+    return trace_of(reader.roots, reader.begin, max(reader.begin, reader.root.below), most)
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """A branch: when it last had an event, and which agent is at work there.
+
+    Of `par.a`, `par` is a group: groups in the same branch run one after the other, the agents of a group side by side.
+    """
+
+    begin: float
+    above: "_Line | None" = None
+    name: str = ""
+    group: bool = False
+    at: float = 0.0
+    below: float = 0.0  # the last event here, or in a branch within
+    agent: Span | None = None
+    container: Span | None = None  # the agent that the branch itself names
+    handed_to: str = ""  # the agent to which `agent` has transferred
+    lines: dict[str, "_Line"] = field(default_factory=dict)
+
+    def before(self) -> float:
+        """Returns when the event before the next one was in this line."""
+        at, line = max(self.begin, self.below), self.above
+        while line:
+            at, line = max(at, line.begin, line.at), line.above
+        return at
+
+    def advance(self, at: float) -> None:
+        """Notes the time of an event of this branch."""
+        self.at, line = at, self
+        while line:
+            line.below = max(line.below, at)
+            line = line.above  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """An event as it is read: its id, its line, and the time from the event before until itself."""
+
+    id: str
+    line: _Line
+    since: float
+    at: float
+
+
+class _Reader:
+    """What is known of a turn so far."""
+
+    def __init__(self, begin: float) -> None:
+        self.begin = begin
+        self.roots: list[Span] = []
+        self.root = _Line(begin)
+        self.calls: dict[tuple[str, ...], deque[Span]] = {}  # those without an answer, the oldest first
+        self.tools: dict[str, Span] = {}  # by the id of the call, answered or not
+        self.lines: dict[str, _Line] = {}
+
+    def hear(self, event: Mapping[str, Any], said: Description) -> None:
+        """Takes in the next event."""
+        line = self._line_of(event)
+        since = line.before()
+        heard = _Heard(str(event.get("id") or ""), line, since, max(since, seconds_of(event)))
+        if said.actions.get("compaction"):
+            self._span(SUMMARY, model_of(event), "", heard, None, tokens=tokens_of(event))
+        elif said.author == "user" and said.responses:
+            for line in [self._take_answer(part, heard) for part in said.responses]:
+                line.advance(heard.at)  # who did not ask does not wait for the answer
+            return
+        elif said.author != "user" and (by_model(event, said) or not _SILENT.issuperset(said.kinds)):
+            self._hear_agent(event, said, heard)
+        line.advance(heard.at)
+
+    def close(self) -> None:
+        """Tells those that wait for somebody from the tools that never answered."""
+        for calls in self.calls.values():
+            for call in calls:
+                call.kind = WAIT if call.kind == _ASKING_TOOL else call.kind
+
+    # --- Agents -------------------------------------------------------------------------------------------------------
+
+    def _hear_agent(self, event: Mapping[str, Any], said: Description, heard: _Heard) -> None:
+        agent = self._agent(said.author, heard)
+        agent.end = heard.at
+        agent.add(heard.id)
+        heard.line.lines.clear()  # whoever worked for this agent has finished
+        for part in said.responses:
+            self._take_response(part, agent, heard)
+        failed, why = failure_of(event, said)
+        if failed and not said.parts and agent.asked:
+            self._fail_calls(agent, why, heard)
+        elif by_model(event, said):
+            tokens = tokens_of(event)
+            self._span(MODEL, model_of(event), agent.name, heard, agent, tokens=tokens, failed=failed, why=why)
+            agent.asked.clear()  # a model is called when all tools have answered
+        elif results := said.of("code_result"):
+            failed = any(part.failed for part in results)
+            why = words(results[-1].value, WHY) if failed else ""
+            self._span(TOOL, "code", agent.name, heard, agent, failed=failed, why=why)
+        for call in said.calls:
+            self._ask(call, agent, heard)
+        target = said.actions.get("transfer_to_agent")
+        heard.line.handed_to = target if isinstance(target, str) else heard.line.handed_to
+
+    def _line_of(self, event: Mapping[str, Any]) -> _Line:
+        branch, line = event.get("branch"), self.root
+        for name in branch.split(".", DEEPEST)[:DEEPEST] if isinstance(branch, str) and branch else ():
+            if name not in line.lines:
+                group = "@" not in name and not line.group
+                line.lines[name] = _Line(line.before() if group else self.begin, line, name, group)
+            line = line.lines[name]
+        return line
+
+    def _agent(self, name: str, heard: _Heard) -> Span:
+        """Returns the agent that wrote an event: the one at work in its branch, or one that begins there."""
+        line = heard.line
+        container = self._container(line)
+        if line.agent is None and container and container.name == name:
+            line.agent = container
+        if line.agent is None or line.agent.name != name:
+            line.agent = self._begin(name, *_parent(name, line), heard.since)
+        line.handed_to = ""
+        return line.agent
+
+    def _begin(self, name: str, parent: Span | None, transferred: bool, since: float) -> Span:
+        return self._within(parent, Span(AGENT, name, name, since, since, transferred=transferred))
+
+    def _container(self, line: _Line) -> Span | None:
+        """Returns the agent that a branch names, and begins it, and those around it, if they are new."""
+        new = [line]
+        while new[-1].above and new[-1].container is None:
+            new.append(new[-1].above)
+        for each in reversed(new):
+            if each.container is None and each.above:
+                each.container = self._begin_container(each, each.above, each.before())
+        return line.container
+
+    def _begin_container(self, line: _Line, above: _Line, since: float) -> Span:
+        name, _, run = line.name.rpartition("@")
+        name = name or line.name
+        if above.container and above.container.name == name:  # `par` in `all.par.par.a`, as an agent and as a group
+            return above.container
+        caller = self.tools.get(run) or (above.agent if above.agent and above.agent.asked else None)
+        if caller:
+            return self._begin(name, caller, False, since)
+        if above.agent is None:  # what begins beside it in branches of their own runs at the same time
+            return self._begin(name, above.container, False, since)
+        if above.agent.name != name:
+            above.agent, above.handed_to = self._begin(name, *_parent(name, above), since), ""
+        return above.agent
+
+    # --- Calls --------------------------------------------------------------------------------------------------------
+
+    def _ask(self, call: Part, agent: Span, heard: _Heard) -> None:
+        kind = WAIT if call.name in ASKING_CALLS else _ASKING_TOOL if call.waiting else TOOL
+        name, after = call.name, _Heard(heard.id, heard.line, heard.at, heard.at)
+        if kind == WAIT:
+            original, tool = stands_for(call)
+            name = tool or (self.tools[original].name if original in self.tools else call.name)
+        span = self._span(kind, name, agent.name, after, agent)
+        span.end = None
+        if kind != WAIT:
+            agent.asked[id(span)] = span
+        self.calls.setdefault(_key(call, agent.name), deque()).append(span)
+        if call.id:
+            self.tools[call.id], self.lines[call.id] = span, heard.line
+
+    def _take_response(self, part: Part, agent: Span, heard: _Heard) -> None:
+        """Ends the tool that an agent's event answers; of one that asks somebody, the waiting begins then."""
+        why = words(error_of(part.value), WHY) if part.failed else ""
+        span = self._answered(part, agent.name)
+        if span is None:  # its call is not among the events, or was answered before: it ran again
+            self._span(TOOL, part.name, agent.name, heard, agent, failed=part.failed, why=why)
+            return
+        asks = span.kind == _ASKING_TOOL
+        span.kind = TOOL if asks else span.kind
+        self._end(span, heard, why, failed=part.failed)
+        if asks and not part.failed:
+            after = _Heard(span.events[0], heard.line, heard.at, heard.at)
+            wait = self._span(WAIT, span.name, span.agent, after, span.parent)
+            wait.end = None
+            self.calls.setdefault(_key(part, agent.name), deque()).append(wait)
+
+    def _take_answer(self, part: Part, heard: _Heard) -> _Line:
+        """Ends the wait for a user. Returns the branch that waited."""
+        span = self._answered(part, "")
+        if span is None:
+            return heard.line
+        span.kind = WAIT if span.kind == _ASKING_TOOL else span.kind
+        self._end(span, heard, "", failed=False)
+        return self.lines.get(part.id, heard.line)
+
+    def _answered(self, part: Part, agent: str) -> Span | None:
+        key = _key(part, agent)
+        calls = self.calls.get(key)
+        return calls.popleft() if calls else None
+
+    def _fail_calls(self, agent: Span, why: str, heard: _Heard) -> None:
+        """Ends what an agent called, because ADK stores an exception of a tool as an event without parts."""
+        for span in list(agent.asked.values()):
+            span.kind = TOOL if span.kind == _ASKING_TOOL else span.kind
+            self._end(span, heard, why, failed=True)
+        self.calls = {key: deque(each for each in calls if each.end is None) for key, calls in self.calls.items()}
+
+    def _end(self, span: Span, heard: _Heard, why: str, *, failed: bool) -> None:
+        span.end, span.failed, span.why = max(span.start, heard.at), failed, why
+        span.add(heard.id)
+        if span.parent:
+            span.parent.asked.pop(id(span), None)
+
+    def _span(self, kind: str, name: str, agent: str, heard: _Heard, within: Span | None, **fields: Any) -> Span:
+        span = Span(kind, name, agent, heard.since, heard.at, events=[heard.id], **fields)
+        return self._within(within, span)
+
+    def _within(self, parent: Span | None, span: Span) -> Span:
+        while parent and parent.depth >= DEEPEST:
+            parent = parent.parent
+        span.parent, span.depth = parent, parent.depth + 1 if parent else 0
+        (parent.children if parent else self.roots).append(span)
+        return span
+
+
+_ASKING_TOOL: Final = "asking tool"  # a long-running call: its tool is at work, or waits for somebody
+
+
+def _parent(name: str, line: _Line) -> tuple[Span | None, bool]:
+    """Returns within which span an agent begins in a branch, and whether another agent transferred to it."""
+    if line.agent is None or line.handed_to != name:
+        return line.container, False
+    each = line.agent
+    while each.name != name:
+        if not each.transferred or each.parent is None:
+            return line.agent, True
+        each = each.parent
+    return each.parent, each.transferred  # back to an agent that transferred before
+
+
+def _key(part: Part, agent: str) -> tuple[str, ...]:
+    return (part.id,) if part.id else (agent, part.name)
