@@ -147,6 +147,7 @@ class SearchSpan(models.Model):
     """A turn (kind t), a call of a tool (c) or a failure (f) of a session, by its number in it. Times are seconds.
 
     `name_id` is that of the tool or of the failure, 0 for a turn. `took` is null while a call is not answered.
+    `first_event` is the number that the first event of a turn has in the session.
     """
 
     pk = models.CompositePrimaryKey("session_id", "kind", "number")
@@ -162,6 +163,7 @@ class SearchSpan(models.Model):
     seq = models.BigIntegerField()
     prompt = models.IntegerField(default=0)
     output = models.IntegerField(default=0)
+    first_event = models.BigIntegerField(default=0)
 
     class Meta:
         indexes: ClassVar = [

@@ -4,7 +4,6 @@ An agent reads state when a turn begins. So an edit is read by the first turn th
 session's own, in this session; if it is the user's or the app's, in any session that shares it.
 """
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +14,7 @@ from ..domain.state import Scope
 from ..models import SearchOwner, SearchSession, SearchSpan
 from ..sources import registry
 from . import feeding
+from .outline import turn_at
 from .sql import rows
 from .storing import ref_of
 
@@ -65,13 +65,9 @@ def readers(ref: SessionRef, seq: Seq, at: float, scope: Scope, *, actor: Actor)
 def _of_session(ref: SessionRef, seq: Seq) -> Readers:
     of_session = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     for number, turns in of_session.values_list("pk", "turns"):
-        spans = SearchSpan.objects.filter(session_id=number, kind="t")
-
-        def seq_of(turn: int) -> Seq:
-            return Seq(spans.filter(number=turn).values_list("seq", flat=True).first() or 0)  # noqa: B023
-
-        turn = bisect_right(range(1, turns + 1), seq, key=seq_of) + 1
-        return Readers(FirstRead(ref, turn, seq_of(turn)) if turn <= turns else None, known=True)
+        last, seq_of = turn_at(number, turns, seq)
+        turn = last + 1
+        return Readers(FirstRead(ref, turn, Seq(seq_of(turn))) if turn <= turns else None, known=True)
     return Readers()
 
 

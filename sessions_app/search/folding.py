@@ -51,6 +51,7 @@ class Summary:
     segments: int = 0  # of the index of words
     turn_at: float = 0.0  # when the last turn began, and what it has taken so far
     turn_seq: int = 0
+    turn_event: int = 0  # the number of its first event
     turn_took: float = 0.0
     turn_tokens: int = 0
     turn_models: dict[str, list[int]] = field(
@@ -65,7 +66,7 @@ class Span(NamedTuple):
     """A turn (t), a further model of a turn (m), a call (c) or a failure (f), by its number in the session.
 
     `name` is that of the tool, the failure, or the model. `prompt` and `output` are the tokens of that model alone, so those
-    of a turn are its first one's.
+    of a turn are its first one's. `first_event` is the number of a turn's first event in the session.
     """
 
     kind: str
@@ -78,6 +79,7 @@ class Span(NamedTuple):
     seq: int
     prompt: int = 0
     output: int = 0
+    first_event: int = 0
 
 
 def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> list[Span]:
@@ -111,7 +113,7 @@ def _fold_turn(so_far: Summary, told: Description, at: float, seq: int) -> None:
         so_far.failed = False
         so_far.opening = so_far.opening or clean(" ".join(text[: _TITLE * 4].split()), _TITLE)
         so_far.turn_at, so_far.turn_seq, so_far.turn_took, so_far.turn_tokens = at, seq, 0.0, 0
-        so_far.turn_models = {}
+        so_far.turn_models, so_far.turn_event = {}, so_far.events
     elif told.author != "user" and so_far.last and at:
         took = max(0.0, at - so_far.last)
         so_far.took += took
@@ -140,10 +142,10 @@ def _turn(so_far: Summary) -> list[Span]:
     if not so_far.turns:
         return []
     numbers = so_far.turn_at, so_far.turn_took, so_far.failed, so_far.turn_tokens, so_far.turn_seq
-    (name, (_number, *used)), *further = so_far.turn_models.items() or [("", [0, 0, 0])]
+    (name, (_number, prompt, output)), *further = so_far.turn_models.items() or [("", [0, 0, 0])]
     at, seq = so_far.turn_at, so_far.turn_seq
     models = [Span("m", number, model, at, None, False, 0, seq, *more) for model, (number, *more) in further]
-    return [Span("t", so_far.turns, name, *numbers, *used), *models]
+    return [Span("t", so_far.turns, name, *numbers, prompt, output, so_far.turn_event), *models]
 
 
 def _failures(so_far: Summary, failure: str, at: float, seq: int) -> list[Span]:

@@ -49,8 +49,8 @@ _UPSERT: Final = f"""INSERT INTO sessions_app_searchsession ({", ".join([*_NAMES
     VALUES ({", ".join(["%s"] * (len(_NAMES) + len(_CHANGING)))}) ON CONFLICT (source_id, digest)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}"""
 _UPSERT_SPAN: Final = """INSERT INTO sessions_app_searchspan
-    (session_id, app_owner_id, name_id, kind, number, at, took, failed, tokens, seq, prompt, output)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
+    (session_id, app_owner_id, name_id, kind, number, at, took, failed, tokens, seq, prompt, output, first_event)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
     DO UPDATE SET name_id = excluded.name_id, took = excluded.took, failed = excluded.failed, tokens = excluded.tokens,
         prompt = excluded.prompt, output = excluded.output"""
 _NAMED: Final = {"c": "tool", "f": "failure", "t": "model", "m": "model"}  # by kind of span, the kind of its name

@@ -1,0 +1,178 @@
+"""Tells in which turn of its session an event is, what each turn took, and which number an event has in the session.
+
+The index knows this of all events but the newest, which are read here. If the index is far behind, nobody knows."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..access.actor import Actor
+from ..domain.cost import Usage
+from ..domain.positions import Seq
+from ..domain.session_ref import SessionRef, digest_of
+from ..models import MOMENT, SearchName, SearchSession, SearchSpan, by_time
+from ..reads.event_views import EventView, events_of, ordered, views
+from ..reads.lists import GLANCE
+from ..sources import database, registry
+from ..sources.dialect import SEQ_IN_SESSION
+from .folding import Span, Summary, fold
+
+UNREAD: Final = 100  # events after those in the index
+_OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn: its number, the seq and the number of its first event, when it began, and what it took, in seconds.
+
+    `usage` has the tokens by model, as far as the events name it."""
+
+    number: int
+    seq: Seq
+    first_event: int
+    at: float
+    took: float
+    tokens: int
+    failed: bool
+    usage: tuple[Usage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The turns to which some events belong, in order, and the numbers of these events, by seq. Empty if nobody knows."""
+
+    turns: Sequence[Turn] = ()
+    numbers: dict[Seq, int] = field(default_factory=dict)
+
+    def turn_of(self, seq: Seq | None) -> Turn | None:
+        """Returns the turn of an event; None before the first user message, or if nobody knows."""
+        number = bisect_right(self.turns, seq or 0, key=lambda turn: turn.seq)
+        return self.turns[number - 1] if number else None
+
+
+def outline(ref: SessionRef, seqs: Iterable[Seq], *, actor: Actor) -> Outline:
+    """Returns the turns and the numbers of some events of a session. Raises NotFound, SourceError."""
+    actor.check_sees(ref)
+    asked = sorted(set(seqs))
+    if not asked:
+        return Outline()
+    with database.using(ref.source) as db:
+        pk, so_far = _so_far(db, ref)
+        read, turns, numbers = so_far.read, so_far.turns, {Seq(so_far.read): so_far.events}
+        spans: dict[tuple[str, int], Span] = {}
+        newer, more = _newer(ref, Seq(read), actor)
+        if more and asked[-1] > read:
+            return Outline()
+        if not more:
+            for view in newer:
+                folded = fold(so_far, view.data, view.description, view.seq or 0)
+                spans |= {(span.kind, span.number): span for span in folded if span.kind in "tm"}
+                numbers[Seq(view.seq or 0)] = so_far.events
+        stored = _stored(pk, turns, [seq for seq in asked if seq <= read])
+        merged = sorted({turn.number: turn for turn in [*stored, *_turns(spans.values())]}.values(), key=_seq_of)
+        numbers |= _counted(db, ref, [seq for seq in asked if seq not in numbers], merged)
+        return Outline(merged, {seq: numbers[seq] for seq in asked})
+
+
+def turn_at(session: int, turns: int, seq: Seq | int) -> tuple[int, Callable[[int], int]]:
+    """Returns the number of the last turn that began at or before a seq, 0 if none did; and a function that returns the seq
+    of a turn's first event by the turn's number.
+
+    `session` is the number of its row in the index, and `turns` how many it has: for each halving of them, one is looked up.
+    """
+    spans = SearchSpan.objects.filter(session_id=session, kind="t")
+
+    def seq_of(turn: int) -> int:
+        return spans.filter(number=turn).values_list("seq", flat=True).first() or 0
+
+    return bisect_right(range(1, turns + 1), seq, key=seq_of), seq_of
+
+
+def _so_far(db: BaseDatabaseWrapper, ref: SessionRef) -> tuple[int, Summary]:
+    """Returns the number of a session's row in the index, and its summary: 0 and an empty one if it is not there."""
+    rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
+    for pk, text in rows.values_list("pk", "summary"):
+        summary = Summary(**json.loads(text))
+        with db.cursor() as cursor:  # a session of the same name may have been made anew since
+            cursor.execute(f"SELECT 1 FROM events WHERE {_OF} AND id = %s", [*ref[1:], summary.read_id])
+            if cursor.fetchone():
+                return pk, summary
+    return 0, Summary()
+
+
+def _newer(ref: SessionRef, read: Seq, actor: Actor) -> tuple[list[EventView], bool]:
+    query = ordered(events_of(ref).filter(seq__gt=read), ref.source, newest=False)
+    return views(query, ref.source, actor, UNREAD, GLANCE, ref)
+
+
+def _seq_of(turn: Turn) -> Seq:
+    return turn.seq
+
+
+def _second(row: tuple[int, int]) -> int:
+    return row[1]
+
+
+def _stored(session: int, turns: int, seqs: Sequence[Seq]) -> list[Turn]:
+    """Returns the turns in the index to which events with these seqs belong."""
+    if not seqs or not turns:
+        return []
+    first, _seq_of = turn_at(session, turns, seqs[0])
+    last, _seq_of = turn_at(session, turns, seqs[-1])
+    between = SearchSpan.objects.filter(session_id=session, kind="t", number__gte=first, number__lte=last)
+    begins = list(between.order_by("number").values_list("number", "seq"))
+    wanted = {begins[n - 1][0] for seq in seqs if (n := bisect_right(begins, int(seq), key=_second))}
+    rows = list(SearchSpan.objects.filter(session_id=session, kind="t", number__in=wanted))
+    further = SearchSpan.objects.filter(session_id=session, kind="m", at__in=[row.at for row in rows])
+    names = dict(
+        SearchName.objects.filter(pk__in={row.name_id for row in [*rows, *further]}).values_list("pk", "value")
+    )
+    return _turns(
+        Span(
+            *(row.kind, row.number, names.get(row.name_id, ""), row.at, row.took, row.failed, row.tokens, row.seq),
+            *(row.prompt, row.output, row.first_event),
+        )
+        for row in [*rows, *further]
+    )
+
+
+def _turns(spans: Iterable[Span]) -> list[Turn]:
+    usage: dict[int, list[Usage]] = {}
+    begun: list[Span] = []
+    for span in spans:
+        usage.setdefault(span.seq, []).append(Usage(span.name, span.prompt, span.output))
+        if span.kind == "t":
+            begun.append(span)
+    return [
+        Turn(
+            *(span.number, Seq(span.seq), span.first_event, span.at, span.took or 0.0, span.tokens, span.failed),
+            tuple(usage[span.seq]),
+        )
+        for span in begun
+    ]
+
+
+def _counted(db: BaseDatabaseWrapper, ref: SessionRef, seqs: Sequence[Seq], turns: Sequence[Turn]) -> dict[Seq, int]:
+    """Returns the numbers of events by counting from the beginning of the first one's turn."""
+    if not seqs:
+        return {}
+    base = max((turn for turn in turns if turn.seq <= seqs[0]), key=_seq_of, default=None)
+    number, before = (base.first_event - 1, base.seq - 1) if base else (0, -1)
+    seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
+    ranges: list[Any] = [each for pair in zip([before, *seqs], seqs, strict=False) for each in pair]
+    with db.cursor() as cursor:
+        cursor.execute(
+            f"""WITH wanted (above, upto) AS (VALUES {", ".join(["(%s, %s)"] * len(seqs))})
+            SELECT upto, (SELECT count(*) FROM events WHERE {_OF} AND {seq} > above AND {seq} <= upto) FROM wanted""",
+            [*ranges, *ref[1:]],
+        )
+        counts = dict(cursor.fetchall())
+    numbers = {}
+    for each in seqs:
+        number += counts[each]
+        numbers[each] = number
+    return numbers
