@@ -17,7 +17,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..reads import newest, timeline, views
 from ..web.session import news
-from ..web.session.timeline import Invocation
+from ..web.session.timeline import TurnRows
 from .client import FAULT, GONE, SIGNED_OUT, Watcher, push, rest_after
 
 # The shortest time between two updates of each part of the page, in seconds. It is longer for slow parts: see
@@ -54,7 +54,7 @@ class Room:
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
-        self._last: dict[tuple[news.Filter, Seq], Invocation] = {}  # what a timeline ends with, by filter and seq
+        self._last: dict[tuple[news.Filter, Seq], TurnRows] = {}  # what a timeline ends with, by filter and seq
         self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
 
     def follow(self, revision: newest.Revision | None, *, moved: bool) -> None:

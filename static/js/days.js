@@ -59,7 +59,8 @@
       const what = between(before, row);
       before = row;
       if (!what) continue;
-      const head = row.previousElementSibling?.matches(".inv") ? row.previousElementSibling : row;
+      let head = row;
+      while (head.previousElementSibling?.matches(".inv, .turn")) head = head.previousElementSibling;
       const there = head.previousElementSibling;
       const fresh = line(what);
       if (there?.matches(".day") && there.isEqualNode(fresh)) {

@@ -100,7 +100,7 @@
       const there = document.getElementById(row.id);
       if (!there) {
         if (!("again" in row.dataset)) added.append(row);
-      } else if (row.matches(".inv")) there.replaceWith(row); // an event that is there already is the same
+      } else if (row.matches(".inv, .turn")) there.replaceWith(row); // an event that is there already is the same
     }
     $("#no-events")?.remove();
     list.append(added);
@@ -130,8 +130,13 @@
     const first = rows[rows.length - KEPT_ROWS];
     for (const row of [...rows].slice(0, -KEPT_ROWS)) row.remove();
     for (const head of timeline.querySelectorAll(".inv")) {
-      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv, .day")) head.remove();
+      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv, .turn, .day")) head.remove();
       else if (head.nextElementSibling === first) head.id = first.id.replace("event-", "inv-"); // as a page begins
+    }
+    for (const head of timeline.querySelectorAll(".turn")) {
+      let next = head.nextElementSibling;
+      while (next?.matches(".day")) next = next.nextElementSibling;
+      if (!next || next.matches(".turn")) head.remove();
     }
     const address = new URL(box.dataset.events, location.href);
     address.searchParams.set("before", first.dataset.cursor);

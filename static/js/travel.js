@@ -233,8 +233,12 @@
     for (const row of tail?.querySelectorAll("[data-row]") ?? []) {
       if (document.getElementById(row.id) !== row) row.remove();
     }
-    for (const head of tail?.querySelectorAll(".inv") ?? []) {
-      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv")) head.remove();
+    for (const head of tail?.querySelectorAll(".inv, .turn") ?? []) {
+      const next = head.nextElementSibling;
+      if (!next || next.matches(".turn") || (next.matches(".inv") && head.matches(".inv"))) head.remove();
+    }
+    for (const head of events.querySelectorAll(".turn")) {
+      if (document.getElementById(head.id) !== head) head.remove(); // the turn goes on from the page before
     }
   }
 

@@ -130,8 +130,9 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
     assert noted(page, "rows") == first
     assert noted(page, "times")[-2] / 1000 < ended - 1, "the rows came only when the run was over"
     expect(page.locator("#no-events")).to_have_count(0)
-    expect(page.locator(".inv")).to_have_count(1)
-    expect(page.locator(".inv")).to_contain_text("5 events")
+    expect(page.locator(".turn")).to_have_count(1)
+    expect(page.locator(".turn")).to_contain_text("Turn 1")
+    expect(page.locator(".turn")).to_contain_text("tok")
     expect(page.locator("#stats")).to_contain_text("5 events")
     expect(home.locator("#feed [data-feed]").first).to_have_attribute("data-feed", first[-1])
     for event in first:

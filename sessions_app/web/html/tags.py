@@ -156,6 +156,14 @@ def count(number: int | None, limit: int = 0) -> str:
 
 
 @register.filter
+def dollars(amount: float) -> str:
+    """Returns an amount of money: $0.0021, $0.21, $12.50, $1 234."""
+    if amount >= 1000:
+        return f"${count(round(amount))}"
+    return f"${amount:.2f}" if amount >= 0.1 else f"${amount:.2g}" if amount >= 0.0001 else "< $0.0001"
+
+
+@register.filter
 def in_short(number: float) -> str:
     """Returns a number in a few signs: 950, 12.3 k, 8.2 M."""
     for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):

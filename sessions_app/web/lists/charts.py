@@ -12,7 +12,7 @@ from ...access.actor import Actor
 from ...domain.cost import cost_of
 from ...search import health
 from ...search.health import EVERYBODY, Figures, InTime, Of
-from ..html.tags import count, in_short
+from ..html.tags import count, dollars, in_short
 from ..html.times import duration
 from .ranges import Chosen
 
@@ -115,11 +115,11 @@ def _cost(chosen: Chosen, actor: Actor, of: Of) -> tuple[str, str]:
     cost = cost_of(health.usage(chosen.during, actor=actor, of=of), settings.PRICES)
     if not cost.dollars:
         return "", ""
-    dollars = f"${count(round(cost.dollars))}" if cost.dollars >= 1000 else f"${cost.dollars:.2f}"
+    amount = dollars(cost.dollars)
     if not cost.unpriced:
-        return f"≈ {dollars}", ""
+        return f"≈ {amount}", ""
     models = ", ".join(name or "?" for name in cost.unpriced)
-    return f"≥ {dollars}", _("No price is set for %(models)s.") % {"models": models}
+    return f"≥ {amount}", _("No price is set for %(models)s.") % {"models": models}
 
 
 def _points(now: Figures, before: Figures) -> str:

@@ -20,7 +20,7 @@ from ...reads.paging import write_cursor
 from ..html.render import page
 from ..html.targets import Group, actor, of_session, who_wrote
 from ..session.news import number_in
-from ..session.timeline import invocations
+from ..session.timeline import grouped
 
 _BEFORE: Final = 4  # events up to the one that matched
 _AFTER: Final = 3
@@ -51,7 +51,7 @@ def preview(request: HttpRequest, **names: str) -> HttpResponse:
         "ref": ref,
         "view": view,
         "at": next((event.id for event in events if event.seq == seq), ""),
-        "invocations": invocations(events),
+        "turns": grouped(ref, events, who),
         "scopes": _scopes(view, who),
         "tags": labels_of([ref], actor=who).get(ref, Labels()).tags,
     }

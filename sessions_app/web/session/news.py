@@ -18,7 +18,7 @@ from ...reads import statistics, timeline, views
 from ...reads.paging import write_cursor
 from ...sources import database
 from ..html.targets import actor, of_session, who_wrote
-from .timeline import Invocation, invocations
+from .timeline import TurnRows, grouped
 
 BATCH: Final = 100  # events in one push
 CATCH_UP: Final = 1000  # a page that has missed more events loads the timeline again
@@ -34,18 +34,18 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Rows that follow a timeline, the seq of the last event that was read, and the invocation that the rows end with."""
+    """Rows that follow a timeline, the seq of the last event that was read, and the turn that the rows end with."""
 
     html: str
     seq: Seq
-    last: Invocation | None
+    last: TurnRows | None
     more: bool = False
 
 
-def following(ref: SessionRef, seq: Seq, chosen: Filter, who: Actor, last: Invocation | None = None) -> News:
+def following(ref: SessionRef, seq: Seq, chosen: Filter, who: Actor, last: TurnRows | None = None) -> News:
     """Returns the events after a seq as rows: at most BATCH, and whether there are `more`.
 
-    `last` is the invocation that the timeline ends with. It is looked up if the caller does not know it.
+    `last` is the turn that the timeline ends with. It is looked up if the caller does not know it.
     """
     # Events that a filter hides are passed, too. Asked for first: what is appended meanwhile is left for the next time.
     newest = timeline.newest_seq(ref, actor=who) if chosen.kind or chosen.author else NO_SEQ
@@ -57,12 +57,12 @@ def following(ref: SessionRef, seq: Seq, chosen: Filter, who: Actor, last: Invoc
         before = timeline.events(
             ref, before=write_cursor(seq + 1), kind=chosen.kind, author=chosen.author, actor=who
         ).rows
-        last = invocations(before)[-1] if before else None
-    groups = invocations(events, last)
+        last = grouped(ref, before, who)[-1] if before else None
+    turns = grouped(ref, events, who, last)
     more = page.next is not None
     reached = events[-1].seq or NO_SEQ
-    html = fragment("session/timeline/_lines.html", ref=ref, invocations=groups)
-    return News(html, reached if more else max(newest, reached), groups[-1], more)
+    html = fragment("session/timeline/_lines.html", ref=ref, turns=turns)
+    return News(html, reached if more else max(newest, reached), turns[-1], more)
 
 
 def state(view: views.SessionView, who: Actor) -> str:

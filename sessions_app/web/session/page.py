@@ -20,7 +20,7 @@ from ..html.render import page
 from ..html.targets import actor, address_at, of_session, who_wrote
 from . import labels
 from .moment import chosen, panel, renamed
-from .timeline import invocations, no_longer_given
+from .timeline import grouped, no_longer_given
 
 _BEFORE: Final = 60  # events that a page about one event shows before it, and including it
 _AFTER: Final = 40
@@ -105,7 +105,7 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
     return {
         **filters,
         "seq": seq,
-        "invocations": invocations(rows, gone=no_longer_given(ref, rows, actor(request))),
+        "turns": grouped(ref, rows, actor(request), gone=no_longer_given(ref, rows, actor(request))),
         "earlier": earlier,
         "later": later,
         "tail": bool(later) and not (after and request.htmx),  # type: ignore[attr-defined]

@@ -1,14 +1,19 @@
-"""The rows of the timeline: events grouped by invocation, with the time since the event before."""
+"""The rows of the timeline: events grouped by turn and invocation, with the time since the event before."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from django.conf import settings
+
 from ...access.actor import Actor
 from ...agent_view.conversation import LeftOut, left_out
+from ...domain.cost import cost_of
 from ...domain.edit_note import ended_by
 from ...domain.session_ref import SessionRef
+from ...domain.turns import begins_turn
 from ...errors import Error
 from ...reads.event_views import EventView
+from ...search.outline import Outline, Turn, outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,8 @@ class Invocation:
     """Consecutive events of one invocation.
 
     `again`: a page shows its beginning already, which is in `count` but not in `lines`. `in_vain`: the invocation that
-    this edit ended went on, because its agent's service took the edit in."""
+    this edit ended went on, because its agent's service took the edit in. `headed`: it has a heading of its own; that of
+    the turn is enough for the invocation with which it begins."""
 
     id: str
     first: EventView
@@ -37,6 +43,12 @@ class Invocation:
     lines: list[Line] = field(default_factory=list)
     again: bool = False
     in_vain: bool = False
+    headed: bool = True
+
+    @property
+    def is_edit(self) -> bool:
+        """Tells whether it is an edit, which somebody made and no agent."""
+        return self.first.description.kind == "edit"
 
     @property
     def ended(self) -> str:
@@ -49,28 +61,95 @@ class Invocation:
         return max(0.0, self.last - self.first.timestamp)
 
 
-def invocations(
-    events: Sequence[EventView], after: Invocation | None = None, gone: Mapping[str, LeftOut] | None = None
-) -> list[Invocation]:
-    """Groups consecutive events of one invocation. `after` is the invocation before them; `gone` says, by id, why an
+@dataclass(slots=True)
+class TurnRows:
+    """Consecutive events of one turn.
+
+    `turn` is None before the first user message, and if nobody knows (`known`). `begun`: its user message is among the
+    rows, so that `errors` and `keys` are all that it has so far. `again`: a page shows its beginning already."""
+
+    turn: Turn | None
+    first: EventView
+    known: bool
+    begun: bool
+    last: float
+    invocations: list[Invocation] = field(default_factory=list)
+    errors: int = 0
+    keys: frozenset[str] = frozenset()
+    again: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Returns how long it took, without the time that it waited for a person; as far as the rows go if nobody knows."""
+        return self.turn.took if self.turn else max(0.0, self.last - self.first.timestamp)
+
+    @property
+    def dollars(self) -> float | None:
+        """Returns what its tokens cost; None if no model of it has a price."""
+        usage = self.turn.usage if self.turn else ()
+        cost = cost_of(usage, settings.PRICES)
+        return cost.dollars if len(cost.unpriced) < len({each.model for each in usage}) else None
+
+
+def grouped(
+    ref: SessionRef,
+    events: Sequence[EventView],
+    who: Actor,
+    after: TurnRows | None = None,
+    gone: Mapping[str, LeftOut] | None = None,
+) -> list[TurnRows]:
+    """Groups events by turn, and those of a turn by invocation. `after` are the rows before them; `gone` says, by id, why an
     event is left out."""
-    gone = gone or {}
-    groups: list[Invocation] = []
-    if after and events and events[0].invocation_id == after.id:
-        groups.append(replace(after, lines=[], again=True))
+    known = outline(ref, [event.seq for event in events if event.seq is not None], actor=who)
+    turns: list[TurnRows] = []
     for event in events:
-        if not groups or groups[-1].id != event.invocation_id:
-            groups.append(Invocation(event.invocation_id, event, event.timestamp))
-        current = groups[-1]
-        since = event.timestamp - current.last
-        current.lines.append(Line(event, since if current.count and since >= 0 else None, gone.get(event.id)))
-        current.count += 1
-        current.last = max(current.last, event.timestamp)
+        current = turns[-1] if turns else after
+        if current is None or _begins(event, known, current):
+            turn, begun = known.turn_of(event.seq), begins_turn(event.description)
+            turns.append(TurnRows(turn, event, bool(known.numbers), begun, event.timestamp))
+        elif not turns:
+            turns.append(replace(current, turn=known.turn_of(event.seq), invocations=_last_of(current), again=True))
+        _add(turns[-1], event, (gone or {}).get(event.id))
+    _say_in_vain([invocation for turn in turns for invocation in turn.invocations])
+    return turns
+
+
+def _begins(event: EventView, known: Outline, before: TurnRows) -> bool:
+    """Tells whether a turn begins with an event, or before it in what a filter hides."""
+    if begins_turn(event.description):
+        return True
+    turn = known.turn_of(event.seq)
+    return turn is not None and before.known and (before.turn is None or turn.number != before.turn.number)
+
+
+def _last_of(turn: TurnRows) -> list[Invocation]:
+    """Returns the last invocation of a turn, to go on with it."""
+    return [replace(turn.invocations[-1], lines=[], again=True)] if turn.invocations else []
+
+
+def _add(turn: TurnRows, event: EventView, left_out: LeftOut | None) -> None:
+    if not turn.invocations or turn.invocations[-1].id != event.invocation_id:
+        if turn.invocations and not turn.invocations[-1].lines:
+            turn.invocations.pop()  # nothing of it is new
+        turn.invocations.append(Invocation(event.invocation_id, event, event.timestamp))
+        current = turn.invocations[-1]
+        current.headed = current.is_edit or not (turn.begun and turn.first is event)
+    current = turn.invocations[-1]
+    since = event.timestamp - current.last
+    current.lines.append(Line(event, since if current.count and since >= 0 else None, left_out))
+    current.count += 1
+    current.last = max(current.last, event.timestamp)
+    turn.last = max(turn.last, event.timestamp)
+    turn.errors += event.description.failed
+    turn.keys |= event.description.delta.keys()
+
+
+def _say_in_vain(groups: Sequence[Invocation]) -> None:
+    """Says of edits that ended an invocation whether it went on all the same."""
     later = set[str]()
     for invocation in reversed(groups):
         invocation.in_vain = invocation.ended in later
         later.add(invocation.id)
-    return groups
 
 
 def no_longer_given(ref: SessionRef, events: Sequence[EventView], who: Actor) -> dict[str, LeftOut]:

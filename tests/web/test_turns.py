@@ -1,0 +1,106 @@
+"""The timeline's turns: where they begin, what their headings say, also on a page that begins within one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pytest_django import Settings
+
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.search import outline
+from tests.search.finding import feed
+from tests.web.conftest import Browser
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+
+Add = Callable[..., str]
+
+
+def heads(page: Element) -> list[str]:
+    return [head.text for head in page.all("li", "turn")]
+
+
+def in_order(page: Element) -> list[str]:
+    """The headings and the events of a timeline, by their ids."""
+    return [row["id"] for row in page.all("li") if row.attributes.get("id", "").startswith(("turn-", "inv-", "event-"))]
+
+
+@pytest.fixture
+def two_turns(ref: SessionRef, add: Add) -> SessionRef:
+    """A session with two turns. The second one fails, and is answered by a person in between."""
+    used = {"prompt_token_count": 900, "candidates_token_count": 100, "total_token_count": 1000}
+    add(ref, {"text": "Hello"}, id="e1", author="user", timestamp=1000.0)
+    add(ref, {"text": "Hi"}, id="e2", timestamp=1002.0, usage_metadata=used, model_version="gemini-a")
+    add(ref, {"text": "Pay"}, id="e3", author="user", invocation_id="i2", timestamp=1010.0)
+    call, answer = ({f"function_{what}": {"name": "pay", "id": "c"}} for what in ("call", "response"))
+    add(ref, call, id="e4", invocation_id="i2", timestamp=1011.0, long_running_tool_ids=["c"])
+    add(ref, answer, id="e5", author="user", invocation_id="i3", timestamp=1060.0)
+    add(
+        *(ref, {"text": "Declined"}),
+        id="e6",
+        invocation_id="i3",
+        timestamp=1063.0,
+        error_code="402",
+        actions={"state_delta": {"step": "pay", "n": 1}},
+    )
+    return ref
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_turn_says_what_it_took_and_an_answer_to_a_call_begins_none(
+    two_turns: SessionRef, maria: Browser, settings: Settings, indexed: bool
+) -> None:
+    settings.PRICES = {"gemini-a": (1.0, 10.0)}
+    if indexed:
+        feed(two_turns.source)
+    page = maria.open("session", **two_turns._asdict())
+    assert heads(page) == [
+        "Turn 1 00:16:40 2.0 s 1.0k tok ≈ $0.0019",
+        "Turn 2 00:16:50 4.0 s 1 error 2 keys changed",
+    ]
+    assert in_order(page) == [
+        *("turn-1", "event-e1", "event-e2"),
+        *("turn-2", "event-e3", "event-e4", "inv-e5", "event-e5", "event-e6"),
+    ]
+
+
+def test_a_filter_leaves_the_headings_of_the_turns_that_have_its_events(two_turns: SessionRef, maria: Browser) -> None:
+    page = maria.open("session", query={"kind": "errors"}, **two_turns._asdict())
+    assert heads(page) == ["Turn 2 00:16:50 4.0 s failed"]
+
+
+def test_a_page_that_begins_within_a_turn_says_so_and_counts_nothing_that_it_does_not_show(
+    two_turns: SessionRef, maria: Browser, add: Add
+) -> None:
+    for number in range(7, 107):
+        add(two_turns, {"text": "…"}, id=f"e{number}", invocation_id="i3", timestamp=1063.0)
+    feed(two_turns.source)
+    page = maria.open("session", **two_turns._asdict())
+    assert heads(page) == ["Turn 2 00:16:50 4.0 s failed"]
+    earlier = maria.open(page.links()["Earlier events"], htmx=True)
+    assert [row for row in in_order(earlier) if row.startswith("turn-")] == ["turn-1", "turn-2"]
+
+
+def test_events_before_the_first_message_have_no_turn(ref: SessionRef, maria: Browser, add: Add, actor: Actor) -> None:
+    add(ref, {"text": "Welcome"}, id="e1")
+    edit_state(ref, [Entry("step", ABSENT, "choose")], actor=actor)
+    add(ref, {"text": "Hello"}, id="e2", author="user", invocation_id="i2")
+    rows = in_order(maria.open("session", **ref._asdict()))
+    assert [row for row in rows if row.startswith("turn")] == ["turn-1"]
+    assert rows[:2] == ["inv-e1", "event-e1"]
+    assert rows[-2:] == ["turn-1", "event-e2"]
+
+
+def test_a_turn_has_no_number_rather_than_a_wrong_one(
+    two_turns: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outline, "UNREAD", 3)
+    page = maria.open("session", **two_turns._asdict())
+    assert heads(page) == ["Turn 00:16:40 2.0 s", "Turn 00:16:50 53 s 1 error 2 keys changed"]
+    feed(two_turns.source)
+    assert heads(maria.open("session", **two_turns._asdict()))[0].startswith("Turn 1 ")
