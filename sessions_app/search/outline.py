@@ -12,7 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..access.actor import Actor
 from ..domain.cost import Usage
-from ..domain.positions import Seq
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import MOMENT, SearchName, SearchSession, SearchSpan, by_time
 from ..reads.event_views import EventView, events_of, ordered, views
@@ -61,17 +61,15 @@ def outline(ref: SessionRef, seqs: Iterable[Seq], *, actor: Actor) -> Outline:
     if not asked:
         return Outline()
     with database.using(ref.source) as db:
-        pk, so_far = _so_far(db, ref)
+        pk, so_far, newer = _so_far(ref, actor)
         read, turns, numbers = so_far.read, so_far.turns, {Seq(so_far.read): so_far.events}
-        spans: dict[tuple[str, int], Span] = {}
-        newer, more = _newer(ref, Seq(read), actor)
-        if more and asked[-1] > read:
+        if newer is None and asked[-1] > read:
             return Outline()
-        if not more:
-            for view in newer:
-                folded = fold(so_far, view.data, view.description, view.seq or 0)
-                spans |= {(span.kind, span.number): span for span in folded if span.kind in "tm"}
-                numbers[Seq(view.seq or 0)] = so_far.events
+        spans: dict[tuple[str, int], Span] = {}
+        for view in newer or ():
+            folded = fold(so_far, view.data, view.description, view.seq or 0)
+            spans |= {(span.kind, span.number): span for span in folded if span.kind in "tm"}
+            numbers[Seq(view.seq or 0)] = so_far.events
         stored = _stored(pk, turns, [seq for seq in asked if seq <= read])
         merged = sorted({turn.number: turn for turn in [*stored, *_turns(spans.values())]}.values(), key=_seq_of)
         numbers |= _counted(db, ref, [seq for seq in asked if seq not in numbers], merged)
@@ -92,21 +90,26 @@ def turn_at(session: int, turns: int, seq: Seq | int) -> tuple[int, Callable[[in
     return bisect_right(range(1, turns + 1), seq, key=seq_of), seq_of
 
 
-def _so_far(db: BaseDatabaseWrapper, ref: SessionRef) -> tuple[int, Summary]:
-    """Returns the number of a session's row in the index, and its summary: 0 and an empty one if it is not there."""
+def _so_far(ref: SessionRef, actor: Actor) -> tuple[int, Summary, list[EventView] | None]:
+    """Returns the number of a session's row in the index, 0 if it has none, its summary, and the events that are newer: None
+    if they are too many.
+
+    They are read from the last one on that the index has. If that is not there, the session was made anew since."""
     rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     for pk, text in rows.values_list("pk", "summary"):
         summary = Summary(**json.loads(text))
-        with db.cursor() as cursor:  # a session of the same name may have been made anew since
-            cursor.execute(f"SELECT 1 FROM events WHERE {_OF} AND id = %s", [*ref[1:], summary.read_id])
-            if cursor.fetchone():
-                return pk, summary
-    return 0, Summary()
+        events, more = _from(ref, Seq(summary.read), actor)
+        ids = [view.id for view in events]
+        if summary.read_id in ids:
+            return pk, summary, None if more else events[ids.index(summary.read_id) + 1 :]
+    events, more = _from(ref, NO_SEQ, actor)
+    return 0, Summary(), None if more else events
 
 
-def _newer(ref: SessionRef, read: Seq, actor: Actor) -> tuple[list[EventView], bool]:
-    query = ordered(events_of(ref).filter(seq__gt=read), ref.source, newest=False)
-    return views(query, ref.source, actor, UNREAD, GLANCE, ref)
+def _from(ref: SessionRef, seq: Seq, actor: Actor) -> tuple[list[EventView], bool]:
+    """Returns the events from a seq on, UNREAD + 1 at most, and whether there are more."""
+    query = ordered(events_of(ref).filter(seq__gte=seq), ref.source, newest=False)
+    return views(query, ref.source, actor, UNREAD + 1, GLANCE, ref)
 
 
 def _seq_of(turn: Turn) -> Seq:

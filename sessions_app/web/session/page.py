@@ -7,7 +7,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
-from ...domain.positions import Seq
+from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...reads import statistics, timeline, views
@@ -85,10 +85,10 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
     `later` is the cursor to go on if the page does not reach the newest event. Events that arrive meanwhile go into a
     separate list below (`tail`), unless the page has that list already."""
     filters = _filters(request)
-    seq = timeline.newest_seq(
-        ref, actor=actor(request)
-    )  # asked for first: what is appended meanwhile comes twice to a page that follows, rather than never
     before, after = request.GET.get("before"), request.GET.get("after")
+    newest = not (before or after or about or any(filters.values()))
+    # Asked for first: what is appended meanwhile comes twice to a page that follows, rather than never.
+    seq = NO_SEQ if newest else timeline.newest_seq(ref, actor=actor(request))
     later = None
     if about and about.seq is not None:
         batch = timeline.events(ref, before=write_cursor(about.seq + 1), limit=_BEFORE, **filters, actor=actor(request))
@@ -100,6 +100,8 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
     else:
         batch = timeline.events(ref, before=before, **filters, actor=actor(request))
         rows, earlier = batch.rows, batch.next
+        if newest and rows:
+            seq = rows[-1].seq or NO_SEQ
         if before and rows and rows[-1].seq is not None and not request.htmx:  # type: ignore[attr-defined]
             later = rows[-1].cursor
     return {
