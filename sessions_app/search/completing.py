@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.kinds import KINDS
+from ..domain.session_ref import OWN_NAME
 from ..models import SearchOwner
 from . import tree
 from .labels import known_tags
@@ -88,6 +89,11 @@ def _suggested(before: str, actor: Actor) -> list[Suggestion]:
     return suggestions
 
 
+# adkweb's own sessions, in which shared state is edited, are of no user.
+_USERS: Final = """o.user_id <> '' AND (o.user_id <> %s OR EXISTS (
+    SELECT 1 FROM sessions_app_searchsession AS s WHERE s.user_owner_id = o.id AND s.listed))"""
+
+
 def _values(name: str, wanted: str, actor: Actor) -> Iterable[str]:
     """Returns values of a filter that contain what is wanted, those that begin with it first."""
     if name in _FIXED:
@@ -97,7 +103,7 @@ def _values(name: str, wanted: str, actor: Actor) -> Iterable[str]:
     if name == "source":
         return [each for each in _sources(actor) if wanted in folded(each)]
     if name == "user":
-        return _some("o.user_id", "searchowner AS o", "o.user_id <> ''", [], wanted, actor)
+        return _some("o.user_id", "searchowner AS o", _USERS, [OWN_NAME], wanted, actor)
     if name in _STORED:
         return _some("o.value", "searchname AS o", "o.kind = %s", [name], wanted, actor)
     if name == "tag":

@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.edits.edit import Entry, edit_app_state
 from sessions_app.search.completing import FILTERS, MOST, complete
 from sessions_app.search.conditions import FILTERS as OF_THE_LANGUAGE
 from sessions_app.writes.append import append_event
@@ -106,6 +107,15 @@ SUGGESTED: Final = [
 
 def test_each_text_goes_on_as_the_table_says(fed: str) -> None:
     assert {text: applied(text) for text, _after in SUGGESTED} == dict(SUGGESTED)
+
+
+def test_adkwebs_own_sessions_are_of_no_user(fed: str) -> None:
+    edit_app_state(fed, "booking", [Entry("app:theme", "light", "dark")], actor=ALICE)
+    feed(fed)
+    assert applied("user:adk¦") == []
+    create_session(fed, "booking", "adkweb", session_id="s1", actor=ALICE)
+    feed(fed, walk=True)
+    assert applied("user:adk¦") == ["user:adkweb"], "somebody may be called so"
 
 
 def test_a_source_is_suggested_by_its_name(

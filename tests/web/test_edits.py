@@ -18,8 +18,10 @@ from sessions_app.errors import Behind
 from sessions_app.history import indexing
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists
+from sessions_app.search import labels
 from sessions_app.sources import registry
 from sessions_app.writes.sessions import delete_session
+from tests.search.finding import feed
 from tests.web.conftest import DEMO, Browser
 from tests.web.html import Element
 
@@ -53,6 +55,16 @@ def test_an_edit_tells_who_what_why_and_where(ref: SessionRef, maria: Browser, a
         reverse("session", kwargs=ref._asdict()),
         reverse("undo", kwargs={**ref._asdict(), "event_id": edit.event["id"]}),
     ]
+
+
+def test_a_session_with_a_title_is_named_by_it_and_by_its_id_on_pointing(
+    ref: SessionRef, maria: Browser, actor: Actor
+) -> None:
+    feed(ref.source)
+    labels.rename(ref, "Trip to Seoul", actor=actor)
+    edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
+    link = maria.open("edits").one("tr", data_row="").one("a", href=reverse("session", kwargs=ref._asdict()))
+    assert (link.text, link["title"]) == ("booking / ana / Trip to Seoul", "booking / ana / s1")
 
 
 def test_an_event_by_hand_is_an_edit(ref: SessionRef, maria: Browser, actor: Actor) -> None:

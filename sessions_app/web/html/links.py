@@ -117,21 +117,23 @@ def session_name(ref: SessionRef, title: str = "") -> str:
 
 
 @register.simple_tag
-def where(ref: SessionRef) -> str:
+def where(ref: SessionRef, title: str = "") -> str:
     """Returns app, user and session in one line. For adkweb's own sessions, returns whose state they edit."""
     names = [ref.app_name] if ref == own_session(ref.source, ref.app_name) else [ref.app_name, ref.user_id]
-    return " / ".join(names if ref.session_id == OWN_NAME else [*names, ref.session_id])
+    return " / ".join(names if ref.session_id == OWN_NAME else [*names, title or ref.session_id])
 
 
 @register.simple_tag
-def where_link(ref: SessionRef) -> SafeString:
-    """Returns a link to what `where` names: a session, a user or an app."""
+def where_link(ref: SessionRef, title: str = "") -> SafeString:
+    """Returns a link to what `where` names: a session, a user or an app. Pointing at it tells the ids."""
     url = session_url(ref)
     if ref == own_session(ref.source, ref.app_name):
         url = reverse("app", args=[ref.source, ref.app_name])
     elif ref.session_id == OWN_NAME:
         url = reverse("user", args=[ref.source, ref.app_name, ref.user_id])
-    return format_html('<a class="bidi" href="{}">{}</a>', url, soft(where(ref)))
+    return format_html(
+        '<a class="bidi" href="{}" title="{}">{}</a>', url, words(where(ref), 300), soft(where(ref, title))
+    )
 
 
 def _links(source: str, app_name: str, user_id: str | None) -> list[tuple[str, str]]:

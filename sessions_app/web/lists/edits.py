@@ -14,6 +14,7 @@ from ...errors import Behind
 from ...history import edit_log
 from ...reads import lists
 from ...reads.event_views import EventView
+from ...reads.labels import called
 from ..editing.edit import TAKING_BACK
 from ..html.render import page
 from ..html.targets import actor
@@ -22,12 +23,13 @@ from ..html.targets import actor
 @dataclass(frozen=True, slots=True)
 class Row:
     """An edit, with the number of the event that it undoes or restores (`of`), and the later edit on this page that undid
-    it (`undone`).
+    it (`undone`); and what its session is called.
     """
 
     edit: EventView
     of: Seq | None
     undone: EventView | None
+    title: str = ""
 
 
 @require_GET
@@ -54,6 +56,7 @@ def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
     numbers = lists.numbers([(view.ref, _past(view)) for view in listed if _past(view)], actor=who)
     undone: dict[tuple[SessionRef, str], tuple[EventView, set[str]]] = {}  # by undone event: by which edit, which keys
     rewound: dict[tuple[SessionRef, str], EventView] = {}
+    titles = called(dict.fromkeys((view.ref for view in listed), ""), who)
     rows = []
     for view in listed:
         keys = {change.key for change in view.changes}
@@ -62,7 +65,7 @@ def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
         else:
             last, gone = undone.get((view.ref, view.id), (None, set()))
             by = last if keys <= gone else None
-        rows.append(Row(view, numbers.get((view.ref, _past(view))), by))
+        rows.append(Row(view, numbers.get((view.ref, _past(view))), by, titles[view.ref]))
         if by is None and before:
             rewound[view.ref, before] = view
         elif by is None:
