@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.cost import Usage
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef, digest_of
+from ..errors import NotFound
 from ..models import MOMENT, SearchName, SearchSession, SearchSpan, by_time
 from ..reads.event_views import EventView, events_of, ordered, views
 from ..reads.lists import GLANCE
@@ -74,6 +76,21 @@ def outline(ref: SessionRef, seqs: Iterable[Seq], *, actor: Actor) -> Outline:
         merged = sorted({turn.number: turn for turn in [*stored, *_turns(spans.values())]}.values(), key=_seq_of)
         numbers |= _counted(db, ref, [seq for seq in asked if seq not in numbers], merged)
         return Outline(merged, {seq: numbers[seq] for seq in asked})
+
+
+def first_of_turn(ref: SessionRef, number: int, *, actor: Actor) -> Seq:
+    """Returns the seq of a turn's first event. Raises NotFound, also for a turn that the index has not reached yet."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        pk, so_far, newer = _so_far(ref, actor)
+    stored = SearchSpan.objects.filter(session_id=pk, kind="t", number=number).values_list("seq", flat=True)
+    if 0 < number <= so_far.turns:
+        return Seq(stored[0])
+    for view in newer or ():
+        fold(so_far, view.data, view.description, view.seq or 0)
+        if so_far.turns == number > 0:
+            return Seq(so_far.turn_seq)
+    raise NotFound(_("This session has no turn %(number)s.") % {"number": number})
 
 
 def turn_at(session: int, turns: int, seq: Seq | int) -> tuple[int, Callable[[int], int]]:

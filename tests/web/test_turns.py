@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
@@ -84,6 +85,19 @@ def test_a_page_that_begins_within_a_turn_says_so_and_counts_nothing_that_it_doe
     assert heads(page) == ["Turn 2 00:16:50 4.0 s failed"]
     earlier = maria.open(page.links()["Earlier events"], htmx=True)
     assert [row for row in in_order(earlier) if row.startswith("turn-")] == ["turn-1", "turn-2"]
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_link_leads_to_a_turn(two_turns: SessionRef, maria: Browser, indexed: bool) -> None:
+    if indexed:
+        feed(two_turns.source)
+    address = reverse("session", kwargs=two_turns._asdict())
+    assert f"{address}?turn=2" in [link["href"] for link in maria.open("session", **two_turns._asdict()).all("a")]
+    for turn, event in ((1, "e1"), (2, "e3")):
+        answer = maria.get(f"{address}?turn={turn}")
+        assert (answer.status_code, answer["Location"]) == (302, f"{address}?at={event}")
+    for wrong, status in (("3", 404), ("0", 404), ("-1", 404), ("x", 400), ("9" * 30, 404)):
+        assert maria.get(f"{address}?turn={wrong}").status_code == status
 
 
 def test_events_before_the_first_message_have_no_turn(ref: SessionRef, maria: Browser, add: Add, actor: Actor) -> None:

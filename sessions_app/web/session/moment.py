@@ -21,6 +21,7 @@ from ...history.moments import Moment
 from ...http.problems import status_of
 from ...reads import timeline
 from ...reads.event_views import EventView
+from ...search import outline
 from ...sources import database
 from ..html.difference import Differences
 from ..html.render import data, page
@@ -61,6 +62,9 @@ def renamed(request: HttpRequest) -> HttpResponse | None:
 
 def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
     """Returns the id of the event that a link names, or None. Raises Invalid, NotFound, Behind."""
+    if "turn" in request.GET:
+        first = outline.first_of_turn(ref, number_in(request.GET["turn"]), actor=actor(request))
+        return overview.event_at(ref, first, actor=actor(request))
     if "seq" not in request.GET:
         return request.GET.get("at") or None
     seq, steps = number_in(request.GET["seq"]), number_in(request.GET.get("step", "0"))

@@ -28,13 +28,14 @@ _AFTER: Final = 40
 
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
-    """Shows the newest events and the merged state. With ?at=<event id>, shows the events around it and the state then."""
+    """Shows the newest events and the merged state. With ?at=<event id>, ?turn=<number> or ?seq=<number>, shows the
+    events around it and the state then."""
     if old := renamed(request):
         return old
     ref = SessionRef(**names)
     view = views.session(ref, partly=True, actor=actor(request))
     event_id = chosen(request, ref)
-    if event_id and "seq" in request.GET:
+    if event_id and ("seq" in request.GET or "turn" in request.GET):
         return redirect(address_at(ref, event_id, **_filters(request), show=request.GET.get("show", "")))
     then = panel(request, ref, event_id) if event_id else {}
     whole = "all" in request.GET and not event_id
