@@ -17,10 +17,10 @@ VOID: Final = frozenset(re.findall(r"\w+", "area base br col embed hr img input 
 TAGS: Final = frozenset(
     re.findall(
         r"[\w-]+",
-        """a article aside b body button caption code datalist dd del details dialog div dl dt em fieldset figcaption
-        figure footer form h1 h2 h3 head header hr html img input ins json-editor kbd label legend li link main mark meta nav
-        noscript ol option p polyline pre progress rect script section select span strong summary svg table tbody td
-        textarea th thead time title tr ul use wbr""",
+        """a article aside b blockquote body br button caption code datalist dd del details dialog div dl dt em fieldset
+        figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hr html img input ins json-editor kbd label legend li
+        link main mark meta nav noscript ol option p polyline pre progress rect s script section select span strong summary
+        svg table tbody td textarea th thead time title tr ul use wbr""",
     )
 )
 ATTRIBUTES: Final = re.compile(
@@ -29,11 +29,13 @@ ATTRIBUTES: Final = re.compile(
     |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|enctype
     |for|form
     |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|points
-    |preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|tabindex|title|type|value|viewbox|height|width|x|y)""",
+    |preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|start|tabindex|title|type|value|viewbox|height|width|x|y)""",
     re.VERBOSE,
 )
 ADDRESSES: Final = ("href", "src", "action", "hx-get", "hx-post")
 _HERE: Final = re.compile(r"(/(?!/)|\?|#|$)")  # an address on this server
+_OUT: Final = re.compile(r"(https?://|mailto:)[^\s]")  # where a link of somebody's text may lead
+_REL: Final = "noopener noreferrer nofollow"
 _IMAGE: Final = re.compile(r"/s/.*/data/\d+/$")
 
 
@@ -184,7 +186,7 @@ def _problems(element: Element) -> Iterator[str]:
     for name, value in element.attributes.items():
         if not ATTRIBUTES.fullmatch(name):
             yield f"no template writes {name}"
-        if name in ADDRESSES and not _HERE.match(value):
+        if name in ADDRESSES and not _HERE.match(value) and not _leads_out(element, name):
             yield f"{name} leads elsewhere"
     if element.tag in ("script", "link") and not element.attributes.get(
         "src", element.attributes.get("href", "")
@@ -194,3 +196,9 @@ def _problems(element: Element) -> Iterator[str]:
         yield "a script within the page"
     if element.tag == "img" and not _IMAGE.search(element["src"]):
         yield "not an event's own image"
+
+
+def _leads_out(element: Element, name: str) -> bool:
+    """Tells whether an address is that of a link in rendered markdown, which takes nothing along."""
+    link = (element.tag, name) == ("a", "href") and element.attributes.keys() == {"href", "rel"}
+    return link and element["rel"] == _REL and bool(_OUT.match(element["href"]))

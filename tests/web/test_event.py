@@ -56,6 +56,33 @@ def test_an_event_has_its_parts_facts_and_raw_json(ref: SessionRef, maria: Brows
     assert json.loads(page.one("pre", "jsonraw").raw)["content"]["parts"][1]["text"] == "Hello"
 
 
+def test_texts_are_rendered_or_raw_and_the_choice_needs_no_script(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, {"text": "**Three** <b>"}, {"text": "_Hm_", "thought": True})
+    page = open_event(maria, ref, event_id)
+    assert (page.one("strong").text, page.one("em").text) == ("Three", "Hm")
+    links = page.one("nav", "textform").links()
+    assert links == {"Rendered": address(ref, event_id), "Raw": address(ref, event_id) + "?text=raw"}
+    raw = maria.open(links["Raw"])
+    assert raw.texts("div", "plaintext") == ["**Three** <b>", "_Hm_"]
+    assert raw.one("nav", "textform").one("a", aria_current="true").text == "Raw"
+    beside = maria.open("state-at", query={"at": event_id, "show": "event"}, htmx=True, **ref._asdict())
+    choice = beside.one("nav", "textform").all("a")[1]
+    assert maria.open(choice["hx-get"], htmx=True).one(data_content="").texts("div", "plaintext")[0] == "**Three** <b>"
+
+
+def test_an_event_without_texts_offers_no_choice(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, actions={"state_delta": {"step": "pay"}})
+    assert open_event(maria, ref, event_id).all("nav", "textform") == []
+
+
+def test_a_summary_and_the_reason_of_a_transfer_are_rendered(ref: SessionRef, maria: Browser, add: Add) -> None:
+    told = {"compacted_content": {"parts": [{"text": "**short**"}]}, "start_timestamp": 1, "end_timestamp": 2}
+    event_id = add(ref, actions={"compaction": told, "transfer_to_agent": "a", "transfer_reason": "_busy_"})
+    page = open_event(maria, ref, event_id)
+    assert (page.one("strong").text, page.one("em").text) == ("short", "busy")
+    assert page.all("nav", "textform")
+
+
 def test_the_values_before_are_told_in_every_scope_and_never_guessed(
     ref: SessionRef, maria: Browser, add: Add, actor: Actor
 ) -> None:

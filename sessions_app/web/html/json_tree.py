@@ -56,10 +56,10 @@ def css_class(value: Any) -> str:
 
 
 class Tree:
-    """The rows of one value, up to NODE_LIMIT. `whole` is the URL of the whole value."""
+    """The rows of one value, up to `most`. `whole` is the URL of the whole value."""
 
-    def __init__(self, whole: str = "", opened: bool = False) -> None:
-        self.left = NODE_LIMIT
+    def __init__(self, whole: str = "", opened: bool = False, most: int = NODE_LIMIT) -> None:
+        self.left = most
         self.whole = whole
         self.opened = opened
 

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from ...domain.brief import brief, words
+from ...domain.description import Description, Part
 from ...domain.json_values import KEY_LENGTH, beginning, dumps, kind
 from ...domain.kinds import say
 from ...domain.positions import number_of
@@ -18,7 +19,8 @@ from ...domain.said import Piece, media_name, summary
 from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
-from .json_tree import Tree, css_class, ends, name
+from .json_tree import NODE_LIMIT, Tree, css_class, ends, name
+from .markdown import Text, Texts
 
 register = template.Library()
 PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
@@ -123,6 +125,20 @@ def said(view: EventView) -> Iterable[Piece]:
 
 
 @register.filter
+def media_size(part: Part) -> int:
+    """Returns how many bytes an event holds of an image or a file; 0 if it only says where that is."""
+    data = part.value.get("data")
+    return len(data) * 3 // 4 if isinstance(data, str) else 0
+
+
+@register.filter
+def has_texts(described: Description) -> bool:
+    """Tells whether an event has texts that may be markdown."""
+    told = described.actions.get("compaction") or described.actions.get("transfer_reason")
+    return bool(described.of("text", "thought") or told)
+
+
+@register.filter
 def plain(value: Any) -> str:
     """Returns a string as it is, and any other value as JSON."""
     return value if isinstance(value, str) else dumps(value)
@@ -138,9 +154,15 @@ def kv(key: str, value: Any, by: str = "", whole: str = "", *, opened: bool = Fa
 
 
 @register.simple_tag
-def tree(value: Any, whole: str = "") -> SafeString:
-    """Returns the rows of a value, opened, for example the arguments of a call."""
-    return Tree(whole, opened=True).children(value)
+def tree(value: Any, whole: str = "", most: int = NODE_LIMIT) -> SafeString:
+    """Returns at most `most` rows of a value, opened, for example the arguments of a call."""
+    return Tree(whole, opened=True, most=most).children(value)
+
+
+@register.simple_tag
+def rendered(texts: Texts, text: str) -> Text:
+    """Returns one of a page's texts as markdown, or as it is."""
+    return texts.render(text)
 
 
 # --- Numbers and times ------------------------------------------------------------------------------------------------

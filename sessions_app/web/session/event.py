@@ -31,6 +31,7 @@ from ...reads import views as reads_views
 from ...reads.event_views import EventView
 from ...sources import database
 from ...writes.half_made import is_half
+from ..html.markdown import Texts
 from ..html.render import data, page
 from ..html.targets import actor
 from .news import number_in
@@ -46,7 +47,9 @@ def event(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """Shows an event with its parts, its neighbours and its paired calls."""
     view = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     begins = {name: max(0, number_in(request.GET.get(name) or "0")) for name in ("parts", "changes")}
-    return page(request, "session/event/event.html", {"ref": view.ref, **about(view, actor(request), **begins)})
+    context = about(view, actor(request), **begins, raw_texts=request.GET.get("text") == "raw")
+    pane = bool(request.htmx)  # type: ignore[attr-defined]
+    return page(request, "session/event/event.html", {"ref": view.ref, "pane": pane, **context})
 
 
 @require_GET
@@ -104,9 +107,9 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
 
 
-def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0) -> dict[str, Any]:
+def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_texts: bool = False) -> dict[str, Any]:
     """Returns the context of an event's templates: its neighbours, PARTS of its parts and of its changes from the given
-    index on, and its JSON, cut to RAW_LIMIT.
+    index on, and its JSON, cut to RAW_LIMIT. With `raw_texts`, its texts are shown as they are.
     """
     earlier, later = timeline.around(view, actor=who)
     shown = view.description.parts[parts : parts + PARTS]
@@ -115,6 +118,7 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0) -> dict
         "event": view,
         "ordered": database.has_order(view.ref.source),
         "parts": shown,
+        "texts": Texts(raw=raw_texts),
         "parts_page": _Shown("parts", parts, len(view.description.parts)),
         "changes": _changes(view, view.changes[changes : changes + PARTS], who),
         "changes_page": _Shown("changes", changes, len(view.changes)),
