@@ -222,6 +222,20 @@ def media_name(part: Part) -> str:
     return part.name or (_("image") if part.kind == "image" else _("file"))
 
 
+def arguments(call: Part) -> str:
+    """Returns what a tool is called with, in short: `(amount=412.5, currency="EUR")`."""
+    given = as_object(call.value)
+    each = [f"{words(name, 40)}={brief(value, 60)}" for name, value in islice(given.items(), _MOST_ARGUMENTS)]
+    return f"({', '.join(each)}{', …' if len(given) > _MOST_ARGUMENTS else ''})"
+
+
+def answer(response: Part) -> str:
+    """Returns what a tool answered, in short: its error if it failed."""
+    if response.failed:
+        return words(as_object(response.value).get("error"), 160)
+    return brief(unwrapped(response.value), 160)
+
+
 def unwrapped(answer: Any) -> Any:
     """Returns what a tool answered, without the wrapper that ADK puts around an answer that is not an object."""
     if isinstance(answer, dict) and len(answer) == 1 and "result" in answer:
@@ -251,11 +265,8 @@ def _name(part: Part) -> Piece:
 
 
 def _call(part: Part) -> Pieces:
-    given = as_object(part.value)
-    arguments = [f"{words(name, 40)}={brief(value, 60)}" for name, value in islice(given.items(), _MOST_ARGUMENTS)]
-    more = ", …" if len(given) > _MOST_ARGUMENTS else ""
     yield _name(part)
-    yield Piece(f"({', '.join(arguments)}{more})", own=True, aside=True)
+    yield Piece(arguments(part), own=True, aside=True)
 
 
 def _response(part: Part) -> Pieces:
@@ -263,9 +274,7 @@ def _response(part: Part) -> Pieces:
     yield Piece(" → ")
     if part.failed:
         yield Piece(_("error") + " ")
-        yield Piece(words(as_object(part.value).get("error"), 160), own=True)
-    else:
-        yield Piece(brief(unwrapped(part.value), 160), own=True, aside=True)
+    yield Piece(answer(part), own=True, aside=not part.failed)
 
 
 def _asked_about(part: Part) -> str:

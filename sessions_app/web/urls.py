@@ -11,7 +11,7 @@ from .checks import rule, state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
 from .search import bar, chosen, histogram, preview, results, views, webhook
-from .session import agent_view, compare, event, history, labels, moment, news, overview, page
+from .session import agent_view, chat, compare, event, history, labels, moment, news, overview, page
 
 register_converter(Segment, "name")
 
@@ -68,6 +68,7 @@ urlpatterns = [
     path(SESSION + "title/", labels.title, name="session-title"),
     path(SESSION + "tags/", labels.tags, name="session-tags"),
     path(SESSION + "events/", page.events, name="events"),
+    path(SESSION + "chat/", chat.chat, name="chat"),
     path(SESSION + "preview/", preview.preview, name="preview"),
     path(SESSION + "news/", news.news, name="news"),
     path(SESSION + "stats/", page.stats, name="stats"),

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.paths import Segment
-from tests.browser.seed import APP, FAMILY, LONG, TRAVEL, USER
+from tests.browser.seed import APP, CROWDED, FAMILY, LONG, TRAVEL, USER
 
 SEOUL: Final = SessionRef("demo", "booking", "ana", "seoul-trip")
 
@@ -58,6 +58,12 @@ def _detail(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     open_event(page, page.locator(".ev .line").last)
     expect(page.locator("#detail .parts")).to_be_visible()
+
+
+def _chat(page: Page) -> None:
+    page.goto(path("s", *SEOUL, end="chat/"))
+    page.locator(".fold > summary").filter(has_text="search_flights").first.click()
+    expect(page.locator(".fold[open] .kv").first).to_be_visible()
 
 
 def _moment(page: Page) -> None:
@@ -252,6 +258,11 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "session, state at an event": _moment,
     "session, event open": _detail,
     "session, event gone": goto(path("s", *SEOUL, end="?at=gone")),
+    "chat": _chat,
+    "chat of long names": goto(path("s", *CROWDED, end="chat/")),
+    "chat in Arabic": goto(path("s", "demo", "support", "omar@example.com", "refund", end="chat/")),
+    "chat without messages": goto(path("s", "demo", "support", "ana", "draft", end="chat/")),
+    "markdown": goto(path("s", *own("markdown"), end="e/markdown/")),
     "session, edit form open": _form,
     "edit form": lambda page: open_form(page, SEOUL, "booking", "user:tier", "new-one"),
     "conflict": _conflict,

@@ -28,6 +28,7 @@ SESSIONS: Final = (
     "conflict-again",
     "toasts",
     "labels",
+    "markdown",
     "watched",
     "as-text",
     "past",
@@ -66,6 +67,43 @@ LINK: Final = f"javascript:{ATTACK}"
 TEMPLATE: Final = "{{ 7|add:7 }}{% debug %}${7*7}"
 REVERSED: Final = "txt\u202egpj.exe\u202c \u2066isolated\u2069"
 EMOJI: Final = "👩🏽\u200d🚀🇰🇷❤️\u200d🔥 Ζ̡̳̊̂a͜l̃g̀o 제주 مرحبا"
+MARKDOWN: Final = f"""# {IMAGE}
+
+**{SCRIPT}** [a link]({LINK}) <{LINK}> ![an image]({LINK}) ![another](https://evil.example/track.png "{BREAKOUT}")
+[a reference][x] https://evil.example/"onclick={ATTACK} [a page](/tokens/) <svg onload={ATTACK}>
+
+| {SCRIPT} | `{IMAGE}` |
+|:-:|--:|
+| [a]({LINK}) | <iframe src="{LINK}"> |
+
+```{BREAKOUT}
+{SCRIPT}
+```
+
+> - <style>* {{ background: url(https://evil.example/) }}</style>
+
+<form action="https://evil.example/"><button>x</button></form>
+
+[x]: {LINK}
+"""
+LETTER: Final = """# Three flights
+
+I found **three** flights to *Seoul*; see https://fares.example/ICN.
+
+| Flight | What is good about it | Price |
+|---|:-:|--:|
+| TP 431 | one stop in Frankfurt, where there is time enough for lunch, and a window seat in every row | 412.50 EUR |
+| KE 924 | none | 530.00 EUR |
+
+1. Take `TP 431`
+   - row 12
+
+> Fares change within the hour.
+
+```json
+{"flight": "TP431", "seat": "12C", "a_long_line": "so long that it is wider than any telephone, and is to be scrolled"}
+```
+"""
 TEXTS: Final = (SCRIPT, IMAGE, BREAKOUT, LINK, TEMPLATE, REVERSED, EMOJI)
 HOSTILE_FILE: Final = "z<img src=x onerror=injected=1>.db"
 HOSTILE: Final = SessionRef(HOSTILE_FILE.removesuffix(".db"), SCRIPT, IMAGE, BREAKOUT)
@@ -97,6 +135,8 @@ def main(folder: Path) -> None:
         ref = create_session("demo", APP, USER, session_id=name, state=STATE, actor=who)
         append(ref, author="user", content=_content("user", {"text": f"Hello from {name}"}))
         append(ref, content=_content("model", {"text": "Where to?"}), actions={"state_delta": {"count": 4}})
+    letter = _content("model", {"text": LETTER})
+    append(SessionRef("demo", APP, USER, "markdown"), id="markdown", content=letter)
     create_session("demo", APP, USER, session_id=LONG.session_id, actor=who)
     for number in range(LONG_EVENTS):
         text = f"Message {number} " + "and so on " * (number % 12)
@@ -173,6 +213,7 @@ def _hostile(ref: SessionRef, append: Any) -> None:
     for mime in ("image/svg+xml", "text/html", "image/png"):
         blob = {"mime_type": mime, "data": svg, "display_name": f"{IMAGE}.svg"}
         append(ref, id=f"blob-{mime.partition('/')[2]}", content=_content("user", {"inline_data": blob}))
+    append(ref, id="markdown", content=_content("model", {"text": MARKDOWN}, {"text": MARKDOWN, "thought": True}))
     append(ref, id="big", content=_content("user", {"text": SCRIPT + "y" * BIG}), output={SCRIPT: "z" * 100_000})
 
 

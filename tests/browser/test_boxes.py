@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.conftest import Visit, Watch
-from tests.browser.places import SEOUL, path
+from tests.browser.places import SEOUL, own, path
 from tests.browser.seed import CROWDED, FAMILY, TRAVEL
 from tests.browser.serving import Adkweb
 
@@ -26,6 +26,9 @@ PAGES: Final = {
     "session of long names": path("s", *CROWDED),
     "session at an event": path("s", *TRAVEL, end="?at=t100"),
     "event": EVENT,
+    "markdown": path("s", *own("markdown"), end="e/markdown/"),
+    "chat": path("s", *SEOUL, end="chat/"),
+    "chat of long names": path("s", *CROWDED, end="chat/"),
     "history": path("s", *TRAVEL, end="history/?key=n"),
     "compare": path("s", *TRAVEL, end="compare/?a=t100&b=now"),
     "fork": EVENT + "fork/",

@@ -20,6 +20,7 @@ PLACES: Final = {
     "all sessions, searched": f"/sessions/?q={IMAGE}",
     "sessions": path("a", *HOSTILE[:2], end="sessions/"),
     "session": SESSION,
+    "chat": SESSION + "chat/",
     "an author's events": SESSION + "?author=%3Cscript%3Ealert(1)%3C/script%3E",
     "edits": "/edits/",
     "add event": SESSION + "add/",
@@ -82,6 +83,23 @@ def test_each_hostile_event_opens_beside_the_timeline_and_as_a_page(page: Page) 
         page.goto(address)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         check(page)
+
+
+@pytest.mark.parametrize("address", ["chat/", "e/markdown/", "e/markdown/?text=raw"])
+def test_a_hostile_message_runs_nothing_and_asks_nobody(page: Page, address: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(SESSION + address)
+    page.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true })")
+    text = page.locator(".md, .plaintext").filter(has_text="a reference").last
+    expect(text).to_be_visible()
+    expect(text).to_contain_text(SCRIPT)
+    check(page)
+    for link in text.get_by_role("link").all():
+        assert (link.get_attribute("href") or "").startswith("https://evil.example/")
+        assert link.get_attribute("rel") == "noopener noreferrer nofollow"
+    assert text.locator("img, svg, style, form, script, [id], [style]").count() == 0
+    assert not [url for url in asked if "evil.example" in url]
 
 
 def test_hostile_keys_are_edited_like_any_other(page: Page) -> None:

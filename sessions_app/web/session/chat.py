@@ -1,0 +1,236 @@
+"""The events of a session as a conversation: what was said, and in a line each what was done."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from ...domain.brief import words
+from ...domain.description import AUTH_CALL, CONFIRMATION_CALL, Part
+from ...domain.said import answer, arguments
+from ...domain.session_ref import SessionRef
+from ...domain.state import Change
+from ...domain.turns import begins_turn
+from ...reads import timeline, views
+from ...reads.event_views import EventView
+from ..html.markdown import Text, Texts
+from ..html.render import page
+from ..html.targets import actor
+
+PLAIN: Final = 5_000  # characters of a text that is too long to be rendered
+_PAUSE: Final = 3_600  # seconds after which the time is told again
+_DAY: Final = 86_400
+_ASKS: Final = (AUTH_CALL, CONFIRMATION_CALL)
+_TRANSFER: Final = "transfer_to_agent"
+_TOLD: Final = frozenset(  # the kinds of event that have a line of their own, beside what was said in them
+    {"rewind", "compaction", "transfer", "escalation", "transcription"}
+    | {"output", "artifact", "state", "interrupted", "unknown"}
+)
+_OF_PARTS: Final = {"call": "tool", "response": "tool", "image": "media", "file": "media", "code_result": "code"}
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A tool's call or its answer: a part of an event."""
+
+    event: EventView
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing that was said or done.
+
+    `kind` is one of: text, thought, tool, code, media, edit, error, line, unknown. `follows`: the message before it is
+    by the same author. `media` has all images and files of the event.
+    """
+
+    kind: str
+    event: EventView
+    part: Part | None = None
+    text: Text | None = None
+    call: Half | None = None
+    answer: Half | None = None
+    media: list[Part] = field(default_factory=list)
+    follows: bool = False
+
+    @property
+    def who(self) -> str:
+        """Returns who said or did it: the session's user, an agent, or the person who edited."""
+        told = self.event.description
+        if told.edit:
+            return str(told.edit.get("actor") or told.author)
+        if told.kind == "compaction":
+            return ""  # ADK's runner wrote it, in the user's name
+        return self.event.ref.user_id if told.author == "user" else told.author
+
+    @property
+    def by_user(self) -> bool:
+        """Tells whether the session's user said it."""
+        return self.event.description.author == "user" and self.event.description.kind not in ("edit", "compaction")
+
+    @property
+    def failed(self) -> bool:
+        """Tells whether something went wrong."""
+        part = self.answer.part if self.answer else self.part
+        return self.kind == "error" or bool(part and part.failed)
+
+    @property
+    def name(self) -> str:
+        """Returns the name of the tool."""
+        half = self.call or self.answer
+        return half.part.name if half else ""
+
+    @property
+    def glimpse(self) -> str:
+        """Returns the beginning of a thought, without the signs for bold."""
+        return words(self.part.value.replace("**", ""), 160) if self.part else ""
+
+    @property
+    def asked(self) -> str:
+        """Returns what the tool was called with, in short."""
+        return arguments(self.call.part) if self.call else ""
+
+    @property
+    def answered(self) -> str:
+        """Returns what the tool answered, in short."""
+        return answer(self.answer.part) if self.answer else ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Returns how long the tool took, or None if that is not known."""
+        if not self.call or not self.answer:
+            return None
+        took = self.answer.event.timestamp - self.call.event.timestamp
+        return took if took >= 0 else None
+
+    @property
+    def changes(self) -> list[Change]:
+        """Returns the changes of state that the tool's answer, or the event itself, brought."""
+        return (self.answer.event if self.kind == "tool" and self.answer else self.event).changes
+
+
+def messages(events: Iterable[EventView], texts: Texts | None = None) -> list[Message]:
+    """Returns the messages of consecutive events, for `session/chat/_turn.html`.
+
+    A tool's answer stands in the line of its call. `texts` renders all texts of a page; it is needed where a page calls
+    this more than once, because it limits what the whole page costs.
+    """
+    talk = _Talk(texts or Texts(most=PLAIN))
+    for event in events:
+        talk.add(event)
+    rows: list[Message] = []
+    for message in talk.rows:
+        before = rows[-1] if rows else None
+        rows.append(replace(message, follows=bool(before and _author(before) == _author(message))))
+    return rows
+
+
+def _author(message: Message) -> tuple[str, bool, bool]:
+    return message.who, message.by_user, bool(message.event.description.edit)
+
+
+class _Talk:
+    """The messages so far, and by id the calls whose answers may come."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.rows: list[Message] = []
+        self.texts = texts
+        self.calls: dict[str, int] = {}
+
+    def add(self, event: EventView) -> None:
+        told = event.description
+        if event.size:
+            self.rows.append(Message("line", event))
+            return
+        if event.data.get("error_code") or event.data.get("error_message"):
+            self.rows.append(Message("error", event))
+        asks = any(call.name in _ASKS for call in told.calls)
+        for part in told.parts:
+            self._part(event, part)
+        if told.media:
+            self.rows.append(Message("media", event, media=told.media))
+        if told.edit:
+            self.rows.append(Message("edit", event))
+        elif told.kind in _TOLD or asks:
+            self._line(event)
+
+    def _part(self, event: EventView, part: Part) -> None:
+        kind = _OF_PARTS.get(part.kind, part.kind)
+        if kind == "media" or (part.kind == "call" and part.name in _ASKS):
+            return
+        if part.kind == "call":
+            if part.id:
+                self.calls[part.id] = len(self.rows)
+            self.rows.append(Message(kind, event, call=Half(event, part)))
+        elif part.kind == "response":
+            self._answer(event, part)
+        elif kind in ("text", "thought"):
+            if part.value.strip():
+                self.rows.append(Message(kind, event, part, self.texts.render(part.value)))
+        else:
+            self.rows.append(Message(kind, event, part))
+
+    def _answer(self, event: EventView, part: Part) -> None:
+        """Puts an answer into the line of its call. The last one stays: that of a tool that was confirmed."""
+        index = self.calls.get(part.id) if part.id else None
+        if index is None:
+            self.rows.append(Message("tool", event, answer=Half(event, part)))
+        else:
+            self.rows[index] = replace(self.rows[index], answer=Half(event, part))
+
+    def _line(self, event: EventView) -> None:
+        """Adds what happened in words, in place of the call if that did nothing else."""
+        name = next((part.id for part in event.description.responses if part.name == _TRANSFER), "")
+        index = self.calls.pop(name, None) if event.description.kind == "transfer" else None
+        if index is None:
+            self.rows.append(Message("line", event))
+        else:
+            self.rows[index] = Message("line", event)
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
+
+
+@require_GET
+def chat(request: HttpRequest, **names: str) -> HttpResponse:
+    """Shows the newest events as a conversation, or those ?before= a cursor."""
+    ref = SessionRef(**names)
+    who, before = actor(request), request.GET.get("before")
+    view = views.session(ref, partly=True, actor=who)
+    events = timeline.events(ref, before=before, actor=who)
+    context: dict[str, Any] = {
+        "ref": ref,
+        "view": view,
+        "turns": _turns(events.rows, Texts(most=PLAIN)),
+        "earlier": events.next,
+        "before": before,
+    }
+    return page(request, "session/chat/chat.html", context)
+
+
+@dataclass(slots=True)
+class Turn:
+    """The messages of a turn, or of its part on this page. `began` is set after a pause, or on another day."""
+
+    messages: list[Message]
+    began: float | None
+
+
+def _turns(events: Sequence[EventView], texts: Texts) -> list[Turn]:
+    groups: list[list[EventView]] = []
+    for event in events:
+        if not groups or begins_turn(event.description):
+            groups.append([])
+        groups[-1].append(event)
+    turns: list[Turn] = []
+    last: float | None = None
+    for group in groups:
+        first = group[0].timestamp
+        told = last is None or first - last > _PAUSE or first // _DAY != last // _DAY
+        last = group[-1].timestamp
+        if shown := messages(group, texts):
+            turns.append(Turn(shown, first if told else None))
+    return turns
