@@ -22,32 +22,28 @@ class Stats:
     """The numbers of a session, over its newest MOST events. `more` tells whether there are others."""
 
     events: int
-    invocations: int
     tokens: int
     kinds: dict[str, int]
     more: bool
 
 
 def stats(ref: SessionRef, *, actor: Actor) -> Stats:
-    """Counts a session's events, invocations (an edit is none), tokens, and events by filter. Of a long event, counts
-    only that it exists."""
+    """Counts a session's events, tokens, and events by filter. Of a long event, counts only that it exists."""
     actor.check_sees(ref)
     with database.using(ref.source) as db:
         number, more = _counted(db, ref)
-        edits = FILTERS["edits"][db.vendor]
         columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT count(*), count(DISTINCT CASE WHEN {edits} THEN NULL ELSE invocation_id END),
-                sum({TOKENS[db.vendor]}), {columns}
-                FROM (SELECT invocation_id, {GLANCED[db.vendor]}
+                f"""SELECT count(*), sum({TOKENS[db.vendor]}), {columns}
+                FROM (SELECT {GLANCED[db.vendor]}
                     {_OF_SESSION} ORDER BY {newest_first(ref.source)} LIMIT {number}) AS events""",
                 ref[1:],
             )
-            count, invocations, tokens, *kinds = cursor.fetchone()
+            count, tokens, *kinds = cursor.fetchone()
     numbers = {name: number or 0 for name, number in zip(FILTERS, kinds, strict=True)}
     whole = int(min(tokens or 0, 2**63))  # SQLite turns a number that is too large into infinity
-    return Stats(count, invocations, whole, numbers, more)
+    return Stats(count, whole, numbers, more)
 
 
 def _counted(db: BaseDatabaseWrapper, ref: SessionRef) -> tuple[int, bool]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Sum
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..domain.cost import Usage
+from ..domain.cost import Usage, usage_of
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..errors import NotFound
@@ -91,6 +92,23 @@ def first_of_turn(ref: SessionRef, number: int, *, actor: Actor) -> Seq:
         if so_far.turns == number > 0:
             return Seq(so_far.turn_seq)
     raise NotFound(_("This session has no turn %(number)s.") % {"number": number})
+
+
+def turns_of(ref: SessionRef, *, actor: Actor) -> tuple[int, list[Usage]] | None:
+    """Returns how many turns a session has, and the tokens of each model in them; None if the index is far behind."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        pk, so_far, newer = _so_far(ref, actor)
+    if newer is None:
+        return None
+    used = SearchSpan.objects.filter(session_id=pk, kind__in="tm").values("name_id")
+    sums = list(used.annotate(Sum("prompt"), Sum("output")).values_list("name_id", "prompt__sum", "output__sum"))
+    names = dict(SearchName.objects.filter(pk__in=[row[0] for row in sums]).values_list("pk", "value"))
+    usage = [Usage(names.get(pk, ""), prompt, output) for pk, prompt, output in sums if prompt or output]
+    for view in newer:
+        fold(so_far, view.data, view.description, view.seq or 0)
+        usage += filter(None, [usage_of(view.data) if so_far.turns else None])
+    return so_far.turns, usage
 
 
 def turn_at(session: int, turns: int, seq: Seq | int) -> tuple[int, Callable[[int], int]]:

@@ -369,8 +369,6 @@ def test_numbers_of_the_demo_are_those_of_a_naive_count(demo_everywhere: str) ->
         stored = [json.loads(data) for (data,) in _stored(ref)]
         stats = statistics.stats(ref, actor=SYSTEM)
         assert stats.events == len(stored)
-        said = [event for event in stored if "adkweb" not in event.get("custom_metadata", {})]
-        assert stats.invocations == len({event["invocation_id"] for event in said})
         assert stats.tokens == sum((e.get("usage_metadata") or {}).get("total_token_count", 0) for e in stored)
         assert not stats.more
 

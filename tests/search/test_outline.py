@@ -93,6 +93,14 @@ def test_each_event_has_its_number_and_its_turn_however_much_is_indexed(own: str
         some = sorted(chance.sample(list(whole), size))
         of = without_turn_0(told(outline.outline(ref, some, actor=SYSTEM), some))
         assert of == {seq: whole[seq] for seq in some}
+    turns, usage = outline.turns_of(ref, actor=SYSTEM) or (0, [])
+    turn_of = {seq: row[1] for seq, row in expected(ref).items()}
+    spoken = [event for seq, event in events_of(ref) if "model_version" in event and turn_of[Seq(seq)]]
+    assert turns == max(turn_of.values())
+    for model in ("gemini-a", "gemini-b"):
+        used = [(each.prompt, each.output) for each in usage if each.model == model]
+        times = sum(event["model_version"] == model for event in spoken)
+        assert [sum(column) for column in zip(*used, strict=True)] == ([10 * times, 3 * times] if times else [])
 
 
 @OWN
@@ -104,6 +112,7 @@ def test_nobody_knows_while_the_index_is_far_behind(own: str, source: str, monke
         append_event(ref, event, actor=ALICE)
     seqs = list(expected(ref))
     assert outline.outline(ref, seqs, actor=SYSTEM) == Outline()
+    assert outline.turns_of(ref, actor=SYSTEM) is None
     feed(source)
     assert list(outline.outline(ref, seqs, actor=SYSTEM).numbers.values()) == [1, 2, 3, 4, 5, 6, 7]
 

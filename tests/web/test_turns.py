@@ -87,6 +87,15 @@ def test_a_page_that_begins_within_a_turn_says_so_and_counts_nothing_that_it_doe
     assert [row for row in in_order(earlier) if row.startswith("turn-")] == ["turn-1", "turn-2"]
 
 
+def test_the_session_says_how_many_turns_it_has_and_what_they_cost(
+    two_turns: SessionRef, maria: Browser, settings: Settings
+) -> None:
+    settings.PRICES = {"gemini-a": (1.0, 10.0)}
+    feed(two_turns.source)
+    numbers = maria.open("stats", **two_turns._asdict()).text
+    assert numbers.startswith("2 turns 6 events 1.0k tokens ≈ $0.0019")
+
+
 @pytest.mark.parametrize("indexed", [True, False])
 def test_a_link_leads_to_a_turn(two_turns: SessionRef, maria: Browser, indexed: bool) -> None:
     if indexed:

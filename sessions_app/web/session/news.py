@@ -16,9 +16,10 @@ from ...domain.session_ref import SessionRef
 from ...errors import Invalid
 from ...reads import statistics, timeline, views
 from ...reads.paging import write_cursor
+from ...search import outline
 from ...sources import database
 from ..html.targets import actor, of_session, who_wrote
-from .timeline import TurnRows, grouped
+from .timeline import TurnRows, dollars_of, grouped
 
 BATCH: Final = 100  # events in one push
 CATCH_UP: Final = 1000  # a page that has missed more events loads the timeline again
@@ -77,7 +78,13 @@ def status(running: Running | None, revision: float) -> str:
 
 def stats(ref: SessionRef, who: Actor) -> str:
     """Renders the session's numbers."""
-    return fragment("session/page/_stats.html", ref=ref, stats=statistics.stats(ref, actor=who))
+    return fragment("session/page/_stats.html", ref=ref, **numbers(ref, who))
+
+
+def numbers(ref: SessionRef, who: Actor) -> dict[str, Any]:
+    """Returns the context of session/page/_stats.html."""
+    turns, usage = outline.turns_of(ref, actor=who) or (None, [])
+    return {"stats": statistics.stats(ref, actor=who), "turns": turns, "dollars": dollars_of(usage)}
 
 
 def fragment(template: str, **context: Any) -> str:

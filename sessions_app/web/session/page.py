@@ -10,7 +10,7 @@ from ...access.actor import Actor
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...edits import queue
-from ...reads import statistics, timeline, views
+from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.filters import FILTERS
 from ...reads.paging import write_cursor
@@ -20,6 +20,7 @@ from ..html.render import page
 from ..html.targets import actor, address_at, of_session, who_wrote
 from . import labels
 from .moment import chosen, panel, renamed
+from .news import numbers
 from .timeline import grouped, no_longer_given
 
 _BEFORE: Final = 60  # events that a page about one event shows before it, and including it
@@ -76,7 +77,7 @@ def stats(request: HttpRequest, **names: str) -> HttpResponse:
     return page(
         request,
         "session/page/_stats.html",
-        {"ref": ref, "stats": statistics.stats(ref, actor=actor(request)), **_filters(request)},
+        {"ref": ref, **numbers(ref, actor(request)), **_filters(request)},
     )
 
 

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from ...access.actor import Actor
 from ...agent_view.conversation import LeftOut, left_out
-from ...domain.cost import cost_of
+from ...domain.cost import Usage, cost_of
 from ...domain.edit_note import ended_by
 from ...domain.session_ref import SessionRef
 from ...domain.turns import begins_turn
@@ -86,9 +86,13 @@ class TurnRows:
     @property
     def dollars(self) -> float | None:
         """Returns what its tokens cost; None if no model of it has a price."""
-        usage = self.turn.usage if self.turn else ()
-        cost = cost_of(usage, settings.PRICES)
-        return cost.dollars if len(cost.unpriced) < len({each.model for each in usage}) else None
+        return dollars_of(self.turn.usage if self.turn else ())
+
+
+def dollars_of(usage: Sequence[Usage]) -> float | None:
+    """Returns what tokens cost, by the prices that are set; None if no model of them has a price."""
+    cost = cost_of(usage, settings.PRICES)
+    return cost.dollars if len(cost.unpriced) < len({each.model for each in usage}) else None
 
 
 def grouped(
