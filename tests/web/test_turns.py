@@ -109,6 +109,15 @@ def test_a_link_leads_to_a_turn(two_turns: SessionRef, maria: Browser, indexed: 
         assert maria.get(f"{address}?turn={wrong}").status_code == status
 
 
+def test_a_session_is_read_in_each_density_by_a_click_or_a_key(two_turns: SessionRef, maria: Browser) -> None:
+    names = two_turns._asdict()
+    addresses = {"1": reverse("chat", kwargs=names), "2": reverse("session", kwargs=names)}
+    for key, address in addresses.items():
+        links = maria.open(address).one("nav", "densities").all("a")
+        assert {link["data-key"]: link["href"] for link in links} == addresses
+        assert [link["data-key"] for link in links if "aria-current" in link] == [key]
+
+
 def test_events_before_the_first_message_have_no_turn(ref: SessionRef, maria: Browser, add: Add, actor: Actor) -> None:
     add(ref, {"text": "Welcome"}, id="e1")
     edit_state(ref, [Entry("step", ABSENT, "choose")], actor=actor)
