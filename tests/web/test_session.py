@@ -161,8 +161,8 @@ def test_the_numbers_of_a_session_come_as_a_fragment(
     page = open_session(maria, mixed)
     numbers = maria.open(page.one("span", id="stats")["hx-get"], htmx=True)
     assert [span.text for span in numbers.all("span") if "id" not in span] == [
+        "1 turn",
         "6 events",
-        "1 invocation",
         "2.1k tokens",
     ]
     counts = {span["id"]: span.text for span in numbers.all("span", hx_swap_oob="true")}
