@@ -57,6 +57,21 @@ def origin(ref: SessionRef, *, actor: Actor) -> Fork | None:
         return None
 
 
+def parting(fork: SessionRef, of: SessionRef, *, actor: Actor) -> tuple[Seq, Seq] | None:
+    """Returns the seq of the last event that a fork has from its origin, there, and that of its note, behind the copies.
+
+    None if it is no fork of that session, or events have no numbers. Raises SourceError."""
+    noted = origin(fork, actor=actor)
+    if noted is None or noted.origin != of or not database.is_numbered(of.source):
+        return None
+    try:
+        last = timeline.event(of, noted.event_id, actor=actor).seq
+        note = timeline.event(fork, note_id(fork), actor=actor).seq
+    except NotFound:
+        return None
+    return None if last is None or note is None else (last, note)
+
+
 def forks_of(ref: SessionRef, *, actor: Actor) -> list[Fork]:
     """Returns the forks of a session, the oldest first, at most _SHOWN; none if the source is not adopted. Raises
     Behind."""

@@ -11,7 +11,19 @@ from .checks import rule, state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
 from .lists import app, edits, feed, home, sessions, user
 from .search import bar, chosen, histogram, preview, results, views, webhook
-from .session import agent_view, chat, compare, event, history, labels, moment, news, overview, page
+from .session import (
+    agent_view,
+    chat,
+    compare,
+    compare_state,
+    event,
+    history,
+    labels,
+    moment,
+    news,
+    overview,
+    page,
+)
 
 register_converter(Segment, "name")
 
@@ -79,7 +91,7 @@ urlpatterns = [
     path(SESSION + "value/", values.session, name="session-value"),
     path(SESSION + "history/", history.session, name="session-history"),
     path(SESSION + "compare/", compare.compare, name="compare"),
-    path(SESSION + "compare/delta/", compare.delta, name="compare-delta"),
+    path(SESSION + "compare/delta/", compare_state.delta, name="compare-delta"),
     path(SESSION + "context/", agent_view.context, name="context"),
     path(SESSION + "export/", transfer.export_session, name="session-export"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),

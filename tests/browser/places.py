@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.paths import Segment
-from tests.browser.seed import APP, CROWDED, FAMILY, LONG, TRAVEL, USER
+from tests.browser.seed import APP, BAD, CROWDED, FAMILY, GOOD, LONG, TRAVEL, USER
 
 SEOUL: Final = SessionRef("demo", "booking", "ana", "seoul-trip")
 
@@ -281,6 +281,10 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "history, which key": goto(path("s", *FAMILY, end="history/")),
     "compare": goto(path("s", *TRAVEL, end="compare/?a=t100&b=now")),
     "compare with another session": goto(path("s", *FAMILY, end="compare/?a=now&b=now&with=" + path("s", *TRAVEL))),
+    "two runs": goto(path("s", *GOOD, end="compare/?with=" + path("s", *BAD))),
+    "two runs, what differs in tools": goto(path("s", *GOOD, end="compare/?only=tools&with=" + path("s", *BAD))),
+    "two runs that are the same": goto(path("s", *LONG, end="compare/?with=" + path("s", *LONG))),
+    "compare, two moments": goto(path("s", *TRAVEL, end="compare/?a=&b=now")),
     "compare, nothing chosen": goto(path("s", *TRAVEL, end="compare/")),
     "compare, event gone": goto(path("s", *TRAVEL, end="compare/?a=gone&b=now")),
     "drift": goto(path("s", *TRAVEL, end="drift/?wait=no")),

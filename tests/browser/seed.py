@@ -55,6 +55,8 @@ CROWDED: Final = SessionRef(
     "maximiliane.von-hohenstaufen-bergheim@customer-success.example.co.uk",
     "week-long-7f3a9c1e-44d2-4b6e-9a57-0c1f2e3d4b5a",
 )
+GOOD: Final = SessionRef("demo", "flights", "ana", "good-run")
+BAD: Final = SessionRef("demo", "flights", "ana", "bad-run")
 FAMILY_KEYS: Final = [f"feature_flags.checkout.experiment_number_{number:02}" for number in range(16)]
 
 # --- Attacks: each would set window.injected or open a dialog where it is not escaped ---------------------------------
@@ -149,6 +151,7 @@ def main(folder: Path) -> None:
     append(FAMILY, id="all", actions={"state_delta": dict.fromkeys(FAMILY_KEYS, True)})
     append(FAMILY, id="last", actions={"state_delta": {FAMILY_KEYS[-1]: "meanwhile"}})
     _crowded(append, who)
+    _runs(append, who)
     old = create_session("demo", APP, USER, session_id="days", state=STATE, actor=who)
     append(old, timestamp=1_793_000_000, content=_content("user", {"text": "A while ago"}))
     for number in range(128):
@@ -178,6 +181,39 @@ def _crowded(append: Any, who: Any) -> None:
     edit.edit_app_state(*CROWDED[:2], [edit.Entry("app:release", "2026-11-21", ABSENT)], actor=who)
     for number in range(3):
         create_session(*CROWDED[:2], f"igor.kim{number}@example.com", actor=who)
+
+
+def _runs(append: Any, who: Any) -> None:
+    """A run that went well, and one that took another way in its third turn."""
+    from sessions_app.writes.sessions import create_session
+
+    for ref, currency, price, seconds in ((GOOD, "EUR", 412.5, 1.0), (BAD, "USD", 0, 1.8)):
+        state = {"currency": currency, "prompt_version": "1.4.0" if price else "1.4.1", "city": "Lisbon", "seats": 1}
+        create_session(*ref[:3], session_id=ref.session_id, state=state, actor=who)
+        args = {"flight": "TP431", "currency": currency}
+        answer = {"name": "search_flights", "response": {"flights": 1, "price": price}}
+        events: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+            ("user", {"text": "Find flights to Lisbon"}, {}),
+            ("booking", {"text": "TP431 leaves at 09:20."}, {}),
+            ("user", {"text": "Is there a seat?"}, {}),
+            ("booking", {"text": "Yes, there are three."}, {"seats": 3}),
+            ("user", {"text": "Book TP431 for Ana"}, {}),
+            ("booking", {"function_call": {"name": "search_flights", "args": args}}, {}),
+            ("booking", {"function_response": answer}, {"price": price}),
+            *(
+                [("booking", {"function_call": {"name": "charge_card", "args": {"amount": price}}}, {})]
+                if price
+                else []
+            ),
+            ("booking", {"text": "Booked. Your reference is KX81-2." if price else "Not booked. The price is 0."}, {}),
+            ("user", {"text": "Thanks!" if price else "Why 0?"}, {}),
+            ("booking", {"text": "Have a good trip." if price else "The search service returned no price in USD."}, {}),
+        ]
+        for number, (author, part, delta) in enumerate(events):
+            used = {} if author == "user" else {"usage_metadata": {"total_token_count": int(900 * seconds)}}
+            said = _content("user" if author == "user" else "model", part)
+            at = 1_793_000_000 + number * seconds
+            append(ref, author=author, timestamp=at, content=said, actions={"state_delta": delta}, **used)
 
 
 def _content(role: str, *parts: dict[str, Any]) -> dict[str, Any]:

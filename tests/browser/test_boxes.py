@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import Visit, Watch
 from tests.browser.places import SEOUL, own, path
-from tests.browser.seed import CROWDED, FAMILY, TRAVEL
+from tests.browser.seed import BAD, CROWDED, FAMILY, GOOD, TRAVEL
 from tests.browser.serving import Adkweb
 
 WIDTHS: Final = (320, 390, 768, 1280, 1440, 1920, 2560)
@@ -31,6 +31,8 @@ PAGES: Final = {
     "chat of long names": path("s", *CROWDED, end="chat/"),
     "history": path("s", *TRAVEL, end="history/?key=n"),
     "compare": path("s", *TRAVEL, end="compare/?a=t100&b=now"),
+    "two runs": path("s", *GOOD, end="compare/?with=" + path("s", *BAD)),
+    "other runs": path("s", *GOOD, end="compare/"),
     "fork": EVENT + "fork/",
     "undo": EVENT + "undo/",
     "restore": path("s", *FAMILY, end="restore/?to=all&scope=session"),

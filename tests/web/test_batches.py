@@ -198,7 +198,7 @@ def test_a_draft_is_discarded(maria: Browser, refs: list[SessionRef]) -> None:
 def test_two_sessions_are_compared_and_no_other_number(maria: Browser, refs: list[SessionRef]) -> None:
     page = maria.open(select(maria, "compare", *refs[:2])["Location"])
     assert refs[1].session_id in page.text
-    assert page.one("h1").text == "Compare two sessions"
+    assert page.one("h1").text == "Compare two runs"
     assert select(maria, "compare", *refs).status_code == 400
 
 

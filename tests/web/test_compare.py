@@ -16,7 +16,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import moments
 from sessions_app.reads import timeline
-from sessions_app.web.session import compare
+from sessions_app.web.session import compare_state
 from sessions_app.writes.sessions import create_session
 from tests.support.stored import execute
 from tests.web.conftest import Browser
@@ -144,9 +144,15 @@ def test_a_number_means_that_event_and_no_other(
         maria.open("compare-delta", query={"a": asked}, status=404, **anywhere._asdict())
 
 
-def test_a_session_page_leads_to_the_comparison_with_now(ref: SessionRef, maria: Browser) -> None:
+def test_a_session_page_leads_to_two_moments_and_to_other_runs(ref: SessionRef, maria: Browser) -> None:
     links = maria.open("session", **ref._asdict()).one("div", id="state").links()
-    assert maria.open(links["Compare"]).one("form", "moments").fields() == {"a": "", "b": "now", "with": ""}
+    page = maria.open(links["Compare"])
+    assert page.one("h1").text == "Compare with another run"
+    assert maria.open(page.links()["Two moments of this session"]).one("form", "moments").fields() == {
+        "a": "",
+        "b": "now",
+        "with": "",
+    }
 
 
 def test_the_same_is_said_to_be_the_same(anywhere: SessionRef, two: tuple[str, str], maria: Browser) -> None:
@@ -178,20 +184,20 @@ def test_a_key_leads_to_its_history(anywhere: SessionRef, two: tuple[str, str], 
 
 def test_a_delta_that_is_too_long_for_the_page_is_downloaded(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     first = add(anywhere, author="user")
-    add(anywhere, actions={"state_delta": {"long": "x" * compare.COPY_LIMIT}})
+    add(anywhere, actions={"state_delta": {"long": "x" * compare_state.COPY_LIMIT}})
     page = compared(maria, anywhere, first)
     assert page.all("pre", id="delta") == []
-    assert maria.get(page.links()["Download"]).json() == {"long": "x" * compare.COPY_LIMIT}
+    assert maria.get(page.links()["Download"]).json() == {"long": "x" * compare_state.COPY_LIMIT}
 
 
 def test_of_many_keys_some_are_shown_and_the_delta_has_all(anywhere: SessionRef, maria: Browser, add: Add) -> None:
     first = add(anywhere, author="user")
-    add(anywhere, actions={"state_delta": {f"k{n}": n for n in range(compare.ROWS + 50)}})
+    add(anywhere, actions={"state_delta": {f"k{n}": n for n in range(compare_state.ROWS + 50)}})
     page = compared(maria, anywhere, first)
-    assert counts(page) == [f"Session {compare.ROWS + 50} added"]
-    assert len(told(page)) == compare.ROWS
+    assert counts(page) == [f"Session {compare_state.ROWS + 50} added"]
+    assert len(told(page)) == compare_state.ROWS
     assert page.one("li", "cut").text == "… 50 more keys: the delta has them"
-    assert len(delta_of(page)) == compare.ROWS + 50
+    assert len(delta_of(page)) == compare_state.ROWS + 50
 
 
 # --- Two sessions -----------------------------------------------------------------------------------------------------
@@ -258,7 +264,7 @@ def test_a_session_that_is_gone_is_said_beside_its_field(ref: SessionRef, maria:
 
 
 def test_without_a_moment_the_page_asks_for_one(ref: SessionRef, maria: Browser) -> None:
-    page = maria.open("compare", **ref._asdict())
+    page = maria.open("compare", query={"a": "", "b": "now"}, **ref._asdict())
     assert page.one("div", "empty").one("h2").text == "Choose two moments"
     assert page.one("form", "moments").fields() == {"a": "", "b": "now", "with": ""}
 

@@ -174,6 +174,8 @@ def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
         ("session-history", {"key": "deep"}),
         ("compare", {"a": "e1", "b": "e2"}),
         ("compare", {"a": "e2", "b": "now"}),
+        ("compare", {"with": reverse("session", kwargs=ref._asdict())}),
+        ("compare", {}),
         ("drift", {}),
         ("context", {}),
         ("session-edit", {"key": "deep"}),

@@ -19,6 +19,7 @@ from ...domain.said import Piece, media_name, summary
 from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
+from .difference import value as whole_value
 from .json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from .markdown import Text, Texts
 
@@ -33,6 +34,7 @@ register.filter("brief", brief)
 register.filter("words", words)
 register.filter("key_name", name)
 register.filter("ends", ends)
+register.filter("whole_value", whole_value)
 register.filter("css_class", css_class)
 
 
@@ -221,6 +223,12 @@ def thousands(number: int | None) -> str:
         if number >= limit:
             return f"{min(number, 10**15) / limit:.1f}{unit}"  # an event may hold any number
     return str(number)
+
+
+@register.filter
+def signed(number: int) -> str:
+    """Returns a difference of tokens in short, with its sign: +2.8k, −840."""
+    return ("+" if number > 0 else "\u2212") + thousands(abs(number))
 
 
 register.filter("number", number_of)

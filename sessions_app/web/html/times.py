@@ -25,6 +25,12 @@ def duration(seconds: float | None) -> str:
     return f"{size / 86400:.0f} d"
 
 
+@register.filter
+def signed_duration(seconds: float) -> str:
+    """Returns a difference of times with its sign: +3.7 s, −12 s."""
+    return ("+" if seconds > 0 else "\u2212") + duration(abs(seconds))
+
+
 @register.simple_tag
 def moment(seconds: float | None) -> SafeString:
     """Returns a time relative to now, with the exact time on hover. The browser keeps it up to date, in its time zone."""

@@ -111,8 +111,8 @@ def _compare(refs: list[SessionRef]) -> HttpResponse:
     if len(refs) != 2:
         raise Invalid(_("Select two sessions to compare them."))
     first, second = refs
-    asked = urlencode({"a": "now", "with": reverse("session", kwargs=second._asdict()), "b": "now"})
-    return redirect(f"{reverse('compare', kwargs=first._asdict())}?{asked}")
+    asked = urlencode({"with": reverse("session", kwargs=second._asdict())})
+    return redirect(f"{reverse('compare', kwargs=first._asdict())}?{asked}#first-divergence")
 
 
 def _export(refs: Iterable[SessionRef], who: Actor) -> StreamingHttpResponse:

@@ -1,213 +1,94 @@
-"""Compares two moments of one session or of two: what differs in each scope, and the delta from one to the other."""
+"""Compares two runs event by event, or two moments of state (compare_state.py). Without another session, it offers some."""
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import content_disposition_header, urlencode
-from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _
+from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
-from ...access.actor import Actor
-from ...domain.json_values import beginning, check_name, dumps
-from ...domain.positions import Seq, number_of
 from ...domain.session_ref import SessionRef
-from ...domain.state import ABSENT, STORED, UNKNOWN, Change, Scope
-from ...errors import Behind, Error, Invalid, NotFound
-from ...history import moments
-from ...history.moments import Moment
-from ...http.paths import page_of
+from ...errors import Error
 from ...http.problems import status_of
-from ...reads import lists, views
-from ..html import difference
-from ..html.render import data, page
+from ...reads import views
+from ...search.in_numbers import Numbers
+from ..html.render import page
 from ..html.targets import actor
-
-NOW: Final = "now"
-ROWS: Final = 300  # keys of a scope that are shown
-NAME_LENGTH: Final = 128  # of an id in ADK's tables
-COPY_LIMIT: Final = 100_000  # characters of a delta that is shown on the page; a longer one is only downloaded
+from .aligned import FILTERS, blocks
+from .compare_state import compare_state
+from .other_run import NOW, choices, is_link, other
+from .runs import Runs, in_numbers_of, read_starts, runs, why, write_starts
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One key that differs."""
+class Head:
+    """A session at the top: its figures, and for the second one how they differ from those of the first."""
 
-    key: str
-    kind: str  # added, changed, removed or unknown
-    shown: SafeString
-
-
-@dataclass(slots=True)
-class Group:
-    """The differences in one scope, with the number of keys of each kind. `more` of them are not shown."""
-
-    scope: Scope
-    rows: list[Row] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    more: int = 0
-
-
-@dataclass(slots=True)
-class Side:
-    """One of the two moments: what was asked for, and the moment or the error."""
-
-    ref: SessionRef
-    asked: str
-    moment: Moment | None = None
-    error: str = ""
-
-    @property
-    def name(self) -> str:
-        """Returns its name in a link: the event's id, or `now`."""
-        if self.moment is None:
-            return self.asked
-        return self.moment.event.id if self.moment.event else NOW
+    view: views.SessionView
+    numbers: Numbers | None
+    took: float | None = None
+    tokens: int | None = None
 
 
 @require_GET
 def compare(request: HttpRequest, **names: str) -> HttpResponse:
-    """Shows what differs between two moments. The error of a moment is shown beside its field."""
-    ref = SessionRef(**names)
-    views.session(ref, partly=True, actor=actor(request))  # raises NotFound
-    a, b, fault = _asked(request, ref)
-    context: dict[str, Any] = {"ref": ref, "a": a, "b": b, "with": request.GET.get("with", ""), "fault": fault}
-    called = lists.titles({a.ref, b.ref}, actor=actor(request))
-    context["titles"] = called[a.ref], called[b.ref]
-    if fault:
-        return page(request, "session/compare/compare.html", context, 400)
-    status = max(_find(side, actor(request)) for side in (a, b))
-    if a.moment and b.moment:
-        changes = moments.compare(a.moment, b.moment)
-        delta = beginning(_delta(changes), COPY_LIMIT)
-        context |= {
-            "groups": _groups([change for change in changes if _kind(change) != "unknown"]),
-            "folded": _rows([change for change in changes if _kind(change) == "unknown"]),
-            "changes": changes,
-            "swap": _link("compare", b, a),
-            "link": _link("compare", a, b),
-            "download": _link("compare-delta", a, b),
-            "delta": delta if len(delta) <= COPY_LIMIT else "",
-            "unknown": sum(change.new is UNKNOWN for change in changes),
-            "removed": [change.key for change in changes if change.new is ABSENT],
-            "unrecorded": sorted({moment.ref.session_id for moment in (a.moment, b.moment) if moment.unrecorded}),
-        }
-    return page(request, "session/compare/compare.html", context, status)
-
-
-@require_GET
-def delta(request: HttpRequest, **names: str) -> HttpResponse:
-    """Downloads the delta that turns the first moment's state into the second's. Raises the errors that the page shows."""
-    a, b, fault = _asked(request, SessionRef(**names))
-    if fault:
-        raise Invalid(fault)
-    changes = moments.compare(*(_moment(side.ref, side.asked, actor(request)) for side in (a, b)))
-    response = data(dumps(_delta(changes), indent=2), "application/json")
-    response.headers["Content-Disposition"] = (
-        content_disposition_header(as_attachment=True, filename="state-delta.json") or "attachment"
-    )
-    return response
-
-
-def _asked(request: HttpRequest, ref: SessionRef) -> tuple[Side, Side, str]:
-    """Returns both sides that the link names, and an error if it does not name the second session correctly."""
-    other, name = request.GET.get("with", "").strip(), request.GET.get("b", "").strip()
-    a = Side(ref, request.GET.get("a", "").strip())
+    """Shows two runs beside each other; with ?a= or ?b=, two moments; without a second session, those to choose from."""
+    if "a" in request.GET or "b" in request.GET:
+        return compare_state(request, **names)
+    ref, who = SessionRef(**names), actor(request)
+    view = views.session(ref, partly=True, actor=who)  # raises NotFound
+    text = request.GET.get("find", "").strip()
+    asked = text if is_link(text) else request.GET.get("with", "").strip()
+    if not asked:
+        return page(request, "session/compare/choose.html", {"ref": ref, "view": view, **choices(request, ref)})
     try:
-        second, event_id = _other(ref, other, actor(request)) if other else (ref, NOW)
+        second = views.session(other(ref, asked, who)[0], partly=True, actor=who)
     except Error as error:
-        return a, Side(ref, name or NOW), error.message
-    return a, Side(second, name or event_id), ""
+        return _refused(request, view, asked, error)
+    if is_link(text):
+        return redirect(_address(ref, second.ref) + "#first-divergence")
+    return page(request, "session/compare/compare.html", _context(request, view, second))
 
 
-def _other(ref: SessionRef, asked: str, who: Actor) -> tuple[SessionRef, str]:
-    """Returns the session that `asked` names by its link or its id, and the link's event, or `now`."""
-    try:
-        names = page_of(asked).kwargs
-        return SessionRef(*(names[field] for field in SessionRef._fields)), names.get("event_id", NOW)
-    except (Http404, KeyError, ValueError) as error:
-        if asked.startswith("/") or "://" in asked:
-            raise Invalid(_("This is not the link of a session, which begins with /s/.")) from error
-    try:
-        check_name(asked, _("A session's id"), NAME_LENGTH)
-        return views.session(ref._replace(session_id=asked), partly=True, actor=who).ref, NOW
-    except (NotFound, Invalid) as error:
-        raise Invalid(
-            _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")
-            % {"user": ref.user_id, "id": asked}
-        ) from error
+def _refused(request: HttpRequest, view: views.SessionView, asked: str, error: Error) -> HttpResponse:
+    context = {"ref": view.ref, "view": view, **choices(request, view.ref), "find": asked, "fault": error.message}
+    return page(request, "session/compare/choose.html", context, status_of(error))
 
 
-def _find(side: Side, who: Actor) -> int:
-    """Finds the moment of a side or notes its error. Returns the HTTP status. Raises Behind."""
-    if not side.asked:
-        return 200
-    try:
-        side.moment = _moment(side.ref, side.asked, who)
-    except Behind:
-        raise
-    except Error as error:
-        side.error = error.message
-        return status_of(error)
-    return 200
+def _context(request: HttpRequest, left: views.SessionView, right: views.SessionView) -> dict[str, Any]:
+    who, only = actor(request), request.GET.get("only", "")
+    both = runs(left.ref, right.ref, read_starts(request.GET.get("page", "")), actor=who)
+    pairs = both.alignment.pairs
+    counts = {name: sum(map(is_one, pairs)) for name, is_one in FILTERS.items()}
+    address, given = _address(left.ref, right.ref), {"page": request.GET.get("page", "")}
+    return {
+        "ref": left.ref,
+        "runs": both,
+        "heads": _heads(both, left, right, request),
+        "blocks": list(blocks(both, FILTERS.get(only))),
+        "first": both.alignment.first,
+        "why": why(both, actor=who),
+        "only": only if only in FILTERS else "",
+        "counts": counts,
+        "all": _address(left.ref, right.ref, **given),
+        "filters": {name: _address(left.ref, right.ref, **given, only=name) for name in FILTERS},
+        "swap": _address(right.ref, left.ref, only=only) + "#first-divergence",
+        "states": f"{address}&{urlencode({'a': NOW, 'b': NOW})}",
+        "link": _address(left.ref, right.ref, **given, only=only),
+        "from_start": _address(left.ref, right.ref, page="0"),
+        "on": _address(left.ref, right.ref, page=write_starts(both), only=only) if both.more else "",
+    }
 
 
-def _moment(ref: SessionRef, asked: str, who: Actor) -> Moment:
-    """Returns the moment that an event's id, its number or `now` names."""
-    if asked == NOW:
-        return moments.state_now(ref, actor=who)
-    check_name(asked, _("The event's id"), NAME_LENGTH)
-    number = asked.removeprefix("#")
-    try:
-        return moments.state_at(ref, asked, actor=who)
-    except NotFound:
-        if not (number.isdecimal() and number.isascii() and len(number) < 19):
-            raise
-    moment = moments.state_at_seq(ref, Seq(int(number)), actor=who)
-    if moment.seq != int(number):  # a number that a person types means exactly that event
-        said = _("There is no event #%(number)s in this session.") % {"number": number}
-        raise NotFound(
-            said
-            + (" " + _("The nearest one before it is #%(seq)s.") % {"seq": moment.seq} if number_of(moment.seq) else "")
-        )
-    return moment
+def _address(left: SessionRef, right: SessionRef, **given: str) -> str:
+    asked = {"with": reverse("session", kwargs=right._asdict())} | {name: text for name, text in given.items() if text}
+    return f"{reverse('compare', kwargs=left._asdict())}?{urlencode(asked)}"
 
 
-def _link(name: str, a: Side, b: Side) -> str:
-    asked = {"a": a.name, "b": b.name}
-    if a.ref != b.ref:
-        asked["with"] = reverse("session", kwargs=b.ref._asdict())
-    known = {name: value.encode("utf-8", "replace") for name, value in asked.items()}  # no address can hold half a pair
-    return f"{reverse(name, kwargs=a.ref._asdict())}?{urlencode(known)}"
-
-
-def _groups(changes: list[Change]) -> list[Group]:
-    shown = difference.Differences()
-    groups = {scope: Group(scope) for scope in STORED}
-    for change in changes:
-        group, kind = groups[change.scope], _kind(change)
-        group.counts[kind] = group.counts.get(kind, 0) + 1
-        if len(group.rows) < ROWS:
-            group.rows.append(Row(change.key, kind, shown.html(change.old, change.new)))
-        else:
-            group.more += 1
-    return [group for group in groups.values() if group.rows]
-
-
-def _rows(changes: list[Change]) -> list[Row]:
-    """Returns the first ROWS rows of the keys whose value is unknown at one of the moments."""
-    shown = difference.Differences()
-    return [Row(change.key, _kind(change), shown.html(change.old, change.new)) for change in changes[:ROWS]]
-
-
-def _kind(change: Change) -> str:
-    if UNKNOWN in (change.old, change.new):
-        return "unknown"
-    return "added" if change.old is ABSENT else "removed" if change.new is ABSENT else "changed"
-
-
-def _delta(changes: list[Change]) -> dict[str, Any]:
-    """Returns what an edit would write: null removes a key. Unknown values are left out."""
-    return {change.key: None if change.new is ABSENT else change.new for change in changes if change.new is not UNKNOWN}
+def _heads(both: Runs, left: views.SessionView, right: views.SessionView, request: HttpRequest) -> list[Head]:
+    one, other = (in_numbers_of(run, actor(request)) for run in (both.left, both.right))
+    if not (one and other):
+        return [Head(left, one), Head(right, other)]
+    return [Head(left, one), Head(right, other, other.took - one.took, other.tokens - one.tokens)]

@@ -1,0 +1,292 @@
+"""Two runs beside each other: where they part, in what, and what the agents saw just before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits import fork as forks
+from sessions_app.edits.edit import Entry, edit_user_state
+from sessions_app.reads import timeline
+from sessions_app.web.session import runs
+from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed
+from tests.web.conftest import Browser
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+Add = Callable[..., str]
+Event = dict[str, Any]
+MONEY: dict[str, Any] = {"good-run": ("EUR", 412.5, "1.4.0"), "bad-run": ("USD", 0, "1.4.1")}
+
+
+def link(ref: SessionRef) -> str:
+    return reverse("session", kwargs=ref._asdict())
+
+
+def compared(browser: Browser, left: SessionRef, right: SessionRef, **query: str) -> Element:
+    return browser.open("compare", query={"with": link(right), **query}, **left._asdict())
+
+
+def rows(page: Element) -> list[tuple[str, str]]:
+    """The events that stand beside each other, by author and words; “—” where there is none."""
+    return [tuple(_words(cell) for cell in row.all("div", "cell")) for row in page.all("div", "cmp")]  # type: ignore[misc]
+
+
+def _words(cell: Element) -> str:
+    if not cell.all("div", "told"):
+        return cell.one("span", "none").text.strip("— ") and "—"
+    return f"{cell.one('b', 'who').text}: {cell.one('span', 'line').text}"
+
+
+def heads(page: Element) -> list[str]:
+    """The heads of the turns and what is folded."""
+    return [each.text for each in [*page.all("summary", "inv"), *page.all("h3", "inv")]]
+
+
+@pytest.fixture
+def run(source: str, actor: Actor, add: Add) -> Callable[[str], SessionRef]:
+    """Makes the good run or the bad one, on each kind of database."""
+
+    def make(name: str) -> SessionRef:
+        currency, price, version = MONEY[name]
+        state = {"currency": currency, "city": "Lisbon", "version": version}
+        ref = create_session(source, "booking", "ana", session_id=name, state=state, actor=actor)
+        add(ref, {"text": "Which flights?"}, author="user")
+        add(ref, {"text": "Two: TP431 and KE924."}, author="booking")
+        add(ref, {"text": "Book TP431 for Ana"}, author="user", invocation_id="i2")
+        args = {"flight": "TP431", "currency": currency}
+        add(ref, {"function_call": {"id": name, "name": "search", "args": args}}, author="booking")
+        answer = {"function_response": {"id": name, "name": "search", "response": {"price": price}}}
+        add(ref, answer, author="booking", actions={"state_delta": {"price": price}})
+        if price:
+            add(ref, {"function_call": {"id": "c", "name": "charge", "args": {"amount": price}}}, author="booking")
+        add(ref, {"text": f"It was {'booked: KX81-2' if price else 'not booked: no price'}."}, author="booking")
+        return ref
+
+    return make
+
+
+@pytest.fixture
+def good(run: Callable[[str], SessionRef]) -> SessionRef:
+    return run("good-run")
+
+
+@pytest.fixture
+def bad(run: Callable[[str], SessionRef]) -> SessionRef:
+    return run("bad-run")
+
+
+# --- Where they part --------------------------------------------------------------------------------------------------
+
+
+def test_turns_that_are_the_same_are_folded_and_the_first_divergence_says_what_it_is(
+    good: SessionRef, bad: SessionRef, maria: Browser
+) -> None:
+    page = compared(maria, good, bad)
+    assert heads(page)[:2] == ["Turn 1 is the same · 2 events", "Turn 2"]
+    assert rows(page)[2:] == [
+        ("user: Book TP431 for Ana", "user: Book TP431 for Ana"),
+        ('booking: search(flight="TP431", currency="EUR")', 'booking: search(flight="TP431", currency="USD")'),
+        ("booking: search → {price: 412.5}", "booking: search → {price: 0}"),
+        ("booking: charge(amount=412.5)", "—"),
+        ("booking: It was booked: KX81-2.", "booking: It was not booked: no price."),
+    ]
+    first = page.one("div", id="first-divergence")
+    assert first.one("p", "says").text == "First divergence: an argument of a tool call"
+    assert first.texts("mark") == ["EUR", "USD"]
+    assert [a.text for a in first.all("a", "seq")] == ["A4", "B4"]
+    assert len([row for row in page.all("div", "cmp") if "data-differs" in row]) == 4
+    assert maria.open(first.all("a", "seq")[1]["href"]).text
+
+
+def test_the_chips_count_and_choose_what_differs(good: SessionRef, bad: SessionRef, maria: Browser) -> None:
+    page = compared(maria, good, bad)
+    bar = page.one("nav", "runbar")
+    assert [chip.text for chip in bar.all("a", "chip")] == ["All", "Differences 4", "State 1", "Tools 3"]
+    links = {chip.text.split()[0]: chip["href"] for chip in bar.all("a", "chip")}
+    assert [left for left, _right in rows(maria.open(links["State"]))] == ["booking: search → {price: 412.5}"]
+    assert len(rows(maria.open(links["Tools"]))) == 3
+    assert len(rows(maria.open(links["Differences"]))) == 4
+    assert rows(maria.open(links["All"])) == rows(page)
+
+
+def test_it_says_in_what_the_state_differed_that_the_agents_saw(
+    good: SessionRef, bad: SessionRef, maria: Browser
+) -> None:
+    page = compared(maria, good, bad)
+    why = page.one("section", "why")
+    assert [each.text for each in why.all("a") if "history" in each["href"]] == ["currency", "version"]
+    assert [change.text for change in why.all("div", "change")] == ['"EUR"', '"USD"', '"1.4.0"', '"1.4.1"']
+    assert "1 key is the same" in why.text
+
+
+def test_who_wrote_what_differed_stands_beside_it(source: str, maria: Browser, actor: Actor, add: Add) -> None:
+    left, right = (create_session(source, "booking", user, actor=actor) for user in ("ana", "ben"))
+    edit_user_state(source, "booking", "ben", [Entry("user:tier", "gold", ABSENT)], actor=actor, reason="try")
+    for ref, words in ((left, "It costs 1."), (right, "It costs 2.")):
+        add(ref, {"text": "Go"}, author="user")
+        add(ref, {"text": words})
+    why = compared(maria, left, right).one("section", "why")
+    assert [each.text for each in why.all("div", "change")] == ["no such key", '"gold"']
+    (writer,) = why.all("a", "by")
+    assert writer.text == f"{actor.name}, edit"
+    assert maria.open(writer["href"]).text
+
+
+def test_figures_are_told_with_their_difference(good: SessionRef, bad: SessionRef, maria: Browser, add: Add) -> None:
+    add(bad, {"text": "Sorry."}, usage_metadata={"total_token_count": 1200}, timestamp=2_000_000_000.0)
+    heads = [section.text for section in compared(maria, good, bad).all("section", "runhead")]
+    assert "2 turns" in heads[0]
+    assert "1.2k tok +1.2k" in heads[1]
+    assert "bad-run" in heads[1]
+    swapped = compared(maria, good, bad).links()["Swap"]
+    assert swapped.endswith("#first-divergence")
+    assert "bad-run" in maria.open(swapped.partition("#")[0]).all("section", "runhead")[0].text
+
+
+def test_a_run_compared_with_itself_has_no_difference(good: SessionRef, maria: Browser) -> None:
+    page = compared(maria, good, good)
+    assert page.one("div", "empty").one("h2").text == "No difference"
+    assert page.all("div", id="first-divergence") == []
+    assert page.all("section", "why") == []
+
+
+def test_what_a_line_does_not_show_is_told_in_full(source: str, maria: Browser, actor: Actor, add: Add) -> None:
+    left, right = (create_session(source, "booking", "ana", actor=actor) for _ in range(2))
+    for ref, end in ((left, "one"), (right, "two")):
+        add(ref, {"text": "Go"}, author="user")
+        add(ref, {"text": "long " * 200 + end})
+    full = compared(maria, left, right).one("details", "more")
+    assert [each.text for each in (*full.all("del"), *full.all("ins"))] == ["one", "two"]
+
+
+# --- Forks and long runs ----------------------------------------------------------------------------------------------
+
+
+def test_a_fork_is_compared_from_where_it_left_its_origin(
+    good: SessionRef, maria: Browser, actor: Actor, add: Add
+) -> None:
+    events = timeline.events(good, actor=SYSTEM).rows
+    into = forks.fork(good, events[3].id, user_id="ana", session_id="again", actor=actor)
+    add(into, {"text": "It costs 400."}, author="booking")
+    page = compared(maria, good, into)
+    assert rows(page) == [
+        ("booking: search → {price: 412.5}", "—"),
+        ("booking: charge(amount=412.5)", "—"),
+        ("booking: It was booked: KX81-2.", "booking: It costs 400."),
+    ]
+    assert "both runs are the same · 4 events" in page.text
+    assert heads(page)[0] == "The turn goes on"
+    assert page.one("div", id="first-divergence").all("a", "seq")[0].text == "A5"
+    whole = maria.open(page.links()["from the beginning"])
+    assert len(rows(whole)) == len(rows(page)) + 4
+    assert compared(maria, into, good).one("p", "says").text == "First divergence: an event that only B has"
+    line = maria.open("forks", htmx=True, **into._asdict())
+    assert line.links()["Compare with origin"] == (
+        f"{reverse('compare', kwargs=good._asdict())}?with={link(into).replace('/', '%2F')}#first-divergence"
+    )
+
+
+@pytest.fixture
+def long(source: str, actor: Actor, add: Add, monkeypatch: pytest.MonkeyPatch) -> tuple[SessionRef, SessionRef]:
+    """Two runs of many turns, read ten events at a time, that differ in their 30th turn."""
+    monkeypatch.setattr(runs, "MOST", 10)
+    refs = [create_session(source, "booking", "ana", actor=actor) for _ in range(2)]
+    for number, ref in enumerate(refs):
+        for turn in range(32):
+            add(ref, {"text": f"Question {turn + 1}"}, author="user")
+            add(ref, {"text": f"Answer {number if turn == 29 else ''}"})
+    return refs[0], refs[1]
+
+
+def test_of_long_runs_the_first_pages_that_are_the_same_are_passed_over(
+    long: tuple[SessionRef, SessionRef], maria: Browser
+) -> None:
+    page = compared(maria, *long)
+    assert "Up to here, both runs are the same" in page.text
+    assert page.one("div", "empty").one("h2").text == "No difference on this page"
+    on = next(text for text in page.links() if text.startswith("Go on from turn"))
+    page = maria.open(page.links()[on])
+    assert "What precedes is on another page" in page.text
+    for _page in range(3):
+        on = next((text for text in page.links() if text.startswith("Go on from turn")), "")
+        if page.all("div", id="first-divergence"):
+            break
+        page = maria.open(page.links()[on])
+    first = page.one("div", id="first-divergence")
+    assert [a.text for a in first.all("a", "seq")] == ["A60", "B60"]
+    assert "Turn 30" in heads(page)
+
+
+def test_a_page_leaves_for_the_next_what_the_other_run_may_have_there(
+    long: tuple[SessionRef, SessionRef], maria: Browser, add: Add, source: str, actor: Actor
+) -> None:
+    short = create_session(source, "booking", "ana", actor=actor)
+    for turn in (1, 2, 9, 10):
+        add(short, {"text": f"Question {turn}"}, author="user")
+        add(short, {"text": "Answer "})
+    page = compared(maria, long[0], short, page="0")
+    assert [row for row in rows(page) if row[0] == "—"] == []
+    assert "Go on" in " ".join(page.links())
+
+
+@pytest.mark.parametrize("page", ["x", "MQ", "WyJ4Il0"])
+def test_a_link_to_no_page_is_refused(good: SessionRef, bad: SessionRef, maria: Browser, page: str) -> None:
+    maria.open("compare", query={"with": link(bad), "page": page}, status=400, **good._asdict())
+
+
+# --- How one gets there -----------------------------------------------------------------------------------------------
+
+
+def test_two_sessions_of_the_table_are_compared(good: SessionRef, bad: SessionRef, maria: Browser) -> None:
+    answer = maria.post(reverse("chosen"), {"act": "compare", "ref": [link(good), link(bad)]})
+    address, _at, fragment = answer["Location"].partition("#")
+    assert fragment == "first-divergence"
+    assert rows(maria.open(address)) == rows(compared(maria, good, bad))
+
+
+def test_another_run_is_chosen_from_a_list_or_by_a_link(good: SessionRef, bad: SessionRef, maria: Browser) -> None:
+    feed(good.source)
+    page = maria.open("compare", **good._asdict())
+    (one,) = page.one("ul", "otherruns").all("a")
+    assert one.text == "Which flights?"
+    assert rows(maria.open(one["href"].partition("#")[0])) == rows(compared(maria, good, bad))
+    nobody = maria.open("compare", query={"find": "user:nobody"}, **good._asdict())
+    assert nobody.one("div", "empty").one("h2").text == "No other session"
+    for text in (link(bad), f"http://testserver{link(bad)}"):
+        answer = maria.get(reverse("compare", kwargs=good._asdict()), {"find": text})
+        assert answer.status_code == 302
+        assert answer["Location"].partition("#")[0].endswith("bad-run%2F")
+    assert rows(compared(maria, good, good, **{"with": "bad-run"})) == rows(compared(maria, good, bad))
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "said"),
+    [
+        ("/", 400, "This is not the link of a session, which begins with /s/."),
+        ("nobody", 400, "ana has no session “nobody” in this app. Give its id, or the link of another session."),
+        ("/s/{source}/booking/ana/gone/", 404, "Session gone not found."),
+    ],
+)
+def test_what_leads_to_no_session_comes_back_with_the_reason(
+    good: SessionRef, maria: Browser, asked: str, status: int, said: str
+) -> None:
+    asked = asked.format(source=good.source)
+    page = maria.open("compare", query={"with": asked}, status=status, **good._asdict())
+    assert page.one("p", "error").text == said
+    assert page.one("input", id="find")["value"] == asked
+
+
+def test_the_state_of_two_runs_is_a_tab_away(good: SessionRef, bad: SessionRef, maria: Browser) -> None:
+    page = compared(maria, good, bad)
+    states = maria.open(page.one("nav", "momenttabs").links()["State"])
+    assert states.one("h1").text == "Compare two sessions"
+    back = states.one("nav", "momenttabs").links()["Events"].partition("#")[0]
+    assert rows(maria.open(back)) == rows(page)
