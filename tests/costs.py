@@ -56,6 +56,8 @@ PAGES: Final = (
             "history/?key=user:k1",
             "compare/?a=e0&b=now",
             "forks/",
+            "trace/",
+            "trace/?at=e0",
         )
     ),
 )

@@ -93,12 +93,16 @@ class _Reader:
         self.calls: dict[tuple[str, ...], deque[Span]] = {}  # those without an answer, the oldest first
         self.tools: dict[str, Span] = {}  # by the id of the call, answered or not
         self.lines: dict[str, _Line] = {}
+        self.invocation = ""
 
     def hear(self, event: Mapping[str, Any], said: Description) -> None:
         """Takes in the next event."""
         line = self._line_of(event)
         since = line.before()
-        heard = _Heard(str(event.get("id") or ""), line, since, max(since, seconds_of(event)))
+        at = max(since, seconds_of(event))
+        if self._begins_unseen(event, said):
+            since = at
+        heard = _Heard(str(event.get("id") or ""), line, since, at)
         if said.actions.get("compaction"):
             self._span(SUMMARY, model_of(event), "", heard, None, tokens=tokens_of(event))
         elif said.author == "user" and said.responses:
@@ -108,6 +112,12 @@ class _Reader:
         elif said.author != "user" and (by_model(event, said) or not _SILENT.issuperset(said.kinds)):
             self._hear_agent(event, said, heard)
         line.advance(heard.at)
+
+    def _begins_unseen(self, event: Mapping[str, Any], said: Description) -> bool:
+        """Tells whether an invocation begins with what an agent did: nobody knows since when."""
+        name, last = str(event.get("invocation_id") or ""), self.invocation
+        self.invocation = name or last
+        return bool(name and last and name != last) and said.author != "user" and not said.actions.get("compaction")
 
     def close(self) -> None:
         """Tells those that wait for somebody from the tools that never answered."""

@@ -23,6 +23,7 @@ from .session import (
     news,
     overview,
     page,
+    trace,
 )
 
 register_converter(Segment, "name")
@@ -85,6 +86,7 @@ urlpatterns = [
     path(SESSION + "news/", news.news, name="news"),
     path(SESSION + "stats/", page.stats, name="stats"),
     path(SESSION + "strip/", overview.strip, name="strip"),
+    path(SESSION + "trace/", trace.trace, name="trace"),
     path(SESSION + "state/", moment.state_at, name="state-at"),
     path(SESSION + "edit/", edit.session, name="session-edit"),
     path(SESSION + "queued/", queued.of_session, name="queued"),

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.paths import Segment
-from tests.browser.seed import APP, BAD, CROWDED, FAMILY, GOOD, LONG, TRAVEL, USER
+from tests.browser.seed import APP, BAD, CROWDED, FAMILY, GOOD, LONG, TRACED, TRAVEL, USER
 
 SEOUL: Final = SessionRef("demo", "booking", "ana", "seoul-trip")
 
@@ -287,6 +287,9 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "compare, two moments": goto(path("s", *TRAVEL, end="compare/?a=&b=now")),
     "compare, nothing chosen": goto(path("s", *TRAVEL, end="compare/")),
     "compare, event gone": goto(path("s", *TRAVEL, end="compare/?a=gone&b=now")),
+    "trace": goto(path("s", *TRACED, end="trace/")),
+    "trace of a turn that waits": goto(path("s", "demo", "booking", "omar@example.com", "team-offsite", end="trace/")),
+    "trace, nothing yet": goto(path("s", "demo", "support", "ana", "draft", end="trace/")),
     "drift": goto(path("s", *TRAVEL, end="drift/?wait=no")),
     "what the agent sees": _agent_view,
     "what the agent sees, nothing yet": goto(path("s", "demo", "support", "ana", "draft", end="context/")),

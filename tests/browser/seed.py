@@ -46,6 +46,7 @@ SESSIONS: Final = (
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionRef("demo", APP, USER, "long")
 LONG_EVENTS: Final = 250
+TRACED: Final = SessionRef("demo", APP, USER, "traced")  # a turn whose trace has everything
 TRAVEL: Final = SessionRef("demo", APP, USER, "travel")
 TRAVEL_EVENTS: Final = 400
 FAMILY: Final = SessionRef("demo", APP, USER, "family")
@@ -152,11 +153,62 @@ def main(folder: Path) -> None:
     append(FAMILY, id="last", actions={"state_delta": {FAMILY_KEYS[-1]: "meanwhile"}})
     _crowded(append, who)
     _runs(append, who)
+    create_session(*TRACED[:3], session_id=TRACED.session_id, actor=who)
+    _traced(append)
     old = create_session("demo", APP, USER, session_id="days", state=STATE, actor=who)
     append(old, timestamp=1_793_000_000, content=_content("user", {"text": "A while ago"}))
     for number in range(128):
         append(SessionRef("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
     _hostile(create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
+
+
+def _traced(append: Any) -> None:
+    """A turn with parallel agents whose names are alike, a tool that fails, one that repeats, and two hours of waiting."""
+    tokens = {"prompt_token_count": 1800, "candidates_token_count": 240}
+
+    def at(after: float, author: str, *parts: dict[str, Any], branch: str = "", **more: Any) -> None:
+        where = {"branch": branch} if branch else {}
+        by_model = any("function_response" not in part for part in parts) and author != "user"
+        model = {"model_version": "gemini-3-flash", "usage_metadata": tokens} if by_model else {}
+        content = _content("model", *parts) if parts else {}
+        append(
+            TRACED,
+            id=f"r{after}",
+            author=author,
+            timestamp=1_794_900_000 + after,
+            content=content,
+            **where,
+            **model,
+            **more,
+        )
+
+    def call(number: str, name: str) -> dict[str, Any]:
+        return {"function_call": {"id": number, "name": name, "args": {}}}
+
+    def answer(number: str, name: str, **response: Any) -> dict[str, Any]:
+        return {"function_response": {"id": number, "name": name, "response": response or {"ok": True}}}
+
+    at(0, "user", {"text": "Plan four days in Seoul, with flights and a hotel"})
+    at(1.2, "planner", call("c1", "transfer_to_agent"))
+    at(1.21, "planner", answer("c1", "transfer_to_agent"), actions={"transfer_to_agent": "research"})
+    lanes = ("researcher_of_all_direct_flights", "researcher_of_all_cheap_flights", "researcher_of_hotels")
+    for number, name in enumerate(lanes):
+        branch = f"research.{name}"
+        at(2.0 + number / 4, name, call(f"s{number}", "search_the_web"), branch=branch)
+    for number, name in enumerate(lanes):
+        branch = f"research.{name}"
+        fails = {"error": "429 too many requests: try again in 20 seconds"} if number == 1 else {}
+        at(3.1 + number / 2, name, answer(f"s{number}", "search_the_web", **fails), branch=branch)
+    at(5.4, lanes[1], call("s9", "search_the_web"), branch=f"research.{lanes[1]}")
+    for number in (0, 2):
+        at(5.6 + number / 2, lanes[number], {"text": "Done."}, branch=f"research.{lanes[number]}")
+    at(7.4, lanes[1], answer("s9", "search_the_web"), branch=f"research.{lanes[1]}")
+    at(9.1, lanes[1], {"text": "Done."}, branch=f"research.{lanes[1]}")
+    at(10.8, "booking", call("b1", "hold_hotel"), long_running_tool_ids=["b1"])
+    at(11.0, "booking", answer("b1", "hold_hotel", status="pending"))
+    at(7_211.0, "user", answer("b1", "hold_hotel", approved=True))
+    at(7_212.8, "booking", call("b2", "pay"))
+    at(7_213.9, "booking", error_code="ConnectionError", error_message="payment service is down")
 
 
 def _crowded(append: Any, who: Any) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import Visit, Watch
 from tests.browser.places import SEOUL, own, path
-from tests.browser.seed import BAD, CROWDED, FAMILY, GOOD, TRAVEL
+from tests.browser.seed import BAD, CROWDED, FAMILY, GOOD, TRACED, TRAVEL
 from tests.browser.serving import Adkweb
 
 WIDTHS: Final = (320, 390, 768, 1280, 1440, 1920, 2560)
@@ -33,6 +33,8 @@ PAGES: Final = {
     "compare": path("s", *TRAVEL, end="compare/?a=t100&b=now"),
     "two runs": path("s", *GOOD, end="compare/?with=" + path("s", *BAD)),
     "other runs": path("s", *GOOD, end="compare/"),
+    "trace": path("s", *TRACED, end="trace/"),
+    "trace of long names": path("s", *CROWDED, end="trace/"),
     "fork": EVENT + "fork/",
     "undo": EVENT + "undo/",
     "restore": path("s", *FAMILY, end="restore/?to=all&scope=session"),

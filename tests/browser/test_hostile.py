@@ -22,6 +22,7 @@ PLACES: Final = {
     "session": SESSION,
     "chat": SESSION + "chat/",
     "an author's events": SESSION + "?author=%3Cscript%3Ealert(1)%3C/script%3E",
+    "trace": SESSION + "trace/",
     "edits": "/edits/",
     "add event": SESSION + "add/",
     "delete": SESSION + "delete/",

@@ -205,6 +205,14 @@ def test_an_edit_in_the_middle_of_a_turn_takes_nobody_s_time() -> None:
     assert lines(traced(user(), edit, says(at=3)))[1:] == ["  model 0–3"]
 
 
+def test_an_invocation_without_a_user_s_message_begins_nobody_knows_when() -> None:
+    assert lines(traced(user(), says(at=1), says(at=90, run="e-2"), says(at=92, run="e-2")))[1:] == [
+        "  model 0–1",
+        "  model 90–90",
+        "  model 90–92",
+    ]
+
+
 def test_back_to_an_agent_that_transferred_is_beside_it() -> None:
     def hands(author: str, to: str, at: float) -> Event:
         return answers(name="transfer_to_agent", author=author, at=at, actions={"transfer_to_agent": to})

@@ -55,7 +55,7 @@ def pages(ref: SessionRef, event_ids: list[str]) -> Iterator[str]:
     yield from (reverse(name, kwargs=user) for name in ("user", "user-edit"))
     yield from (
         reverse(name, kwargs=session)
-        for name in ("session", "chat", "session-edit", "add-event", "delete-session", "drift")
+        for name in ("session", "chat", "session-edit", "add-event", "delete-session", "drift", "trace")
     )
     yield from (reverse("event", kwargs={**session, "event_id": event_id}) for event_id in event_ids)
 

@@ -1,0 +1,257 @@
+"""The trace of a turn: rows of agents, model calls and tools on a time axis."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from ...domain.brief import words
+from ...domain.session_ref import SessionRef
+from ...domain.spans import AGENT, MODEL, SUMMARY, WAIT, Span, Trace
+from ...domain.trace import trace as read
+from ...domain.turns import begins_turn
+from ...reads import lists, timeline, turns
+from ...reads.event_views import EventView
+from ..html.agents import colour_of
+from ..html.names import shortened
+from ..html.render import page
+from ..html.targets import actor
+from ..html.times import duration
+from .trace_scale import Fold, Scale, Tick, scale_of
+
+ROWS: Final = 100
+DEEPEST: Final = 8  # levels that are indented
+LONGEST: Final = 200  # characters of a name
+WORDS: Final = 8  # of 100, for the words of a tick
+THINNEST: Final = 0.4  # of 100, so that every bar can be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A span on the axis. Numbers are texts, so that no language writes a comma in them."""
+
+    x: str
+    width: str
+    end: str
+    failed: bool
+    open: bool
+    words: str
+    address: str
+    event_id: str
+
+
+@dataclass(slots=True)
+class Row:
+    """Spans of the same name, within the same row, that do not overlap: the calls of one model, a tool that runs twice."""
+
+    kind: str
+    name: str
+    agent: str
+    depth: int
+    transferred: bool
+    spans: list[Span]
+    within: list["Row"] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    short: str = ""
+
+    @property
+    def colour(self) -> int:
+        """Returns the number of the agent's colour."""
+        return colour_of(self.agent)
+
+    @property
+    def indent(self) -> int:
+        """Returns how far the name is indented."""
+        return min(self.depth, DEEPEST)
+
+    @property
+    def took(self) -> str:
+        """Returns how long it took together, in words; empty if it has not ended."""
+        ended = [each.end - each.start for each in self.spans if each.end is not None]
+        return in_words(sum(ended)) if ended else ""
+
+    @property
+    def open(self) -> bool:
+        """Tells whether a call has no answer."""
+        return any(each.end is None for each in self.spans)
+
+    @property
+    def tokens(self) -> int:
+        """Returns the tokens of all its model calls."""
+        return sum(each.tokens for each in self.spans)
+
+    @property
+    def failures(self) -> list[Span]:
+        """Returns what failed."""
+        return [each for each in self.spans if each.failed]
+
+    @property
+    def why(self) -> str:
+        """Returns the words of the last failure that has any."""
+        return next((each.why for each in reversed(self.failures) if each.why), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A time, or a fold, on the axis."""
+
+    x: str
+    words: str
+    width: str = ""
+    last: bool = False  # so near to the end that its words stand before it
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A trace as the template draws it."""
+
+    trace: Trace
+    rows: list[Row]
+    more: int
+    ticks: list[Label]
+    folds: list[Label]
+    took: str
+    parts: list[tuple[str, str, str]]  # where the time went: kind, name, words
+
+
+@require_GET
+def trace(request: HttpRequest, **names: str) -> HttpResponse:
+    """Shows the trace of the turn with the event ?at=, or of the newest turn."""
+    ref, who = SessionRef(**names), actor(request)
+    turn = turns.turn_at(ref, request.GET.get("at", ""), actor=who)
+    running = None if turn.following or not turn.events else timeline.in_flight(ref, actor=who)
+    now = time.time() if running and not running.waiting else None
+    first = turn.events[0] if turn.events else None
+    context: dict[str, Any] = {
+        "ref": ref,
+        "title": lists.title(ref, actor=who),
+        "turn": turn,
+        "first": first,
+        "message": first if first and begins_turn(first.description) else None,
+        "most": turns.MOST,
+        "trace": drawn(turn.events, now=now),
+    }
+    return page(request, "session/trace/trace.html", context)
+
+
+def drawn(events: Sequence[EventView], now: float | None = None) -> Drawn:
+    """Returns the trace of a turn's events for `session/trace/_turn.html`. `now` is given while an agent works."""
+    of_turn = read((each.data, each.description) for each in events)
+    end = max(of_turn.end, now or 0.0)
+    scale = scale_of(of_turn, end)
+    roots, kept = _rows(of_turn.spans), []
+    for row in _ordered(roots):
+        kept.append(row)
+        if len(kept) == ROWS:
+            break
+    short = shortened(row.name for row in kept)
+    for row in kept:
+        row.short = short[row.name]
+        row.bars = [_bar(each, of_turn, scale, end, events[0].ref) for each in row.spans]
+    shown = sum(len(row.spans) for row in kept)
+    return Drawn(
+        of_turn,
+        kept,
+        len(of_turn.spans) + of_turn.more - shown,
+        [_tick(each, scale.folds) for each in scale.ticks],
+        [_fold(each) for each in scale.folds],
+        in_words(of_turn.took),
+        [
+            (kind, name, in_words(seconds))
+            for kind, name, seconds in (
+                ("model", _("Model"), of_turn.model),
+                ("tool", _("Tools"), of_turn.tools),
+                ("wait", _("Waiting"), of_turn.waiting),
+            )
+            if seconds
+        ],
+    )
+
+
+def in_words(seconds: float) -> str:
+    """Returns how long something took: 4 ms, 1.5 s, 3 min."""
+    return f"{seconds * 1000:.0f} ms" if 0 < seconds < 0.0995 else duration(seconds)
+
+
+def _rows(spans: list[Span]) -> list[Row]:
+    """Gathers spans, each after the one that it is in, into rows."""
+    roots: list[Row] = []
+    rows: dict[int, Row] = {}
+    for span in spans:
+        above = rows.get(id(span.parent))
+        beside = above.within if above else roots
+        row = next((each for each in beside if _fits(each, span)), None)
+        if row:
+            row.spans.append(span)
+        else:
+            row = Row(span.kind, _name(span), span.agent, above.depth + 1 if above else 0, span.transferred, [span])
+            beside.append(row)
+        rows[id(span)] = row
+    return roots
+
+
+def _fits(row: Row, span: Span) -> bool:
+    last = row.spans[-1]
+    alike = (row.kind, row.name, row.transferred) == (span.kind, _name(span), span.transferred)
+    return alike and last.end is not None and last.end <= span.start
+
+
+def _name(span: Span) -> str:
+    if span.kind == SUMMARY:
+        return _("summary")
+    return words(span.name, LONGEST) or (_("model") if span.kind == MODEL else "–")
+
+
+def _ordered(rows: list[Row]) -> Iterator[Row]:
+    left = rows[::-1]
+    while left:
+        row = left.pop()
+        yield row
+        left += row.within[::-1]
+
+
+def _bar(span: Span, trace: Trace, scale: Scale, end: float, ref: SessionRef) -> Bar:
+    is_open = span.end is None and span.kind != AGENT
+    left, right = scale.x(span.start), scale.x(end if span.end is None else span.end)
+    width = max(right - left, THINNEST)
+    left = min(left, 100 - width)
+    took = _("no answer") if span.end is None else in_words(span.end - span.start)
+    told = [
+        _name(span),
+        _("waits") if span.kind == WAIT else "",
+        took,
+        _("after %(time)s") % {"time": in_words(span.start - trace.start)},
+        span.why,
+    ]
+    event_id = span.events[0] if span.events else ""
+    address = reverse("event", kwargs={**ref._asdict(), "event_id": event_id}) if event_id else ""
+    said = " · ".join(filter(None, told))
+    return Bar(_number(left), _number(width), _number(left + width), span.failed, is_open, said, address, event_id)
+
+
+def _tick(tick: Tick, folds: list[Fold]) -> Label:
+    """Returns a tick; without words where those of a fold stand."""
+    hidden = any(fold.x - WORDS < tick.x < fold.x + fold.width for fold in folds)
+    return Label(_number(tick.x), "" if hidden else _tick_words(tick.seconds), last=tick.x > 100 - WORDS)
+
+
+def _fold(fold: Fold) -> Label:
+    return Label(_number(fold.x), in_words(fold.seconds), _number(fold.width))
+
+
+def _number(share: float) -> str:
+    return f"{share:.3f}%"
+
+
+def _tick_words(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f} {unit}"
+    if not seconds or seconds >= 1:
+        return f"{seconds:g} s"
+    return f"{seconds * 1000:g} ms"

@@ -1,0 +1,224 @@
+"""The page of a trace: which turn it shows, what its rows say, and that it reads only so much."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.spans import MODEL, TOOL, Span, trace_of
+from sessions_app.reads import turns
+from sessions_app.web.html.agents import COLOURS, colour_of
+from sessions_app.web.html.names import SHORT, shortened
+from sessions_app.web.session.trace import in_words
+from sessions_app.web.session.trace_scale import MOST_TICKS, scale_of
+from sessions_app.writes.sessions import create_session
+from tests.support.house import ROOT
+from tests.web.conftest import Browser
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+Add = Callable[..., str]
+NOW = 1_794_000_000
+
+
+def part(**part: Any) -> dict[str, Any]:
+    return {"content": {"parts": [part]}}
+
+
+def call(name: str, number: str = "c1") -> dict[str, Any]:
+    return part(function_call={"id": number, "name": name, "args": {}})
+
+
+def answer(name: str, number: str = "c1", **response: Any) -> dict[str, Any]:
+    return part(function_response={"id": number, "name": name, "response": response})
+
+
+@pytest.fixture
+def anywhere(source: str, actor: Actor) -> SessionRef:
+    """A session on each kind of database."""
+    return create_session(source, "booking", "ana", session_id="s1", actor=actor)
+
+
+@pytest.fixture
+def turn(anywhere: SessionRef, add: Add) -> list[str]:
+    """Two turns; in the second, a tool fails and a transfer follows. The ids of their events."""
+    events: list[dict[str, Any]] = [
+        {"author": "user", "timestamp": NOW, **part(text="Hello")},
+        {"author": "booking", "timestamp": NOW + 1, **part(text="Hi")},
+        {"author": "user", "timestamp": NOW + 60, **part(text="Pay with the blue Visa")},
+        {
+            "author": "booking",
+            "timestamp": NOW + 62,
+            "model_version": "gemini-3-flash",
+            "usage_metadata": {"prompt_token_count": 800, "candidates_token_count": 58},
+            **call("charge_card"),
+        },
+        {
+            "author": "booking",
+            "timestamp": NOW + 65,
+            "actions": {"transfer_to_agent": "billing"},
+            **answer("charge_card", error="card declined"),
+        },
+        {"author": "billing", "timestamp": NOW + 66, "model_version": "gemini-3-flash", **part(text="Another card?")},
+    ]
+    return [add(anywhere, **event) for event in events]
+
+
+def rows(page: Element) -> list[str]:
+    """What is read of each row, without the pictures."""
+    return [f"{row.one('span', 'name').text} | {row.one('span', 'figures').text}" for row in page.all("li", "lane")]
+
+
+def test_it_shows_the_newest_turn_or_the_one_with_an_event(
+    anywhere: SessionRef, turn: list[str], maria: Browser
+) -> None:
+    newest = maria.open("trace", **anywhere._asdict())
+    assert "Pay with the blue Visa" in newest.one("p", "asked").text
+    assert rows(newest) == [
+        "agent booking | 5.0 s",
+        "model gemini-3-flash | 2.0 s 858 tok",
+        "tool charge_card | 3.0 s card declined",
+        "transferred to the agent → billing | 1.0 s",
+        "model gemini-3-flash | 1.0 s",
+    ]
+    for event_id in turn[2:]:
+        assert rows(maria.open("trace", query={"at": event_id}, **anywhere._asdict())) == rows(newest)
+    for event_id in turn[:2]:
+        first = maria.open("trace", query={"at": event_id}, **anywhere._asdict())
+        assert "Hello" in first.one("p", "asked").text
+    before, after = newest.one("a", data_key="k")["href"], first.one("a", data_key="j")["href"]
+    assert (before.rpartition("=")[2], after.rpartition("=")[2]) == (turn[1], turn[2])
+    assert not newest.all("a", data_key="j") + first.all("a", data_key="k")
+
+
+def test_it_says_where_the_time_went(anywhere: SessionRef, turn: list[str], maria: Browser) -> None:
+    page = maria.open("trace", **anywhere._asdict())
+    assert page.one("p", "wherefrom").text == "Took 6.0 s Model 3.0 s Tools 3.0 s 858 tok 1 error"
+
+
+def test_bars_lead_to_their_events_and_are_hidden_from_who_cannot_see_them(
+    anywhere: SessionRef, turn: list[str], maria: Browser
+) -> None:
+    page = maria.open("trace", **anywhere._asdict())
+    tool = page.one("li", "tool")
+    assert [link["data-at"] for link in tool.all("a")] == [turn[3], turn[3]]
+    assert tool.one("svg")["aria-hidden"] == "true"
+    assert tool.one("title").text == "charge_card · 3.0 s · after 2.0 s · card declined"
+    assert all("tabindex" in link for link in tool.one("svg").all("a"))
+
+
+def test_a_session_without_events_has_no_trace(anywhere: SessionRef, maria: Browser) -> None:
+    assert "No events yet" in maria.open("trace", **anywhere._asdict()).one("main").text
+    assert maria.open("trace", query={"at": "gone"}, status=404, **anywhere._asdict())
+
+
+def test_of_a_long_turn_only_so_many_events_are_read(
+    anywhere: SessionRef, add: Add, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "MOST", 6)
+    ids = [add(anywhere, author="user", timestamp=NOW, **part(text="Go"))]
+    ids += [add(anywhere, author="a", timestamp=NOW + n, **part(text="on")) for n in range(1, 21)]
+    told = "more events than a page reads"
+    assert told in maria.open("trace", query={"at": ids[0]}, **anywhere._asdict()).one("main").text
+    first = maria.open("trace", query={"at": ids[0]}, **anywhere._asdict())
+    assert "model ×5" in first.one("ol", "trace").text  # without the user's message
+    middle = maria.open("trace", query={"at": ids[10]}, **anywhere._asdict())
+    assert told in middle.one("main").text
+    assert "model ×6" in middle.one("ol", "trace").text
+    add(anywhere, author="user", timestamp=NOW + 30, **part(text="Next"))
+    assert told not in maria.open("trace", **anywhere._asdict()).one("main").text
+
+
+# --- What it is made of -----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(max_size=200), unique=True, max_size=30))
+def test_no_two_names_look_alike(names: list[str]) -> None:
+    shown = shortened(names)
+    assert set(shown) == set(names)
+    assert len(set(shown.values())) == len(names)
+
+
+def test_names_lose_their_middle_where_they_are_long() -> None:
+    assert shortened(["book"]) == {"book": "book"}
+    (short,) = shortened(["researcher_of_all_direct_flights"]).values()
+    assert short == "researcher_…rect_flights"
+    assert len(short) == SHORT
+    alike = shortened([f"researcher_of_all_{each}_direct_flights" for each in ("big", "odd")])
+    assert all("big" in short or "odd" in short for short in alike.values())
+    assert shortened(["가" * 40]) == {"가" * 40: "가" * 40}
+
+
+@pytest.mark.parametrize("name", ["", "booking", "가이드", "\ud800", "x" * 10_000])
+def test_an_agent_has_one_of_eight_colours(name: str) -> None:
+    assert colour_of(name) in range(COLOURS)
+
+
+def test_the_colours_of_the_demo_s_agents_differ() -> None:
+    names = ("booking", "billing", "fare_checker", "fare_watch", "support")
+    assert len({colour_of(name) for name in names}) == len(names)
+
+
+def test_the_colours_of_agents_can_be_read_on_every_surface_in_light_and_dark() -> None:
+    tokens = dict(
+        re.findall(r"--([\w-]+): light-dark\((#\w+, #\w+)\)", (ROOT.parent / "static/css/tokens.css").read_text())
+    )
+    for surface, number in itertools.product(("bg", "sunken", "accent-soft"), range(COLOURS)):
+        for behind, colour in zip(tokens[surface].split(", "), tokens[f"agent-{number}"].split(", "), strict=True):
+            assert _contrast(behind, colour) >= 4.5, (surface, number)
+
+
+def _contrast(one: str, other: str) -> float:
+    dark, light = sorted(map(_light, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _light(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * each for each in colour[1:])
+    red, green, blue = (int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4))
+    linear = [each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in (red, green, blue)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+spans = st.lists(st.tuples(st.sampled_from([MODEL, TOOL]), st.floats(0, 1e6), st.floats(0, 1e5)), max_size=8)
+
+
+@given(spans, st.floats(0, 4e9))
+def test_an_axis_has_two_to_five_round_ticks_and_keeps_the_order_of_times(
+    told: list[tuple[str, float, float]], more: float
+) -> None:
+    roots = [Span(kind, "x", "a", start, start + took) for kind, start, took in told]
+    last = max([each.end or 0 for each in roots], default=0)
+    trace = trace_of(roots, 0, last, 100)
+    scale = scale_of(trace, last + more)
+    assert 2 <= len(scale.ticks) <= MOST_TICKS
+    for values in ([tick.x for tick in scale.ticks], scale.xs, [scale.x(at / 9 * (last + more)) for at in range(10)]):
+        assert values == sorted(values)
+        assert all(-1e-6 <= each <= 100 + 1e-6 for each in values)
+
+
+def test_long_waiting_is_folded_so_that_work_can_be_seen() -> None:
+    roots = [Span(MODEL, "m", "a", 0, 5), Span(MODEL, "m", "a", 7_205, 7_210)]
+    scale = scale_of(trace_of(roots, 0, 7_210, 9), 7_210)
+    assert [(fold.seconds, fold.width) for fold in scale.folds] == [(7_200, 7)]
+    assert [tick.seconds for tick in scale.ticks] == [0, 5, 10]
+    assert (scale.x(5), scale.x(7_205), scale.x(7_210)) == (46.5, 53.5, 100)
+
+
+def test_short_times_are_said_in_milliseconds() -> None:
+    assert [in_words(each) for each in (0, 0.004, 0.0994, 0.0996, 1.5, 90)] == [
+        "0.0 s",
+        "4 ms",
+        "99 ms",
+        "0.1 s",
+        "1.5 s",
+        "2 min",
+    ]
