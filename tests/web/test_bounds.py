@@ -70,7 +70,7 @@ def test_parts_and_changes_come_a_page_at_a_time(ref: SessionRef, maria: Browser
     asked: dict[str, str] = {"parts": "0"}
     for _page in range(3):
         page = maria.open("event", **ref._asdict(), event_id=event_id, query=asked)
-        seen += [each.text for each in page.all("div", "text")]
+        seen += [each.text for each in page.all("div", "md")]
         later = [link["href"] for link in page.all("a") if link.text == "Later" and "parts=" in link["href"]]
         asked = {"parts": later[0].partition("parts=")[2]} if later else {}
     assert seen == [f"part {n}." for n in range(450)]

@@ -156,10 +156,10 @@ def test_images_are_small_and_files_have_their_sizes(ref: SessionRef, maria: Bro
     event_id = add(ref, {"text": "Here"}, png, pdf, there, author="user")
     text, media = rows(ref, maria)
     assert text.one("p").text == "Here"
-    image = media.one("a", "thumb").one("img")
+    image = media.one("a", "thumbnail").one("img")
     address = reverse("event-data", kwargs={**ref._asdict(), "event_id": event_id, "number": 0})
     assert (image["src"], image["alt"], image["width"], image["height"]) == (address, "pass.png", "24", "24")
-    assert media.one("a", "thumb")["href"] == address
+    assert media.one("a", "thumbnail")["href"] == address
     assert [each.text for each in media.all("a", "piece")] == ["fares.pdf3.0 KB", "gs://bucket/film.mp4"]
 
 

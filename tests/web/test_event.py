@@ -70,6 +70,12 @@ def test_texts_are_rendered_or_raw_and_the_choice_needs_no_script(ref: SessionRe
     assert maria.open(choice["hx-get"], htmx=True).one(data_content="").texts("div", "plaintext")[0] == "**Three** <b>"
 
 
+def test_further_parts_of_a_raw_event_are_raw(ref: SessionRef, maria: Browser, add: Add) -> None:
+    event_id = add(ref, *[{"text": f"**{number}**"} for number in range(201)])
+    page = open_event(maria, ref, event_id, query={"text": "raw"})
+    assert maria.open(page.links()["Later"]).texts("div", "plaintext") == ["**200**"]
+
+
 def test_an_event_without_texts_offers_no_choice(ref: SessionRef, maria: Browser, add: Add) -> None:
     event_id = add(ref, actions={"state_delta": {"step": "pay"}})
     assert open_event(maria, ref, event_id).all("nav", "textform") == []
