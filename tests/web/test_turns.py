@@ -111,7 +111,7 @@ def test_a_link_leads_to_a_turn(two_turns: SessionRef, maria: Browser, indexed: 
 
 def test_a_session_is_read_in_each_density_by_a_click_or_a_key(two_turns: SessionRef, maria: Browser) -> None:
     names = two_turns._asdict()
-    addresses = {"1": reverse("chat", kwargs=names), "2": reverse("session", kwargs=names)}
+    addresses = {key: reverse(name, kwargs=names) for key, name in (("1", "chat"), ("2", "session"), ("3", "trace"))}
     for key, address in addresses.items():
         links = maria.open(address).one("nav", "densities").all("a")
         assert {link["data-key"]: link["href"] for link in links} == addresses
