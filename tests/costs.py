@@ -55,6 +55,7 @@ PAGES: Final = (
             "history/?key=k1",
             "history/?key=user:k1",
             "compare/?a=e0&b=now",
+            f"compare/?with={SESSION}",
             "forks/",
             "trace/",
             "trace/?at=e0",

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.places import open_event, open_form, path, type_json
-from tests.browser.seed import BREAKOUT, EMOJI, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, TEMPLATE, TEXTS
+from tests.browser.seed import BREAKOUT, EMOJI, GOOD, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, TEMPLATE, TEXTS
 
 SESSION: Final = path("s", *HOSTILE)
 PLACES: Final = {
@@ -23,6 +23,8 @@ PLACES: Final = {
     "chat": SESSION + "chat/",
     "an author's events": SESSION + "?author=%3Cscript%3Ealert(1)%3C/script%3E",
     "trace": SESSION + "trace/",
+    "two runs": SESSION + "compare/?with=" + path("s", *GOOD),
+    "other runs": SESSION + "compare/?find=" + IMAGE,
     "edits": "/edits/",
     "add event": SESSION + "add/",
     "delete": SESSION + "delete/",
