@@ -56,8 +56,8 @@ CROWDED: Final = SessionRef(
     "maximiliane.von-hohenstaufen-bergheim@customer-success.example.co.uk",
     "week-long-7f3a9c1e-44d2-4b6e-9a57-0c1f2e3d4b5a",
 )
-GOOD: Final = SessionRef("demo", "flights", "ana", "good-run")
-BAD: Final = SessionRef("demo", "flights", "ana", "bad-run")
+GOOD: Final = SessionRef("demo", "trips", "ana", "good-run")
+BAD: Final = SessionRef("demo", "trips", "ana", "bad-run")
 FAMILY_KEYS: Final = [f"feature_flags.checkout.experiment_number_{number:02}" for number in range(16)]
 
 # --- Attacks: each would set window.injected or open a dialog where it is not escaped ---------------------------------

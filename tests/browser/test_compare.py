@@ -17,7 +17,7 @@ RUNS = path("s", *GOOD, end="compare/?with=" + path("s", *BAD))
 @pytest.fixture
 def table(page: Page) -> Page:
     """The good run and the bad one, indexed."""
-    page.goto("/sessions/?q=app:flights")
+    page.goto("/sessions/?q=app:trips")
     expect(page.get_by_text("Indexing")).to_have_count(0)
     expect(page.locator("input[name=ref]")).to_have_count(2)
     return page
