@@ -39,12 +39,13 @@ class WatchFeed(Feed):
 
     def serve(self) -> bool:
         """Sends the counts that have changed, and what began to match. Waits for nobody."""
-        if self._last is None:
-            self._last = watching.newest()
+        # Asked for first: what arrives while the news are read is told the next time, and not passed over.
+        newest = watching.newest()
+        last = newest if self._last is None else self._last
         watchers = list(self._watchers)  # who joins in the meantime is served the next time
         names = {watcher.name for watcher in watchers}
         begun = defaultdict[str, list[dict[str, Any]]](list)
-        for name, news in watching.news_after(self._last, names):
+        for name, news in watching.news_between(last, newest, names):
             begun[name].append(
                 {
                     "number": news.number,
@@ -53,7 +54,7 @@ class WatchFeed(Feed):
                     "address": reverse("session", kwargs=news.ref._asdict()),
                 }
             )
-        self._last = max(self._last, watching.newest())
+        self._last = max(last, newest)
         counts = watching.counts(names)
         # Checked after reading what is pushed: whoever has lost the right to look since gets none of it.
         allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})

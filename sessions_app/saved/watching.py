@@ -108,9 +108,12 @@ def newest() -> int:
     return ViewNews.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
-def news_after(number: int, names: Collection[str]) -> Iterator[tuple[str, News]]:
-    """Yields the news after a number, each with the name of the person whom it is for, as far as they may see it."""
-    rows = ViewNews.objects.filter(pk__gt=number, watch__person__username__in=names).order_by("pk")
+def news_between(after: int, upto: int, names: Collection[str]) -> Iterator[tuple[str, News]]:
+    """Yields the news from after a number up to another, each with the name of the person whom it is for.
+
+    What that person may not see is left out.
+    """
+    rows = ViewNews.objects.filter(pk__gt=after, pk__lte=upto, watch__person__username__in=names).order_by("pk")
     for row in rows.select_related("watch__view", "watch__person")[:_TOLD]:
         actor = actor_of(row.watch.person)
         alias = registry.alias_of(row.where)

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.places import own, path, type_json
+from tests.browser.watching import until
 
 NOTED = """window.noted = [];
 window.Notification = class extends EventTarget {
@@ -46,6 +47,7 @@ def test_a_person_is_told_what_begins_to_match_on_any_page_until_they_look(page:
     append(visit(), "it began to match just now")
     expect(page.locator("[data-news-total]")).to_have_text("1")
     expect(page).to_have_title(f"(1) {title}")
+    until(page, "window.noted.length > 0")
     assert page.evaluate("window.noted") == [["To be told of", "Hello from watched"]]
 
     page.locator(".topbar details.menu > summary").click()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from django.contrib.auth import get_user_model
 
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import feed, watch_feed
 from sessions_app.live.watch_feed import WatchFeed
 from sessions_app.models import SearchSource
@@ -77,14 +79,14 @@ def test_who_joins_while_others_are_served_is_served_the_next_time(
     first.name, second.name = "maria", "nora"
     news = WatchFeed()
 
-    def news_after(_last: int, names: set[str]) -> list[Any]:
+    def news_between(_after: int, _upto: int, names: set[str]) -> list[Any]:
         if names == {"maria"} and len(told) == 0:
             news.enter(second)
         return []
 
     monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(watching, "newest", lambda: 0)
-    monkeypatch.setattr(watching, "news_after", news_after)
+    monkeypatch.setattr(watching, "news_between", news_between)
     monkeypatch.setattr(watching, "counts", lambda names: {name: {"view": 1} for name in names})
     monkeypatch.setattr(watch_feed.sign_in, "signed_in", lambda sign_ins: sign_ins)
     monkeypatch.setattr(watch_feed, "push", lambda watchers, _message: told.update({watchers[0].name: 1}))
@@ -97,3 +99,31 @@ def test_who_joins_while_others_are_served_is_served_the_next_time(
         news.leave(second)
         news.join(10)
     assert caplog.text == ""  # nothing went wrong meanwhile
+
+
+def test_news_that_arrives_while_others_is_read_is_told_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    news = WatchFeed()
+    maria = Mock(sign_in="maria", closed=False)
+    maria.name = "maria"
+    there: list[int] = []
+    told: list[int] = []
+
+    def news_between(after: int, upto: int, _names: set[str]) -> Iterator[tuple[str, Any]]:
+        yield from [
+            ("maria", Mock(number=number, ref=SessionRef("demo", "booking", "ana", str(number))))
+            for number in there
+            if after < number <= upto
+        ]
+        there.append(len(there) + 1)
+
+    monkeypatch.setattr(watching, "newest", lambda: len(there))
+    monkeypatch.setattr(watching, "news_between", news_between)
+    monkeypatch.setattr(watching, "counts", lambda names: {name: {"view": len(there)} for name in names})
+    monkeypatch.setattr(watch_feed.sign_in, "signed_in", lambda sign_ins: sign_ins)
+    monkeypatch.setattr(
+        watch_feed, "push", lambda _to, message: told.extend(each["number"] for each in message["begun"])
+    )
+    news.enter(maria)
+    for _ in range(4):
+        news.serve()
+    assert told == [1, 2, 3]
