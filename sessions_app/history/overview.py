@@ -1,9 +1,10 @@
-"""Draws a session as a strip of bars, and steps along it. Each bar stands for as many events as any other.
+"""Draws a session as a strip of bars, and steps along it. Each bar stands for some events that follow each other.
 
-That costs one scan of an index of the source, and what adkweb's own index keeps. However many events there are, none is
-read.
+That costs one scan of an index of the source, and what adkweb's own index keeps. However many events there are, only the
+time and the author of a few for each bar are read.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ from ..domain.session_ref import SessionRef
 from ..errors import NotFound
 from ..models import MOMENT, by_time
 from ..reads.event_views import events_of, ordered
+from ..reads.glimpses import Glimpse, glimpses
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION
 from . import index, indexing
@@ -26,6 +28,7 @@ from . import index, indexing
 BARS: Final = 300
 _EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
 _END: Final = 2**53 - 1  # a page says this for the newest event
+_UNSEEN: Final = Glimpse(0.0, "")  # of an event that was deleted meanwhile
 _REACH: Final = 1_000  # so far back, events that changed state are looked for first
 
 
@@ -33,35 +36,69 @@ _REACH: Final = 1_000  # so far back, events that changed state are looked for f
 class Bar:
     """Describes some events that follow each other.
 
-    `first` and `last` are their seqs, `events` is how many they are, and `writes` how many of them changed state.
-    `kind` is the most telling kind among them, empty for none. `gone` is true if a rewind took all of them back.
+    `first` and `last` are their seqs, `number` is the number of the first one in the session, `events` is how many they
+    are, and `writes` how many of them changed state. `kind` is the most telling kind among them, empty for none. `gone` is
+    true if a rewind took all of them back. `began` and `ended` are the times of the first and the last one. `author` is
+    who wrote the first one; `answered` is who wrote the second one, empty if there is none.
     """
 
     first: Seq
     last: Seq
+    number: int
     events: int
     writes: int
     kind: str
-    gone: bool = False
+    gone: bool
+    began: float
+    ended: float
+    author: str
+    answered: str
 
 
-def bars(ref: SessionRef, most: int = BARS, *, actor: Actor) -> list[Bar]:
-    """Returns the session's events in at most `most` bars, the oldest first. Raises Behind, Invalid, SourceError."""
+def bars(ref: SessionRef, most: int = BARS, cuts: Sequence[Seq] = (), *, actor: Actor) -> list[Bar]:
+    """Returns the session's events in at most `most` bars, the oldest first. Raises Behind, Invalid, SourceError.
+
+    No bar has events from both sides of a cut, which is the seq of an event; there are fewer cuts than `most`.
+    """
     actor.check_sees(ref)
     indexing.catch_up(ref.source, ref=ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
         column, order = (MOMENT, "timestamp") if by_time(db) else (SEQ_IN_SESSION[db.vendor],) * 2
         cursor.execute(f"SELECT {column} FROM {_EVENTS} ORDER BY {order}", ref[1:])
         seqs = [row[0] for row in cursor.fetchall()]
-    number = min(most, len(seqs))
-    ends = [len(seqs) * bar // number for bar in range(number + 1)] if number else []
-    stretches = [(seqs[start], seqs[end - 1]) for start, end in pairwise(ends)]
+        ends = _ends(len(seqs), most, [bisect_left(seqs, cut) for cut in cuts])
+        pairs = list(pairwise(ends))
+        wanted = {seqs[index] for start, end in pairs for index in (start, min(start + 1, end - 1), end - 1)}
+        seen = glimpses(ref, wanted, actor) if wanted else {}
+    stretches = [(seqs[start], seqs[end - 1]) for start, end in pairs]
     counted = index.highlight_counts(ref, HIGHLIGHTS, stretches)
     gone = _taken_back(ref) if any(counts[HIGHLIGHTS.index("rewind")] for counts in counted) else []
     return [
-        Bar(first, last, end - start, counts[0], _telling(counts), any(a <= first and last <= b for a, b in gone))
-        for (first, last), (start, end), counts in zip(stretches, pairwise(ends), counted, strict=True)
+        Bar(
+            *(first, last, start + 1, end - start, counts[0], _telling(counts)),
+            any(a <= first and last <= b for a, b in gone),
+            *_seen([seen.get(seqs[each], _UNSEEN) for each in range(start, min(start + 2, end))], seen.get(last)),
+        )
+        for (first, last), (start, end), counts in zip(stretches, pairs, counted, strict=True)
     ]
+
+
+def _ends(events: int, most: int, cuts: Sequence[int]) -> list[int]:
+    """Returns the indexes at which bars begin, and at which the last one ends. Between two cuts there are as many as there
+    is room for, by the number of events: [0, 1, 3, 5] for 5 events, 3 bars and a cut at 1."""
+    edges = sorted({0, *cuts, events})
+    spare, left = min(most, events) - (len(edges) - 1), max(1, events - (len(edges) - 1))
+    ends = [0] if events else []
+    for start, end in pairwise(edges):
+        number = 1 + (end - start - 1) * spare // left
+        ends += [start + (end - start) * (each + 1) // number for each in range(number)]
+    return ends
+
+
+def _seen(first: Sequence[Glimpse], last: Glimpse | None) -> tuple[float, float, str, str]:
+    """Returns when a bar began and ended, who wrote its first event, and who its second one."""
+    began, author = first[0]
+    return began, last.at if last else began, author, first[1].author if len(first) > 1 else ""
 
 
 def _taken_back(ref: SessionRef) -> list[tuple[Seq, Seq]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ..access.actor import Actor
 from ..domain.positions import Position
@@ -12,6 +12,8 @@ from . import beginnings, merging
 from .chains import chain_of
 from .index import consult, writes_between, writes_of
 from .written import Written, written_at
+
+_TOGETHER: Final = 100  # keys that are asked for by one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,36 @@ def steps_of(
         if one := written.get(position):
             steps.append(Step(position, one.ref, one.event_id, one.timestamp, frozenset(now), dict(values)))
     return Steps(order[-1] if more else until, more, begun, start, steps)
+
+
+def changes_between(
+    ref: SessionRef, before: State, after: Position, until: Position, limit: int, *, actor: Actor
+) -> dict[Position, tuple[str, State]]:
+    """Returns what was written after a position, up to another one: by position, the id of the session's event, or nothing
+    for what was written elsewhere, and the values of the keys after it.
+
+    `before` has all keys that are asked for, with their values at the first position. A key that was written more than
+    `limit` times is UNKNOWN from its first write on, and again at the end. Raises Behind, SourceError.
+    """
+    actor.check_sees(ref)
+    names = sorted(before)
+    each: dict[str, list[Position]] = {}
+    for start in range(0, len(names), _TOGETHER):
+        some = names[start : start + _TOGETHER]
+        each |= consult(ref.source, lambda some=some: writes_between(ref, some, after, until, limit + 1), ref)  # type: ignore[misc]
+    many = {name: positions[0] for name, positions in each.items() if len(positions) > limit}
+    told = {name: positions for name, positions in each.items() if name not in many}
+    written = written_at(ref.source, {position for positions in told.values() for position in positions}, actor)
+    changes: dict[Position, tuple[str, State]] = {}
+    for name, positions in told.items():
+        for position, value in _folded(ref, name, positions, written, before[name]).items():
+            one = written.get(position)
+            event_id = one.event_id if one and one.ref == ref else ""
+            changes.setdefault(position, (event_id, {}))[1][name] = value
+    for name, first in many.items():
+        for position in (first, until):
+            changes.setdefault(position, ("", {}))[1][name] = UNKNOWN
+    return dict(sorted(changes.items()))
 
 
 def _begun_with(ref: SessionRef, names: Sequence[str], actor: Actor) -> State:

@@ -144,10 +144,11 @@ class SearchValue(models.Model):
 
 
 class SearchSpan(models.Model):
-    """A turn (kind t), a call of a tool (c) or a failure (f) of a session, by its number in it. Times are seconds.
+    """A turn (kind t), a further model of it (m), a call of a tool (c), a failure (f) or a saved artifact (a) of a session,
+    by its number in it. Times are seconds.
 
-    `name_id` is that of the tool or of the failure, 0 for a turn. `took` is null while a call is not answered.
-    `first_event` is the number that the first event of a turn has in the session.
+    `name_id` is that of the tool, the failure, the model or the artifact; 0 if it has no name. `took` is null while a call
+    is not answered. `first_event` is the number that the first event of a turn has in the session.
     """
 
     pk = models.CompositePrimaryKey("session_id", "kind", "number")

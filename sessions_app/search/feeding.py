@@ -25,7 +25,7 @@ from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on
 from .storing import Keeper, Reading
 from .values import comparable
 
-VERSION: Final = 5  # of what is kept; what another version kept is read anew
+VERSION: Final = 6  # of what is kept; what another version kept is read anew
 SOME: Final = 200  # sessions that are read before they are stored
 _CLAIM_SECONDS: Final = 15.0  # a process that is silent for so long has died
 _REST: Final = 30  # a walk is followed by a rest of so many times what it took

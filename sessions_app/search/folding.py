@@ -7,11 +7,14 @@ waited for a person.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import md5
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ..domain.cost import Usage, usage_of
 from ..domain.description import Description
 from ..domain.invocations import ASKING_CALLS, seconds_of
+from ..domain.json_values import as_object
 from ..domain.turns import begins_turn
 from .lines import clean, failure_of
 
@@ -21,6 +24,8 @@ _MOST_TOKENS: Final = 2**53
 _MOST_USED: Final = 2**31 - 1  # tokens of a model in a turn
 _MOST_MODELS: Final = 20  # of a turn
 _MOST_CALLS: Final = 50  # that wait at the same time
+MOST_ARTIFACTS: Final = 200  # that an event saves
+_ARTIFACT: Final = 100  # characters of a name
 _NUMBERED: Final = re.compile(r"(?:\w+[-.:])*\w*\d\w*(?:[-.:]\w+)*")  # what tells failures of the same kind apart
 
 
@@ -59,14 +64,17 @@ class Summary:
     )  # by model: its span (0: the turn's), prompt, output
     models: int = 0  # spans of them
     calls: int = 0
+    saves: int = 0  # of artifacts: each event counts once for each name
     asked: dict[str, list[Any]] = field(default_factory=dict)  # calls that wait: by id, number, tool, time and seq
 
 
 class Span(NamedTuple):
-    """A turn (t), a further model of a turn (m), a call (c) or a failure (f), by its number in the session.
+    """A turn (t), a further model of a turn (m), a call (c), a failure (f) or a saved artifact (a), by its number in the
+    session.
 
-    `name` is that of the tool, the failure, or the model. `prompt` and `output` are the tokens of that model alone, so those
-    of a turn are its first one's. `first_event` is the number of a turn's first event in the session.
+    `name` is that of the tool, the failure, the model, or the artifact (see `artifact_name`). `prompt` and `output` are the
+    tokens of that model alone, so those of a turn are its first one's. `first_event` is the number of a turn's first event
+    in the session.
     """
 
     kind: str
@@ -87,7 +95,7 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
     so_far.events += 1
     at = seconds_of(event)
     so_far.first = so_far.first or at
-    spans: list[Span] = []
+    spans = _saves(so_far, told, at, seq)
     if told.edit:
         so_far.edited = True
     else:
@@ -175,3 +183,20 @@ def _calls(so_far: Summary, told: Description, at: float, seq: int) -> list[Span
             number, name, asked_at, asked_seq = call
             spans.append(Span("c", number, name, asked_at, max(0.0, at - asked_at), part.failed, 0, asked_seq))
     return spans
+
+
+def _saves(so_far: Summary, told: Description, at: float, seq: int) -> list[Span]:
+    """Returns a span for each artifact of which an event saves a version."""
+    spans = []
+    for name in islice(as_object(told.actions.get("artifact_delta")), MOST_ARTIFACTS):
+        so_far.saves += 1
+        spans.append(Span("a", so_far.saves, artifact_name(name), at, None, False, 0, seq))
+    return spans
+
+
+def artifact_name(name: str) -> str:
+    """Returns what stands for an artifact's name in the index: the name, or its beginning with what tells it from others."""
+    short = clean(name, _ARTIFACT)
+    if short == name:
+        return name
+    return f"{short} {md5(name.encode(errors='surrogatepass'), usedforsecurity=False).hexdigest()}"

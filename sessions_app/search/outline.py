@@ -64,7 +64,7 @@ def outline(ref: SessionRef, seqs: Iterable[Seq], *, actor: Actor) -> Outline:
     if not asked:
         return Outline()
     with database.using(ref.source) as db:
-        pk, so_far, newer = _so_far(ref, actor)
+        pk, so_far, newer = so_far_of(ref, actor)
         read, turns, numbers = so_far.read, so_far.turns, {Seq(so_far.read): so_far.events}
         if newer is None and asked[-1] > read:
             return Outline()
@@ -83,7 +83,7 @@ def first_of_turn(ref: SessionRef, number: int, *, actor: Actor) -> Seq:
     """Returns the seq of a turn's first event. Raises NotFound, also for a turn that the index has not reached yet."""
     actor.check_sees(ref)
     with database.using(ref.source):
-        pk, so_far, newer = _so_far(ref, actor)
+        pk, so_far, newer = so_far_of(ref, actor)
     stored = SearchSpan.objects.filter(session_id=pk, kind="t", number=number).values_list("seq", flat=True)
     if 0 < number <= so_far.turns:
         return Seq(stored[0])
@@ -98,7 +98,7 @@ def turns_of(ref: SessionRef, *, actor: Actor) -> tuple[int, list[Usage]] | None
     """Returns how many turns a session has, and the tokens of each model in them; None if the index is far behind."""
     actor.check_sees(ref)
     with database.using(ref.source):
-        pk, so_far, newer = _so_far(ref, actor)
+        pk, so_far, newer = so_far_of(ref, actor)
     if newer is None:
         return None
     used = SearchSpan.objects.filter(session_id=pk, kind__in="tm").values("name_id")
@@ -125,9 +125,9 @@ def turn_at(session: int, turns: int, seq: Seq | int) -> tuple[int, Callable[[in
     return bisect_right(range(1, turns + 1), seq, key=seq_of), seq_of
 
 
-def _so_far(ref: SessionRef, actor: Actor) -> tuple[int, Summary, list[EventView] | None]:
+def so_far_of(ref: SessionRef, actor: Actor) -> tuple[int, Summary, list[EventView] | None]:
     """Returns the number of a session's row in the index, 0 if it has none, its summary, and the events that are newer: None
-    if they are too many.
+    if they are too many. Expects the source to be open.
 
     They are read from the last one on that the index has. If that is not there, the session was made anew since."""
     rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))

@@ -28,7 +28,7 @@ from .words import folded
 
 _SOME: Final = 200  # rows of a statement
 _REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored
-_NAME_LENGTH: Final = 400  # with 200 of a value, so many of four bytes each fit into an index of PostgreSQL
+NAME_LENGTH: Final = 400  # with 200 of a value, so many of four bytes each fit into an index of PostgreSQL
 SUMMARY: Final = tuple(each.name for each in fields(Summary))
 _FIELDS: Final = ("title", "folded_title", "created", "updated", "phase", "listed")
 _SUMMED: Final = (
@@ -53,7 +53,8 @@ _UPSERT_SPAN: Final = """INSERT INTO sessions_app_searchspan
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
     DO UPDATE SET name_id = excluded.name_id, took = excluded.took, failed = excluded.failed, tokens = excluded.tokens,
         prompt = excluded.prompt, output = excluded.output"""
-_NAMED: Final = {"c": "tool", "f": "failure", "t": "model", "m": "model"}  # by kind of span, the kind of its name
+# By kind of span, the kind of its name.
+_NAMED: Final = {"c": "tool", "f": "failure", "t": "model", "m": "model", "a": "artifact"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class Keeper:
 
     def _row(self, reading: Reading, user_owner: int, app_owner: int) -> list[Any]:
         ref, summary = reading.ref, reading.summary
-        known = [clean(name, _NAME_LENGTH) for name in (ref.app_name, folded(ref.session_id), folded(ref.user_id))]
+        known = [clean(name, NAME_LENGTH) for name in (ref.app_name, folded(ref.session_id), folded(ref.user_id))]
         also = [reading.fields[name] for name in _FIELDS]
         told = {name: getattr(summary, name) for name in SUMMARY}
         summed = [told[name] for name in _SUMMED]
@@ -161,7 +162,7 @@ class Keeper:
             self._owners.clear()
         new = {digest_of(*owner): owner for owner in owners if owner not in self._owners}
         rows = [
-            (self.source.pk, digest, *(clean(name, _NAME_LENGTH) for name in (app, user, folded(user))), 0)
+            (self.source.pk, digest, *(clean(name, NAME_LENGTH) for name in (app, user, folded(user))), 0)
             for digest, (app, user) in new.items()
         ]
         columns = ("source_id", "digest", "app_name", "user_id", "folded", "sessions")
@@ -218,7 +219,7 @@ class Keeper:
             (_NAMED[span.kind], span.name, reading.ref.app_name)
             for reading in readings
             for span in reading.spans.values()
-            if span.name or span.kind in "cf"
+            if span.name or span.kind in "cfa"
         }
         named = self._named(wanted)
         rows = []
@@ -239,7 +240,7 @@ class Keeper:
             some = new[start : start + _SOME]
             rows = SearchName.objects.bulk_create(
                 [
-                    SearchName(kind=kind, value=value, app_name=clean(app, _NAME_LENGTH), folded=clean(folded(value)))
+                    SearchName(kind=kind, value=value, app_name=clean(app, NAME_LENGTH), folded=clean(folded(value)))
                     for kind, value, app in some
                 ],
                 update_conflicts=True,

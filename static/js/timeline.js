@@ -1,5 +1,6 @@
 // [data-timeline] starts at its end (or at its .selected row). Rows that arrive above never move what is being read; rows
-// that arrive below are followed only by a reader who is at the end, others are told by [data-timeline-new]: it is shown,
+// that arrive below are followed only by a reader who is at the end, and who stays there when what stands around it takes
+// more room; others are told by [data-timeline-new]: it is shown,
 // its [data-timeline-end] button goes there, and [data-new-count] says how many (data-word-one, data-word-other with {n}).
 // [data-tab-target="name"] sets <body data-tab>, for narrow screens.
 (() => {
@@ -89,6 +90,12 @@
     return rows;
   }
 
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      if (scroller(target) === target && positions.get(target)?.atEnd) toEnd(target);
+    }
+  });
+
   function start(timeline) {
     if (observers.has(timeline)) return;
     const selected = timeline.querySelector(".selected");
@@ -103,6 +110,7 @@
     };
     const observer = new MutationObserver(take);
     observer.observe(timeline, { childList: true, subtree: true });
+    sizes.observe(timeline);
     observers.set(timeline, () => take(observer.takeRecords()));
   }
 

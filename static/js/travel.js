@@ -2,7 +2,8 @@
 // to date. An a[data-at] goes to an event; [data-travel-step] so many events on (data-travel-writes: that changed state);
 // [data-travel-show] shows another part of it; [data-travel-here] goes to the row that is focused or selected;
 // [data-travel-back] gives #state back. There is one cursor: in the past, the row with the focus is the one whose state is
-// shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip holds the slider #travel, its data-seqs say which seq each bar begins at.
+// shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip holds the slider #travel: its data-seqs say which seq each bar begins at, its
+// data-edges where the bar is.
 // Everything is asked for here one at a time: what was wished last is asked for when the answer before it is there.
 (() => {
   const panel = document.querySelector("#moment");
@@ -267,7 +268,8 @@
   // --- The strip ---------------------------------------------------------------------------------------------------
 
   const slider = () => document.querySelector("#travel");
-  const seqsOf = (track) => track.dataset.seqs.split(" ").map(Number);
+  const numbersOf = (text) => text.split(" ").map(Number);
+  const seqsOf = (track) => numbersOf(track.dataset.seqs);
 
   /** Which bar a seq belongs to. */
   function barOf(seqs, seq) {
@@ -289,7 +291,8 @@
     const bar = shown ? barOf(seqs, shown.seq) : seqs.length - 2;
     track.setAttribute("aria-valuenow", String(bar));
     track.setAttribute("aria-valuetext", shown && words ? words : panel.dataset.wordNow);
-    if (!dragging) putCursor(track, shown?.seq ? (bar + 0.5) / (seqs.length - 1) : null);
+    const [left, right] = numbersOf(track.dataset.edges).slice(2 * bar);
+    if (!dragging) putCursor(track, shown?.seq ? (left + right) / 200 : null);
   }
 
   function putCursor(track, share) {
@@ -301,30 +304,70 @@
   let pointer = null;
   let framed = false;
 
+  /** The bar at a share of the strip's width, the one before it if there is none, and how far in it that is. */
+  function barAt(track, share) {
+    const edges = numbersOf(track.dataset.edges);
+    let bar = edges.length / 2 - 1;
+    while (bar > 0 && edges[2 * bar] > share * 100) bar -= 1;
+    const [left, right] = edges.slice(2 * bar);
+    return { bar, inside: right > left ? Math.min(1, Math.max(0, (share * 100 - left) / (right - left))) : 0 };
+  }
+
   /** The seq at a share of the strip's width. */
   function seqAt(track, share) {
     const seqs = seqsOf(track);
-    const bars = seqs.length - 1;
-    const at = share * bars;
-    const bar = Math.min(bars - 1, Math.floor(at));
-    const inside = seqs[bar] + Math.floor((at - bar) * (seqs[bar + 1] - seqs[bar]));
-    return share > EDGE ? seqs[bars] : Math.min(inside, Math.max(seqs[bar], seqs[bar + 1] - 1));
+    const { bar, inside } = barAt(track, share);
+    if (share > EDGE) return seqs.at(-1);
+    const end = bar === seqs.length - 2 ? seqs[bar + 1] : seqs[bar + 1] - 1;
+    return Math.max(seqs[bar], Math.min(end, seqs[bar] + Math.floor(inside * (end - seqs[bar] + 1))));
   }
 
-  /** A seq as a number; or the time that it stands for, where events have no numbers (domain/units.py). */
-  function words(seq) {
-    if (seq < 2 ** 41) return `#${seq}`;
-    const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium", hourCycle: "h23" });
-    return clock.format((seq - 2 ** 50) / 1000);
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang || undefined, {
+    ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" },
+    hourCycle: "h23",
+  });
+
+  /** Seconds in words: 40 seconds, 2 days. */
+  function length(seconds) {
+    const units = [
+      ["day", 86_400],
+      ["hour", 3_600],
+      ["minute", 60],
+      ["second", 1],
+    ];
+    const [unit, size] = units.find(([, size]) => seconds >= size) ?? units.at(-1);
+    const form = { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 0 };
+    return new Intl.NumberFormat(document.documentElement.lang || undefined, form).format(seconds / size);
   }
 
-  /** Says which seq is under the pointer; null for none. */
+  /** What is under the pointer: a gap, or the turn, the number of the event, and what it is if a colour tells that. */
+  function words(track, share) {
+    const { bar } = barAt(track, share);
+    const edges = numbersOf(track.dataset.edges);
+    const gap = numbersOf(track.dataset.gaps)[bar + 1];
+    if (gap >= 1 && share * 100 > edges[2 * bar + 1]) return [length(gap)];
+    const numbers = numbersOf(track.dataset.numbers);
+    const [first, last] = [numbers[bar], numbers[bar + 1] - 1];
+    const { wordEvent, wordEvents } = track.dataset;
+    const line = document.querySelectorAll("#strip-turns > li")[numbersOf(track.dataset.lines)[bar]];
+    const kinds = ["error", "edit", "rewind", "compaction"];
+    const kind = kinds.find((each) => track.querySelectorAll("svg > .bar")[bar].classList.contains(each));
+    return [
+      (first === last ? wordEvent : wordEvents).replace("{n}", first).replace("{m}", last),
+      kind && track.getAttribute(`data-word-${kind}`),
+      line?.textContent.replace(/\s+/g, " ").trim() ?? clock.format(numbersOf(track.dataset.times)[bar] * 1000),
+    ].filter(Boolean);
+  }
+
+  /** Says what is under the pointer; null for nothing. */
   function showTip(track, share) {
     const tip = track.querySelector(".tip");
     tip.hidden = share === null;
     if (share === null) return;
-    tip.textContent = words(seqAt(track, share));
-    tip.style.insetInlineStart = `clamp(20px, ${share * 100}%, 100% - 20px)`;
+    const told = words(track, share).join(" · ");
+    if (tip.textContent !== told) tip.textContent = told;
+    const half = tip.offsetWidth / 2;
+    tip.style.insetInlineStart = `clamp(${half}px, ${share * 100}%, max(${half}px, 100% - ${half}px))`;
   }
 
   function frame() {

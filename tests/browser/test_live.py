@@ -225,6 +225,16 @@ def test_a_filtered_timeline_gets_its_own_rows_alone(
 # --- Reading while it moves -------------------------------------------------------------------------------------------
 
 
+def test_a_reader_at_the_end_stays_there_when_the_timeline_gets_less_room(
+    lite: Path, session: str, me: Callable[..., Page]
+) -> None:
+    insert(lite, session, 80)
+    page = watch_session(me(), "lite", session)
+    page.locator("#status").evaluate("status => { status.style.cssText = 'display: block; height: 150px' }")
+    until(page, "document.querySelector('.ev:last-of-type').getBoundingClientRect().bottom <= innerHeight")
+    assert at_end(page)
+
+
 @pytest.mark.parametrize("size", WIDTHS)
 def test_what_is_read_does_not_move_and_what_is_new_is_told(
     agent: Agent, lite: Path, session: str, me: Callable[..., Page], size: str

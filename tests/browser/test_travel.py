@@ -328,7 +328,7 @@ def test_what_happens_meanwhile_is_in_the_timeline_and_the_moment_stays(page: Pa
 
     expect(page.locator(".ev")).to_have_count(3)
     strip = page.get_by_role("slider", name="Time travel")
-    expect(strip.locator("rect")).to_have_count(3, timeout=4_000)  # the strip goes along
+    expect(strip.locator(".bar")).to_have_count(3, timeout=4_000)  # the strip goes along
     expect(page.locator(".ev").last.locator(".delta b")).to_have_text("77")
     expect(value(page, "count", "#state")).to_have_text("77")  # kept up to date, and not shown
     expect(page.locator("#state")).to_be_hidden()
@@ -336,7 +336,7 @@ def test_what_happens_meanwhile_is_in_the_timeline_and_the_moment_stays(page: Pa
     page.keyboard.press("Escape")
     expect(page.locator("#state")).to_be_visible()
     expect(value(page, "count", "#state")).to_have_text("77")
-    expect(strip.locator("rect.edit")).to_have_count(1)
+    expect(strip.locator(".bar.edit")).to_have_count(1)
 
 
 def test_what_is_appended_while_the_timeline_is_far_back_is_told_and_not_lost(page: Page, visit: Visit) -> None:

@@ -1,0 +1,177 @@
+"""The strip as a picture: bars and gaps against a plain computation from the events, words for everybody, hostile names."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import combinations, pairwise
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from sessions_app.access.actor import Actor
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.web.html.agents import colour_of
+from sessions_app.web.session.strip_axis import NAMED, NAMED_WIDTH, Step, axis_of
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.support.bulk import fill
+from tests.web.conftest import Browser
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+
+Add = Callable[..., str]
+
+
+def share(element: Element, name: str) -> float:
+    assert element[name].endswith("%")
+    return float(element[name][:-1])
+
+
+def bars_of(strip: Element) -> list[Element]:
+    return [rect for rect in strip.one(role="slider").all("rect") if rect.classes[0] == "bar"]
+
+
+def run(chance: random.Random, number: int) -> list[dict[str, Any]]:
+    """Makes the events of a session: messages after a while or days, agents, and answers of a person within a turn."""
+    at, made = 1_763_000_000.0, list[dict[str, Any]]()
+    for _ in range(number):
+        kind = chance.choice(["message", "agent", "agent", "agent", "answer"]) if made else "message"
+        if kind == "message":
+            at += chance.choice([5.0, 40.0, 90_000.0])
+            made.append({"author": "user", "timestamp": at, "content": {"parts": [{"text": "Hello"}]}})
+        elif kind == "answer":
+            at += chance.choice([3.0, 7_200.0])
+            part = {"function_response": {"id": "c", "name": "confirm", "response": {"ok": 1}}}
+            made.append({"author": "user", "timestamp": at, "content": {"parts": [part]}})
+        else:
+            at += chance.choice([0.0, 0.5, 3.0])
+            made.append({"author": chance.choice(["booking", "billing"]), "timestamp": at})
+    return made
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bars_and_gaps_are_what_the_events_say(ref: SessionRef, maria: Browser, actor: Actor, seed: int) -> None:
+    events = run(random.Random(seed), 60)
+    for event in events:
+        append_event(ref, event, actor=actor)
+    strip = maria.open("strip", htmx=True, **ref._asdict())
+    bars = bars_of(strip)
+    assert len(bars) == 60
+    begins = [event["author"] == "user" and "text" in event["content"]["parts"][0] for event in events]
+    for bar, event, message in zip(bars, events, begins, strict=True):
+        agent = f"agent-{colour_of(event['author'])}"
+        assert (agent in bar.classes) is (event["author"] != "user"), event
+        assert ("said" in bar.classes) is (event["author"] == "user")
+        assert message is False or "said" in bar.classes
+    # An event takes the time since the one before it, unless a person wrote it: then that is a gap.
+    since = [0.0] + [b["timestamp"] - a["timestamp"] for a, b in pairwise(events)]
+    worked = [0.0 if event["author"] == "user" else time for event, time in zip(events, since, strict=True)]
+    gaps = [time if event["author"] == "user" else 0.0 for event, time in zip(events, since, strict=True)]
+    assert [float(gap) for gap in strip.one(role="slider")["data-gaps"].split()] == pytest.approx(gaps, abs=0.051)
+    widths = [share(bar, "width") for bar in bars]
+    least = min(widths)
+    scale = (max(widths) - least) / max(worked)
+    assert widths == [pytest.approx(least + each * scale, abs=0.01) for each in worked]
+    lefts = [share(bar, "x") for bar in bars]
+    ends = [left + width for left, width in zip(lefts, widths, strict=True)]
+    for number in range(1, 60):
+        between = lefts[number] - ends[number - 1]
+        assert between >= -0.01
+        assert (between > 0.05) is (gaps[number] > 0), (number, gaps[number], between)
+    assert (lefts[0], ends[-1]) == (0, pytest.approx(100, abs=0.01))
+    named = [pause for pause in strip.one(role="slider").all("rect") if pause.classes[0] == "pause"]
+    longest = sorted((gap for gap in gaps if gap > 60), reverse=True)[:NAMED]
+    said = {90_000.0: "1 day", 7_200.0: "2 h"}
+    assert len(named) <= NAMED
+    assert {text.text for text in strip.all("text")} <= {said[gap] for gap in longest}
+    assert longest == [] or said[longest[0]] in {text.text for text in strip.all("text")}
+    for pause in named:
+        (number,) = (n for n in range(1, 60) if abs(lefts[n] - share(pause, "x") - share(pause, "width")) < 0.01)
+        assert ("waited" in pause.classes) is (not begins[number])
+    lines = strip.one(id="strip-turns").all("li")
+    assert [line.text.split(" · ")[0] for line in lines] == [f"Turn {n}" for n in range(1, sum(begins) + 1)]
+    turns = [sum(begins[: number + 1]) - 1 for number in range(60)]
+    assert strip.one(role="slider")["data-lines"] == " ".join(map(str, turns))
+    assert strip.one(role="slider")["data-numbers"] == " ".join(map(str, range(1, 62)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_axis_keeps_the_order_and_is_exact_within_its_steps(seed: int) -> None:
+    chance = random.Random(seed)
+    steps, at = list[Step](), 0.0
+    for _ in range(chance.choice([1, 2, 30, 300])):
+        gap = chance.choice([0.0, 0.0, 1.0, 86_400.0, 1e6])
+        worked = chance.choice([0.0, 0.1, 5.0, 4_000.0])
+        begin = at + gap
+        at = begin + worked
+        steps.append(Step(begin, at, at - begin, gap))
+    axis = axis_of(steps)
+    edges = [edge for pair in zip(axis.lefts, axis.rights, strict=True) for edge in pair]
+    assert edges == sorted(edges)
+    assert edges[0] >= 0
+    assert edges[-1] == pytest.approx(100)
+    widths = [right - left for left, right in zip(axis.lefts, axis.rights, strict=True)]
+    for (one, narrow), (other, wide) in combinations(zip(steps, widths, strict=True), 2):
+        assert (wide - narrow) * (other.worked - one.worked) >= -1e-9
+        assert abs(wide - narrow) < 1e-9 or one.worked != other.worked
+    for step, left, right in zip(steps, axis.lefts, axis.rights, strict=True):
+        assert (
+            axis.x(step.begin + (step.end - step.begin) / 2) == pytest.approx((left + right) / 2, abs=1e-5)
+            or not step.worked
+        )
+        assert axis.x(step.end) == pytest.approx(right, abs=1e-5) or not step.worked
+    assert len(axis.folds) <= NAMED
+    for fold in axis.folds:
+        assert fold.right - fold.left >= NAMED_WIDTH - 1e-6
+        assert fold.seconds == steps[fold.step].gap >= 60
+
+
+def test_where_no_turns_are_known_all_bars_are_alike_and_higher_the_more_they_changed(
+    ref: SessionRef, maria: Browser, add: Add
+) -> None:
+    for number in range(6):
+        add(ref, timestamp=1_000.0 + number**3, actions={"state_delta": {"n": number}} if number == 3 else {})
+    bars = bars_of(maria.open("strip", htmx=True, **ref._asdict()))
+    assert len({round(share(bar, "width"), 2) for bar in bars}) == 1
+    heights = [float(bar["height"]) for bar in bars]
+    assert heights.index(max(heights)) == 3
+    assert len(set(heights)) == 2
+
+
+def test_turns_share_bars_where_there_are_more_than_can_be_seen(ref: SessionRef, maria: Browser, add: Add) -> None:
+    fill(ref, 450)
+    with connections[ref.source].cursor() as cursor:
+        cursor.execute("""UPDATE events SET event_data = json_set(event_data, '$.author', 'user')""")
+    strip = maria.open("strip", htmx=True, **ref._asdict())
+    # Nobody knows turns that are not indexed yet; the events are shown all the same.
+    assert len(bars_of(strip)) == 300
+    assert strip.one(id="strip-turns").all("li") == []
+
+
+def test_names_of_agents_are_words_in_the_strip(ref: SessionRef, maria: Browser, add: Add) -> None:
+    name = "<img src=x onerror=y>\"'{{ 7|add:7 }}"
+    add(ref, {"text": "Hello"}, author="user")
+    add(ref, {"text": "x"}, author=name)
+    add(ref, {"text": "x"}, author="a" * 250)
+    strip = maria.open("strip", htmx=True, **ref._asdict())
+    assert name in strip.one(id="strip-turns").text
+    assert len(strip.text) < 3_000
+
+
+def test_a_strip_costs_a_long_session_no_more_queries(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    long = create_session(*ref[:3], session_id="long", actor=actor)
+    append_event(ref, {"author": "user", "content": {"parts": [{"text": "x"}]}}, actor=actor)
+    fill(long, 10_000)
+    counts = []
+    for each in (ref, long):
+        address = reverse("strip", kwargs=each._asdict())
+        maria.get(address, headers={"HX-Request": "true"})
+        with CaptureQueriesContext(connections[ref.source]) as captured:
+            assert maria.get(address, headers={"HX-Request": "true"}).status_code == 200
+        counts.append(len(captured))
+    assert counts[1] <= counts[0] <= 12
