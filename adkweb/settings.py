@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import environ
 import platformdirs
@@ -43,6 +44,26 @@ def _prices(text: str) -> dict[str, tuple[float, float]]:
         ) from error
 
 
+def artifacts_in(text: str) -> dict[str, str]:
+    """Reads ADKWEB_ARTIFACTS: a folder for all sources, which is then named `*`, or JSON with a folder for each."""
+    try:
+        given = json.loads(text) if text.lstrip()[:1] == "{" else {"*": text} if text else {}
+        named = {str(source): _folder(folder) for source, folder in given.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SystemExit(
+            f'ADKWEB_ARTIFACTS is neither a folder nor JSON like {{"prod": "/srv/artifacts"}}: {error}'
+        ) from error
+    return named
+
+
+def _folder(text: str) -> str:
+    """Returns the absolute path of a folder, which may be a URL: google-adk takes file:///srv/artifacts."""
+    scheme, separator, path = text.partition("://")
+    if separator and scheme != "file":
+        raise ValueError(f"{scheme}:// cannot be read; a folder or file:// can")
+    return str(Path(unquote(path) if separator else text).expanduser().absolute())
+
+
 def _one_of(name: str, *values: str) -> str:
     """Reads a setting that is one of these words, by default the first."""
     value = env.str(name, default=values[0])
@@ -60,6 +81,7 @@ PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
 SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
 SQLITE_STATE = _one_of("ADKWEB_SQLITE_STATE", "auto", "merged", "replaced")
 PRICES = _prices(env.str("ADKWEB_PRICES", default=""))
+ARTIFACTS = artifacts_in(env.str("ADKWEB_ARTIFACTS", default=""))
 SETTLE_SECONDS = env.float("ADKWEB_SETTLE_SECONDS", default=2.0)
 REDIS_URL = env.str("ADKWEB_REDIS_URL", default="")
 MAX_UPLOAD = env.int("ADKWEB_MAX_UPLOAD", default=1024 * 1024 * 1024)
@@ -163,6 +185,7 @@ TEMPLATES = [
                 "sessions_app.web.html.tags",
                 "sessions_app.web.html.times",
                 "sessions_app.web.html.links",
+                "sessions_app.web.html.artifacts",
                 "django.templatetags.i18n",
                 "django.templatetags.static",
             ],
@@ -196,6 +219,7 @@ X_FRAME_OPTIONS = "DENY"
 # An event may be large. The limit keeps a request from filling the memory.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("ADKWEB_MAX_BODY", default=16 * 1024 * 1024)
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
+SINGLE_FILE = "sessions_app.web.session.single_file.page"  # what renders a session as one page
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 CONTENT_SECURITY_POLICY = {

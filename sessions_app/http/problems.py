@@ -41,6 +41,7 @@ TITLES: Final = {
     412: "The session has changed",
     413: "Too large",
     415: "This kind of body is not understood",
+    416: "There are no such bytes",
     429: "Too many tries",
     500: "A fault of adkweb's",
     503: "A source cannot be used",

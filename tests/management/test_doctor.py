@@ -196,6 +196,19 @@ def test_a_setting_that_does_not_work_is_named(
 
 
 @pytest.mark.usefixtures("ready")
+def test_the_folders_of_artifacts_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "kept" / "apps").mkdir(parents=True)
+    (tmp_path / "none").mkdir()
+    named = {"a": str(tmp_path / "kept"), "b": str(tmp_path / "none"), "*": str(tmp_path / "ghost")}
+    code, told = findings(tmp_path, ADKWEB_ARTIFACTS=json.dumps(named))
+    assert code == 1
+    about = [line for line in told if "ADKWEB_ARTIFACTS" in line]
+    assert [line[0] for line in about] == ["✗", "!"]
+    assert "ghost, which is no folder" in about[0]
+    assert "none, which has no folder `apps`" in about[1]
+
+
+@pytest.mark.usefixtures("ready")
 def test_a_redis_that_answers_and_an_account_are_well(tmp_path: Path) -> None:
     made = run(
         tmp_path,

@@ -35,6 +35,7 @@ def own() -> Iterator[Finding]:
     yield from _hosts(outside)
     yield from _numbers()
     yield from _redis()
+    yield from _artifacts()
     if settings.DEBUG:
         yield Finding(
             BAD if outside else NOTE,
@@ -172,3 +173,21 @@ def _redis() -> Iterator[Finding]:
         )
     else:
         yield Finding(OK, "The Redis of ADKWEB_REDIS_URL answers")
+
+
+def _artifacts() -> Iterator[Finding]:
+    """Checks the folders of ADKWEB_ARTIFACTS. google-adk's FileArtifactService makes `apps` in one as it saves a file."""
+    for folder in sorted(set(settings.ARTIFACTS.values())):
+        path = Path(folder)
+        if not path.is_dir():
+            yield Finding(BAD, f"ADKWEB_ARTIFACTS names {folder}, which is no folder on this machine.")
+        elif not os.access(path, os.R_OK | os.X_OK):
+            yield Finding(BAD, f"ADKWEB_ARTIFACTS names {folder}, which this user may not read.")
+        elif not (path / "apps").is_dir():
+            yield Finding(
+                NOTE,
+                f"ADKWEB_ARTIFACTS names {folder}, which has no folder `apps`: no agent has saved an artifact there yet, "
+                "or it is not the folder that google-adk's FileArtifactService was given.",
+            )
+        else:
+            yield Finding(OK, f"Artifacts are read from {folder}")

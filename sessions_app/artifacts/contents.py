@@ -1,0 +1,186 @@
+"""Opens the contents of artifacts, where adkweb can read them, and tells what they are. Nothing is read whole."""
+
+import codecs
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from django.conf import settings
+from django.db import connections
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..access.shown import shown
+from ..domain.json_values import as_object
+from ..domain.session_ref import SessionRef
+from ..errors import NotFound
+from ..sources import database, registry
+from ..sources.finding import short
+from . import folders
+from .folders import Fault, File, Folder, Unreadable
+
+State = Literal["here", "taken_back", "nowhere", "missing", "link", "denied", "name"]
+EXCERPT: Final = 100_000  # bytes of a text that are shown
+LARGEST_IMAGE: Final = 20_000_000  # bytes of an image that is shown
+_FIRST: Final = 4_096  # bytes by which a content is recognised
+_PIECE: Final = 256 * 1024
+_IMAGES: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_TYPE_LENGTH: Final = 100
+_NAME_LENGTH: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is known of an artifact's version.
+
+    It is `here`, or why it is not: a rewind has `taken_back` the artifact with this version; adkweb knows `nowhere` to look;
+    it is `missing` in `folder`; a `link` or its permissions (`denied`) keep adkweb out; or its `name` can be no file's.
+    `mime_type` is what the agent said. `image` is the type of an image that browsers show without running anything, by its
+    bytes, and empty for any other content.
+    """
+
+    state: State
+    size: int = 0
+    mime_type: str = ""
+    image: str = ""
+    is_text: bool = False
+    changed: float = 0.0  # when somebody wrote to the file after it was saved
+    file_name: str = ""
+    folder: str = ""
+
+
+def about(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> Content:
+    """Tells what a version of an artifact is."""
+    try:
+        with opened(ref, name, version, actor=actor) as (content, _file):
+            return content
+    except Unavailable as error:
+        return error.content
+
+
+class Unavailable(NotFound):
+    """This content cannot be read here."""
+
+    def __init__(self, content: Content) -> None:
+        super().__init__(_("The content of this artifact cannot be read here."))
+        self.content = content
+
+
+@contextmanager
+def opened(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> Iterator[tuple[Content, File]]:
+    """Opens a version of an artifact. Raises Unavailable, with what is known of it."""
+    actor.check_sees(ref)
+    fault: Fault = "missing"
+    searched = folders_of(ref.source)
+    if not _may_see(ref, name, version, actor):
+        searched = []
+    for folder in searched:
+        if version is None:
+            break
+        try:
+            with folders.opened(folder, ref, name, version) as file:
+                content = _content(file, name, short(folder.path))
+                if content.state != "here":
+                    raise Unavailable(content)
+                yield content, file
+                return
+        except Unreadable as error:
+            fault = error.fault if fault == "missing" else fault
+    raise Unavailable(Content(fault, folder=short(searched[0].path)) if searched else Content("nowhere"))
+
+
+def excerpt(ref: SessionRef, name: str, version: int, *, actor: Actor) -> tuple[str, bool]:
+    """Returns the beginning of a text, EXCERPT bytes at most, and whether it goes on. Raises Unavailable."""
+    with opened(ref, name, version, actor=actor) as (content, file):
+        cut = content.size > EXCERPT
+        decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")  # it leaves out the half of a last character
+        return decoder.decode(file.read(0, EXCERPT), final=not cut), cut
+
+
+def pieces(ref: SessionRef, name: str, version: int, first: int, end: int, *, actor: Actor) -> Iterator[bytes]:
+    """Yields the bytes of a version from `first` to before `end`, piece by piece. Raises Unavailable."""
+    with opened(ref, name, version, actor=actor) as (_content, file):
+        while first < end and (piece := file.read(first, min(_PIECE, end - first))):
+            first += len(piece)
+            yield piece
+
+
+def stored_versions(ref: SessionRef, name: str, *, actor: Actor) -> list[int]:
+    """Returns the versions that are kept, the newest first, whichever session saved them."""
+    actor.check_sees(ref)
+    for folder in folders_of(ref.source) if _may_see(ref, name, 0, actor) else ():
+        try:
+            return folders.versions(folder, ref, name)
+        except (Unreadable, OSError):
+            continue
+    return []
+
+
+def folders_of(source: str) -> list[Folder]:
+    """Returns where the artifacts of a source are: the folder that ADKWEB_ARTIFACTS names; otherwise, beside the database
+    that `adk web` writes."""
+    database.get(source)
+    named = settings.ARTIFACTS.get(source) or settings.ARTIFACTS.get("*")
+    if named:
+        return [Folder(Path(named))]
+    file = connections.databases[source].get("ADKWEB", {}).get("path")
+    if not file or Path(file).parent.name != ".adk":
+        return []
+    beside, agents = Path(file).parent, Path(file).parent.parent.parent
+    # Where `adk web` kept artifacts of all agents before each had its own folder, if a person named all of it.
+    shared = any(agents.is_relative_to(folder.resolve()) for folder in registry.searched_folders)
+    return [Folder(beside, ("artifacts",), own=True), *([Folder(agents, (".adk", "artifacts"))] if shared else [])]
+
+
+def _may_see(ref: SessionRef, name: str, version: int | None, actor: Actor) -> bool:
+    """Tells whether an actor may see that an event saved this artifact."""
+    seen = shown({"actions": {"artifact_delta": {name: version}}}, actor, ref.app_name)
+    return name in as_object(as_object(seen.get("actions")).get("artifact_delta"))
+
+
+def _content(file: File, name: str, folder: str) -> Content:
+    mime_type, display_name = (_text(file.metadata.get(key)) for key in ("mimeType", "displayName"))
+    if file.size == 0 and mime_type == "application/octet-stream":
+        return Content("taken_back", folder=folder)  # so google-adk's rewind marks it
+    first = file.read(0, _FIRST)
+    image = _image(first)
+    return Content(
+        "here",
+        file.size,
+        mime_type[:_TYPE_LENGTH] or "text/plain",
+        image if file.size <= LARGEST_IMAGE else "",
+        not image and _is_text(first),
+        file.modified if file.changed else 0.0,
+        _file_name(display_name) or _file_name(name) or "artifact",
+        folder,
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _image(first: bytes) -> str:
+    if first[:4] == b"RIFF" and first[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for begins, kind in _IMAGES if first.startswith(begins)), "")
+
+
+def _is_text(first: bytes) -> bool:
+    """Tells whether the first bytes of a content are text. The last character may be cut."""
+    if b"\0" in first:
+        return False
+    try:
+        first.decode()
+    except UnicodeDecodeError as error:
+        return error.start > len(first) - 4 and len(first) == _FIRST
+    return True
+
+
+def _file_name(name: str) -> str:
+    """Returns a file name for a header, without folders and control characters. Empty for a name of only dots."""
+    last = name.replace("\\", "/").rpartition("/")[2].removeprefix("user:")
+    safe = "".join(character for character in last if character.isprintable())[:_NAME_LENGTH]
+    return safe if safe.strip(". ") else ""

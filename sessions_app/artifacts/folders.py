@@ -1,0 +1,192 @@
+"""Reads what google-adk's FileArtifactService keeps in a folder, and nothing outside of it: no link is followed.
+
+A version is `apps/<app>/users/<user>/sessions/<session>/artifacts/<name>/versions/<version>/<end of the name>`, beside a
+`metadata.json`. What all sessions of a user share is in `users/<user>/artifacts/`. Releases of google-adk before 2.13 had no
+`apps/<app>`; a folder `.adk/artifacts` belongs to one agent, so such files are known to be its own.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Final, Literal
+
+from ..domain.json_values import as_object
+from ..domain.session_ref import SessionRef
+
+Fault = Literal["missing", "link", "denied", "name"]
+MOST_VERSIONS: Final = 1_000  # that are listed
+_METADATA: Final = "metadata.json"
+_MOST_METADATA: Final = 64_000  # bytes
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe does not hold up who opens it
+_CHANGED_SECONDS: Final = 60.0  # a file that is so much newer than its metadata was changed since
+_USER: Final = "user:"
+_RESERVED: Final = frozenset({"apps", "users", "sessions", "artifacts", "versions"})  # within a name that has slashes
+
+
+class Unreadable(RuntimeError):
+    """A file cannot be read: it is `missing`, behind a `link`, `denied` to adkweb, or its `name` can be no file's."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder with artifacts. `own` tells that all of them are one agent's. What is below `base` is not followed if it is
+    a link."""
+
+    base: Path
+    below: tuple[str, ...] = ()
+    own: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Returns the whole path."""
+        return self.base.joinpath(*self.below)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An open file, with what its metadata says of it. `changed` tells that somebody wrote to it after it was saved."""
+
+    handle: int
+    size: int
+    modified: float
+    metadata: dict[str, Any]
+    changed: bool
+    etag: str
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Returns some of its bytes; fewer at its end."""
+        return os.pread(self.handle, length, offset)
+
+
+@contextmanager
+def opened(folder: Folder, ref: SessionRef, name: str, version: int) -> Iterator[File]:
+    """Opens a version of an artifact. Raises Unreadable."""
+    parts = _parts(name)
+    with (
+        _entered(folder, ref, name, (*parts, "versions", str(version))) as inside,
+        _handle(parts[-1], inside) as handle,
+    ):
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise Unreadable("missing")
+        metadata, saved = _metadata(inside)
+        changed = bool(saved) and about.st_mtime > saved + _CHANGED_SECONDS
+        etag = f'"{about.st_ino:x}-{about.st_mtime_ns:x}-{about.st_size:x}"'
+        yield File(handle, about.st_size, about.st_mtime, metadata, changed, etag)
+
+
+def versions(folder: Folder, ref: SessionRef, name: str) -> list[int]:
+    """Returns the versions of an artifact in a folder, the newest first, MOST_VERSIONS at most. Raises Unreadable."""
+    with _entered(folder, ref, name, (*_parts(name), "versions")) as inside, os.scandir(inside) as entries:
+        numbers = []
+        for entry in entries:
+            if entry.name.isascii() and entry.name.isdigit() and len(entry.name) < 10:
+                numbers.append(int(entry.name))
+            if len(numbers) == MOST_VERSIONS:
+                break
+        return sorted(numbers, reverse=True)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """Returns an artifact's name as folders, as google-adk reads it: ("images", "photo.png"). Raises Unreadable for one that
+    it refuses to save."""
+    short = name.removeprefix(_USER).strip()
+    windows = PureWindowsPath(short)
+    path = PurePosixPath(windows.as_posix() if "\\" in short else short)
+    if windows.root or windows.drive or path.is_absolute() or ".." in {*windows.parts, *path.parts}:
+        raise Unreadable("name")
+    return path.parts or ("artifact",)
+
+
+def _ways(folder: Folder, ref: SessionRef, name: str) -> Iterator[tuple[str, ...]]:
+    """Yields the folders in which an artifact may be. Raises Unreadable for a session that google-adk saves nothing for."""
+    app, user, session = map(_steps, ref[1:])
+    shared = ("artifacts",) if name.startswith(_USER) else ("sessions", *session, "artifacts")
+    yield ("apps", *app, "users", *user, *shared)
+    if folder.own:
+        yield ("users", *user, *shared)
+
+
+def _steps(name: str) -> tuple[str, ...]:
+    """Returns the name of an app, a user or a session as folders: a name with slashes is several."""
+    segments = name.replace("\\", "/").split("/")
+    windows = PureWindowsPath(name)
+    out = bool(windows.root or windows.drive or ".." in segments)
+    if out or not name.strip() or (len(segments) > 1 and _RESERVED.intersection(map(str.casefold, segments))):
+        raise Unreadable("name")
+    return PurePosixPath(name).parts
+
+
+@contextmanager
+def _entered(folder: Folder, ref: SessionRef, name: str, inner: tuple[str, ...]) -> Iterator[int]:
+    """Opens a folder of an artifact, step by step, so that no step can be a link."""
+    fault: Fault = "missing"
+    for way in _ways(folder, ref, name):
+        try:
+            inside = _walk(folder.base, (*folder.below, *way, *inner))
+        except Unreadable as error:
+            fault = error.fault if fault == "missing" else fault
+            continue
+        try:
+            yield inside
+        finally:
+            os.close(inside)
+        return
+    raise Unreadable(fault)
+
+
+def _walk(base: Path, steps: tuple[str, ...]) -> int:
+    try:
+        inside = os.open(base, _FOLDER & ~os.O_NOFOLLOW)  # a person named it
+    except OSError as error:
+        raise Unreadable(_fault(error)) from error
+    for step in steps:
+        try:
+            following = _open(step, inside, _FOLDER)
+        finally:
+            os.close(inside)
+        inside = following
+    return inside
+
+
+def _open(step: str, inside: int, flags: int) -> int:
+    try:
+        return os.open(step, flags, dir_fd=inside)
+    except (UnicodeError, ValueError) as error:  # half of a surrogate pair; U+0000
+        raise Unreadable("name") from error
+    except OSError as error:
+        with suppress(OSError):
+            if stat.S_ISLNK(os.stat(step, dir_fd=inside, follow_symlinks=False).st_mode):
+                raise Unreadable("link") from error
+        raise Unreadable(_fault(error)) from error
+
+
+def _fault(error: OSError) -> Fault:
+    return "denied" if isinstance(error, PermissionError) else "missing"
+
+
+@contextmanager
+def _handle(step: str, inside: int) -> Iterator[int]:
+    handle = _open(step, inside, _FILE)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _metadata(inside: int) -> tuple[dict[str, Any], float]:
+    """Returns what google-adk wrote beside a version, and when; nothing for what is no such file."""
+    with suppress(Unreadable, OSError, ValueError, RecursionError), _handle(_METADATA, inside) as handle:
+        about = os.fstat(handle)
+        if stat.S_ISREG(about.st_mode) and about.st_size <= _MOST_METADATA:
+            return as_object(json.loads(os.pread(handle, _MOST_METADATA, 0))), about.st_mtime
+    return {}, 0.0

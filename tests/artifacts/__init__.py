@@ -1,0 +1,1 @@
+"""Tests of artifacts: which ones were saved, and what is in them."""
