@@ -12,7 +12,8 @@ from ..errors import Conflict, Invalid, NotAllowed
 from ..http.limits import GONE
 from ..http.streaming import streamed
 from ..sources import database, registry
-from ..transfer import FORMATS, exporting, uploads
+from ..transfer import FORMATS, WRITTEN, exporting, uploads
+from ..transfer import export as written
 from . import schemas
 from .authorize import actor_of, source_of
 from .bodies import answer, change_of
@@ -21,7 +22,6 @@ from .openapi import needs
 router = Router()
 
 _PIECE = 1024 * 1024
-WRITTEN = [name for name, form in FORMATS.items() if form.write]
 
 
 @router.get(
@@ -44,11 +44,9 @@ def export(
         raise Invalid(_("format: one of %(names)s") % {"names": ", ".join(WRITTEN)})
     alias = _source(request, app, source)
     only = exporting.Filter(app, user, session)
-    write = FORMATS[format].write
-    assert write  # noqa: S101  it is one of WRITTEN
     name = f'attachment; filename="export{FORMATS[format].suffix}"'
     return streamed(
-        write(exporting.items(alias, only, actor=actor_of(request))),
+        written(format, alias, only, actor=actor_of(request)),
         "application/octet-stream",
         {"Content-Disposition": name},
     )

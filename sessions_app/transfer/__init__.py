@@ -9,9 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import BinaryIO, Final
 
-from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, jsonl, vertex
+from ..access.actor import Actor
+from ..domain.session_ref import SessionRef
+from ..errors import Invalid
+from . import exporting, single_file
+from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, html, jsonl, vertex
 from .formats.document import load
 from .items import Fault, Item, Reader, open_file
 
@@ -21,8 +25,8 @@ class Format:
     """A kind of file or database that sessions are exported to, or imported from.
 
     `read` takes a path or URL, and whether the items are for PostgreSQL, which cannot hold everything. `write` is None
-    if the format can only be read. `suffix` is that of its files, with the dot. An export to a `lossless` format can be
-    imported again without any difference.
+    if the format can only be read, or if it is written by `write_one`, which is given a session. `suffix` is that of its
+    files, with the dot. An export to a `lossless` format can be imported again without any difference.
     """
 
     what: str
@@ -30,6 +34,7 @@ class Format:
     lossless: bool
     read: Callable[[str, bool], AbstractContextManager[Reader]] | None
     write: Callable[[Iterable[Item]], Iterator[bytes]] | None
+    write_one: Callable[[SessionRef, Actor], Iterator[bytes]] | None = None
 
 
 FORMATS: Final[dict[str, Format]] = {
@@ -40,6 +45,9 @@ FORMATS: Final[dict[str, Format]] = {
     "evalset": Format(
         "cases of ADK's evaluation: what a conversation says", ".evalset.json", False, evalset.read, evalset.write
     ),
+    "html": Format(
+        "one session as a page for any browser, lossless", ".html", True, html.read, None, single_file.write
+    ),
     "adk-database": Format("a database of ADK's session services, as any SOURCE is", "", False, databases.read, None),
     "adk-v0": Format("a database of ADK before 1.22, whose actions are pickled", "", False, adk_v0.read, None),
     "adk-go": Format("a database of adk-go", "", False, adk_go.read, None),
@@ -47,6 +55,7 @@ FORMATS: Final[dict[str, Format]] = {
     "vertex": Format("Vertex AI Agent Engine: agentengine://…", "", False, vertex.read, None),
 }
 
+WRITTEN: Final = tuple(name for name, form in FORMATS.items() if form.write or form.write_one)
 _HEAD: Final = 4096  # bytes of a file's first line that are enough to recognise it
 _HEADER: Final = re.compile(rb'\s*\{\s*"adkweb"')
 _OTHERS: Final = {  # files that somebody may try to import nevertheless
@@ -58,6 +67,27 @@ _KEYS: Final[dict[str, tuple[set[str], ...]]] = {  # the keys of a format's JSON
     "adk-json": adk_json.NAMES,
     "evalset": evalset.NAMES,
 }
+
+
+def export(
+    name: str,
+    source: str,
+    only: exporting.Filter,
+    *,
+    actor: Actor,
+    told: Callable[[Iterator[Item]], Iterator[Item]] = iter,
+) -> Iterator[bytes]:
+    """Returns the selected sessions in one of WRITTEN, piece by piece. `told` sees each item as it passes.
+
+    Raises Invalid if the format holds one session and none is named, and what reading a source raises.
+    """
+    form = FORMATS[name]
+    if form.write_one is None:
+        assert form.write  # noqa: S101  it is one of WRITTEN
+        return form.write(told(exporting.items(source, only, actor=actor)))
+    if only.app is None or only.user is None or only.session is None:
+        raise Invalid("This format holds one session: name it by --app, --user and --session.")
+    return form.write_one(SessionRef(source, only.app, only.user, only.session), actor)
 
 
 def recognise(path: str) -> str:
@@ -75,12 +105,25 @@ def recognise(path: str) -> str:
             raise _unknown("it is empty")
         if _HEADER.match(head):
             return "jsonl"
+        if head.lstrip().startswith(b"<"):
+            return _page_of(file)
         if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
             raise _unknown("it begins like none of these")
-        file.seek(0)
-        found = load(file)
+        return _document_of(file)
+
+
+def _page_of(file: BinaryIO) -> str:
+    file.seek(0)
+    if html.PAGE.match(file.read(html.HEAD)):
+        return "html"
+    raise _unknown("it is a page, but none that adkweb wrote")
+
+
+def _document_of(file: BinaryIO) -> str:
+    file.seek(0)
+    document = load(file)
     for name, known in _KEYS.items():
-        if isinstance(found, dict) and any(found.keys() >= them for them in known):
+        if isinstance(document, dict) and any(document.keys() >= them for them in known):
             return name
     raise _unknown("its JSON is like none of these")
 

@@ -180,12 +180,12 @@ def moment(value: Any) -> float | None:
     """Returns a number as a time in seconds, or None if it is not a time that every source can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    value = in_seconds(value)
     try:
-        datetime.fromtimestamp(value, UTC)
+        seconds = in_seconds(value)  # JSON has whole numbers that no float can hold
+        datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return value if value >= _FIRST else None
+    return seconds if seconds >= _FIRST else None
 
 
 def microseconds(seconds: float) -> float:

@@ -20,12 +20,14 @@ from ..http.problems import STATUS
 from ..http.streaming import streamed
 from ..reads import views
 from ..sources import database, registry
-from ..transfer import FORMATS, exporting, uploads
+from ..transfer import FORMATS, WRITTEN, exporting, uploads
+from ..transfer import export as written
 from ..transfer import imports as core
 from .html.render import page
 from .html.targets import actor
 
-_ONE_SESSION: Final = ("adk-json",)  # formats that hold only one session
+_ONE_SESSION: Final = ("adk-json", "html")  # formats that hold only one session
+_MIME: Final = {".jsonl": "application/jsonl", ".html": "text/html; charset=utf-8"}
 _UNSAFE: Final = re.compile(r"[^\w.@+-]+")
 _NAME_LENGTH: Final = 100
 _SWAPPED: Final = (400, 409)  # the statuses whose answers base.html tells htmx to show in the page
@@ -52,21 +54,21 @@ def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) 
 def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
     """Downloads a session."""
     ref = SessionRef(**names)
-    views.session(ref, partly=True, actor=actor(request))
-    return _export(request, ref.source, exporting.Filter(*ref[1:]))
+    view = views.session(ref, partly=True, actor=actor(request))
+    return _export(request, ref.source, exporting.Filter(*ref[1:]), view.title)
 
 
-def _export(request: HttpRequest, source: str, only: exporting.Filter) -> StreamingHttpResponse:
+def _export(request: HttpRequest, source: str, only: exporting.Filter, title: str = "") -> StreamingHttpResponse:
     name = request.GET.get("format", "jsonl")
-    form = FORMATS.get(name)
-    if form is None or form.write is None or (name in _ONE_SESSION and only.session is None):
+    if name not in WRITTEN or (name in _ONE_SESSION and only.session is None):
         raise NotFound(_("There is no export format “%(format)s” here.") % {"format": name})
-    names = [_UNSAFE.sub("_", text) for text in (only.app, only.user, only.session) if text]
-    file = "-".join(names).lstrip(".")[:_NAME_LENGTH] + form.suffix
+    suffix = FORMATS[name].suffix
+    names = [title] if name == "html" and title else [only.app, only.user, only.session]
+    file = "-".join(_UNSAFE.sub("_", text) for text in names if text).lstrip(".")[:_NAME_LENGTH] + suffix
     disposition = content_disposition_header(as_attachment=True, filename=file)
     return streamed(
-        form.write(exporting.items(source, only, actor=actor(request))),
-        "application/json" if form.suffix.endswith(".json") else "application/jsonl",
+        written(name, source, only, actor=actor(request)),
+        _MIME.get(suffix, "application/json"),
         {"Content-Disposition": str(disposition)},
     )
 
@@ -152,6 +154,7 @@ def _words_of(job: core.Import) -> str:
         "jsonl": _("adkweb's own format"),
         "adk-json": _("a session as adk web exports it"),
         "evalset": _("cases of an ADK evaluation"),
+        "html": _("a session as one page, written by adkweb"),
         "adk-database": _("a database of ADK's session services"),
         "adk-v0": _("a database of ADK before 1.22"),
         "adk-go": _("a database of adk-go"),

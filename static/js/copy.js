@@ -1,6 +1,19 @@
 // [data-copy="text"] (or data-copy-from="#id" for the text of an element) copies; data-copied is shown for 1.5 s and said
-// to screen readers.
+// to screen readers. [data-copy-view] copies the address of what is shown, with the row that had the focus last.
 (() => {
+  const SAID_MS = 1_500;
+  let row; // of the timeline
+  let saying = 0;
+  document.addEventListener("focusin", ({ target }) => {
+    row = target.closest(".ev[id]") ?? row;
+  });
+
+  function view() {
+    const address = new URL(location.href);
+    if (row?.isConnected && !address.searchParams.has("at")) address.hash = row.id;
+    return address.href;
+  }
+
   function announce(word) {
     let status = document.querySelector("#copy-status");
     if (!status) {
@@ -11,9 +24,10 @@
       document.body.append(status);
     }
     status.textContent = word;
-    setTimeout(() => {
+    clearTimeout(saying); // else the words before take these with them
+    saying = setTimeout(() => {
       status.textContent = "";
-    }, 1500);
+    }, SAID_MS);
   }
 
   /** The clipboard API is missing on plain http. */
@@ -40,14 +54,14 @@
   }
 
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy], [data-copy-from]");
+    const button = event.target.closest("[data-copy], [data-copy-from], [data-copy-view]");
     if (!button) return;
     event.preventDefault();
-    const { copyFrom } = button.dataset;
-    const text = copyFrom ? document.querySelector(copyFrom)?.textContent : button.dataset.copy;
+    const { copyFrom, copyView, copy: given } = button.dataset;
+    const text = copyView === undefined ? (copyFrom ? document.querySelector(copyFrom)?.textContent : given) : view();
     if (!(await copy(text ?? ""))) return;
     button.classList.add("copied");
     announce(button.dataset.copied ?? "");
-    setTimeout(() => button.classList.remove("copied"), 1500);
+    setTimeout(() => button.classList.remove("copied"), SAID_MS);
   });
 })();

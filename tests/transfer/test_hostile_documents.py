@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from google.adk.evaluation.eval_set import EvalSet
 from google.adk.sessions import Session
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sessions_app.errors import Invalid
@@ -114,6 +114,7 @@ def test_whatever_stands_in_a_document_it_is_read_or_refused(form: str, data: st
 @pytest.mark.parametrize("form", DOCUMENTS)
 @HYPOTHESIS
 @given(st.lists(strategies.hostile_events | strategies.json_values, max_size=3))
+@example([{"timestamp": 10**400}])
 def test_whatever_a_store_holds_it_is_written_or_refused(form: str, events: list[Any]) -> None:
     def items() -> Iterator[Item]:
         yield SessionItem("app", "u", "s", 1.0, 2.0, "{}", None, len(events))

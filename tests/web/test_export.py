@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.transfer import FORMATS
+from sessions_app.transfer import FORMATS, single_file
 from sessions_app.writes.sessions import create_session
 from tests.transfer.files import exported
 from tests.web.conftest import Browser, names_of
@@ -48,6 +48,34 @@ def test_a_session_is_downloaded_in_every_format_that_can_be_written(maria: Brow
         assert response["Content-Disposition"] == f'attachment; filename="booking-ana-s1{FORMATS[form].suffix}"'
         assert "private" in response["Cache-Control"]
         assert response["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_session_is_downloaded_as_one_file_named_after_its_title_in_the_readers_language(
+    maria: Browser, ref: SessionRef, add: Any
+) -> None:
+    add(ref, {"text": "**hello**"}, actions={"state_delta": {"__session_metadata__": {"displayName": "서울 / trip"}}})
+    menu = maria.open("session", **ref._asdict()).one("div", "shares")
+    address = menu.one("a")["href"]
+    response = maria.get(address, headers={"Accept-Language": "es"})
+    assert response["Content-Type"] == "text/html; charset=utf-8"
+    assert "filename*=utf-8''%EC%84%9C%EC%9A%B8_trip.html" in response["Content-Disposition"]
+    page = body(response).decode()
+    assert '<html lang="es" data-adkweb-session="1">' in page
+    assert "después del último evento" in page
+    assert "<strong>hello</strong>" in page
+    assert 'http-equiv="Content-Security-Policy" content="default-src &#x27;none&#x27;; style-src &#x27;sha256-' in page
+    for name, count in (("app", 2), ("user", 3)):
+        assert maria.get(reverse(f"{name}-export", kwargs=names_of(ref, count)), {"format": "html"}).status_code == 404
+
+
+def test_a_session_that_is_too_long_for_one_file_says_so_on_a_page(
+    maria: Browser, ref: SessionRef, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_file, "MOST_EVENTS", 0)
+    add(ref, {"text": "hello"})
+    page = maria.get(reverse("session-export", kwargs=ref._asdict()), {"format": "html"})
+    assert page.status_code == 400
+    assert "a page holds at most 0. Export it as jsonl." in page.content.decode()
 
 
 @pytest.mark.parametrize(("name", "count", "file"), [("app", 2, "booking"), ("user", 3, "booking-ana")])

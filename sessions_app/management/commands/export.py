@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from ...access import private_files
 from ...access.actor import TERMINAL
 from ...errors import Error, SourceError
-from ...transfer import FORMATS, exporting
+from ...transfer import FORMATS, WRITTEN, exporting
+from ...transfer import export as written
 from ...transfer.items import EventItem, Item
 from ._progress import progress
 from ._sources import one_source
@@ -34,7 +36,7 @@ class Command(BaseCommand):
         parser.add_argument("--session", help="only the session of this id")
         parser.add_argument(
             "--format",
-            choices=[name for name, form in FORMATS.items() if form.write],
+            choices=WRITTEN,
             default="jsonl",
             help="of the file (jsonl)",
         )
@@ -45,12 +47,14 @@ class Command(BaseCommand):
         settings.READ_ONLY = True
         only = exporting.Filter(options["app"], options["user"], options["session"])
         try:
+            if FORMATS[options["format"]].write_one:  # it asks adkweb's own index
+                call_command("migrate", verbosity=0, interactive=False)
             source = one_source(options["source"])
             with _output(options["output"]) as file, progress("exporting", "events") as bar:
                 bar.total(exporting.count(source.alias, only, actor=TERMINAL))
-                write = FORMATS[options["format"]].write
-                assert write  # noqa: S101  the parser refuses the others
-                for line in write(_told(exporting.items(source.alias, only, actor=TERMINAL), bar.moved)):
+                for line in written(
+                    options["format"], source.alias, only, actor=TERMINAL, told=lambda items: _told(items, bar.moved)
+                ):
                     file.write(line)
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error

@@ -7,7 +7,7 @@ twice.
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
 from ...domain.json_values import check_name
@@ -67,10 +67,18 @@ def _line(value: dict[str, Any]) -> bytes:
     return canonical(value).encode() + b"\n"
 
 
-class _Lines:
+class LineFile(Protocol):
+    """What lines are read from: a file, or the part of one that holds them."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Returns the next line, or its first bytes; nothing at the end."""
+        ...
+
+
+class Lines:
     """Reads the items of a file line by line."""
 
-    def __init__(self, file: BinaryIO, size: int, strict: bool) -> None:
+    def __init__(self, file: LineFile, size: int, strict: bool) -> None:
         self.done, self.total = 0, size
         self._line = 0
         self._file = file
@@ -187,7 +195,7 @@ class _Lines:
         return f"; {self._wanted} events of {self._session} are missing" if self._wanted else ""
 
 
-read = read_with(_Lines)
+read = read_with(Lines)
 
 
 def _name(value: Any, what: str, limit: int = ID_LENGTH) -> str:

@@ -1,0 +1,87 @@
+"""Gathers one session for a page that stands alone: its export, its title, and its state at every event.
+
+The page itself is rendered by what the setting SINGLE_FILE names, because pages are made on a higher layer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..domain.event import delta_of
+from ..domain.json_values import as_object
+from ..domain.session_ref import SessionRef
+from ..domain.state import State
+from ..errors import Invalid, NotFound
+from ..history.whole_past import WholePast, whole_past
+from ..reads import views
+from . import exporting
+from .items import EventItem, Item, SessionItem, parse
+
+MOST_EVENTS: Final = 5_000
+MOST_LENGTH: Final = 16_000_000  # characters of all events
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSession:
+    """A session as its page needs it. `items` are those of its export; `past` is None if events have no order.
+
+    `state` is the one that is stored, with full keys.
+    """
+
+    ref: SessionRef
+    title: str
+    items: list[Item]
+    past: WholePast | None
+    state: State
+
+    @property
+    def row(self) -> SessionItem:
+        """Returns the session's row."""
+        return next(item for item in self.items if isinstance(item, SessionItem))
+
+    @property
+    def events(self) -> list[EventItem]:
+        """Returns the session's events."""
+        return [item for item in self.items if isinstance(item, EventItem)]
+
+
+def write(ref: SessionRef, actor: Actor) -> Iterator[bytes]:
+    """Writes the page of a session. Raises NotFound, Behind, Conflict, SourceError, and Invalid for a session that is too
+    long."""
+    pieces: Iterator[bytes] = import_string(settings.SINGLE_FILE)(gathered(ref, actor))
+    return pieces
+
+
+def gathered(ref: SessionRef, actor: Actor) -> WholeSession:
+    """Returns all of a session. Raises what `write` raises."""
+    actor.check_sees(ref)
+    row = exporting.head(ref, actor)
+    if row is None:
+        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+    if row.events > MOST_EVENTS:
+        raise Invalid(
+            _("This session has %(n)s events, and a page holds at most %(most)s. Export it as jsonl.")
+            % {"n": row.events, "most": MOST_EVENTS}
+        )
+    items: list[Item] = []
+    length = 0
+    for item in exporting.items_of([ref], actor=actor):
+        items.append(item)
+        length += len(item.text) if isinstance(item, EventItem) else 0
+        if length > MOST_LENGTH:
+            raise Invalid(
+                _(
+                    "The events of this session are larger than %(n)s MB, which is what a page holds. Export it as jsonl."
+                )
+                % {"n": MOST_LENGTH // 1_000_000}
+            )
+    events = [item for item in items if isinstance(item, EventItem)]
+    keys = {key for event in events for key in delta_of(as_object(parse(event.text)))}
+    past = whole_past(ref, [event.id for event in events], keys, actor=actor)
+    now = views.session(ref, actor=actor)
+    return WholeSession(ref, now.title, items, past, now.state.merged())
