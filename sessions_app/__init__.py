@@ -13,7 +13,7 @@ Numbers are layers. A folder imports only from smaller numbers, and inside a fol
 6  reads               every query
 7  history  jobs       time travel: where each key was written, state at any event, drift; work that outlives a request
 8  transfer  search    sessions as files and back; the language that sessions are searched with
-9  edits  agent_view  checks   what a person does to a session; what a model is given of it; whether state is well kept
+9  edits  agent_view  checks  artifacts   what a person does; what a model is given; is state well kept; saved files
 10  http  batches  saved  what pages and programs share; one thing done to many sessions; what people keep
 11  web  api  adk      pages for people, JSON for programs, services for agents
 12  live               websockets

@@ -17,7 +17,7 @@ from ..domain.state import ABSENT
 from ..errors import Behind, Error
 from ..http.names import Name
 from ..http.problems import TITLES, problem, status_of
-from . import agent_view, apps, checks, events, find, history, sessions, state, taking_back, transfer
+from . import agent_view, apps, artifacts, checks, events, find, history, sessions, state, taking_back, transfer
 from .authorize import Bearer, message_for
 from .bodies import Precondition, answer, errors_of, text_of
 from .openapi import document_of
@@ -43,7 +43,7 @@ api = Api(
     openapi_url=None,
     urls_namespace="api",
 )
-for part in (apps, find, sessions, events, state, history, taking_back, agent_view, checks, transfer):
+for part in (apps, find, sessions, events, state, history, taking_back, agent_view, artifacts, checks, transfer):
     api.add_router("", part.router)
 
 

@@ -13,6 +13,7 @@ from .lists import app, edits, feed, home, sessions, user
 from .search import bar, chosen, histogram, preview, results, views, webhook
 from .session import (
     agent_view,
+    artifacts,
     chat,
     compare,
     compare_state,
@@ -94,6 +95,10 @@ urlpatterns = [
     path(SESSION + "history/", history.session, name="session-history"),
     path(SESSION + "compare/", compare.compare, name="compare"),
     path(SESSION + "compare/delta/", compare_state.delta, name="compare-delta"),
+    path(SESSION + "artifacts/", artifacts.artifacts, name="artifacts"),
+    path(SESSION + "artifacts/compare/", artifacts.compare, name="artifact-versions"),
+    path(SESSION + "artifacts/<name:artifact>/<int:version>/", artifacts.download, name="artifact-file"),
+    path(SESSION + "artifacts/<name:artifact>/<int:version>/image/", artifacts.image, name="artifact-image"),
     path(SESSION + "context/", agent_view.context, name="context"),
     path(SESSION + "export/", transfer.export_session, name="session-export"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),

@@ -29,7 +29,7 @@ EACH: Final = pytest.mark.parametrize(
     ("method", "path", "operation"), OPERATIONS, ids=[operation["operationId"] for _m, _p, operation in OPERATIONS]
 )
 NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1", "number": "1"}
-QUERY: Final = {"key": "step", "a": "e1"}  # what an address must have
+QUERY: Final = {"key": "step", "a": "e1", "name": "plan.txt", "version": "0"}  # what an address must have
 BODIES: Final[dict[str, Any]] = {
     "checks_create_rule": {"condition": "step exists"},
     "sessions_create": {"session_id": "new"},

@@ -58,7 +58,8 @@ def browser_context_args() -> dict[str, Any]:
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
     """adkweb on the demo and on what seed.py writes; it logs no error."""
-    yield from serve(tmp_path_factory.mktemp("adkweb"), seeded=True)
+    folder = tmp_path_factory.mktemp("adkweb")
+    yield from serve(folder, seeded=True, ADKWEB_ARTIFACTS=str(folder / "files"))
 
 
 @pytest.fixture

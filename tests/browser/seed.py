@@ -7,6 +7,7 @@ full of attacks; FAMILY has long keys that differ at their ends only.
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -42,6 +43,7 @@ SESSIONS: Final = (
     "together-1",
     "together-2",
     "together-3",
+    "artifacts",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionRef("demo", APP, USER, "long")
@@ -155,11 +157,45 @@ def main(folder: Path) -> None:
     _runs(append, who)
     create_session(*TRACED[:3], session_id=TRACED.session_id, actor=who)
     _traced(append)
+    _artifacts(folder, append)
     old = create_session("demo", APP, USER, session_id="days", state=STATE, actor=who)
     append(old, timestamp=1_793_000_000, content=_content("user", {"text": "A while ago"}))
     for number in range(128):
         append(SessionRef("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
     _hostile(create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
+    for text in (IMAGE, LINK, TEMPLATE, REVERSED, EMOJI):
+        for version, content in enumerate((SCRIPT, SVG)):
+            keep_artifact(folder, HOSTILE, text, version, content.encode(), "image/svg+xml")
+
+
+def _artifacts(folder: Path, append: Any) -> None:
+    """Versions of a few files, saved as google-adk's FileArtifactService does; one of them is not there."""
+    ref = SessionRef("demo", APP, USER, "artifacts")
+    plan = "# Plan\n\n- Monday: {}\n- Tuesday: Bukhansan\n"
+    image = Path(__file__).resolve().parents[2].joinpath("docs", "images").glob("*.png")
+    files: list[tuple[str, int, bytes, str]] = [
+        ("plan.md", 0, plan.format("Insadong").encode(), "text/markdown"),
+        ("boarding-pass.png", 0, min(each.read_bytes() for each in image), "image/png"),
+        ("user:profile of a traveller who likes very long names/2026/preferences.json", 0, b'{"seat": "aisle"}', ""),
+        ("prices.csv", 0, b"flight,price\nTP431,412.50\n", "text/csv"),
+        ("receipt.pdf", 0, b"%PDF-1.7\n\0", "application/pdf"),
+        ("plan.md", 1, plan.format("Changdeokgung, then tea").encode(), "text/markdown"),
+    ]
+    for name, version, content, mime_type in files:
+        keep_artifact(folder, ref, name, version, content, mime_type)
+        append(ref, id=f"{name[:4]}{version}", author="planner", actions={"artifact_delta": {name: version}})
+    append(ref, author="planner", actions={"artifact_delta": {"only-in-memory.txt": 0}})
+
+
+def keep_artifact(folder: Path, ref: SessionRef, name: str, version: int, content: bytes, mime_type: str) -> None:
+    """Writes a version of an artifact where FileArtifactService would, which takes seconds to import."""
+    user = folder / "files" / "apps" / ref.app_name / "users" / ref.user_id
+    base = user / "artifacts" if name.startswith("user:") else user / "sessions" / ref.session_id / "artifacts"
+    path = base / name.removeprefix("user:")
+    inside = path / "versions" / str(version)
+    inside.mkdir(parents=True)
+    (inside / path.name).write_bytes(content)
+    (inside / "metadata.json").write_text(json.dumps({"fileName": name, "mimeType": mime_type, "version": version}))
 
 
 def _traced(append: Any) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import Watch
 from tests.browser.places import open_event, open_form, path, type_json
-from tests.browser.seed import BREAKOUT, EMOJI, GOOD, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, TEMPLATE, TEXTS
+from tests.browser.seed import BREAKOUT, EMOJI, GOOD, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, SVG, TEMPLATE, TEXTS
 
 SESSION: Final = path("s", *HOSTILE)
 PLACES: Final = {
@@ -22,6 +24,9 @@ PLACES: Final = {
     "session": SESSION,
     "chat": SESSION + "chat/",
     "an author's events": SESSION + "?author=%3Cscript%3Ealert(1)%3C/script%3E",
+    "artifacts": SESSION + "artifacts/",
+    "an artifact": SESSION + "artifacts/?" + urlencode({"name": IMAGE}),
+    "two versions of an artifact": SESSION + "artifacts/compare/?" + urlencode({"name": IMAGE}),
     "trace": SESSION + "trace/",
     "two runs": SESSION + "compare/?with=" + path("s", *GOOD),
     "other runs": SESSION + "compare/?find=" + IMAGE,
@@ -153,3 +158,21 @@ def test_an_event_of_five_megabytes_is_cut_and_can_be_had_whole(page: Page) -> N
     check(page)
     whole = page.get_by_role("link", name="show all").first.get_attribute("href") or ""
     assert len(page.request.get(whole).body()) > 5_000_000
+
+
+@pytest.mark.parametrize("end", ["", "image/"])
+def test_a_hostile_artifact_is_shown_as_text_and_never_opened(page: Page, watch: Watch, end: str) -> None:
+    page.goto(PLACES["an artifact"])
+    expect(page.locator(".artifacttext")).to_contain_text("<script>")
+    check(page)
+    address = page.get_by_role("link", name="Download").get_attribute("href") or ""
+    if end:  # it says that it is an image, and is none
+        watch.allow(404)
+        page.goto(address + end)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+    else:
+        with page.expect_download() as download:
+            page.keyboard.press("d")
+        assert download.value.path().read_bytes().decode() == SVG
+        assert page.request.get(address).headers["content-security-policy"] == "default-src 'none'; sandbox"
+    check(page)

@@ -36,7 +36,7 @@ ADDRESSES: Final = ("href", "src", "action", "hx-get", "hx-post")
 _HERE: Final = re.compile(r"(/(?!/)|\?|#|$)")  # an address on this server
 _OUT: Final = re.compile(r"(https?://|mailto:)[^\s]")  # where a link of somebody's text may lead
 _REL: Final = "noopener noreferrer nofollow"
-_IMAGE: Final = re.compile(r"/s/.*/data/\d+/$")
+_IMAGE: Final = re.compile(r"/s/.*/(data/\d+|artifacts/[^/]+/\d+/image)/$")
 
 
 @dataclass(eq=False)

@@ -180,6 +180,7 @@ def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
         ("context", {}),
         ("session-edit", {"key": "deep"}),
         ("chat", {}),
+        ("artifacts", {}),
         ("stats", {}),
         ("strip", {}),
     ]:

@@ -30,7 +30,7 @@ from sessions_app.management.commands._words import told
 from sessions_app.reads import views
 from sessions_app.reads.following import Following, Only
 from sessions_app.sources import registry
-from sessions_app.transfer import FORMATS, exporting, uploads
+from sessions_app.transfer import FORMATS, export, exporting, uploads
 from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -169,6 +169,7 @@ def others(ref: SessionRef, person: User) -> dict[str, Door]:
         "doctor": lambda: repr((drift.own(ref, actor=TERMINAL), drift.shared(ref, actor=TERMINAL))),
         "refused": refused,
         "preview": preview,
+        "one file": lambda: b"".join(export("html", ref.source, exporting.Filter(*ref[1:]), actor=TERMINAL)).decode(),
         **{
             f"export as {name}": lambda write=write: b"".join(  # type: ignore[misc]
                 write(exporting.items(ref.source, exporting.Filter(*ref[1:]), actor=TERMINAL))

@@ -70,7 +70,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def address_of(pattern: URLPattern, ref: SessionRef) -> str:
-    given = {**ref._asdict(), "event_id": "e1", "number": 0}
+    given = {**ref._asdict(), "event_id": "e1", "number": 0, "artifact": "plan.txt", "version": 0}
     names = {name: given[name] for name in pattern.pattern.converters}
     return reverse(str(pattern.name), kwargs=names)
 

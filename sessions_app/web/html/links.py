@@ -255,9 +255,15 @@ def icon(name: str, extra: str = "") -> SafeString:
 @register.simple_tag
 def kind_icon(view: EventView) -> SafeString:
     """Returns the icon of an event's kind."""
+    return icon(icon_name(view), "bad" if view.description.failed else "")
+
+
+@register.filter
+def icon_name(view: EventView) -> str:
+    """Returns the name of the icon of an event's kind."""
     name = TABLE[view.description.kind].icon
     if view.description.kind == "message" and view.description.author == "user":
         name = "user"
     if view.description.kind == "response" and view.description.failed:
         name = "warn"
-    return icon(name, "bad" if view.description.failed else "")
+    return name

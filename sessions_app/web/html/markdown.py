@@ -57,13 +57,13 @@ class Text:
 class Texts:
     """Renders the texts of one page: as markdown until ROOM is used up, or as they are if the page is to be `raw`.
 
-    A text that is shown as it is, is cut to `most` characters.
+    A text that is shown as it is, is cut to `most` characters. `room` is for a page that is made once and kept.
     """
 
-    def __init__(self, *, raw: bool = False, most: int = LIMIT) -> None:
+    def __init__(self, *, raw: bool = False, most: int = LIMIT, room: int = ROOM) -> None:
         self.raw = raw
         self.most = most
-        self._left = 0 if raw else ROOM
+        self._left = 0 if raw else room
 
     def render(self, text: str) -> Text:
         """Returns a text as HTML."""

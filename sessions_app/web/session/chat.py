@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
+from ...artifacts.saved import saved_by
 from ...domain.brief import words
 from ...domain.description import AUTH_CALL, CONFIRMATION_CALL, Part
 from ...domain.said import answer, arguments
@@ -25,8 +26,7 @@ _DAY: Final = 86_400
 _ASKS: Final = (AUTH_CALL, CONFIRMATION_CALL)
 _TRANSFER: Final = "transfer_to_agent"
 _TOLD: Final = frozenset(  # the kinds of event that have a line of their own, beside what was said in them
-    {"rewind", "compaction", "transfer", "escalation", "transcription"}
-    | {"output", "artifact", "state", "interrupted", "unknown"}
+    {"rewind", "compaction", "transfer", "escalation", "transcription"} | {"output", "state", "interrupted", "unknown"}
 )
 _OF_PARTS: Final = {"call": "tool", "response": "tool", "image": "media", "file": "media", "code_result": "code"}
 
@@ -43,8 +43,8 @@ class Half:
 class Message:
     """One thing that was said or done.
 
-    `kind` is one of: text, thought, tool, code, media, edit, error, line, unknown. `follows`: the message before it is
-    by the same author. `media` has all images and files of the event.
+    `kind` is one of: text, thought, tool, code, media, saved, edit, error, line, unknown. `follows`: the message before it
+    is by the same author. `media` has all images and files of the event; `saved` ones are in the agent's artifacts.
     """
 
     kind: str
@@ -152,6 +152,8 @@ class _Talk:
             self._part(event, part)
         if told.media:
             self.rows.append(Message("media", event, media=told.media))
+        if saved_by(event):
+            self.rows.append(Message("saved", event))
         if told.edit:
             self.rows.append(Message("edit", event))
         elif told.kind in _TOLD or asks:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...artifacts import saved
 from ...domain.invocations import Running
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
@@ -84,7 +85,13 @@ def stats(ref: SessionRef, who: Actor) -> str:
 def numbers(ref: SessionRef, who: Actor) -> dict[str, Any]:
     """Returns the context of session/page/_stats.html."""
     turns, usage = outline.turns_of(ref, actor=who) or (None, [])
-    return {"stats": statistics.stats(ref, actor=who), "turns": turns, "dollars": dollars_of(usage)}
+    artifacts = saved.count(ref, newest=True, actor=who)
+    return {
+        "stats": statistics.stats(ref, actor=who),
+        "turns": turns,
+        "dollars": dollars_of(usage),
+        "artifacts": artifacts,
+    }
 
 
 def fragment(template: str, **context: Any) -> str:

@@ -7,6 +7,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...artifacts import saved
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...edits import queue
@@ -47,6 +48,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "ref": ref,
         "revision": view.revision,
         "half": is_half(view.state.session),
+        "artifacts": saved.count(ref, actor=actor(request)),
         "all": whole,
         "running": timeline.in_flight(ref, actor=actor(request)),
         "queued": queue.of_session(ref, actor=actor(request)),
