@@ -184,6 +184,7 @@ TEMPLATES = [
             "builtins": [
                 "sessions_app.web.html.tags",
                 "sessions_app.web.html.times",
+                "sessions_app.web.html.numbers",
                 "sessions_app.web.html.links",
                 "sessions_app.web.html.artifacts",
                 "django.templatetags.i18n",

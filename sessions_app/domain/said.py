@@ -47,9 +47,8 @@ def edit(d: Description, event: Mapping[str, Any]) -> Pieces:
     if d.actions.get("rewind_before_invocation_id"):
         yield from rewind(d, event)
     elif forked:
-        seq = f" #{words(forked['seq'], 20)}" if forked.get("seq") else ""
         yield Piece(_("Forked from") + " ")
-        yield Piece(words(forked.get("session"), _NAME) + seq, own=True, aside=True)
+        yield Piece(words(forked.get("session"), _NAME), own=True, aside=True)
     elif d.edit.get("undoes"):
         yield Piece(_("Undo of an earlier event"))
     elif d.edit.get("restores"):

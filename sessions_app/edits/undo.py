@@ -172,11 +172,10 @@ def _nothing(
     last = max(others, key=lambda writer: writer.seq or 0, default=None)
     if last is None:
         return Invalid(_("The values from before this event are there again.") + _left_alone(unknown))
-    place = last.seq if last.seq is not None else last.event_id
     if _undoes(last, event, actor):
-        said = _("This was undone already, by event #%(seq)s.") % {"seq": place}
+        said = _("This was undone already, by event %(id)s.") % {"id": last.event_id}
     else:
-        said = _("The values from before this event are there again: event #%(seq)s wrote them.") % {"seq": place}
+        said = _("The values from before this event are there again: event %(id)s wrote them.") % {"id": last.event_id}
     return Invalid(said + _left_alone(unknown), writer=last)
 
 

@@ -1,7 +1,6 @@
 """Lists apps, users and sessions, by page."""
 
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,11 +12,9 @@ from django.db.models.functions import Substr
 from ..access.actor import Actor
 from ..access.shown import shown
 from ..domain.json_values import as_object
-from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import State
-from ..errors import SourceError
-from ..models import App, Event, Session
+from ..models import App, Session
 from ..sources import database
 from .labels import called
 from .listed import (
@@ -164,24 +161,6 @@ def left_out(ref: SessionRef, *, actor: Actor) -> SessionRow | None:
         query = sessions_of(ref.source, ref.app_name).filter(user_id=ref.user_id, id=ref.session_id)
         rows = _session_rows(query.exclude(is_listed(ref.source)), ref.source, 1, actor)
         return rows[0] if rows else None
-
-
-def numbers(events: Collection[tuple[SessionRef, str]], *, actor: Actor) -> dict[tuple[SessionRef, str], Seq]:
-    """Returns the seqs of events, by session and id, for those that exist and have one. Queries each source once."""
-    seqs = {}
-    seen = [(ref, name) for ref, name in events if actor.may_see(ref.app_name)]
-    for alias in {ref.source for ref, _id in seen}:
-        wanted = [(ref, name) for ref, name in seen if ref.source == alias]
-        apps, users, sessions = (set(names) for names in zip(*(ref[1:] for ref, _id in wanted), strict=True))
-        with suppress(SourceError), database.using(alias):
-            if not database.is_numbered(alias):
-                continue
-            rows = Event.objects.using(alias).filter(
-                app_name__in=apps, user_id__in=users, session_id__in=sessions, id__in={name for _ref, name in wanted}
-            )
-            for *names, name, seq in rows.values_list("app_name", "user_id", "session_id", "id", "seq"):
-                seqs[SessionRef(alias, *names), name] = seq
-    return seqs
 
 
 def title(ref: SessionRef, *, actor: Actor) -> str:

@@ -5,8 +5,9 @@ The index knows this of all events but the newest, which are read here. If the i
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Sum
@@ -25,6 +26,7 @@ from ..sources.dialect import SEQ_IN_SESSION
 from .folding import Span, Summary, fold
 
 UNREAD: Final = 100  # events after those in the index
+_Begun = TypeVar("_Begun", bound=int)
 _OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
 
 
@@ -51,20 +53,51 @@ class Outline:
     turns: Sequence[Turn] = ()
     numbers: dict[Seq, int] = field(default_factory=dict)
 
+    def turn_numbers(self, seqs: Iterable[Seq]) -> dict[Seq, int]:
+        """Returns the numbers of the turns of events for which it was made, by seq, where they have one."""
+        return {seq: turn.number for seq in seqs if (turn := self.turn_of(seq))}
+
     def turn_of(self, seq: Seq | None) -> Turn | None:
         """Returns the turn of an event; None before the first user message, or if nobody knows."""
         number = bisect_right(self.turns, seq or 0, key=lambda turn: turn.seq)
         return self.turns[number - 1] if number else None
 
 
-def outline(ref: SessionRef, seqs: Iterable[Seq], *, actor: Actor) -> Outline:
-    """Returns the turns and the numbers of some events of a session. Raises NotFound, SourceError."""
+class Reached(NamedTuple):
+    """How far the index has read a session: the number of its row there, 0 if it has none; its summary; and the events that
+    are newer, None if they are too many. A page that tells several things of a session asks for it once."""
+
+    pk: int
+    so_far: Summary
+    newer: list[EventView] | None
+
+    @property
+    def seq(self) -> int:
+        """Returns the seq of the last event that it knows."""
+        return self.newer[-1].seq or 0 if self.newer else self.so_far.read
+
+
+def reached(ref: SessionRef, *, actor: Actor) -> Reached:
+    """Returns how far the index has read a session. Raises SourceError."""
     actor.check_sees(ref)
-    asked = sorted(set(seqs))
+    with database.using(ref.source):
+        return so_far_of(ref, actor)
+
+
+def outline(
+    ref: SessionRef, seqs: Iterable[Seq], *, actor: Actor, also: Iterable[Seq] = (), upto: Reached | None = None
+) -> Outline:
+    """Returns the turns and the numbers of some events of a session, and the turns of further ones (`also`), which are not
+    counted. Raises NotFound, SourceError."""
+    actor.check_sees(ref)
+    numbered = set(seqs)
+    asked = sorted(numbered.union(also))
     if not asked:
         return Outline()
     with database.using(ref.source) as db:
-        pk, so_far, newer = so_far_of(ref, actor)
+        if upto is None or (upto.newer is not None and asked[-1] > upto.seq):
+            upto = so_far_of(ref, actor)
+        pk, so_far, newer = upto.pk, deepcopy(upto.so_far), upto.newer
         read, turns, numbers = so_far.read, so_far.turns, {Seq(so_far.read): so_far.events}
         if newer is None and asked[-1] > read:
             return Outline()
@@ -75,8 +108,13 @@ def outline(ref: SessionRef, seqs: Iterable[Seq], *, actor: Actor) -> Outline:
             numbers[Seq(view.seq or 0)] = so_far.events
         stored = _stored(pk, turns, [seq for seq in asked if seq <= read])
         merged = sorted({turn.number: turn for turn in [*stored, *_turns(spans.values())]}.values(), key=_seq_of)
-        numbers |= _counted(db, ref, [seq for seq in asked if seq not in numbers], merged)
-        return Outline(merged, {seq: numbers[seq] for seq in asked})
+        numbers |= _counted(db, ref, sorted(numbered - numbers.keys()), merged)
+        return Outline(merged, {seq: numbers[seq] for seq in numbered})
+
+
+def numbers_of(ref: SessionRef, seqs: Iterable[Seq | None], *, actor: Actor) -> dict[Seq, int]:
+    """Returns the numbers of events in their session, by seq; none if nobody knows. Raises NotFound, SourceError."""
+    return outline(ref, [seq for seq in seqs if seq is not None], actor=actor).numbers
 
 
 def first_of_turn(ref: SessionRef, number: int, *, actor: Actor) -> Seq:
@@ -125,9 +163,37 @@ def turn_at(session: int, turns: int, seq: Seq | int) -> tuple[int, Callable[[in
     return bisect_right(range(1, turns + 1), seq, key=seq_of), seq_of
 
 
-def so_far_of(ref: SessionRef, actor: Actor) -> tuple[int, Summary, list[EventView] | None]:
-    """Returns the number of a session's row in the index, 0 if it has none, its summary, and the events that are newer: None
-    if they are too many. Expects the source to be open.
+def event_numbered(ref: SessionRef, number: int, *, actor: Actor) -> str:
+    """Returns the id of the event with a number. Raises NotFound if the session has none, SourceError."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        pk, so_far, _newer = so_far_of(ref, actor)
+        turn = turns_at(pk, so_far.turns, [number], "first_event")[number]
+        begins = SearchSpan.objects.filter(session_id=pk, kind="t", number=turn).values_list("seq", "first_event")
+        seq, first = begins[0] if turn else (NO_SEQ, 1)
+        events = ordered(events_of(ref).filter(seq__gte=seq), ref.source, newest=False).values_list("id", flat=True)
+        if number >= first and (ids := events[number - first : number - first + 1]):
+            return ids[0]
+    raise NotFound(_("This session has no event %(number)s.") % {"number": number})
+
+
+def turns_at(session: int, turns: int, begun: Iterable[_Begun], column: str = "seq") -> dict[_Begun, int]:
+    """Returns the number of the last turn whose first event has at most each seq, or each number if `column` is
+    `first_event`; 0 if there is none.
+
+    All are halved together: the rows of each step are looked up by their keys in one query."""
+    spans = SearchSpan.objects.filter(session_id=session, kind="t")
+    bounds = dict.fromkeys(begun, (0, turns))
+    while middles := {each: (low + high + 1) // 2 for each, (low, high) in bounds.items() if low < high}:
+        begins = dict(spans.filter(number__in=set(middles.values())).values_list("number", column))
+        for each, middle in middles.items():
+            low, high = bounds[each]
+            bounds[each] = (middle, high) if begins.get(middle, 0) <= each else (low, middle - 1)
+    return {each: low for each, (low, _high) in bounds.items()}
+
+
+def so_far_of(ref: SessionRef, actor: Actor) -> Reached:
+    """Returns how far the index has read a session. Expects the source to be open.
 
     They are read from the last one on that the index has. If that is not there, the session was made anew since."""
     rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
@@ -136,9 +202,9 @@ def so_far_of(ref: SessionRef, actor: Actor) -> tuple[int, Summary, list[EventVi
         events, more = _from(ref, Seq(summary.read), actor)
         ids = [view.id for view in events]
         if summary.read_id in ids:
-            return pk, summary, None if more else events[ids.index(summary.read_id) + 1 :]
+            return Reached(pk, summary, None if more else events[ids.index(summary.read_id) + 1 :])
     events, more = _from(ref, NO_SEQ, actor)
-    return 0, Summary(), None if more else events
+    return Reached(0, Summary(), None if more else events)
 
 
 def _from(ref: SessionRef, seq: Seq, actor: Actor) -> tuple[list[EventView], bool]:
@@ -151,19 +217,11 @@ def _seq_of(turn: Turn) -> Seq:
     return turn.seq
 
 
-def _second(row: tuple[int, int]) -> int:
-    return row[1]
-
-
 def _stored(session: int, turns: int, seqs: Sequence[Seq]) -> list[Turn]:
     """Returns the turns in the index to which events with these seqs belong."""
     if not seqs or not turns:
         return []
-    first, _seq_of = turn_at(session, turns, seqs[0])
-    last, _seq_of = turn_at(session, turns, seqs[-1])
-    between = SearchSpan.objects.filter(session_id=session, kind="t", number__gte=first, number__lte=last)
-    begins = list(between.order_by("number").values_list("number", "seq"))
-    wanted = {begins[n - 1][0] for seq in seqs if (n := bisect_right(begins, int(seq), key=_second))}
+    wanted = set(turns_at(session, turns, seqs).values())
     rows = list(SearchSpan.objects.filter(session_id=session, kind="t", number__in=wanted))
     further = SearchSpan.objects.filter(session_id=session, kind="m", at__in=[row.at for row in rows])
     names = dict(
@@ -195,13 +253,16 @@ def _turns(spans: Iterable[Span]) -> list[Turn]:
 
 
 def _counted(db: BaseDatabaseWrapper, ref: SessionRef, seqs: Sequence[Seq], turns: Sequence[Turn]) -> dict[Seq, int]:
-    """Returns the numbers of events by counting from the beginning of the first one's turn."""
+    """Returns the numbers of events by counting within their turns: `turns` has all of them. Nothing between is read."""
     if not seqs:
         return {}
-    base = max((turn for turn in turns if turn.seq <= seqs[0]), key=_seq_of, default=None)
-    number, before = (base.first_event - 1, base.seq - 1) if base else (0, -1)
+    begins = {seq: _begin(turns, seq) for seq in seqs}
+    before = {
+        seq: (last if last is not None and begins[last] == begins[seq] else Seq(begins[seq][0] - 1))
+        for last, seq in zip([None, *seqs], seqs, strict=False)
+    }
     seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
-    ranges: list[Any] = [each for pair in zip([before, *seqs], seqs, strict=False) for each in pair]
+    ranges: list[Any] = [each for pair in before.items() for each in reversed(pair)]
     with db.cursor() as cursor:
         cursor.execute(
             f"""WITH wanted (above, upto) AS (VALUES {", ".join(["(%s, %s)"] * len(seqs))})
@@ -209,8 +270,13 @@ def _counted(db: BaseDatabaseWrapper, ref: SessionRef, seqs: Sequence[Seq], turn
             [*ranges, *ref[1:]],
         )
         counts = dict(cursor.fetchall())
-    numbers = {}
+    numbers: dict[Seq, int] = {}
     for each in seqs:
-        number += counts[each]
-        numbers[each] = number
+        numbers[each] = counts[each] + numbers.get(before[each], begins[each][1] - 1)
     return numbers
+
+
+def _begin(turns: Sequence[Turn], seq: Seq) -> tuple[int, int]:
+    """Returns the seq and the number of the first event of a seq's turn; those of the session before its first turn."""
+    number = bisect_right(turns, seq, key=_seq_of)
+    return (turns[number - 1].seq, turns[number - 1].first_event) if number else (0, 1)

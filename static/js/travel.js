@@ -150,7 +150,7 @@
   function arrive() {
     const head = panel.querySelector("[data-moment]");
     if (!head) return;
-    shown = { at: head.dataset.at, seq: Number(head.dataset.seq ?? 0) };
+    shown = { at: head.dataset.at, seq: Number(head.dataset.seq ?? 0), number: head.dataset.number ?? "" };
     show = head.dataset.show;
     panel.hidden = false;
     now.hidden = true;
@@ -490,7 +490,7 @@
     event.preventDefault();
     event.stopPropagation();
     const words = past.querySelector("[data-word]");
-    words.textContent = words.dataset.word.replace("{n}", shown.seq);
+    words.textContent = words.dataset.word.replace("{n}", shown.number);
     const fork = past.querySelector("[data-fork]");
     const there = panel.querySelector('[data-key="f"]');
     fork.hidden = !there;

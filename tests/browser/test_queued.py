@@ -69,7 +69,7 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
     agent.go_on()
     agent.wait()  # the run completes: nothing failed
     outcome = page.locator("#outcomes article")
-    expect(outcome).to_contain_text("Queued edit applied as event #", timeout=LATE)  # nobody reloads
+    expect(outcome).to_contain_text("Queued edit applied", timeout=LATE)  # nobody reloads
     expect(waits).to_have_count(0)
     expect(page.locator('[data-key-row="note"]')).to_contain_text('"new"', timeout=LATE)
     stored = agent.stored[session]

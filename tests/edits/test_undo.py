@@ -103,7 +103,7 @@ def test_undone_already_names_the_event_that_has_done_it(
 ) -> None:
     event_id = add(ref, step="pay")
     undone = take_back(ref, event_id, actor)
-    with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
+    with pytest.raises(Invalid, match="undone already, by event ") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == undone
 
@@ -113,7 +113,7 @@ def test_where_another_event_brought_the_values_back_it_is_named_as_such(
 ) -> None:
     event_id = add(ref, step="pay")
     again = add(ref, step="search")
-    with pytest.raises(Invalid, match=r"are there again: event #\d+ wrote them") as refused:
+    with pytest.raises(Invalid, match=r"are there again: event \S+ wrote them") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == again
 
@@ -123,14 +123,14 @@ def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
 ) -> None:
     event_id = add(ref, new=1)
     undone = take_back(ref, event_id, actor)
-    with pytest.raises(Invalid, match=r"undone already, by event #\d+") as refused:
+    with pytest.raises(Invalid, match="undone already, by event ") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == undone
     other = append_event(
         ref, {"author": "agent", "invocation_id": "i2", "actions": {"state_delta": {"fresh": 1}}}, actor=actor
     ).event["id"]
     rewound = rewind.rewind(ref, "i2", actor=actor).event["id"]
-    with pytest.raises(Invalid, match=r"are there again: event #\d+ wrote them") as refused:
+    with pytest.raises(Invalid, match=r"are there again: event \S+ wrote them") as refused:
         undo.undo(ref, other, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == rewound
 

@@ -93,6 +93,10 @@ def test_each_event_has_its_number_and_its_turn_however_much_is_indexed(own: str
         some = sorted(chance.sample(list(whole), size))
         of = without_turn_0(told(outline.outline(ref, some, actor=SYSTEM), some))
         assert of == {seq: whole[seq] for seq in some}
+    ids = [event["id"] for _seq, event in events_of(ref)]
+    assert [outline.event_numbered(ref, number, actor=SYSTEM) for number in range(1, 61)] == ids
+    turn_by_seq = outline.outline(ref, (), actor=SYSTEM, also=whole).turn_numbers(whole)
+    assert turn_by_seq == {seq: row[1] for seq, row in whole.items() if row[1]}
     turns, usage = outline.turns_of(ref, actor=SYSTEM) or (0, [])
     turn_of = {seq: row[1] for seq, row in expected(ref).items()}
     spoken = [event for seq, event in events_of(ref) if "model_version" in event and turn_of[Seq(seq)]]

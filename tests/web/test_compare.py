@@ -125,7 +125,7 @@ def test_events_can_be_named_by_number(anywhere: SessionRef, two: tuple[str, str
     for a, b in ((f"#{first}", f"{second}"), (f" {first} ", f"#{second}")):
         page = compared(maria, anywhere, a, b)
         assert told(page) == told(compared(maria, anywhere, *two))
-        assert page.one("form", "moments").fields() == {"a": f"#{first}", "b": f"#{second}", "with": ""}
+        assert page.one("form", "moments").fields() == {"counted": "1", "a": f"#{first}", "b": f"#{second}", "with": ""}
 
 
 def test_a_number_means_that_event_and_no_other(
@@ -149,6 +149,7 @@ def test_a_session_page_leads_to_two_moments_and_to_other_runs(ref: SessionRef, 
     page = maria.open(links["Compare"])
     assert page.one("h1").text == "Compare with another run"
     assert maria.open(page.links()["Two moments of this session"]).one("form", "moments").fields() == {
+        "counted": "1",
         "a": "",
         "b": "now",
         "with": "",
@@ -232,7 +233,7 @@ def test_two_sessions_are_compared_by_the_link_of_the_other(
 def test_a_link_that_leads_to_no_session_comes_back_with_the_reason(ref: SessionRef, maria: Browser, link: str) -> None:
     page = compared(maria, ref, "a", "b", query={"with": link}, status=400)
     assert page.one("p", "error").text == "This is not the link of a session, which begins with /s/."
-    assert page.one("form", "moments").fields() == {"a": "a", "b": "b", "with": link}
+    assert page.one("form", "moments").fields() == {"counted": "1", "a": "a", "b": "b", "with": link}
     assert maria.get(reverse("compare-delta", kwargs=ref._asdict()), {"a": "now", "with": link}).status_code == 400
 
 
@@ -266,7 +267,7 @@ def test_a_session_that_is_gone_is_said_beside_its_field(ref: SessionRef, maria:
 def test_without_a_moment_the_page_asks_for_one(ref: SessionRef, maria: Browser) -> None:
     page = maria.open("compare", query={"a": "", "b": "now"}, **ref._asdict())
     assert page.one("div", "empty").one("h2").text == "Choose two moments"
-    assert page.one("form", "moments").fields() == {"a": "", "b": "now", "with": ""}
+    assert page.one("form", "moments").fields() == {"counted": "1", "a": "", "b": "now", "with": ""}
 
 
 @pytest.mark.parametrize("name", ["gone", "-1", "0", "#", "9" * 30, "²"])

@@ -85,17 +85,17 @@ def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again
     back = rewind.rewind(ref, "told", actor=actor).event["invocation_id"]
     rewind.rewind(ref, back, actor=actor)
     rows = [cells(row) for row in maria.open("edits").all("tr", data_row="")]
-    assert [row["Undo"] for row in rows] == ["Undo", "undone #7", "Undo", "Undo", "Undo", "undone #4"]
+    assert [row["Undo"] for row in rows] == ["Undo", "undone", "Undo", "Undo", "Undo", "undone"]
     assert [row["Change"].partition(" step")[0].partition(" count")[0] for row in rows[1:5]] == [
         "Rewound to before told",
-        "State brought back to event #1",
-        "Undo of event #2",
-        "Undo of event #2",
+        "State brought back to an earlier event",
+        "Undo of an earlier event",
+        "Undo of an earlier event",
     ]
     # What is undone by an edit that is undone itself stands again.
     edit_state(ref, [Entry("step", "x", "done"), Entry("count", 4, 3)], actor=actor, of={"undoes": rest})
     rows = [cells(row) for row in maria.open("edits").all("tr", data_row="")]
-    assert [row["Undo"] for row in rows[-3:]] == ["undone #8", "Undo", "Undo"]
+    assert [row["Undo"] for row in rows[-3:]] == ["undone", "Undo", "Undo"]
 
 
 def test_what_an_agent_writes_is_none(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:

@@ -70,13 +70,13 @@ def test_the_panel_shows_all_scopes_as_they_were_after_the_event(
     edit_state(ref, [Entry("user:tier", "iron", "bronze")], actor=actor)
     second = add(ref, **change(step="done"))
     assert rows(at(maria, ref, first)) == {
-        "app:limit": "11 | other session #1",
-        "user:tier": '"silver" | other session #1',
-        "count": "4 | #2",
+        "app:limit": "11 | other session event",
+        "user:tier": '"silver" | other session event',
+        "count": "4 | event",
         "nothing": "null | at creation",
-        "step": '"pay" | #2',
+        "step": '"pay" | event',
     }
-    assert rows(at(maria, ref, second))["user:tier"] == '"iron" | #4 maria'
+    assert rows(at(maria, ref, second))["user:tier"] == '"iron" | event · maria'
 
 
 def test_of_many_keys_those_that_the_event_wrote_and_the_first_ones_are_shown(
@@ -123,8 +123,8 @@ def test_a_writer_leads_to_the_state_just_after_it_in_whichever_session(
     theirs = add(other, **change(user__tier="silver"))
     mine = add(ref, **change(step="pay"))
     links = at(maria, ref, mine).links()
-    assert links["#2"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
-    assert links["other #1"] == reverse("session", kwargs=other._asdict()) + f"?at={theirs}"
+    assert links["event"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
+    assert links["other event"] == reverse("session", kwargs=other._asdict()) + f"?at={theirs}"
 
 
 def test_what_the_event_changed_is_marked_with_the_value_before(
@@ -227,9 +227,9 @@ def test_a_link_to_an_event_is_a_whole_page_with_the_state_then(ref: SessionRef,
     add(ref, **change(step="done"))
     page = session_at(maria, ref, at=event_id)
     assert page.one("li", "selected")["id"] == f"event-{event_id}"
-    assert rows(page.one(id="moment"))["step"] == '"pay" | #1'
+    assert rows(page.one(id="moment"))["step"] == '"pay" | event'
     assert "hidden" in page.one(id="state")
-    assert rows(page.one(id="state"))["step"] == '"done" | #2'  # which is live
+    assert rows(page.one(id="state"))["step"] == '"done" | event'  # which is live
     assert page.one("a", id="travel-back")["href"] == reverse("session", kwargs=ref._asdict())
     assert page.one("a", id="show-event")["href"].endswith(f"?at={event_id}&show=event")
 
@@ -276,7 +276,7 @@ def test_an_event_is_found_however_far_back_it_is(ref: SessionRef, maria: Browse
     indexing.catch_up(ref.source, 60)
     page = session_at(maria, ref, at="e77")
     assert "event-e77" in {row["id"] for row in page.all("li", "selected")}
-    assert rows(page.one(id="moment"))["n"] == "77 | #77"
+    assert rows(page.one(id="moment"))["n"] == "77 | event"
 
 
 def test_steps_without_scripts_lead_to_the_page_of_the_next_event(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -385,7 +385,7 @@ def test_time_travel_works_in_a_file_that_was_never_adopted(
     settings.READ_ONLY = True
     page = session_at(maria, ref, at=event_id)
     assert page.one(class_="at").text == "State at event 1"
-    assert rows(page.one(id="moment"))["n"] == "1 | #1"
+    assert rows(page.one(id="moment"))["n"] == "1 | event"
     assert page.all(id="strip")
     assert not page.all(id="past")
 
@@ -407,7 +407,7 @@ def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_ag
     assert 0 < first < int(page.one("div", "behind").one("progress")["value"]) < 100
     assert "event-e50" in {row["id"] for row in page.all("li", "ev")}
     indexing.catch_up(ref.source, 60)
-    assert rows(maria.open(waiting["hx-get"], htmx=True))["n"] == "50 | #50"
+    assert rows(maria.open(waiting["hx-get"], htmx=True))["n"] == "50 | event"
 
 
 def test_a_page_that_waits_is_loaded_again_and_a_program_is_told_when(

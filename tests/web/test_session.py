@@ -20,6 +20,7 @@ from sessions_app.reads import filters, lists, timeline, views
 from sessions_app.sources import online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
+from tests.search.finding import feed
 from tests.support.bulk import fill
 from tests.support.stored import execute, query
 from tests.web.conftest import DEMO, Browser
@@ -49,6 +50,7 @@ def open_session(maria: Browser, ref: SessionRef, **query: str) -> Element:
 
 def test_the_newest_event_stands_at_the_bottom(ref: SessionRef, maria: Browser) -> None:
     fill(ref, 250)
+    feed(ref.source)
     page = open_session(maria, ref)
     assert ids(page) == [f"e{n}" for n in range(151, 251)]
     assert [seq.text for seq in page.all("span", "seq")][-1] == "250"
@@ -210,8 +212,8 @@ def test_each_key_names_the_event_that_last_wrote_it(
     written = add(ref, actions={"state_delta": {"step": "pay", "user:tier": "silver"}})
     edit_state(ref, [Entry("user:tier", "gold", "silver")], actor=actor)
     by = written_by(open_session(maria, ref))
-    assert by["step"].links()["#1"] == reverse("session", kwargs=ref._asdict()) + f"?at={written}"
-    assert by["user:tier"].text == "#2 maria"
+    assert by["step"].links()["event"] == reverse("session", kwargs=ref._asdict()) + f"?at={written}"
+    assert by["user:tier"].text == "event · maria"
     assert by["count"].text == "at creation"
     assert by["nothing"].text == "at creation"
 
@@ -225,7 +227,7 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
     assert {name: by[name].text for name in ("step", "count", "user:step")} == {
         "step": "at creation",
         "count": "",
-        "user:step": "#1 maria",
+        "user:step": "event · maria",
     }
 
 
@@ -236,7 +238,7 @@ def test_nothing_is_called_initial_where_nobody_recorded_what_a_session_began_wi
     execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
     execute(ref.source, "UPDATE sessions SET state = json_set(state, '$.hand', 1)")
     by = written_by(open_session(maria, ref))
-    assert {name: by[name].text for name in ("step", "count", "hand")} == {"step": "#1", "count": "", "hand": ""}
+    assert {name: by[name].text for name in ("step", "count", "hand")} == {"step": "event", "count": "", "hand": ""}
 
 
 def test_a_writer_stands_only_beside_the_value_that_it_wrote(
@@ -257,7 +259,7 @@ def test_a_writer_stands_only_beside_the_value_that_it_wrote(
     page = open_session(maria, ref)
     by = {name: cell.text for name, cell in written_by(page).items()}
     assert scopes(page)["session"]["step"] == '"pay"'
-    assert by == {"step": "", "count": "#2", "nothing": "", "user:tier": "#1", "app:limit": ""}
+    assert by == {"step": "", "count": "event", "nothing": "", "user:tier": "event", "app:limit": ""}
 
 
 def test_state_that_other_sessions_wrote_is_in_the_panel(ref: SessionRef, maria: Browser, actor: Actor) -> None:

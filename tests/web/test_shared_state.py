@@ -48,14 +48,14 @@ def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
     edit.edit_app_state(*ref[:2], [Entry("app:notice", "hi", ABSENT)], actor=actor)
     page = app_page(maria, ref)
     told = rows(page)
-    assert told["app:limit"] == "11 | bobs #1"
+    assert told["app:limit"] == "11 | bobs event"
     assert told["app:new"] == "1 | at creation"
-    assert told["app:notice"] == '"hi" | #3 maria'
+    assert told["app:notice"] == '"hi" | event · maria'
     assert set(told) == {"app:limit", "app:new", "app:notice"}
-    assert page.links()["bobs #1"] == reverse("session", kwargs=bob._asdict()) + f"?at={theirs}"
+    assert page.links()["bobs event"] == reverse("session", kwargs=bob._asdict()) + f"?at={theirs}"
     page = user_page(maria, ref)
-    assert rows(page) == {"user:tier": '"silver" | s1 #2'}
-    assert page.links()["s1 #2"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
+    assert rows(page) == {"user:tier": '"silver" | s1 event'}
+    assert page.links()["s1 event"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
 
 
 def test_a_user_sees_nothing_of_what_another_user_wrote(ref: SessionRef, maria: Browser, actor: Actor) -> None:
@@ -77,7 +77,7 @@ def test_while_the_source_is_being_read_state_shows_without_writers(
     monkeypatch.setattr("sessions_app.history.moments.consult", behind)
     assert rows(user_page(maria, ref)) == {"user:tier": '"silver" |'}
     monkeypatch.undo()
-    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | s1 #1'}
+    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | s1 event'}
 
 
 @pytest.mark.parametrize(("scope", "opened"), [("app", app_page), ("user", user_page)])

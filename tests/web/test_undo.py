@@ -140,7 +140,7 @@ def test_undone_already_leads_to_the_event_that_did_it(ref: SessionRef, maria: B
     event_id = write(ref, {"step": "pay"})
     apply(maria, ref, undo_form(maria, ref, event_id).fields())
     page = maria.open("undo", event_id=event_id, status=400, **ref._asdict())
-    assert "This was undone already, by event #2." in page.one(role="alert").text
+    assert "This was undone already, by event " in page.one(role="alert").text
     assert page.links()["Event 2"] == reverse(
         "event", kwargs={**ref._asdict(), "event_id": events_of(ref)[-1][1]["id"]}
     )

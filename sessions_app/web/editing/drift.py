@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from ...domain.event import Event, delta_of, new_id, removed_by
 from ...domain.json_values import dumps
-from ...domain.positions import NO_SEQ
+from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...edits import queue
@@ -23,6 +23,7 @@ from ...errors import Behind, Error, Invalid
 from ...history import drift as history_drift
 from ...http.problems import status_of
 from ...reads import timeline, views
+from ...search import outline
 from ...sources import database
 from ..html.render import page
 from ..html.targets import actor
@@ -126,6 +127,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
         **told,
         "where": request.path,
         "rows": rows,
+        "numbers": outline.numbers_of(ref, _seqs(ref, rows), actor=actor(request)),
         "number": len(drifted),
         "more": len(drifted) - len(rows),
         "choosable": told["share"] is None and not settings.READ_ONLY,
@@ -150,6 +152,12 @@ def _rows(drifted: list[history_drift.Drift], sent: QueryDict) -> list[Row]:
             break
         rows.append(row)
     return rows
+
+
+def _seqs(ref: SessionRef, rows: list[Row]) -> list[Seq | None]:
+    """Returns the seqs of the session's own events that wrote the keys of the rows."""
+    writers = [row.drift.last for row in rows]
+    return [last.seq for last in writers if last and last.event_id and last.ref == ref]
 
 
 def _row(drift: history_drift.Drift, sent: QueryDict) -> Row:

@@ -28,6 +28,7 @@ from ...http.problems import status_of
 from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.writers import last_writer
+from ...search import outline
 from ...writes.half_made import is_half
 from ..context import about
 from ..html.render import page
@@ -182,11 +183,12 @@ def _apply(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
 def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | None) -> None:
     """Adds a message that names the event that was written, with links to it and to undo."""
     names = {**ref._asdict(), "event_id": event_id}
+    number = outline.numbers_of(ref, [seq], actor=actor(request)).get(seq) if seq is not None else None
     messages.success(
         request,
         format_html(
             '{} <a href="{}#event-{}">{}</a> <a href="{}">{}</a>',
-            _("Saved as event #%(seq)s.") % {"seq": seq},
+            _("Saved as event #%(number)s.") % {"number": number} if number else _("Saved."),
             reverse("session", kwargs=ref._asdict()),
             event_id,
             _("View"),
@@ -281,10 +283,11 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
 
 def _taking_back(target: Target, of: dict[str, str], who: Actor) -> dict[str, Any]:
     """Returns what the form says about the event that it undoes or restores."""
-    past = None
+    past, numbers = None, {}
     with suppress(Error):  # it may be gone; sending the form reports that
         past = next((timeline.event(target.ref, event_id, actor=who) for event_id in of.values()), None)
-    return {"of": of, "undoes": "undoes" in of, "past": past}
+        numbers = outline.numbers_of(target.ref, [past.seq if past else None], actor=who)
+    return {"of": of, "undoes": "undoes" in of, "past": past, "numbers": numbers}
 
 
 def _wrote(event: EventView, key: str) -> Any:

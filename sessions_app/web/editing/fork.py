@@ -21,6 +21,7 @@ from ...history import moments
 from ...http.problems import status_of
 from ...reads import timeline, views
 from ...reads.event_views import EventView
+from ...search import outline
 from ...writes.half_made import is_half
 from ..html.render import page
 from ..html.targets import actor
@@ -78,6 +79,7 @@ def _page(
         "ref": event.ref,
         "view": views.session(event.ref, actor=actor(request)),
         "event": event,
+        "numbers": outline.numbers_of(event.ref, [event.seq], actor=actor(request)),
         "own": len(then.session),
         "user_id": request.POST.get("user_id", event.ref.user_id),
         "session_id": request.POST.get("session_id", ""),
@@ -97,6 +99,7 @@ def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
     context = {
         "ref": event.ref,
         "event": event,
+        "numbers": outline.numbers_of(event.ref, [event.seq], actor=actor(request)),
         "into": into,
         "progress": progress,
         "stopped": bool(progress.stopped) or (still >= _STILL and not progress.working),

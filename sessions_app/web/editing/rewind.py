@@ -18,6 +18,7 @@ from ...edits import rewind as core
 from ...errors import Error, Invalid, StaleSession
 from ...http.problems import status_of
 from ...reads import views
+from ...search import outline
 from ..html.render import page
 from ..html.targets import actor
 from .edit import tell_saved
@@ -63,10 +64,12 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
 
 def _page(request: HttpRequest, ref: SessionRef, before: str, error: str = "", status: int = 200) -> HttpResponse:
     plan = core.plan(ref, before, actor=actor(request))
+    ends = (plan.first, plan.gone.first, plan.gone.last)
     context: dict[str, Any] = {
         "ref": ref,
         "view": views.session(ref, actor=actor(request)),
         "plan": plan,
+        "numbers": outline.numbers_of(ref, [each.seq for each in ends if each], actor=actor(request)),
         "revision": repr(plan.revision),
         "held": queue.held(ref, actor=actor(request)),
         "once": request.POST.get("once") or new_id(),

@@ -11,6 +11,7 @@ from ...edits import undo as core
 from ...errors import Invalid
 from ...reads import timeline
 from ...reads.event_views import EventView
+from ...search import outline
 from ..html.render import page
 from ..html.targets import actor
 from . import edit, rewind
@@ -27,7 +28,7 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
         plan = core.undo(event.ref, event_id, actor=actor(request))
     except Invalid as nothing:
         return _nothing(request, event, _("Undo event %(number)s"), nothing)
-    return edit.taking_back(request, plan, "undoes", _("Undo of event %(number)s") % {"number": _number(event)})
+    return edit.taking_back(request, plan, "undoes", _("Undo of event %(number)s") % _named(request, event))
 
 
 @require_GET
@@ -45,19 +46,23 @@ def restore(request: HttpRequest, **names: str) -> HttpResponse:
         )
     except Invalid as nothing:
         return _nothing(request, event, _("Restore the state at event %(number)s"), nothing)
-    return edit.taking_back(request, plan, "restores", _("Back to event %(number)s") % {"number": _number(event)})
+    return edit.taking_back(request, plan, "restores", _("Back to event %(number)s") % _named(request, event))
 
 
 def _nothing(request: HttpRequest, event: EventView, title: str, error: Invalid) -> HttpResponse:
+    writer = error.detail.get("writer")
     context = {
         "ref": event.ref,
         "event": event,
-        "title": title % {"number": event.id if event.seq is None else event.seq},
+        "title": title % _named(request, event),
         "message": error.message,
-        "writer": error.detail.get("writer"),
+        "writer": writer,
+        "numbers": outline.numbers_of(writer.ref, [writer.seq], actor=actor(request)) if writer else {},
     }
     return page(request, "editing/undo/nothing.html", context, 400)
 
 
-def _number(event: EventView) -> str:
-    return event.id if event.seq is None else f"#{event.seq}"
+def _named(request: HttpRequest, event: EventView) -> dict[str, str]:
+    """Returns the event's number in its session, for a text; its id if nobody knows the number."""
+    numbers = outline.numbers_of(event.ref, [event.seq], actor=actor(request))
+    return {"number": next((f"#{number}" for number in numbers.values()), event.id)}

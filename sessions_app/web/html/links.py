@@ -15,7 +15,6 @@ from ...domain.brief import words
 from ...domain.description import Part
 from ...domain.json_values import KEY_LENGTH
 from ...domain.kinds import TABLE
-from ...domain.positions import number_of
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...reads import lists
 from ...reads.event_views import EventView
@@ -206,22 +205,22 @@ def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
 def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
     """Returns the end of a key's row: its buttons, the link to its history, and who wrote it last.
 
-    The number of the event links to the state just after it, in whichever session that was.
+    The turn links to the state just after the event that wrote it, in whichever session that was.
     """
     acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, ref, kind))
     if row.writer is None:
         return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
-    number = f"#{row.writer.seq}" if number_of(row.writer.seq) is not None else _("event")
+    turn = _("turn %(number)s") % {"number": row.turn} if row.turn else _("event")
     there = address_at(row.writer.ref, row.writer.event_id)
     who = row.writer.actor.partition("@")[0]
     if row.writer.ref == ref:
-        by = format_html('<a href="{}" data-at="{}">{}</a>', there, row.writer.event_id, number)
+        by = format_html('<a href="{}" data-at="{}">{}</a>', there, row.writer.event_id, turn)
     else:
         other = session_name(row.writer.ref)
         edited = row.writer.ref.session_id == OWN_NAME
         name = "" if edited else format_html('<span class="bidi">{}</span> ', words(other, 40))
-        by = format_html('<a href="{}" title="{}">{}{}</a>', there, other, name, number)
-    return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" <span>{}</span>", who))
+        by = format_html('<a href="{}" title="{}">{}{}</a>', there, other, name, turn)
+    return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
 
 
 def _history(name: str, ref: SessionRef, kind: str) -> SafeString:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from ...access import actor as access_actor
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef, own_session
 from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of, split
 from ...edits import edit as edits
@@ -19,6 +20,7 @@ from ...history import drift, moments
 from ...reads import views
 from ...reads import writers as reads_writers
 from ...reads.deltas import Writer
+from ...search import outline
 from ...writes.append import Appended
 from ...writes.half_made import is_half
 
@@ -31,7 +33,8 @@ class Row:
     """A key in the state panel.
 
     At an event, `change` is what the event wrote, and `unknown` says why the value is unknown. `said` is the value that
-    the events give the key, if a different one is stored.
+    the events give the key, if a different one is stored. `turn` is the number of the turn in which it was written, 0 if
+    nobody knows.
     """
 
     key: str
@@ -41,6 +44,7 @@ class Row:
     change: Change | None = None
     unknown: str = ""
     said: Any = UNKNOWN
+    turn: int = 0
 
     @property
     def drifted(self) -> bool:
@@ -96,8 +100,11 @@ def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more:
     return f"{reverse(name, kwargs=ref._asdict())}?{query}"
 
 
-def who_wrote(view: views.SessionView, who: access_actor.Actor) -> tuple[Mapping[str, Writer], Collection[str], State]:
-    """Returns the last writers of the keys, the keys set at creation, and what the events say for keys that drifted.
+def who_wrote(
+    view: views.SessionView, who: access_actor.Actor, upto: outline.Reached | None = None
+) -> tuple[Mapping[str, Writer], Collection[str], State, Mapping[Seq, int]]:
+    """Returns the last writers of the keys, the keys set at creation, what the events say for keys that drifted, and the
+    turns in which the writers wrote.
 
     While the source is still being indexed, returns what the newest events of this session tell about its own keys.
     """
@@ -106,13 +113,28 @@ def who_wrote(view: views.SessionView, who: access_actor.Actor) -> tuple[Mapping
         # It may be newer than the view, so it tells only about values that are the same in both.
         shown = {name for name in {*now.writers, *now.initial} if same(now.state.get(name), view.state.get(name))}
         drifted = {} if is_half(view.state.session) else drift.glance(now, actor=who)
-        return {name: now.writers[name] for name in shown & now.writers.keys()}, now.initial & shown, drifted
+        writers = {name: now.writers[name] for name in shown & now.writers.keys()}
+        return writers, now.initial & shown, drifted, _turns_in(view.ref, writers.values(), who, upto)
     except (Behind, Invalid):
         last = reads_writers.writers(view.ref, actor=who)
         writers = {name: writer for name, writer in last.items() if scope_of(name)[0] == "session"}
         began = split(view.initial_state or {}).session
         unwritten = view.state.session.keys() - last.keys()
-        return writers, {name for name in unwritten if same(began.get(name, ABSENT), view.state.get(name))}, {}
+        initial = {name for name in unwritten if same(began.get(name, ABSENT), view.state.get(name))}
+        return writers, initial, {}, _turns_in(view.ref, writers.values(), who, upto)
+
+
+def _turns_in(
+    ref: SessionRef, writers: Iterable[Writer], who: access_actor.Actor, upto: outline.Reached | None
+) -> dict[Seq, int]:
+    seqs = written_last(ref, writers)
+    return outline.outline(ref, (), actor=who, also=seqs, upto=upto).turn_numbers(seqs)
+
+
+def written_last(ref: SessionRef, writers: Iterable[Writer]) -> list[Seq]:
+    """Returns the seqs of the writers that wrote in this session, of the ROWS that wrote last."""
+    seqs = {writer.seq for writer in writers if writer.ref == ref and writer.seq is not None}
+    return sorted(seqs, reverse=True)[:ROWS]
 
 
 def of_session(
@@ -120,6 +142,7 @@ def of_session(
     writers: Mapping[str, Writer] | None = None,
     initial: Collection[str] = (),
     drifted: Mapping[str, Any] | None = None,
+    turns: Mapping[Seq, int] | None = None,
     *,
     whole: bool = True,
 ) -> Target:
@@ -141,6 +164,7 @@ def of_session(
                 writers.get(name),
                 name in initial,
                 said=drifted.get(name, UNKNOWN),
+                turn=turn_of(writers.get(name), turns or {}),
             )
             for name in shown
         ]
@@ -157,6 +181,11 @@ def of_session(
         groups,
         len(drifted),
     )
+
+
+def turn_of(writer: Writer | None, turns: Mapping[Seq, int]) -> int:
+    """Returns the number of the turn in which a writer wrote; 0 if nobody knows, or if it was in another session."""
+    return turns.get(writer.seq, 0) if writer and writer.seq is not None else 0
 
 
 def _newest(names: Iterable[str], writers: Mapping[str, Writer], *, whole: bool = False) -> list[str]:

@@ -7,7 +7,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from ...domain.positions import Seq, number_of, time_of
 from .tags import register
 
 
@@ -49,20 +48,6 @@ def clock(seconds: float) -> SafeString:
 def minute(seconds: float) -> SafeString:
     """Returns date and time to the minute, in the browser's time zone (UTC without scripts)."""
     return _time(seconds, "data-minute", "%Y-%m-%d %H:%M")
-
-
-@register.filter
-def named(seq: Seq | None) -> str | SafeString:
-    """Returns an event's number, or its time of day in a source without numbers."""
-    if seq is None or number_of(seq) is not None:
-        return "" if seq is None else str(seq)
-    return clock(time_of(seq))
-
-
-@register.filter
-def hashed(seq: Seq | None) -> str | SafeString:
-    """Returns an event's number as “#5”, or its time of day."""
-    return f"#{seq}" if number_of(seq) is not None else named(seq)
 
 
 @register.simple_tag

@@ -8,26 +8,20 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
-from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...errors import Behind
 from ...history import edit_log
-from ...reads import lists
 from ...reads.event_views import EventView
 from ...reads.labels import called
-from ..editing.edit import TAKING_BACK
 from ..html.render import page
 from ..html.targets import actor
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An edit, with the number of the event that it undoes or restores (`of`), and the later edit on this page that undid
-    it (`undone`); and what its session is called.
-    """
+    """An edit, with the later edit on this page that undid it (`undone`), and what its session is called."""
 
     edit: EventView
-    of: Seq | None
     undone: EventView | None
     title: str = ""
 
@@ -53,7 +47,6 @@ def edits(request: HttpRequest) -> HttpResponse:
 def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
     """Returns the rows, the newest edit first. If the edit that undid an edit was undone itself, the first one counts
     again."""
-    numbers = lists.numbers([(view.ref, _past(view)) for view in listed if _past(view)], actor=who)
     undone: dict[tuple[SessionRef, str], tuple[EventView, set[str]]] = {}  # by undone event: by which edit, which keys
     rewound: dict[tuple[SessionRef, str], EventView] = {}
     titles = called(dict.fromkeys((view.ref for view in listed), ""), who)
@@ -65,15 +58,9 @@ def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
         else:
             last, gone = undone.get((view.ref, view.id), (None, set()))
             by = last if keys <= gone else None
-        rows.append(Row(view, numbers.get((view.ref, _past(view))), by, titles[view.ref]))
+        rows.append(Row(view, by, titles[view.ref]))
         if by is None and before:
             rewound[view.ref, before] = view
         elif by is None:
             undone.setdefault((view.ref, str(view.description.edit.get("undoes"))), (view, set()))[1].update(keys)
     return rows
-
-
-def _past(view: EventView) -> str:
-    """Returns the id of the event that an edit undoes or restores."""
-    note = view.description.edit
-    return next((str(note[name]) for name in TAKING_BACK if note.get(name)), "")

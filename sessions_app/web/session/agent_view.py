@@ -10,10 +10,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from ...access.actor import Actor
-from ...agent_view.conversation import conversation
+from ...agent_view.conversation import Conversation, conversation
 from ...agent_view.preview import Shown, preview
 from ...domain.edit_note import SYSTEM
 from ...domain.json_values import as_object
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...edits.rewind import USER
@@ -23,6 +24,7 @@ from ...history.moments import Moment
 from ...http.problems import status_of
 from ...reads import timeline, views
 from ...reads.event_views import EventView
+from ...search import outline
 from ..html.links import query
 from ..html.render import page
 from ..html.targets import actor
@@ -106,6 +108,7 @@ def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None
     reading = {"agent": shown.reader.agent, **({"branch": branch} if branch else {})}
     return {
         "conversation": shown,
+        "numbers": outline.numbers_of(ref, _seqs(shown, event), actor=actor(request)),
         "arrived": sum(line.content is not None for line in shown.lines),
         "chosen": chosen,
         "reading": reading,
@@ -115,6 +118,13 @@ def _conversation(request: HttpRequest, ref: SessionRef, event: EventView | None
         "now": _address(ref, {"key": asked["key"], **reading}),
         "later": before is not None,
     }
+
+
+def _seqs(shown: Conversation, at: EventView | None) -> list[Seq | None]:
+    """Returns the seqs of the events that the page names."""
+    lines = [[line.event.seq, *(event.seq for event in line.events)] for line in shown.lines]
+    causes = [line.left_out.seq for line in shown.lines if line.left_out]
+    return [at.seq if at else None, *(seq for line in lines for seq in line), *causes]
 
 
 def _given(event: EventView | None, who: Actor) -> str:
@@ -151,7 +161,10 @@ def _instruction(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[s
     try:
         if sent is None and name:
             told["template"] = _taken(moment, name)
-        return {**told, "preview": _preview(preview(moment, told["template"]))}
+        shown = preview(moment, told["template"])
+        writers = [each.writer.seq for each in shown if each.writer and each.writer.ref == ref]
+        wrote = outline.numbers_of(ref, writers[:NAMED], actor=actor(request))
+        return {**told, "preview": _preview(shown), "wrote": wrote}
     except Error as error:
         return {**told, "fault": error.message, "status": status_of(error)}
 

@@ -20,6 +20,7 @@ from ...history import moments
 from ...history.moments import Moment
 from ...http.problems import status_of
 from ...reads import lists, views
+from ...search import outline
 from ..html import difference
 from ..html.render import data, page
 from ..html.targets import actor
@@ -57,6 +58,7 @@ class Side:
     ref: SessionRef
     asked: str
     moment: Moment | None = None
+    number: int | None = None  # of its event in the session
     error: str = ""
 
     @property
@@ -77,7 +79,8 @@ def compare_state(request: HttpRequest, **names: str) -> HttpResponse:
     context["titles"] = called[a.ref], called[b.ref]
     if fault:
         return page(request, "session/compare_state/compare_state.html", context, 400)
-    status = max(_find(side, actor(request)) for side in (a, b))
+    counted = "counted" in request.GET
+    status = max(_find(side, actor(request), counted=counted) for side in (a, b))
     if a.moment and b.moment:
         changes = moments.compare(a.moment, b.moment)
         delta = beginning(_delta(changes), COPY_LIMIT)
@@ -122,12 +125,14 @@ def _asked(request: HttpRequest, ref: SessionRef) -> tuple[Side, Side, str]:
     return a, Side(second, name or event_id), ""
 
 
-def _find(side: Side, who: Actor) -> int:
+def _find(side: Side, who: Actor, *, counted: bool) -> int:
     """Finds the moment of a side or notes its error. Returns the HTTP status. Raises Behind."""
     if not side.asked:
         return 200
     try:
-        side.moment = _moment(side.ref, side.asked, who)
+        side.moment = _moment(side.ref, side.asked, who, counted=counted)
+        if event := side.moment.event:
+            side.number = outline.numbers_of(side.ref, [event.seq], actor=who).get(side.moment.seq)
     except Behind:
         raise
     except Error as error:
@@ -136,8 +141,10 @@ def _find(side: Side, who: Actor) -> int:
     return 200
 
 
-def _moment(ref: SessionRef, asked: str, who: Actor) -> Moment:
-    """Returns the moment that an event's id, its number or `now` names."""
+def _moment(ref: SessionRef, asked: str, who: Actor, *, counted: bool = False) -> Moment:
+    """Returns the moment that an event's id, its number or `now` names.
+
+    The form says that its numbers are `counted` in the session. In older links, a number is the event's in its source."""
     if asked == NOW:
         return moments.state_now(ref, actor=who)
     check_name(asked, _("The event's id"), NAME_LENGTH)
@@ -147,6 +154,8 @@ def _moment(ref: SessionRef, asked: str, who: Actor) -> Moment:
     except NotFound:
         if not (number.isdecimal() and number.isascii() and len(number) < 19):
             raise
+    if counted:
+        return moments.state_at(ref, outline.event_numbered(ref, int(number), actor=who), actor=who)
     moment = moments.state_at_seq(ref, Seq(int(number)), actor=who)
     if moment.seq != int(number):  # a number that a person types means exactly that event
         said = _("There is no event #%(number)s in this session.") % {"number": number}

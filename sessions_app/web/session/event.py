@@ -29,6 +29,7 @@ from ...http.streaming import streamed
 from ...reads import texts, timeline
 from ...reads import views as reads_views
 from ...reads.event_views import EventView
+from ...search import outline
 from ...sources import database
 from ...writes.half_made import is_half
 from ..html.markdown import Texts
@@ -113,6 +114,7 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_
     """
     earlier, later = timeline.around(view, actor=who)
     shown = view.description.parts[parts : parts + PARTS]
+    pairs = _pairs(shown, earlier, later)
     raw = "" if view.size else beginning(view.data, RAW_LIMIT)
     return {
         "event": view,
@@ -124,7 +126,8 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_
         "changes_page": _Shown("changes", changes, len(view.changes)),
         "previous": earlier[0] if earlier else None,
         "following": later[0] if later else None,
-        "pairs": _pairs(shown, earlier, later),
+        "pairs": pairs,
+        "numbers": outline.numbers_of(view.ref, [each.seq for each in (view, *pairs.values())], actor=who),
         "raw": raw[:RAW_LIMIT],
         "raw_cut": len(raw) > RAW_LIMIT,
     }

@@ -14,12 +14,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, scope_of
 from ...errors import Behind, Invalid
 from ...history import key_history, moments
 from ...history.key_history import KeyWrite
 from ...reads import views
+from ...search import outline
 from ..html import difference
 from ..html.render import page
 from ..html.targets import Target, actor, of_app, of_session, of_user
@@ -109,6 +111,7 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
         "value": difference.value(now),
         "rows": [_row(write, target, shown) for write in writes.rows],
         "older": writes.next,
+        "numbers": _numbers(target, writes.rows, actor(request)),
         "line": line(reversed(_values(writes.rows))),
     }
     more = before and request.htmx  # type: ignore[attr-defined]
@@ -134,6 +137,12 @@ def _row(write: KeyWrite, target: Target, shown: difference.Differences) -> Row:
     return Row(
         write, shown.html(write.change.old, write.change.new), target.kind != "session" or write.ref != target.ref
     )
+
+
+def _numbers(target: Target, writes: Sequence[KeyWrite], who: Actor) -> dict[Seq, int]:
+    """Returns the numbers of the events of the session whose history is shown, by seq."""
+    seqs = [write.seq for write in writes if write.event_id and write.ref == target.ref]
+    return outline.numbers_of(target.ref, seqs, actor=who)
 
 
 def _values(rows: Sequence[KeyWrite]) -> list[Any]:

@@ -22,10 +22,11 @@ from ...http.problems import status_of
 from ...reads import timeline
 from ...reads.event_views import EventView
 from ...search import outline
+from ...search.outline import Reached
 from ...sources import database
 from ..html.difference import Differences
 from ..html.render import data, page
-from ..html.targets import MOST_ROWS, ROWS, Group, Row, actor, address_at
+from ..html.targets import MOST_ROWS, ROWS, Group, Row, actor, address_at, turn_of, written_last
 from .event import about
 from .news import number_in
 
@@ -73,12 +74,13 @@ def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
     return overview.event_at(ref, Seq(seq), steps, writes="writes" in request.GET, actor=actor(request))
 
 
-def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any]:
+def panel(request: HttpRequest, ref: SessionRef, event_id: str, upto: Reached | None = None) -> dict[str, Any]:
     """Returns the context of session/moment/_panel.html, which also reports an event that is gone and a state that is
     unknown."""
     shown = request.GET.get("show", "")
     context: dict[str, Any] = {
         "at": event_id,
+        "numbers": {},
         "show": shown if shown in SHOWN else SHOWN[0],
         "status": 200,
         "ordered": database.has_order(ref.source),
@@ -90,7 +92,9 @@ def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any
             context |= about(event, actor(request))
         else:
             context |= _state(
-                ref, event, actor(request), only_changes=context["show"] == "changes", whole="all" in request.GET
+                *(ref, event, actor(request), upto),
+                only_changes=context["show"] == "changes",
+                whole="all" in request.GET,
             )
     except Behind as behind:
         context |= {"behind": True, **behind.detail, "status": 202}
@@ -101,15 +105,24 @@ def panel(request: HttpRequest, ref: SessionRef, event_id: str) -> dict[str, Any
     return context
 
 
-def _state(ref: SessionRef, event: EventView, who: Actor, *, only_changes: bool, whole: bool) -> dict[str, Any]:
+def _state(
+    ref: SessionRef, event: EventView, who: Actor, upto: Reached | None, *, only_changes: bool, whole: bool
+) -> dict[str, Any]:
     after = moments.state_at(ref, event.id, actor=who)
+    writers = written_last(ref, after.writers.values())
+    known = outline.outline(ref, [event.seq] if event.seq is not None else [], actor=who, also=writers, upto=upto)
+    turns = known.turn_numbers(writers)
     changed = {change.key: change for change in _changes(ref, event, who)}
     groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
     unknown = [] if only_changes else [row for group in groups for row in group.rows if row.unknown]
-    groups = [replace(group, rows=[row for row in group.rows if row not in unknown]) for group in groups]
+    groups = [
+        replace(group, rows=[replace(row, turn=turn_of(row.writer, turns)) for row in group.rows if row not in unknown])
+        for group in groups
+    ]
     shown = {row.key for group in groups for row in group.rows}
     return {
         "moment": after,
+        "numbers": known.numbers,
         "whole": whole,
         "unknown": unknown,
         "groups": [group for group in groups if group.rows or not only_changes],

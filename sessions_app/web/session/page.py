@@ -15,6 +15,8 @@ from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.filters import FILTERS
 from ...reads.paging import write_cursor
+from ...search import outline
+from ...search.outline import Reached
 from ...sources import database
 from ...writes.half_made import is_half
 from ..html.render import page
@@ -39,9 +41,10 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     event_id = chosen(request, ref)
     if event_id and ("seq" in request.GET or "turn" in request.GET):
         return redirect(address_at(ref, event_id, **_filters(request), show=request.GET.get("show", "")))
-    then = panel(request, ref, event_id) if event_id else {}
+    upto = outline.reached(ref, actor=actor(request))
+    then = panel(request, ref, event_id, upto) if event_id else {}
     whole = "all" in request.GET and not event_id
-    writers = () if "behind" in then else who_wrote(view, actor(request))  # the page does not wait twice
+    writers = () if "behind" in then else who_wrote(view, actor(request), upto)  # the page does not wait twice
     context = {
         **then,
         "view": view,
@@ -56,7 +59,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "ordered": database.has_order(ref.source),
         "target": of_session(view, *writers, whole=whole),
         **labels.of_session(ref, actor(request)),
-        **_timeline(request, ref, then.get("event")),
+        **_timeline(request, ref, then.get("event"), upto),
     }
     return page(request, "session/page/page.html", context, 404 if "gone" in then else 200)
 
@@ -83,7 +86,9 @@ def stats(request: HttpRequest, **names: str) -> HttpResponse:
     )
 
 
-def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = None) -> dict[str, Any]:
+def _timeline(
+    request: HttpRequest, ref: SessionRef, about: EventView | None = None, upto: Reached | None = None
+) -> dict[str, Any]:
     """Returns a page of the timeline.
 
     `later` is the cursor to go on if the page does not reach the newest event. Events that arrive meanwhile go into a
@@ -111,7 +116,7 @@ def _timeline(request: HttpRequest, ref: SessionRef, about: EventView | None = N
     return {
         **filters,
         "seq": seq,
-        "turns": grouped(ref, rows, actor(request), gone=no_longer_given(ref, rows, actor(request))),
+        "turns": grouped(ref, rows, actor(request), None, no_longer_given(ref, rows, actor(request)), upto),
         "earlier": earlier,
         "later": later,
         "tail": bool(later) and not (after and request.htmx),  # type: ignore[attr-defined]

@@ -9,21 +9,23 @@ from ...access.actor import Actor
 from ...agent_view.conversation import LeftOut, left_out
 from ...domain.cost import Usage, cost_of
 from ...domain.edit_note import ended_by
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.turns import begins_turn
 from ...errors import Error
 from ...reads.event_views import EventView
-from ...search.outline import Outline, Turn, outline
+from ...search.outline import Outline, Reached, Turn, outline
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An event and the seconds since the one before it in its invocation: None for the first one, or if a clock was
-    behind.
+    """An event, the numbers of its session, and the seconds since the event before it in its invocation: None for the
+    first one, or if a clock was behind.
 
     `left_out` says why no agent is given the event any more."""
 
     event: EventView
+    numbers: Mapping[Seq, int]
     since: float | None
     left_out: LeftOut | None = None
 
@@ -101,10 +103,13 @@ def grouped(
     who: Actor,
     after: TurnRows | None = None,
     gone: Mapping[str, LeftOut] | None = None,
+    upto: Reached | None = None,
 ) -> list[TurnRows]:
     """Groups events by turn, and those of a turn by invocation. `after` are the rows before them; `gone` says, by id, why an
     event is left out."""
-    known = outline(ref, [event.seq for event in events if event.seq is not None], actor=who)
+    gone = gone or {}
+    seqs = [*(event.seq for event in events), *(each.seq for each in gone.values())]
+    known = outline(ref, [seq for seq in seqs if seq is not None], actor=who, upto=upto)
     turns: list[TurnRows] = []
     for event in events:
         current = turns[-1] if turns else after
@@ -113,7 +118,7 @@ def grouped(
             turns.append(TurnRows(turn, event, bool(known.numbers), begun, event.timestamp))
         elif not turns:
             turns.append(replace(current, turn=known.turn_of(event.seq), invocations=_last_of(current), again=True))
-        _add(turns[-1], event, (gone or {}).get(event.id))
+        _add(turns[-1], event, known.numbers, gone.get(event.id))
     _say_in_vain([invocation for turn in turns for invocation in turn.invocations])
     return turns
 
@@ -131,7 +136,7 @@ def _last_of(turn: TurnRows) -> list[Invocation]:
     return [replace(turn.invocations[-1], lines=[], again=True)] if turn.invocations else []
 
 
-def _add(turn: TurnRows, event: EventView, left_out: LeftOut | None) -> None:
+def _add(turn: TurnRows, event: EventView, numbers: Mapping[Seq, int], left_out: LeftOut | None) -> None:
     if not turn.invocations or turn.invocations[-1].id != event.invocation_id:
         if turn.invocations and not turn.invocations[-1].lines:
             turn.invocations.pop()  # nothing of it is new
@@ -140,7 +145,7 @@ def _add(turn: TurnRows, event: EventView, left_out: LeftOut | None) -> None:
         current.headed = current.is_edit or not (turn.begun and turn.first is event)
     current = turn.invocations[-1]
     since = event.timestamp - current.last
-    current.lines.append(Line(event, since if current.count and since >= 0 else None, left_out))
+    current.lines.append(Line(event, numbers, since if current.count and since >= 0 else None, left_out))
     current.count += 1
     current.last = max(current.last, event.timestamp)
     turn.last = max(turn.last, event.timestamp)
