@@ -12,7 +12,7 @@ from tests.browser.places import SEOUL, path
 from tests.browser.serving import Adkweb
 
 SESSION = path("s", *SEOUL)
-SEARCH = 163  # an answer of search_flights, which writes four of the session's keys and one of the app's
+SEARCH = 67  # an answer of search_flights, which writes four of the session's keys and one of the app's
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_by_mouse(page: Page) -> None:
     at(page, SEARCH)
     page.locator("#moment [data-key-row='booking_step']").get_by_role("link", name=re.compile("History")).click()
     rows = page.get_by_role("main").locator("[data-row]")
-    expect(rows.first).to_contain_text("#163")
+    expect(rows.first).to_contain_text("#67")
     expect(rows.first).to_contain_text('"ready"')
     expect(rows.first).to_contain_text('"choose"')
     page.go_back()
@@ -99,7 +99,7 @@ def test_by_mouse(page: Page) -> None:
 
     # Bring one key back to a value that it had.
     page.locator("#state [data-key-row='searches']").get_by_role("link", name=re.compile("History")).click()
-    earlier = page.get_by_role("main").locator("[data-row]").filter(has_text=re.compile(r"#163\b"))
+    earlier = page.get_by_role("main").locator("[data-row]").filter(has_text=re.compile(r"#67\b"))
     earlier.last.get_by_role("link", name="Restore this value").click()  # the first names it as its reason
     page.get_by_role("button", name=re.compile("Apply")).click()
     saved(page)
@@ -119,16 +119,16 @@ def test_by_mouse(page: Page) -> None:
     expect(shown(page, "app:total_searches", "#state")).to_have_text("7")
 
     # Rewind the conversation to before an invocation: what the agent no longer sees is grey.
-    event(page, 165).locator(".line").click()
-    at(page, 165)
+    event(page, 69).locator(".line").click()
+    at(page, 69)
     page.get_by_role("link", name="Rewind…").click()
     expect(page.get_by_role("main")).to_contain_text("The agent no longer sees")
     page.get_by_role("button", name="Rewind").click()
     saved(page)
-    expect(event(page, 165)).to_have_class(re.compile(r"\bgone\b"))
+    expect(event(page, 69)).to_have_class(re.compile(r"\bgone\b"))
     given = [int(row.inner_text()) for row in page.locator(".ev:not(.gone) .seq").all()]
     assert SEARCH in given
-    assert not {165, 168, undone} & {*given}
+    assert not {69, 72, undone} & {*given}
 
     # Fork the session at the event.
     event(page, SEARCH).locator(".line").click()
@@ -215,7 +215,7 @@ def test_by_keyboard(page: Page) -> None:
     press(page, "Home")
     at(page, 1)
     press(page, "End")
-    at(page, 168)
+    at(page, 72)
     press(page, "Escape")
     expect(page.locator("#moment")).to_be_hidden()
 
@@ -230,7 +230,7 @@ def test_by_keyboard(page: Page) -> None:
     go_to_search(page)
     page.locator("#moment [data-key-row='booking_step'] [data-at]").first.focus()
     press(page, "h")
-    expect(page.get_by_role("main").locator("[data-row]").first).to_contain_text("#163")
+    expect(page.get_by_role("main").locator("[data-row]").first).to_contain_text("#67")
     press(page, "Escape")
     expect(page.get_by_role("heading", name="Seoul trip")).to_be_visible()
 
@@ -258,11 +258,11 @@ def test_by_keyboard(page: Page) -> None:
     expect(shown(page, "app:total_searches", "#state")).to_have_text("7")
     go_to_search(page)
     press(page, "]", "]")
-    at(page, 165)
+    at(page, 69)
     enter(page, page.get_by_role("link", name="Rewind…"))
     enter(page, page.get_by_role("button", name="Rewind"))
     saved(page)
-    expect(event(page, 165)).to_have_class(re.compile(r"\bgone\b"))
+    expect(event(page, 69)).to_have_class(re.compile(r"\bgone\b"))
     go_to_search(page)
     press(page, "f")
     go(page, page.get_by_label("Session id"))
