@@ -5,12 +5,11 @@ therefore costs as much as a page of a short one. A call and its response are pu
 REACH events apart.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from django.db.models import Q, QuerySet
-from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from ..access.actor import Actor
 from ..domain.description import Part
@@ -18,22 +17,20 @@ from ..domain.edit_note import SYSTEM
 from ..domain.json_values import as_object
 from ..domain.kinds import describe
 from ..domain.positions import NO_SEQ, Seq
-from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
-from ..history import index, indexing
+from ..history import indexing
 from ..models import Event
 from ..reads.event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views
-from ..reads.weights import Valid
 from ..sources import database
+from . import causes
 from .content import Content
-from .contents import contents, in_order, task
-from .exclusion import Kind, Reader, Reason, is_for_branch
-from .summaries import Range, covering, range_of, retained, timestamp_of
+from .contents import Contents, contents, in_order, task
+from .exclusion import Kind, Reader, Reason
+from .summaries import covering, retained, timestamp_of
 
 PAGE: Final = 100  # events of a conversation shown at once
 REACH: Final = 1_000  # events that are read before and after those on the page
 _RECENT: Final = 200  # events that are searched for the agents that speak
-_CHUNK: Final = 500  # events fetched by one statement
 TIMELINE_SECONDS: Final = 0.2  # how long a timeline waits to learn which events to grey out
 
 
@@ -85,79 +82,20 @@ def left_out(ref: SessionRef, views: Sequence[EventView], *, actor: Actor) -> di
     if not seqs or not database.has_order(ref.source):
         return {}
     indexing.catch_up(ref.source, TIMELINE_SECONDS, ref)
-    stretches = _rewinds(ref, min(seqs))
-    summaries = _summaries(ref, stretches, [timestamp_of(view.data) for view in views])
-    causes: dict[str, tuple[Kind, Seq]] = {}
+    stretches = causes.rewinds(ref, min(seqs))
+    summaries = causes.summaries(ref, stretches, [timestamp_of(view.data) for view in views])
+    kinds: dict[str, tuple[Kind, Seq]] = {}
     for view, seq in zip(views, seqs, strict=True):
-        by = _taken_by(stretches, seq)
+        by = causes.taken_by(stretches, seq)
         if by is not None:
-            causes[view.id] = ("rewind" if by == seq else "rewound", by)
+            kinds[view.id] = ("rewind" if by == seq else "rewound", by)
         elif not view.description.actions.get("compaction"):
             mine = [each.range for each in summaries if each.is_for(view.data)]
             covered = covering(retained(mine), timestamp_of(view.data))
             if covered is not None:
-                causes[view.id] = ("compacted", Seq(covered))
-    ids = _ids(ref, {by for _kind, by in causes.values()})
-    return {name: LeftOut(kind, ids.get(by, ""), by) for name, (kind, by) in causes.items() if kind != "rewind"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    range: Range  # by seq
-    branch: str
-    isolation_scope: str | None
-
-    def is_for(self, event: Any) -> bool:
-        """Tells whether the agent that made an event is given this summary."""
-        return event.get("isolation_scope") == self.isolation_scope and is_for_branch(event.get("branch"), self.branch)
-
-
-def _rewinds(ref: SessionRef, after: Seq, upto: Seq | None = None) -> list[tuple[Seq, Seq]]:
-    return taken_back((rewind.seq, rewind.since) for rewind in _highlights(ref, "rewind", Seq(after - 1), upto))
-
-
-def _taken_by(stretches: Iterable[tuple[Seq, Seq]], seq: Seq) -> Seq | None:
-    return next((last for first, last in stretches if first <= seq <= last), None)
-
-
-def _highlights(ref: SessionRef, kind: str, after: Seq, upto: Seq | None) -> list[index.Highlight]:
-    highlights: list[index.Highlight] = []
-    while more := index.highlights(ref, [kind], after, upto):
-        highlights += more
-        after = more[-1].seq
-    return highlights
-
-
-def _summaries(
-    ref: SessionRef, stretches: list[tuple[Seq, Seq]], moments: Sequence[float], upto: Seq | None = None
-) -> list[_Summary]:
-    """Returns the summaries that are not taken back and that cover any time between the first and the last of these
-    moments."""
-    seqs = [each.seq for each in _highlights(ref, "compaction", NO_SEQ, upto) if _taken_by(stretches, each.seq) is None]
-    summaries = []
-    with database.using(ref.source):
-        for start in range(0, len(seqs), _CHUNK):
-            event = Valid("event_data")
-            rows = events_of(ref).filter(seq__in=seqs[start : start + _CHUNK])
-            for seq, compaction, branch, isolation_scope in rows.annotate(
-                compaction=KeyTransform("compaction", KeyTransform("actions", event)),
-                of_branch=KeyTextTransform("branch", event),
-                of_scope=KeyTextTransform("isolation_scope", event),
-            ).values_list("seq", "compaction", "of_branch", "of_scope"):
-                span = range_of({"actions": {"compaction": compaction}})
-                if span and span[0] <= max(moments) and min(moments) <= span[1]:
-                    summaries.append(_Summary((seq, *span), branch or "", isolation_scope))
-    return summaries
-
-
-def _ids(ref: SessionRef, seqs: Collection[Seq]) -> dict[Seq, str]:
-    wanted = sorted(seqs)
-    with database.using(ref.source):
-        return {
-            seq: name
-            for start in range(0, len(wanted), _CHUNK)
-            for seq, name in events_of(ref).filter(seq__in=wanted[start : start + _CHUNK]).values_list("seq", "id")
-        }
+                kinds[view.id] = ("compacted", Seq(covered))
+    ids = causes.ids_of(ref, {by for _kind, by in kinds.values()})
+    return {name: LeftOut(kind, ids.get(by, ""), by) for name, (kind, by) in kinds.items() if kind != "rewind"}
 
 
 # --- The conversation -------------------------------------------------------------------------------------------------
@@ -197,11 +135,9 @@ def conversation(
     known = None if rewound is None else _by_index(every, rewound)
     result = contents([view.data for view in every], reader, known, ends=not rest)
     first, last = len(early) + start if start else -1, len(early) + end
-    ids = _ids(ref, {Seq(-reason.by) for reason in result.left_out.values() if reason.by is not None and reason.by < 0})
-    lines = [_line(every, index, item, ids) for index, item in in_order(result) if first <= index < last]
     return Conversation(
         reader,
-        lines,
+        _lines(ref, every, result, range(first, last)),
         window[start].cursor if start or earlier else None,
         list(dict.fromkeys([*_agents(recent), *([reader.agent] if reader.agent else [])])),
         sorted({str(view.data["branch"]) for view in recent if view.data.get("branch")} | ({reader.branch} - {""})),
@@ -253,17 +189,19 @@ def _from_afar(
     """Returns what affects a window from outside: events with summaries that cover a part of it, and, by the seq of
     each event that was taken back, the seq of its rewind."""
     upto = None if at is None else at.seq
-    stretches = _rewinds(ref, NO_SEQ, upto)
+    stretches = causes.rewinds(ref, NO_SEQ, upto)
     moments = [timestamp_of(view.data) for view in window]
     first, last = window[0].seq or 0, window[-1].seq or 0
-    seqs = [each.range[0] for each in _summaries(ref, stretches, moments, upto)]
+    seqs = [each.range[0] for each in causes.summaries(ref, stretches, moments, upto)]
     outside = [seq for seq in seqs if not first <= seq <= last]
     more: list[EventView] = []
     with database.using(ref.source):
-        for start in range(0, len(outside), _CHUNK):
-            rows = events_of(ref).filter(seq__in=outside[start : start + _CHUNK])
+        for start in range(0, len(outside), causes.CHUNK):
+            rows = events_of(ref).filter(seq__in=outside[start : start + causes.CHUNK])
             more += [view_of(ref, row, actor) for row in ordered(rows, ref.source, newest=False)]
-    return more, {seq: by for view in window if (by := _taken_by(stretches, seq := view.seq or NO_SEQ)) is not None}
+    return more, {
+        seq: by for view in window if (by := causes.taken_by(stretches, seq := view.seq or NO_SEQ)) is not None
+    }
 
 
 def _by_index(views: Sequence[EventView], rewound: dict[Seq, Seq]) -> dict[int, int]:
@@ -271,6 +209,12 @@ def _by_index(views: Sequence[EventView], rewound: dict[Seq, Seq]) -> dict[int, 
     negated."""
     indexes = {view.seq: number for number, view in enumerate(views)}
     return {indexes[seq]: indexes.get(by, -by) for seq, by in rewound.items()}
+
+
+def _lines(ref: SessionRef, views: Sequence[EventView], result: Contents, shown: range) -> list[Line]:
+    reasons = result.left_out.values()
+    ids = causes.ids_of(ref, {Seq(-reason.by) for reason in reasons if reason.by is not None and reason.by < 0})
+    return [_line(views, index, item, ids) for index, item in in_order(result) if index in shown]
 
 
 def _line(views: Sequence[EventView], index: int, item: Content | Reason, ids: dict[Seq, str]) -> Line:
