@@ -12,9 +12,9 @@ from typing import Final
 from django.db.models import Q, QuerySet
 
 from ..access.actor import Actor
+from ..domain.content import object_of
 from ..domain.description import Part
 from ..domain.edit_note import SYSTEM
-from ..domain.json_values import as_object
 from ..domain.kinds import describe
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
@@ -109,26 +109,29 @@ def conversation(
     before: str | None = None,
     *,
     actor: Actor,
+    given: bool = False,
 ) -> Conversation:
     """Returns a page of what the model of an agent is given: the newest, or the one before a cursor.
 
-    With `at`, only the events up to and including this one count. Without an agent, the reader is the one that spoke
-    last. It reads with the branch, isolation scope and node path of its last event; `branch` replaces the first of
-    these. Raises Behind, Invalid."""
+    With `at`, only the events up to and including this one count; if `given`, only those before it, which is what the
+    model was given that wrote it. Without an agent, the reader is the one that spoke last, or that wrote `at`. It reads
+    with the branch, isolation scope and node path of that event; `branch` replaces the first of these. Raises Behind,
+    Invalid."""
     actor.check_sees(ref)
     has_order = database.has_order(ref.source)
     if has_order:
         indexing.catch_up(ref.source, ref=ref)
     with database.using(ref.source):
-        upto = events_upto(ref, at)
+        upto = events_upto(ref, at, without=given)
         recent = views(ordered(upto, ref.source), ref.source, actor, _RECENT, ref=ref)[0]
-        reader = _reader(recent, agent, branch)
+        reader = _reader([at, *recent] if at and given else recent, agent, branch)
         window, (start, end), (earlier, rest) = _window(ref, upto, before, actor)
     events = [view.data for view in window]
     more: list[EventView] = []
     rewound = None
     if has_order and window:
-        more, rewound = _from_afar(ref, window, at, actor)
+        last_seq = None if at is None or at.seq is None else Seq(at.seq - 1 if given else at.seq)
+        more, rewound = _from_afar(ref, window, last_seq, actor)
     early = [view for view in more if (view.seq or 0) < (window[0].seq or 0)]
     late = [view for view in more if (view.seq or 0) > (window[-1].seq or 0)]
     every = [*early, *window, *late]
@@ -145,10 +148,12 @@ def conversation(
     )
 
 
-def events_upto(ref: SessionRef, at: EventView | None) -> QuerySet[Event]:
-    """Returns a session's events up to one of them, or all of them, in no order."""
-    rows = events_of(ref)
-    return rows if at is None else rows.filter(before_cursor(ref.source, at.cursor) | Q(id=at.id))
+def events_upto(ref: SessionRef, at: EventView | None, *, without: bool = False) -> QuerySet[Event]:
+    """Returns a session's events up to one of them, with or without it, or all of them, in no order."""
+    if at is None:
+        return events_of(ref)
+    earlier = before_cursor(ref.source, at.cursor)
+    return events_of(ref).filter(earlier if without else earlier | Q(id=at.id))
 
 
 def _reader(recent: Sequence[EventView], agent: str, branch: str | None) -> Reader:
@@ -157,7 +162,7 @@ def _reader(recent: Sequence[EventView], agent: str, branch: str | None) -> Read
     last = next((view.data for view in recent if view.description.author == agent and agent), {})
     if branch is None:
         branch = str(last.get("branch") or "")
-    path = as_object(last.get("node_info")).get("path")
+    path = object_of(last, "node_info").get("path")
     return Reader(agent, branch, last.get("isolation_scope"), str(path or ""))
 
 
@@ -184,11 +189,10 @@ def _window(
 
 
 def _from_afar(
-    ref: SessionRef, window: Sequence[EventView], at: EventView | None, actor: Actor
+    ref: SessionRef, window: Sequence[EventView], upto: Seq | None, actor: Actor
 ) -> tuple[list[EventView], dict[Seq, Seq]]:
     """Returns what affects a window from outside: events with summaries that cover a part of it, and, by the seq of
     each event that was taken back, the seq of its rewind."""
-    upto = None if at is None else at.seq
     stretches = causes.rewinds(ref, NO_SEQ, upto)
     moments = [timestamp_of(view.data) for view in window]
     first, last = window[0].seq or 0, window[-1].seq or 0

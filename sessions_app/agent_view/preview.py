@@ -38,12 +38,14 @@ class Shown:
 # --- The instruction --------------------------------------------------------------------------------------------------
 
 
-def preview(moment: Moment, template: str) -> list[Shown]:
-    """Fills in a template from the state at a moment. Raises Invalid if the template, or the result, is too long."""
+def preview(moment: Moment, template: str, *, given: bool = False) -> list[Shown]:
+    """Fills in a template from the state at a moment, which is just before its event if `given`.
+
+    Raises Invalid if the template, or the result, is too long."""
     state = moment.state.merged()
     filled = pieces(template, state)
     names = {piece.name for piece in filled if piece.kind == "artifact"}
-    saved = _saved(moment, names) if names else {}
+    saved = _saved(moment, names, given) if names else {}
     return [_shown(moment, piece, saved) for piece in filled]
 
 
@@ -62,12 +64,12 @@ def _shown(moment: Moment, piece: Piece, saved: dict[str, tuple[Writer, int | No
     return Shown(piece, "", moment.writers.get(piece.name), piece.name in moment.initial)
 
 
-def _saved(moment: Moment, names: Collection[str]) -> dict[str, tuple[Writer, int | None]]:
+def _saved(moment: Moment, names: Collection[str], given: bool) -> dict[str, tuple[Writer, int | None]]:
     """Returns, by artifact, the event that saved it last, and the version, as far as the session's newest events show."""
     ref, saved = moment.ref, dict[str, tuple[Writer, int | None]]()
     with database.using(ref.source):
         event = Small("event_data")
-        rows = ordered(events_upto(ref, moment.event), ref.source).annotate(
+        rows = ordered(events_upto(ref, moment.event, without=given), ref.source).annotate(
             artifacts=KeyTransform("artifact_delta", KeyTransform("actions", event)),
             by=KeyTextTransform("author", event),
         )

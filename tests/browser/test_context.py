@@ -55,13 +55,13 @@ def test_a_template_is_filled_in_without_scripts(visit: Visit) -> None:
     expect(page.get_by_label("Template")).to_have_value("{step}!")
 
 
-def test_only_what_the_model_gets_can_be_shown_by_keyboard(page: Page) -> None:
+def test_what_the_model_does_not_get_is_a_line_that_opens_by_keyboard(page: Page) -> None:
     page.goto(path("s", *SEOUL, end="context/"))
-    left_out = page.locator(".out")
-    expect(left_out.first).to_be_visible()
-    page.get_by_label("only what the model gets").press("Space")
-    expect(page.locator(".out:visible")).to_have_count(0)
     expect(page.locator(".content").first).to_be_visible()
+    expect(page.locator(".out:visible")).to_have_count(0)
+    page.locator(".omitted summary").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".omitted").first.locator(".out").first).to_be_visible()
 
 
 def test_a_session_leads_there_from_now_and_from_an_event(page: Page) -> None:
@@ -71,6 +71,8 @@ def test_a_session_leads_there_from_now_and_from_an_event(page: Page) -> None:
     page.get_by_role("link", name="Session esc", exact=True).click()
     page.locator(".ev .line").last.click()
     page.get_by_role("link", name="What the agent saw").click()
+    expect(page.get_by_role("heading", name="What the model got for event")).to_be_visible()
+    page.get_by_role("link", name="Just after this event").click()
     expect(page.locator(".pagehead")).to_contain_text("just after event")
 
 

@@ -16,7 +16,7 @@ from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind
 from sessions_app.history import indexing
 from sessions_app.sources import database, online
-from sessions_app.web.session import agent_view
+from sessions_app.web.session import filled
 from sessions_app.writes.sessions import create_session
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
@@ -36,6 +36,12 @@ def contents(page: Element) -> list[str]:
     return [line.one(class_="body" if "content" in line.classes else "why").text for line in lines]
 
 
+def heading(page: Element) -> str:
+    """Which moment the page says that it shows."""
+    head = page.one("header", "pagehead")
+    return f"{head.one('h1').text}; {head.one(class_='sub').all('span')[0].text}"
+
+
 def text(browser: Browser, ref: SessionRef, template: str) -> Element:
     """The preview of a typed template, as htmx asks for it."""
     response = browser.send(f"{reverse('context', kwargs=ref._asdict())}", {"template": template}, htmx=True)
@@ -43,21 +49,70 @@ def text(browser: Browser, ref: SessionRef, template: str) -> Element:
     return page_of(response)
 
 
-def test_an_event_that_a_model_wrote_leads_to_what_it_was_given(ref: SessionRef, maria: Browser, add: Add) -> None:
-    asked = add(ref, {"text": "where to?"}, author="user")
-    said = add(ref, {"text": "to Lisbon"})
-    result = add(
-        ref, author="agent", content={"role": "user", "parts": [{"function_response": {"name": "f", "response": {}}}]}
-    )
+# --- The moment -------------------------------------------------------------------------------------------------------
+
+
+def test_an_event_that_a_model_wrote_shows_what_the_model_got(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, {"text": "where to?"}, author="user", actions={"state_delta": {"step": "ask"}})
+    said = add(ref, {"text": "to Lisbon"}, actions={"state_delta": {"step": "said", "prompt": "Be at {step}."}})
     page = opened(maria, ref, at=said)
-    assert "to Lisbon" in " ".join(contents(page))
-    before = maria.open(page.links()["Just before this event"])
-    assert "just after event 1" in before.one("div", "sub").text
-    assert "where to?" in " ".join(contents(before))
-    assert "to Lisbon" not in " ".join(contents(before))
-    for other in (asked, result):
-        assert "Just before this event" not in opened(maria, ref, at=other).links()
-    assert "Just before this event" not in opened(maria, ref).links()
+    assert heading(page) == (
+        "What the model got for event 2; just before this event: the state and the events that the model was called with"
+    )
+    assert contents(page) == ["where to?"]
+    assert page.one("textarea").raw == "\n"
+    typed = maria.send(page.one("form", id="typed")["action"], {"template": "{step}"}, htmx=True)
+    assert page_of(typed).one(class_="filled").raw == "ask"
+    after = maria.open(page.links()["Just after this event"])
+    assert heading(after) == "What the agent sees; just after event 2: what the next call gets"
+    assert contents(after) == ["where to?", "to Lisbon"]
+    taken = {**after.one("form", "fromkey").fields(), "key": "prompt"}
+    assert opened(maria, ref, **taken).one(class_="filled").raw == "Be at said."
+    typed = maria.send(after.one("form", id="typed")["action"], {"template": "{step}"}, htmx=True)
+    assert page_of(typed).one(class_="filled").raw == "said"
+    assert contents(maria.open(after.links()["What the model got"])) == ["where to?"]
+    chosen = after.one("form", "reader").fields()
+    assert contents(opened(maria, ref, **chosen)) == ["where to?", "to Lisbon"]
+
+
+def test_an_event_that_no_model_wrote_shows_what_the_next_call_gets(
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
+) -> None:
+    asked = add(ref, {"text": "where to?"}, author="user")
+    call = {"function_call": {"id": "c", "name": "f", "args": {}}}
+    add(ref, call)
+    answer = {"function_response": {"id": "c", "name": "f", "response": {"ok": True}}}
+    result = add(ref, content={"role": "user", "parts": [answer]})
+    edited = edit_state(ref, [Entry("step", "pay", "choose")], actor=actor, reason="").event["id"]
+    for event, number in ((asked, 1), (result, 3), (edited, 4)):
+        page = opened(maria, ref, at=event)
+        assert heading(page) == f"What the agent sees; just after event {number}: what the next call gets"
+        assert not {"Just after this event", "What the model got"} & page.links().keys()
+    assert heading(opened(maria, ref)) == "What the agent sees; now: what the next call gets"
+
+
+def test_tokens_tell_that_a_model_wrote_an_event_without_words(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, {"text": "where to?"}, author="user")
+    failed = add(ref, error_code="MAX_TOKENS", usage_metadata={"prompt_token_count": 12})
+    assert contents(opened(maria, ref, at=failed)) == ["where to?"]
+
+
+def test_the_model_of_an_event_reads_as_that_event_says(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, {"text": "hello"}, author="user")
+    add(ref, {"text": "on the left"}, author="left", branch="root.left")
+    right = add(ref, {"text": "on the right"}, author="right", branch="root.right")
+    add(ref, {"text": "again"}, author="right", branch="root.other")
+    page = opened(maria, ref, at=right)
+    assert contents(page) == ["hello", "of another branch"]
+    assert page.one("form", "reader").fields()["agent"] == "right"
+    assert "its own: root.right" in page.one(id="branch").text
+    assert contents(opened(maria, ref, at=right, agent="left")) == ["hello", "on the left"]
+
+
+def test_the_very_first_call_got_nothing_but_its_instruction(ref: SessionRef, maria: Browser, add: Add) -> None:
+    page = opened(maria, ref, at=add(ref, {"text": "hello"}))
+    assert contents(page) == []
+    assert "No events yet" in page.one(id="conversation").text
 
 
 # --- The instruction --------------------------------------------------------------------------------------------------
@@ -149,7 +204,7 @@ def test_a_template_that_is_too_long_is_kept_and_told(
 
 def test_a_template_of_100_kb_full_of_placeholders_is_shown_in_part(ref: SessionRef, maria: Browser) -> None:
     found = text(maria, ref, "{step} {step?} {}{{{" * 5_000)
-    assert len(found.all("span", "ph")) == agent_view.MARKS
+    assert len(found.all("span", "ph")) == filled.MARKED
     assert "further placeholders are filled in and not marked" in found.text
 
 
@@ -205,11 +260,37 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
     assert opened(maria, ref, branch="fares").one("form", "reader").fields()["branch"] == "fares"
 
 
+def folds(page: Element) -> list[str]:
+    return [fold.one("summary").text for fold in page.all("li", "omitted")]
+
+
+def test_what_the_model_does_not_get_is_folded_with_its_reasons_counted(
+    ref: SessionRef, maria: Browser, add: Add
+) -> None:
+    for number in range(3):
+        add(ref, {"text": f"t{number}"}, timestamp=1_790_000_000.0 + number)
+    content = {"role": "model", "parts": [{"text": "short"}]}
+    times = {"start_timestamp": 1_790_000_000.0, "end_timestamp": 1_790_000_002.0}
+    add(ref, author="user", timestamp=1_790_000_003.0, actions={"compaction": {**times, "compacted_content": content}})
+    add(ref, {"text": "then"}, author="user", timestamp=1_790_000_004.0, invocation_id="i2")
+    add(ref, {"text": "there"}, author="fares", branch="fares", timestamp=1_790_000_005.0, invocation_id="i2")
+    add(ref, timestamp=1_790_000_006.0, invocation_id="i2", actions={"state_delta": {"step": "pay"}})
+    add(ref, timestamp=1_790_000_007.0, invocation_id="i2", actions={"state_delta": {"step": "paid"}})
+    last = add(ref, {"text": "here"}, branch="agent", timestamp=1_790_000_008.0, invocation_id="i2")
+    page = opened(maria, ref, at=last)
+    assert folds(page) == ["3 events summarised", "3 events left out: 2 without content, 1 of another branch"]
+    assert page.texts(class_="body") == ["short", "then"]
+    assert all("open" not in fold.one("details") for fold in page.all("li", "omitted"))
+    assert page.all("li", "omitted")[0].texts("span", "why") == ["summarised by #4"] * 3
+
+
 def test_a_conversation_at_an_event_knows_nothing_of_what_came_later(ref: SessionRef, maria: Browser, add: Add) -> None:
     first = add(ref, {"text": "One"}, invocation_id="i1")
     add(ref, {"text": "Two"}, invocation_id="i2")
     add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i1"})
-    assert contents(opened(maria, ref, at=first)) == ["One"]
+    assert contents(opened(maria, ref, at=first, after="1")) == ["One"]
+    last = add(ref, {"text": "Three"}, invocation_id="i4")
+    assert contents(opened(maria, ref, at=last)) == ["taken back by the rewind #3"] * 2 + ["the rewind itself"]
 
 
 def test_a_long_conversation_is_paged_in_place_and_as_pages(
@@ -265,8 +346,9 @@ def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_
     ref = ref._replace(source=open_source(place))
     page = opened(maria, ref)
     assert len(contents(page)) == 3
-    then = opened(maria, ref, at=first)
+    then = opened(maria, ref, at=first, after="1")
     assert contents(then) == ["One"]
+    assert contents(opened(maria, ref, at=first)) == []
     assert "have no order" not in page.text + then.text
 
 

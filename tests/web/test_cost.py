@@ -28,7 +28,7 @@ def queries(maria: Browser, source: str, address: str) -> int:
     return len(captured)
 
 
-@pytest.mark.parametrize("name", ["session", "events", "chat", "stats", "session-edit", "event"])
+@pytest.mark.parametrize("name", ["session", "events", "chat", "stats", "session-edit", "event", "context"])
 def test_a_page_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
     ref: SessionRef, maria: Browser, actor: Actor, name: str
 ) -> None:
