@@ -19,6 +19,7 @@ from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
 from ..errors import NotFound
 from ..models import MOMENT, by_time
+from ..reads import timeline
 from ..reads.event_views import events_of, ordered
 from ..reads.glimpses import Glimpse, glimpses
 from ..sources import database
@@ -26,6 +27,8 @@ from ..sources.dialect import SEQ_IN_SESSION
 from . import index, indexing
 
 BARS: Final = 300
+ERROR: Final = "error"  # a kind to step to, as STATE
+STATE: Final = "state"
 _EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
 _END: Final = 2**53 - 1  # a page says this for the newest event
 _UNSEEN: Final = Glimpse(0.0, "")  # of an event that was deleted meanwhile
@@ -113,19 +116,22 @@ def _telling(counts: Sequence[int]) -> str:
     return kinds[-1] if kinds else ""
 
 
-def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, writes: bool = False) -> str:
+def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, to: str = "") -> str:
     """Returns the id of the event that is `steps` after a seq, or before it if negative.
 
-    Without steps it is the event with that seq, or the nearest one before. With `writes`, each step goes to an event
-    that changed state. A step beyond an end leads to the first or the last event; if no other event changed state, to
-    the one with that seq. Events with the same seq are one step. Raises NotFound for a session without events, and for
-    a seq from before the source was adopted or released; Behind, SourceError.
+    Without steps it is the event with that seq, or the nearest one before. With `to`, each step goes to an event of that
+    kind: one that changed `state`, or an `error`. A step beyond an end leads to the first or the last event; if no other
+    event changed state, to the one with that seq. Events with the same seq are one step. Raises NotFound for a session
+    without events, if there is no such error, and for a seq from before the source was adopted or released; Behind,
+    SourceError.
     """
     actor.check_sees(ref)
-    if writes and steps:
+    if to and steps:
         indexing.catch_up(ref.source, ref=ref)
-        ids = _writes_after(ref, seq, steps) if steps > 0 else _writes_before(ref, seq, -steps)
-        return event_at(ref, ids or seq, actor=actor)
+        near = _after(ref, to, seq, steps) if steps > 0 else _before(ref, to, _within(ref, seq, actor), -steps)
+        if near is None and to == ERROR:
+            raise NotFound(_("No later event failed.") if steps > 0 else _("No earlier event failed."))
+        return event_at(ref, near or seq, actor=actor)
     with database.using(ref.source):
         if 0 < seq < _END and stands_for_time(seq) == database.is_numbered(ref.source):
             raise NotFound(_("This database was adopted, or released, since this page was loaded: load it again."))
@@ -144,17 +150,22 @@ def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, writes:
     return event_id
 
 
-def _writes_after(ref: SessionRef, seq: Seq, steps: int) -> Seq | None:
-    writes = index.highlights(ref, ["state"], after=seq, limit=steps)
-    return writes[-1].seq if writes else None
+def _within(ref: SessionRef, seq: Seq, actor: Actor) -> Seq:
+    """Returns a seq, or the one after the newest event if it is greater: how far to look back begins there."""
+    return min(seq, Seq(timeline.newest_seq(ref, actor=actor) + 1))
 
 
-def _writes_before(ref: SessionRef, seq: Seq, steps: int) -> Seq | None:
-    """Returns the seq of the write that is `steps` before another, or of the first one."""
+def _after(ref: SessionRef, kind: str, seq: Seq, steps: int) -> Seq | None:
+    events = index.highlights(ref, [kind], after=seq, limit=steps)
+    return events[-1].seq if events else None
+
+
+def _before(ref: SessionRef, kind: str, seq: Seq, steps: int) -> Seq | None:
+    """Returns the seq of the event of a kind that is `steps` before another, or of the first one."""
     reach, upto, first = _REACH, seq - 1, None
     while upto >= 0:
         after = max(-1, upto - reach)
-        highlights = index.highlights(ref, ["state"], after=Seq(after), upto=Seq(upto), limit=reach)
+        highlights = index.highlights(ref, [kind], after=Seq(after), upto=Seq(upto), limit=reach)
         if len(highlights) >= steps:
             return highlights[-steps].seq
         if highlights:

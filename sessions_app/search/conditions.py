@@ -41,7 +41,7 @@ def filter_condition(token: str, now: float, zone: tzinfo) -> Leaf:
     value = _unquoted(given) if exact else given
     match name:
         case "before" | "after":
-            return Time(name, _time(value, now, zone), value)
+            return Time(name, time_of(value, now, zone), value)
         case "took" | "tokens" | "turns" | "events":
             return _number(name, value)
         case "kind":
@@ -116,7 +116,8 @@ def _amount(given: str, units: dict[str, str]) -> float | None:
     return float(Decimal(match[1]) * Decimal(units[match[2].lower()]))
 
 
-def _time(given: str, now: float, zone: tzinfo) -> float:
+def time_of(given: str, now: float, zone: tzinfo) -> float:
+    """Reads a time, in seconds: 14:00, 2026-11-22, yesterday, 2h. Raises Invalid."""
     try:
         seconds = _moment(given.lower(), datetime.fromtimestamp(now, zone)).timestamp()
         datetime.fromtimestamp(seconds, zone)

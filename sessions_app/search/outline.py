@@ -26,7 +26,7 @@ from ..sources.dialect import SEQ_IN_SESSION
 from .folding import Span, Summary, fold
 
 UNREAD: Final = 100  # events after those in the index
-_Begun = TypeVar("_Begun", bound=int)
+_Begun = TypeVar("_Begun", bound=float)
 _OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
 
 
@@ -177,9 +177,24 @@ def event_numbered(ref: SessionRef, number: int, *, actor: Actor) -> str:
     raise NotFound(_("This session has no event %(number)s.") % {"number": number})
 
 
+def event_since(ref: SessionRef, at: float, *, actor: Actor) -> str:
+    """Returns the id of the first event at or after a time, in seconds; of the last one if all are before. Raises NotFound
+    for a session without events, SourceError."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        pk, so_far, _newer = so_far_of(ref, actor)
+        turn = turns_at(pk, so_far.turns, [at], "at")[at]
+        begins = SearchSpan.objects.filter(session_id=pk, kind="t", number=turn).values_list("seq", flat=True)
+        later = events_of(ref).filter(seq__gte=begins[0] if turn else NO_SEQ, timestamp__gte=at)
+        for events, newest in ((later, False), (events_of(ref), True)):
+            if ids := ordered(events, ref.source, newest=newest).values_list("id", flat=True)[:1]:
+                return ids[0]
+    raise NotFound(_("This session has no events yet."))
+
+
 def turns_at(session: int, turns: int, begun: Iterable[_Begun], column: str = "seq") -> dict[_Begun, int]:
-    """Returns the number of the last turn whose first event has at most each seq, or each number if `column` is
-    `first_event`; 0 if there is none.
+    """Returns the number of the last turn whose first event has at most each seq; each number or time if `column` is
+    `first_event` or `at`; 0 if there is none.
 
     All are halved together: the rows of each step are looked up by their keys in one query."""
     spans = SearchSpan.objects.filter(session_id=session, kind="t")

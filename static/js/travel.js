@@ -1,5 +1,5 @@
 // Time travel: #moment (the state at an event) takes the place of #state (the state now), which live.js goes on keeping up
-// to date. An a[data-at] goes to an event; [data-travel-step] so many events on (data-travel-writes: that changed state);
+// to date. An a[data-at] goes to an event; [data-travel-step] so many events on (data-travel-to: writes, that changed state; errors, that failed);
 // [data-travel-show] shows another part of it; [data-travel-here] goes to the row that is focused or selected;
 // [data-travel-back] gives #state back. There is one cursor: in the past, the row with the focus is the one whose state is
 // shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip holds the slider #travel: its data-seqs say which seq each bar begins at, its
@@ -19,7 +19,7 @@
 
   let shown = null; // { at, seq } of the event whose state is shown
   let show = "merged";
-  let wish = null; // what to ask for next: { at } or { seq }, maybe with { step, writes }; or { step } alone
+  let wish = null; // what to ask for next: { at } or { seq }, maybe with { step, writes or errors }; or { step } alone
   let asking = false;
   let dropped = false; // nobody wants the answer any more
   let dragging = null; // the strip's rectangle
@@ -44,11 +44,13 @@
     next();
   }
 
-  function step(number, writes) {
-    if (!shown && !wish && !asking) return travel({ seq: Number.MAX_SAFE_INTEGER }); // from now to the newest event
-    const { step: before = 0, writes: kind, ...from } = wish ?? {};
-    const carried = Boolean(kind) === writes ? before : 0;
-    return travel({ ...from, step: carried + number, ...(writes && { writes: 1 }) });
+  /** So many events on; `to` says of which kind they are. */
+  function step(number, to) {
+    const newest = { seq: Number.MAX_SAFE_INTEGER };
+    if (!shown && !wish && !asking) return travel(to === "errors" ? { ...newest, step: number, errors: 1 } : newest);
+    const { step: before = 0, writes, errors, ...from } = wish ?? {};
+    const carried = (to && wish?.[to]) || !(to || writes || errors) ? before : 0;
+    return travel({ ...from, step: carried + number, ...(to && { [to]: 1 }) });
   }
 
   /** What is to be asked for next, unless something is being asked for. */
@@ -156,6 +158,7 @@
     now.hidden = true;
     select(true);
     point();
+    tell();
     writeAddress();
   }
 
@@ -172,6 +175,7 @@
     newest = events.querySelector(".later") !== null;
     select(false);
     point();
+    tell();
     writeAddress();
     if (document.activeElement.matches("body, main")) row?.querySelector("a.line").focus({ preventScroll: true });
     next();
@@ -427,11 +431,12 @@
     const bar = Number(track.getAttribute("aria-valuenow"));
     const far = Math.max(1, Math.round(seqs.length / 10));
     const clamped = (number) => seqs[Math.min(seqs.length - 1, Math.max(0, number))];
+    const kind = event.shiftKey ? "writes" : undefined;
     const doings = {
-      ArrowLeft: () => step(-1, event.shiftKey),
-      ArrowDown: () => step(-1, event.shiftKey),
-      ArrowRight: () => step(1, event.shiftKey),
-      ArrowUp: () => step(1, event.shiftKey),
+      ArrowLeft: () => step(-1, kind),
+      ArrowDown: () => step(-1, kind),
+      ArrowRight: () => step(1, kind),
+      ArrowUp: () => step(1, kind),
       PageDown: () => travel({ seq: clamped(bar - far) }),
       PageUp: () => travel({ seq: clamped(bar + far) }),
       Home: () => travel({ seq: seqs[0] }),
@@ -458,7 +463,7 @@
     if (at !== undefined) {
       if (link.matches(".line") && narrow()) showState();
       travel({ at });
-    } else if (travelStep !== undefined) step(Number(travelStep), "travelWrites" in link.dataset);
+    } else if (travelStep !== undefined) step(Number(travelStep), link.dataset.travelTo);
     else if (travelShow !== undefined) {
       show = travelShow;
       travel({ at: shown.at });
@@ -503,6 +508,18 @@
     past.showModal();
   }
   document.addEventListener("click", ask, true);
+
+  /** The form that goes to an event is told which one is shown, and its menu is closed once the event is known. */
+  function tell() {
+    const field = document.querySelector("#go [name=before]");
+    if (field) field.value = shown?.seq ?? "";
+  }
+  document.body.addEventListener("adkweb:go", ({ detail }) => {
+    const form = document.querySelector("#go");
+    form.closest("details").open = false;
+    form.reset();
+    travel({ at: detail.at });
+  });
 
   /** The state at the row that the reader is on; without one, at the newest that is shown. */
   function here() {

@@ -422,3 +422,32 @@ def test_on_a_phone_the_strip_stays_beside_the_state(visit: Visit) -> None:
     expect(value(page, "n")).to_have_text("0")
     page.get_by_role("tab", name="Timeline").click()
     expect(page.locator("#event-t1")).to_be_in_viewport()
+
+
+def test_one_goes_to_an_event_by_its_number_a_turn_or_a_key_and_hears_what_names_none(page: Page, watch: Watch) -> None:
+    watch.allow(400, 404)
+    go(page)
+    page.keyboard.press("g")
+    field = page.get_by_label("Event, turn, time or key")
+    expect(field).to_be_focused()
+    field.fill("7")
+    field.press("Enter")
+    expect(moment(page)).to_contain_text("State at event 7")
+    expect(field).to_be_hidden()
+    page.keyboard.press("g")
+    expect(field).to_have_value("")
+    field.fill("n")
+    field.press("Enter")
+    expect(moment(page)).to_contain_text("State at event 4")  # the change of n before event 7
+    page.keyboard.press("g")
+    field.fill("nothing like it")
+    field.press("Enter")
+    error = page.locator("#go [role=alert]")
+    expect(error).to_contain_text("names no event")
+    expect(field).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(field).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(moment(page)).to_be_hidden()
+    page.keyboard.press("<")  # nothing failed here
+    expect(page.locator("#toasts, .toasts").first).to_contain_text("No earlier event failed.")

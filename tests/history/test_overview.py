@@ -162,7 +162,7 @@ def test_steps_over_changes_pass_over_what_changed_nothing(
     placed: tuple[SessionRef, list[int]], start: int, steps: int, expected: str
 ) -> None:
     ref, seqs = placed
-    assert event_at(ref, seqs[start], steps, writes=True, actor=SYSTEM) == expected
+    assert event_at(ref, seqs[start], steps, to="state", actor=SYSTEM) == expected
 
 
 def test_a_place_between_events_is_the_one_before_and_the_first_where_none_is(
@@ -181,7 +181,7 @@ def test_a_change_far_back_is_found(ref: SessionRef, append: Append) -> None:
         fill(filler, 3_000)
     last = append(ref, id="last")
     assert query(ref.source, "SELECT count(*) FROM events")[0][0] == 9_002
-    assert event_at(ref, last, -1, writes=True, actor=SYSTEM) == "first"
+    assert event_at(ref, last, -1, to="state", actor=SYSTEM) == "first"
     assert event_at(ref, last, -1, actor=SYSTEM) == "first"
     assert first < last
 

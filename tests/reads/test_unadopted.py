@@ -144,7 +144,7 @@ def test_whatever_only_reads_works(source: str, unadopted: Unadopted) -> None:
         bars = overview.bars(one, actor=SYSTEM)
         assert [(bar.events, bar.kind) for bar in bars] == [(1, "state"), (1, "state")]
         assert overview.event_at(one, bars[0].first, actor=SYSTEM) == first
-        assert overview.event_at(one, bars[0].first, 1, writes=True, actor=SYSTEM) == last
+        assert overview.event_at(one, bars[0].first, 1, to="state", actor=SYSTEM) == last
         assert [view.id for view in newest.newest_events(source, 2, actor=SYSTEM)] == [last, other]
         assert moments.state_now(one, actor=SYSTEM).writers["n"].event_id == last
         indexing.rebuild(source)

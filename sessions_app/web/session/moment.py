@@ -37,7 +37,7 @@ _MOST_STEPS: Final = 1_000_000
 @require_GET
 def state_at(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows the panel at ?at=<event id>, or &step=<n> events away from ?seq=<number>; with &writes=1, n events that
-    changed state. With &key=, returns the whole value of that key as JSON."""
+    changed state; with &errors=1, that failed. With &key=, returns the whole value of that key as JSON."""
     ref = SessionRef(**names)
     if old := renamed(request):
         return old
@@ -71,7 +71,8 @@ def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
     seq, steps = number_in(request.GET["seq"]), number_in(request.GET.get("step", "0"))
     if not 0 <= seq < 2**63 or abs(steps) > _MOST_STEPS:
         raise Invalid(_("The number in this link is not valid."))
-    return overview.event_at(ref, Seq(seq), steps, writes="writes" in request.GET, actor=actor(request))
+    to = overview.STATE if "writes" in request.GET else overview.ERROR if "errors" in request.GET else ""
+    return overview.event_at(ref, Seq(seq), steps, to=to, actor=actor(request))
 
 
 def panel(request: HttpRequest, ref: SessionRef, event_id: str, upto: Reached | None = None) -> dict[str, Any]:
