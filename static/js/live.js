@@ -14,8 +14,6 @@
   const TRIES = 3; // before it is also asked without a socket
   const HIDDEN = 30_000; // a tab that nobody sees is left alone after this, and catches up when it is shown
   const MARKED = 8_000;
-  const MOST_ROWS = 3_000;
-  const KEPT_ROWS = 2_000;
   const ENDS = { 4400: "error", 4401: "out", 4403: "error", 4404: "gone" }; // sessions_app/live/client.py
 
   let socket = null;
@@ -105,7 +103,6 @@
     $("#no-events")?.remove();
     list.append(added);
     for (const row of rows) if (row.isConnected) htmx.process(row);
-    cut(list);
     tell(rows.filter((row) => row.matches(".ev") && row.isConnected).length);
     if (rows.some((row) => "greys" in row.dataset && row.isConnected)) grey();
   }
@@ -120,39 +117,6 @@
       row.classList.add("gone");
       row.querySelector(".meta").prepend(fresh.querySelector(".gonewhy"));
     }
-  }
-
-  /** A page that is open all day keeps its newest rows; the others are an “Earlier events” away. */
-  function cut(list) {
-    const timeline = list.closest("[data-timeline]");
-    const rows = timeline.querySelectorAll("[data-row]");
-    if (rows.length <= MOST_ROWS || timeline.dataset.following !== "true") return;
-    const first = rows[rows.length - KEPT_ROWS];
-    for (const row of [...rows].slice(0, -KEPT_ROWS)) row.remove();
-    for (const head of timeline.querySelectorAll(".inv")) {
-      if (!head.nextElementSibling || head.nextElementSibling.matches(".inv, .turn, .day")) head.remove();
-      else if (head.nextElementSibling === first) head.id = first.id.replace("event-", "inv-"); // as a page begins
-    }
-    for (const head of timeline.querySelectorAll(".turn")) {
-      let next = head.nextElementSibling;
-      while (next?.matches(".day")) next = next.nextElementSibling;
-      if (!next || next.matches(".turn")) head.remove();
-    }
-    const address = new URL(box.dataset.events, location.href);
-    address.searchParams.set("before", first.dataset.cursor);
-    const link = document.createElement("a");
-    link.className = "btn quiet small";
-    link.href = address;
-    link.textContent = box.dataset.wordEarlier;
-    link.setAttribute("hx-get", address.pathname + address.search);
-    link.setAttribute("hx-target", "closest .earlier");
-    link.setAttribute("hx-swap", "outerHTML");
-    const earlier = document.createElement("div");
-    earlier.className = "earlier";
-    earlier.append(link);
-    timeline.querySelector(".earlier")?.remove();
-    timeline.querySelector("#events").prepend(earlier);
-    htmx.process(earlier);
   }
 
   const sources = new WeakMap(); // a key's row → its HTML as the server wrote it
@@ -254,6 +218,8 @@
     seq = $("#events .timeline[data-seq]")?.dataset.seq ?? seq;
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(seq) }));
   }
+
+  document.addEventListener("adkweb:newest", loadAnew);
 
   // --- The connection ----------------------------------------------------------------------------------------------
 

@@ -154,6 +154,7 @@
     if (!head) return;
     shown = { at: head.dataset.at, seq: Number(head.dataset.seq ?? 0), number: head.dataset.number ?? "" };
     show = head.dataset.show;
+    if (rowOf(shown.at)) surroundings = shown.at; // whoever scrolls away from it wants to
     panel.hidden = false;
     now.hidden = true;
     select(true);

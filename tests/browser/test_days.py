@@ -7,6 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Visit
 from tests.browser.places import open_form, own, path, type_json
 from tests.browser.seed import CROWDED, LONG, LONG_EVENTS
+from tests.browser.watching import AS_CLICKED
 
 WEEK = ["Mon, Oct 26", "Tue, Oct 27 1 day later", "Fri, Oct 30 3 days later", "Mon, Nov 2 3 days later"]
 
@@ -46,6 +47,7 @@ def test_an_event_that_arrives_on_another_day_begins_that_day(visit: Visit) -> N
 
 
 def test_earlier_events_of_the_same_day_begin_no_other(page: Page) -> None:
+    page.add_init_script(AS_CLICKED)
     page.goto(path("s", *LONG))
     expect(days(page)).to_have_count(1)
     page.get_by_role("link", name="Earlier events").click()

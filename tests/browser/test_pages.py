@@ -12,6 +12,7 @@ from tests.browser.conftest import Visit, Watch
 from tests.browser.looks import Looks
 from tests.browser.places import PLACES, SEOUL, STATUSES, open_event, open_form, own, path, type_json
 from tests.browser.seed import LONG, LONG_EVENTS
+from tests.browser.watching import AS_CLICKED
 
 SESSION = path("s", *SEOUL)
 
@@ -142,6 +143,7 @@ def test_filters_show_the_events_that_they_name(page: Page) -> None:
 
 
 def test_earlier_events_do_not_move_what_is_being_read(page: Page) -> None:
+    page.add_init_script(AS_CLICKED)
     page.goto(path("s", *LONG))
     expect(page.locator(".ev")).to_have_count(100)
     expect(page.locator(".ev").last).to_be_in_viewport()

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Visit, Watch
 from tests.browser.places import own, path
 from tests.browser.seed import LONG, LONG_EVENTS, TRAVEL, TRAVEL_EVENTS
+from tests.browser.watching import AS_CLICKED
 
 SESSION = path("s", *TRAVEL)
 # Counts what the page asks for at once, and makes each answer wait as if the server were far away.
@@ -275,6 +276,7 @@ def test_a_link_to_an_event_that_is_gone_says_so_and_leads_back(page: Page, watc
 
 
 def test_the_timeline_goes_on_from_an_event_far_back_to_the_newest(page: Page) -> None:
+    page.add_init_script(AS_CLICKED)
     go(page, path("s", *LONG))
     number = 20
     first = page.get_by_role("slider", name="Time travel")
@@ -296,6 +298,7 @@ def test_the_timeline_goes_on_from_an_event_far_back_to_the_newest(page: Page) -
 
 
 def test_back_to_now_brings_the_newest_events_back(page: Page) -> None:
+    page.add_init_script(AS_CLICKED)
     strip = go(page, path("s", *LONG))
     strip.focus()
     page.keyboard.press("Home")
@@ -340,6 +343,7 @@ def test_what_happens_meanwhile_is_in_the_timeline_and_the_moment_stays(page: Pa
 
 
 def test_what_is_appended_while_the_timeline_is_far_back_is_told_and_not_lost(page: Page, visit: Visit) -> None:
+    page.add_init_script(AS_CLICKED)
     address = path("s", *own("far-back"))
     go(page, address + "?at=f5")
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")

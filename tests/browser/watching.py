@@ -162,6 +162,10 @@ def expect_rows(page: Page, ids: list[str], timeout: float = LATE) -> None:
     assert len(added) == len(set(added)), "an event was put into the page twice"
 
 
+# As in a browser that does not say what comes into sight: rows beyond those that are shown are asked for by clicking.
+AS_CLICKED: Final = "delete window.IntersectionObserver;"
+
+
 def until(page: Page, expression: str, argument: Any = None) -> None:
     """Waits until something is true in the page; Playwright's own way to do so is refused by adkweb's CSP."""
     deadline = time.monotonic() + LATE / 1000
