@@ -17,11 +17,12 @@
   // --- Loading -----------------------------------------------------------------------------------------------------
 
   let near = null;
+  let ready = false; // before htmx is, a click would leave the page
 
   /** Watches the links. Without an observer, they are there to be clicked. */
   function watch() {
     near?.disconnect();
-    if (!window.IntersectionObserver) return;
+    if (!window.IntersectionObserver || !ready) return;
     near = new IntersectionObserver(
       (entries) => {
         for (const { isIntersecting, target } of entries) {
@@ -117,6 +118,10 @@
   });
   changes.observe(box, { childList: true, subtree: true });
   new ResizeObserver(watch).observe(timeline);
+  addEventListener("load", () => {
+    ready = true;
+    watch();
+  });
 
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-timeline-end]") || !box.querySelector(".later")) return;

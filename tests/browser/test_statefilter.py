@@ -1,0 +1,70 @@
+"""Filtering the keys of the state by name, now and at an event."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.places import path
+from tests.browser.seed import FAMILY, FAMILY_KEYS
+
+SESSION = path("s", *FAMILY)
+LAST = FAMILY_KEYS[-1]
+
+
+def test_keys_are_filtered_as_one_types_and_from_moment_to_moment(page: Page) -> None:
+    page.goto(SESSION)
+    state, moment = page.locator("#state"), page.locator("#moment")
+    rows = state.locator("[data-key-row]")
+    before = rows.count()
+    page.keyboard.press("f")
+    field = state.get_by_role("searchbox", name="Filter keys")
+    expect(field).to_be_focused()
+    field.fill("NUMBER_15")
+    expect(rows.filter(visible=True)).to_have_count(1)
+    expect(state.locator("[data-key-row]:not([hidden])")).to_contain_text("meanwhile")
+    expect(state.locator(".statefilter")).to_contain_text(f"1 of {before}")
+    expect(state.locator(".scope:visible")).to_have_count(1)  # the others have no such key
+
+    page.locator("#event-all .line").click()
+    expect(moment.locator("[data-key-row]:visible")).to_have_count(1)
+    expect(moment.get_by_role("searchbox", name="Filter keys")).to_have_value("NUMBER_15")
+    page.keyboard.press("]")
+    expect(moment).to_contain_text("meanwhile")
+    expect(moment.locator("[data-key-row]:visible")).to_have_count(1)
+    moment.get_by_role("searchbox", name="Filter keys").fill("nothing like it")
+    expect(moment.locator("[data-key-row]:visible")).to_have_count(0)
+    expect(moment.locator(".statefilter")).to_contain_text("no such key")
+    moment.get_by_role("searchbox", name="Filter keys").press("Escape")
+    expect(moment.locator("[data-key-row][hidden]")).to_have_count(0)
+    expect(moment.get_by_role("searchbox", name="Filter keys")).to_have_value("")
+
+
+def test_a_filter_stays_while_the_state_is_pushed_anew(page: Page) -> None:
+    page.goto(SESSION)
+    page.keyboard.press("f")
+    page.get_by_role("searchbox", name="Filter keys").fill("number_03")
+    shown = page.locator("#state [data-key-row]:visible")
+    expect(shown).to_have_count(1)
+    # As live.js puts it in: every row is new.
+    page.evaluate("""() => {
+        const groups = document.querySelector("#groups");
+        const fresh = groups.cloneNode(true);
+        for (const row of fresh.querySelectorAll("[hidden]")) row.hidden = false;
+        groups.replaceChildren(...fresh.childNodes);
+    }""")
+    expect(shown).to_have_count(1)
+
+
+def test_a_thousand_keys_are_filtered_by_each_letter(page: Page) -> None:
+    page.goto(SESSION)
+    page.evaluate("""() => {
+        const row = document.querySelector("#groups [data-key-row]");
+        for (let n = 0; n < 1000; n += 1) {
+            const copy = row.cloneNode(true);
+            copy.dataset.keyRow = `many.key_${n}`;
+            row.after(copy);
+        }
+    }""")
+    field = page.get_by_role("searchbox", name="Filter keys")
+    field.press_sequentially("key_99")
+    expect(page.locator("#state [data-key-row]:visible")).to_have_count(11)  # 99 and 990 to 999
