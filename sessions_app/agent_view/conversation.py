@@ -18,6 +18,7 @@ from ..domain.edit_note import SYSTEM
 from ..domain.kinds import describe
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
+from ..domain.turns import begins_turn
 from ..history import indexing
 from ..models import Event
 from ..reads.event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views
@@ -26,6 +27,7 @@ from . import causes
 from .content import Content
 from .contents import Contents, contents, in_order, task
 from .exclusion import Kind, Reader, Reason
+from .sizes import Sizes, sizes_of
 from .summaries import covering, retained, timestamp_of
 
 PAGE: Final = 100  # events of a conversation shown at once
@@ -60,6 +62,7 @@ class Conversation:
     """A page of what an agent's model is given, in its order; `earlier` is the cursor of the page before.
 
     `agents` and `branches` are those of the newest events. `task` is what an agent in an isolation scope is told first.
+    Only the newest page knows what everything is `sized`.
     """
 
     reader: Reader
@@ -68,6 +71,21 @@ class Conversation:
     agents: list[str]
     branches: list[str]
     task: str | None = None
+    sized: "Sized | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """The size of what an agent's model is given, as far as it was read: only the newest of it if `partly`.
+
+    `turns` has the event with which each turn begins, and its characters; None for what comes before the first.
+    `unread` events are too large to be read and not counted.
+    """
+
+    sizes: Sizes
+    turns: list[tuple[EventView | None, int]]
+    partly: bool
+    unread: int
 
 
 # --- A timeline -------------------------------------------------------------------------------------------------------
@@ -126,7 +144,6 @@ def conversation(
         recent = views(ordered(upto, ref.source), ref.source, actor, _RECENT, ref=ref)[0]
         reader = _reader([at, *recent] if at and given else recent, agent, branch)
         window, (start, end), (earlier, rest) = _window(ref, upto, before, actor)
-    events = [view.data for view in window]
     more: list[EventView] = []
     rewound = None
     if has_order and window:
@@ -144,7 +161,8 @@ def conversation(
         window[start].cursor if start or earlier else None,
         list(dict.fromkeys([*_agents(recent), *([reader.agent] if reader.agent else [])])),
         sorted({str(view.data["branch"]) for view in recent if view.data.get("branch")} | ({reader.branch} - {""})),
-        task(events, reader),
+        task([view.data for view in window], reader),
+        None if before else _sized(every, result, partly=earlier),
     )
 
 
@@ -213,6 +231,12 @@ def _by_index(views: Sequence[EventView], rewound: dict[Seq, Seq]) -> dict[int, 
     negated."""
     indexes = {view.seq: number for number, view in enumerate(views)}
     return {indexes[seq]: indexes.get(by, -by) for seq, by in rewound.items()}
+
+
+def _sized(views: Sequence[EventView], result: Contents, *, partly: bool) -> Sized:
+    sizes = sizes_of(result.contents, lambda index: begins_turn(views[index].description))
+    turns = [(views[turn.index] if turn.index >= 0 else None, turn.characters) for turn in sizes.turns]
+    return Sized(sizes, turns, partly, sum(bool(view.size) for view in views))
 
 
 def _lines(ref: SessionRef, views: Sequence[EventView], result: Contents, shown: range) -> list[Line]:

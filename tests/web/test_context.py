@@ -364,6 +364,68 @@ def test_while_a_source_is_read_the_page_says_so_and_a_typed_template_is_kept(
     assert page_of(response).one("textarea").raw.strip() == "mine"
 
 
+# --- The size ---------------------------------------------------------------------------------------------------------
+
+
+def rows(page: Element, number: int) -> list[str]:
+    return [row.text for row in page.one(id="sizes").all("table")[number].all("tr")]
+
+
+def test_the_size_is_told_by_part_and_by_turn_beside_what_the_event_reports(
+    ref: SessionRef, maria: Browser, add: Add
+) -> None:
+    add(ref, {"text": "a" * 40}, author="user", actions={"state_delta": {"prompt": "Be at {step}. " * 4}})
+    add(ref, {"function_call": {"id": "c", "name": "find", "args": {"to": "x" * 60}}})
+    answer = {"function_response": {"id": "c", "name": "find", "response": {"n": 1}}}
+    add(ref, content={"role": "user", "parts": [answer, {"inline_data": {"mime_type": "image/png", "data": "AAAA"}}]})
+    add(ref, {"text": "b" * 80}, author="user", invocation_id="i2")
+    said = add(ref, {"text": "c" * 400}, usage_metadata={"prompt_token_count": 100}, invocation_id="i2")
+    page = opened(maria, ref, at=said, key="prompt")
+    assert rows(page, 0) == [
+        "instruction ≈ 14",
+        "messages ≈ 30",
+        "tool calls ≈ 18",
+        "tool responses ≈ 3",
+        "not known here ≈ 35",
+    ]
+    assert rows(page, 1) == [f"{'a' * 40} ≈ 31", f"{'b' * 59}… ≈ 20"]
+    words = page.one(class_="sizewords").text
+    assert "≈ 65 tokens are known here. The event reports 100." in words
+    assert "1 file (3 bytes) is not counted" in words
+    bars = [int(bar["width"]) for bar in page.one(id="sizes").all("table")[0].all("rect", "bar")]
+    assert bars == [140, 300, 180, 30, 350]
+    after = opened(maria, ref, at=said, after="1")
+    assert "The event reports" not in after.one(class_="sizewords").text
+    assert "The instruction is not counted" in after.one(class_="sizewords").text
+
+
+def test_an_estimate_above_what_the_event_reports_is_told(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, {"text": "a" * 400}, author="user")
+    said = add(ref, {"text": "b"}, usage_metadata={"prompt_token_count": 60})
+    words = opened(maria, ref, at=said).one(class_="sizewords").text
+    assert "≈ 100 tokens are known here. The event reports 60. The estimate has 40 more." in words
+
+
+def test_of_many_turns_the_newest_are_listed_and_the_others_summed(ref: SessionRef, maria: Browser, add: Add) -> None:
+    for _number in range(23):
+        add(ref, {"text": "a" * 40}, author="user")
+    page = opened(maria, ref)
+    assert rows(page, 1) == ["3 turns before ≈ 30", *[f"{'a' * 40} ≈ 10"] * 20]
+
+
+def test_an_earlier_page_and_an_empty_session_have_no_size(
+    ref: SessionRef, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert opened(maria, ref).all(id="sizes") == []
+    monkeypatch.setattr(conversation, "PAGE", 1)
+    monkeypatch.setattr(conversation, "REACH", 1)
+    for number in range(4):
+        add(ref, {"text": f"t{number}"})
+    page = opened(maria, ref)
+    assert "Only the newest events are counted" in page.one(class_="sizewords").text
+    assert maria.open(page.one(class_="earlier").one("a")["href"].partition("#")[0]).all(id="sizes") == []
+
+
 # --- The timeline -----------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,8 @@ from django.views.decorators.http import require_http_methods
 from ...access.actor import Actor
 from ...agent_view.conversation import Conversation, conversation
 from ...agent_view.preview import preview
-from ...domain.answers import is_answer
+from ...agent_view.sizes import tokens
+from ...domain.answers import is_answer, prompt_tokens
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN
@@ -27,6 +28,7 @@ from ..html.render import page
 from ..html.targets import actor
 from .filled import NAMED, filled
 from .folds import folded
+from .sizes import Told
 
 _NO_BRANCH: Final = "."  # in a link; no branch has this name
 _OFFERED: Final = 200  # keys that are offered as templates
@@ -86,6 +88,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
         return page(request, "session/agent_view/_contents.html", told)
     told |= {"view": view, **_instruction(request, asked)}
+    told["told"] = _told(asked, told)
     return page(request, "session/agent_view/agent_view.html", told, told.get("status", 200))
 
 
@@ -124,6 +127,17 @@ def _seqs(shown: Conversation, at: EventView | None) -> list[Seq | None]:
     lines = [[line.event.seq, *(event.seq for event in line.events)] for line in shown.lines]
     causes = [line.left_out.seq for line in shown.lines if line.left_out]
     return [at.seq if at else None, *(seq for line in lines for seq in line), *causes]
+
+
+def _told(asked: _Asked, context: dict[str, Any]) -> Told | None:
+    """Returns the sizes; None on an earlier page of the conversation, or of an empty one."""
+    sized = context["conversation"].sized if "conversation" in context else None
+    if sized is None or not sized.turns:
+        return None
+    shown = context.get("preview")
+    known = shown is not None and bool(shown.spans) and not shown.stops
+    answered = asked.event.data if asked.event and asked.given else {}
+    return Told(sized, tokens(shown.length) if shown and known else None, prompt_tokens(answered))
 
 
 def _other(asked: _Asked, more: dict[str, str]) -> str:

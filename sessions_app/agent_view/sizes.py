@@ -1,0 +1,97 @@
+"""Estimates how large the contents of a request are, by part and by turn (pure).
+
+Only characters are counted, of text and of JSON. A token is taken for CHARACTERS of them, whatever the language and the
+model. Files are not estimated: what one costs depends on the model.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..domain.description import Part, parts_of
+from ..domain.json_values import as_object, dumps
+from ..errors import Invalid
+from .content import Content
+
+CHARACTERS: Final = 4
+_CODE: Final = ("code", "code_result")
+_FILES: Final = ("image", "file")
+
+
+@dataclass(slots=True)
+class Turn:
+    """The characters of a turn. `index` is that of the event with which it begins; -1 for what comes before the first."""
+
+    index: int
+    characters: int = 0
+
+
+@dataclass(slots=True)
+class Sizes:
+    """The characters of a request's contents.
+
+    `parts` has them by what they are: summary, quoted, message, thought, call, response, code or other. `files` and
+    `bytes` tell how many files there are, and how large they are as far as the session holds them.
+    """
+
+    parts: Counter[str] = field(default_factory=Counter)
+    turns: list[Turn] = field(default_factory=list)
+    files: int = 0
+    bytes: int = 0
+
+    @property
+    def characters(self) -> int:
+        """Returns all characters together."""
+        return self.parts.total()
+
+
+def tokens(characters: int) -> int:
+    """Returns the estimate for so many characters."""
+    return round(characters / CHARACTERS)
+
+
+def sizes_of(contents: Sequence[Content], begins_turn: Callable[[int], bool]) -> Sizes:
+    """Returns the sizes of contents; `begins_turn` tells by its index whether an event is a user's message."""
+    sizes = Sizes()
+    for content in contents:
+        if not content.summary and not content.quoted and begins_turn(content.index):
+            sizes.turns.append(Turn(content.index))
+        elif not sizes.turns:
+            sizes.turns.append(Turn(-1))
+        for part in parts_of({"content": {"parts": list(content.parts)}}):
+            if part.kind in _FILES:
+                sizes.files += 1
+                sizes.bytes += _bytes_of(part)
+            else:
+                length = _length(part)
+                sizes.parts[_name(content, part)] += length
+                sizes.turns[-1].characters += length
+    return sizes
+
+
+def _name(content: Content, part: Part) -> str:
+    if content.summary or content.quoted:
+        return "summary" if content.summary else "quoted"
+    if part.kind in _CODE:
+        return "code"
+    return {"text": "message", "unknown": "other"}.get(part.kind, part.kind)
+
+
+def _length(part: Part) -> int:
+    if part.kind in ("call", "response"):
+        return len(part.name) + _written(part.value)
+    return len(part.value) if isinstance(part.value, str) else _written(part.value)
+
+
+def _written(value: Any) -> int:
+    try:
+        return len(dumps(value))
+    except Invalid:  # nested too deep; ADK itself cannot send it
+        return 0
+
+
+def _bytes_of(part: Part) -> int:
+    """Returns the size of a file, which is base64 in the event; 0 if it is elsewhere."""
+    data = as_object(part.value).get("data")
+    return len(data) * 3 // 4 if isinstance(data, str) else 0
