@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from ...access.actor import Actor
+from ...agent_view import agent_files
 from ...agent_view.conversation import Conversation, conversation
 from ...agent_view.preview import preview
 from ...agent_view.sizes import tokens
@@ -87,7 +88,8 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
         told["behind"] = error.message  # what was sent is shown again
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
         return page(request, "session/agent_view/_contents.html", told)
-    told |= {"view": view, **_instruction(request, asked)}
+    reader = told["conversation"].reader.agent if "conversation" in told else ""
+    told |= {"view": view, **_instruction(request, asked, reader)}
     told["told"] = _told(asked, told)
     return page(request, "session/agent_view/agent_view.html", told, told.get("status", 200))
 
@@ -151,11 +153,17 @@ def _address(ref: SessionRef, asked: dict[str, str]) -> str:
     return f"{reverse('context', kwargs=ref._asdict())}?{query(**asked)}"
 
 
-def _instruction(request: HttpRequest, asked: _Asked) -> dict[str, Any]:
-    """Returns the template with its preview, or the reason why there is none."""
+def _instruction(request: HttpRequest, asked: _Asked, agent: str = "") -> dict[str, Any]:
+    """Returns the template with its preview, or the reason why there is none.
+
+    If none is sent and no key is named, it is the one that the files of the agent have."""
     name = request.GET.get("key", "")
     sent = request.POST.get("template")
+    written = None
     told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name}
+    if sent is None and not name and agent and agent_files.has_files(asked.ref, actor=asked.who):
+        written = agent_files.instruction(asked.ref, agent, actor=asked.who)
+        told |= {"written": written, "has_files": True, "template": written.text if written else ""}
     try:
         moment = asked.moment()
     except (Invalid, Behind) as error:
@@ -171,7 +179,7 @@ def _instruction(request: HttpRequest, asked: _Asked) -> dict[str, Any]:
         wrote = outline.numbers_of(asked.ref, writers[:NAMED], actor=asked.who)
         return {**told, "preview": filled(shown), "wrote": wrote}
     except Error as error:
-        return {**told, "fault": error.message, "status": status_of(error)}
+        return {**told, "fault": error.message, "status": 200 if written else status_of(error)}
 
 
 def _offered(moment: Moment) -> list[str]:

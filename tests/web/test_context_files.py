@@ -1,0 +1,144 @@
+"""The page of what the agent sees, where the folder of the agent was opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessions_app.access.actor import Actor
+from sessions_app.agent_view import agent_files
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.sources import registry
+from sessions_app.writes.sessions import create_session
+from tests.web.conftest import Browser
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+
+Add = Callable[..., str]
+CODE = """from google.adk.agents import LlmAgent
+
+root_agent = LlmAgent(
+    name="agent",
+    instruction="You are at {step}, {gone?}.",
+)
+"""
+
+
+@pytest.fixture
+def agent(folder: Path, new_store: Callable[..., str]) -> Path:
+    """The folder of the agent `booking`, which `adk web` gave a database."""
+    path = folder / "booking"
+    (path / ".adk").mkdir(parents=True)
+    os.replace(new_store("sqlite", "made"), path / ".adk" / "session.db")
+    return path
+
+
+@pytest.fixture
+def ref(agent: Path, open_source: Callable[[str], str], actor: Actor) -> SessionRef:
+    """A session in that database."""
+    source = open_source(str(agent / ".adk" / "session.db"))
+    return create_session(source, "booking", "ana", session_id="s1", state={"step": "choose"}, actor=actor)
+
+
+def opened(browser: Browser, ref: SessionRef, **query: str) -> Element:
+    return browser.open("context", **ref._asdict(), query=query)
+
+
+def written(page: Element) -> str:
+    return page.one(class_="writtenin").text
+
+
+def test_the_instruction_is_the_one_in_the_agents_files_filled_in_for_the_moment(
+    agent: Path, ref: SessionRef, maria: Browser, add: Add
+) -> None:
+    (agent / "agent.py").write_text(CODE)
+    said = add(ref, {"text": "hello"}, actions={"state_delta": {"step": "pay"}})
+    page = opened(maria, ref, at=said)
+    assert page.one("textarea").raw == "\nYou are at {step}, {gone?}."
+    assert page.one(class_="filled").raw == "You are at choose, ."
+    assert written(page).startswith("booking/agent.py:5 has this instruction now;")
+    now = opened(maria, ref)
+    assert now.one(class_="filled").raw == "You are at pay, ."
+    assert now.one(id="sizes").all("tr")[0].text == "instruction ≈ 4"
+    by_key = opened(maria, ref, key="step")
+    assert by_key.one("textarea").raw.strip() == "pay"
+    assert by_key.all(class_="writtenin") == []
+
+
+def test_a_dynamic_instruction_is_said_to_be_so_with_file_and_line(
+    agent: Path, ref: SessionRef, maria: Browser, add: Add
+) -> None:
+    (agent / "agent.py").write_text(CODE.replace("{step}, {gone?}", "{{step}} {now}").replace('"You', 'f"You'))
+    add(ref, {"text": "hello"})
+    page = opened(maria, ref)
+    assert written(page).startswith("booking/agent.py:5 makes the instruction dynamically")
+    assert page.one("textarea").raw == "\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"def (  # Agent", b"\xff\xfe Agent", b"Agent(name='other')", b"\0Agent" * 1_000]
+)
+def test_files_that_tell_nothing_are_said_to(
+    agent: Path, ref: SessionRef, maria: Browser, add: Add, content: bytes
+) -> None:
+    (agent / "agent.py").write_bytes(content)
+    add(ref, {"text": "hello"})
+    assert written(opened(maria, ref)).startswith("No instruction could be read from the files of agent.")
+
+
+def test_an_instruction_that_becomes_too_long_breaks_no_page(
+    agent: Path, ref: SessionRef, maria: Browser, add: Add
+) -> None:
+    (agent / "agent.py").write_text(f'Agent(name="agent", instruction="{"{big}" * 300}")')
+    add(ref, {"text": "hello"}, actions={"state_delta": {"big": "x" * 20_000}})
+    assert "has more than 5000000 characters" in opened(maria, ref).one(id="preview").text
+
+
+def test_no_link_is_followed_and_what_is_no_file_is_left(
+    agent: Path, ref: SessionRef, maria: Browser, add: Add, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "agent.py").write_text(CODE)
+    (agent / "agent.py").symlink_to(elsewhere / "agent.py")
+    (agent / "more").symlink_to(elsewhere)
+    os.mkfifo(agent / "pipe.py")
+    (agent / "folder.py").mkdir()
+    add(ref, {"text": "hello"})
+    assert written(opened(maria, ref)).startswith("No instruction could be read")
+    (agent / "folder.py" / "agent.py").write_text(CODE)
+    assert written(opened(maria, ref)).startswith("booking/folder.py/agent.py:5")
+
+
+def test_so_much_is_read_and_no_more(
+    agent: Path, ref: SessionRef, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> str | None:
+        told = agent_files.instruction(ref, "agent", actor=actor)
+        return told and told.file
+
+    (agent / "a.py").write_text("#" * 2_000)
+    (agent / "b.py").write_text(CODE)
+    assert read() == "booking/b.py"
+    for name, value in (("FILES", 1), ("TOGETHER", 2_050), ("LARGEST", 100), ("ENTRIES", 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(agent_files, name, value)
+            assert read() is None, name
+
+
+@pytest.mark.parametrize("app", ["..", ".", "/", "a/b", "\0", "x" * 300, "elsewhere"])
+def test_the_name_of_an_app_leads_nowhere_else(agent: Path, ref: SessionRef, actor: Actor, app: str) -> None:
+    (agent.parent / "agent.py").write_text(CODE)
+    (agent / "elsewhere").symlink_to(agent.parent)
+    assert agent_files.instruction(ref._replace(app_name=app), "agent", actor=actor) is None
+
+
+def test_a_file_that_was_named_alone_opens_no_folder(agent: Path, ref: SessionRef, maria: Browser, add: Add) -> None:
+    (agent / "agent.py").write_text(CODE)
+    add(ref, {"text": "hello"})
+    registry.searched_folders.clear()
+    assert opened(maria, ref).all(class_="writtenin") == []
