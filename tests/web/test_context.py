@@ -115,6 +115,17 @@ def test_the_very_first_call_got_nothing_but_its_instruction(ref: SessionRef, ma
     assert "No events yet" in page.one(id="conversation").text
 
 
+def test_an_event_that_a_model_wrote_leads_to_what_it_got(ref: SessionRef, maria: Browser, add: Add) -> None:
+    asked = add(ref, {"text": "where to?"}, author="user")
+    said = add(ref, {"text": "to Lisbon"})
+    for page in (
+        maria.open("event", **ref._asdict(), event_id=said),
+        maria.open("state-at", **ref._asdict(), query={"at": said, "show": "event"}, htmx=True),
+    ):
+        assert contents(maria.open(page.links()["What the model got"])) == ["where to?"]
+    assert "What the model got" not in maria.open("event", **ref._asdict(), event_id=asked).links()
+
+
 # --- The instruction --------------------------------------------------------------------------------------------------
 
 

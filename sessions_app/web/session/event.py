@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from ...access.actor import Actor
+from ...domain.answers import is_answer
 from ...domain.description import Part
 from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
@@ -118,6 +119,7 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_
     raw = "" if view.size else beginning(view.data, RAW_LIMIT)
     return {
         "event": view,
+        "is_answer": is_answer(view.data),
         "ordered": database.has_order(view.ref.source),
         "parts": shown,
         "texts": Texts(raw=raw_texts),
