@@ -91,6 +91,14 @@ def _agent_view(page: Page) -> None:
     expect(page.locator(".placeholders li")).to_have_count(4)
 
 
+def _model_got(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.locator(".ev .line").last.click()
+    page.get_by_role("link", name="What the agent saw").click()
+    page.locator(".omitted summary").first.click()
+    expect(page.locator(".sizetables table")).to_have_count(2)
+
+
 def _form(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.get_by_role("link", name="Edit user:tier").dispatch_event("click")
@@ -298,6 +306,7 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "artifacts, none": goto(path("s", "demo", "support", "ana", "draft", end="artifacts/")),
     "drift": goto(path("s", *TRAVEL, end="drift/?wait=no")),
     "what the agent sees": _agent_view,
+    "what the model got": _model_got,
     "what the agent sees, nothing yet": goto(path("s", "demo", "support", "ana", "draft", end="context/")),
     "edits": goto("/edits/"),
     "new session": goto("/sessions/new/"),

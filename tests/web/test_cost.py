@@ -13,6 +13,7 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
+from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.bulk import fill
 from tests.web.conftest import Browser
@@ -41,6 +42,24 @@ def test_a_page_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
     for session, prefix in ((ref, "s"), (long, "")):
         names = {**session._asdict(), **({"event_id": f"{prefix}e50"} if name == "event" else {})}
         counts.append(queries(maria, ref.source, reverse(name, kwargs=names)))
+    assert counts[1] <= counts[0] <= 18
+
+
+def test_what_a_model_got_for_an_event_of_a_long_session_costs_as_much_as_for_one_of_a_short_one(
+    ref: SessionRef, maria: Browser, actor: Actor
+) -> None:
+    long = create_session(*ref[:3], session_id="long", actor=actor)
+    fill(ref, 100)
+    with connections[ref.source].cursor() as cursor:
+        cursor.execute("UPDATE events SET id = 's' || id")
+    fill(long, 10_000)
+    content = {"content": {"role": "model", "parts": [{"text": "hello"}]}, "author": "agent"}
+    counts = []
+    for session in (ref, long):
+        said = append_event(session, content, actor=actor).event["id"]
+        address = f"{reverse('context', kwargs=session._asdict())}?at={said}"
+        assert "What the model got for event" in maria.get(address).content.decode()
+        counts.append(queries(maria, ref.source, address))
     assert counts[1] <= counts[0] <= 18
 
 
