@@ -63,6 +63,7 @@ def test_the_instruction_is_the_one_in_the_agents_files_filled_in_for_the_moment
     assert written(page).startswith("booking/agent.py:5 has this instruction now;")
     now = opened(maria, ref)
     assert now.one(class_="filled").raw == "You are at pay, ."
+    assert written(now) == "booking/agent.py:5 has this instruction now."
     assert now.one(id="sizes").all("tr")[0].text == "instruction ≈ 4"
     by_key = opened(maria, ref, key="step")
     assert by_key.one("textarea").raw.strip() == "pay"
