@@ -16,8 +16,8 @@ from ..sources.finding import SESSION_FILE
 from .agent_code import Code, Written
 
 FILES: Final = 200
-LARGEST: Final = 1_000_000  # bytes of a file
-TOGETHER: Final = 2_000_000  # bytes of all files
+LARGEST: Final = 300_000  # bytes of a file
+TOGETHER: Final = 600_000  # bytes of all files
 ENTRIES: Final = 5_000  # files and folders that are looked at
 _DEPTH: Final = 5
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
