@@ -57,6 +57,7 @@ def test_a_filter_stays_while_the_state_is_pushed_anew(page: Page) -> None:
 
 def test_a_thousand_keys_are_filtered_by_each_letter(page: Page) -> None:
     page.goto(SESSION)
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")  # the state was pushed
     page.evaluate("""() => {
         const row = document.querySelector("#groups [data-key-row]");
         for (let n = 0; n < 1000; n += 1) {
