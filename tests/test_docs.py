@@ -29,6 +29,12 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_each_test_that_the_table_of_accessibility_names_exists() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs" / "accessibility.md").read_text())
+    assert len(named) > 20
+    assert [name for file, name in named if f"def {name}(" not in (ROOT / "tests" / file).read_text()] == []
+
+
 def test_every_setting_is_documented_and_every_documented_setting_exists() -> None:
     read = set(re.findall(r'"(ADKWEB_\w+)"', (ROOT / "adkweb" / "settings.py").read_text()))
     told = set(re.findall(r"^\| `(ADKWEB_\w+)`", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE))
