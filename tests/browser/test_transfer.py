@@ -129,6 +129,7 @@ def test_a_session_is_downloaded_deleted_and_imported_again(own_server: Adkweb, 
 
     page.goto("/")
     page.get_by_role("main").get_by_role("link", name="Import").click()
+    expect(page.get_by_label("File")).to_be_visible()
     check(page)
     page.get_by_label("File").set_input_files(file)
     page.get_by_role("button", name="Preview import").click()
