@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Sum
+from django.db.models import Case, Sum, TextField, Value, When
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
@@ -21,6 +21,7 @@ from ..errors import NotFound
 from ..models import MOMENT, SearchName, SearchSession, SearchSpan, by_time
 from ..reads.event_views import EventView, events_of, ordered, views
 from ..reads.lists import GLANCE
+from ..reads.weights import Measured
 from ..sources import database, registry
 from ..sources.dialect import SEQ_IN_SESSION
 from .folding import Span, Summary, fold
@@ -214,7 +215,7 @@ def so_far_of(ref: SessionRef, actor: Actor) -> Reached:
     rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     for pk, text in rows.values_list("pk", "summary"):
         summary = Summary(**json.loads(text))
-        events, more = _from(ref, Seq(summary.read), actor)
+        events, more = _from(ref, Seq(summary.read), actor, summary.read_id)
         ids = [view.id for view in events]
         if summary.read_id in ids:
             return Reached(pk, summary, None if more else events[ids.index(summary.read_id) + 1 :])
@@ -222,9 +223,10 @@ def so_far_of(ref: SessionRef, actor: Actor) -> Reached:
     return Reached(0, Summary(), None if more else events)
 
 
-def _from(ref: SessionRef, seq: Seq, actor: Actor) -> tuple[list[EventView], bool]:
-    """Returns the events from a seq on, UNREAD + 1 at most, and whether there are more."""
-    query = ordered(events_of(ref).filter(seq__gte=seq), ref.source, newest=False)
+def _from(ref: SessionRef, seq: Seq, actor: Actor, known: str = "") -> tuple[list[EventView], bool]:
+    """Returns the events from a seq on, UNREAD + 1 at most, and whether there are more. The known one is not read."""
+    text = Case(When(id=known, then=Value("{}")), default=Measured("event_data"), output_field=TextField())
+    query = ordered(events_of(ref).filter(seq__gte=seq).annotate(text=text), ref.source, newest=False)
     return views(query, ref.source, actor, UNREAD + 1, GLANCE, ref)
 
 

@@ -123,6 +123,18 @@ def test_nobody_knows_while_the_index_is_far_behind(own: str, source: str, monke
 
 @OWN
 @FORMS
+def test_a_large_event_that_is_indexed_does_not_hide_the_numbers_of_those_after_it(own: str, source: str) -> None:
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    append_event(ref, {"author": "user", "content": {"parts": [{"text": "x" * 3_000_000}]}}, actor=ALICE)
+    feed(source)
+    append_event(ref, {"author": "user", "content": {"parts": [{"text": "Hello"}]}}, actor=ALICE)
+    seqs = [Seq(seq) for seq, _event in events_of(ref)]
+    of = outline.outline(ref, seqs, actor=SYSTEM)
+    assert [(of.numbers[seq], of.turn_numbers(seqs)[seq]) for seq in seqs] == [(1, 1), (2, 2)]
+
+
+@OWN
+@FORMS
 def test_a_session_that_was_made_anew_is_not_taken_for_the_one_in_the_index(own: str, source: str) -> None:
     for number in (7, 2):
         ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
