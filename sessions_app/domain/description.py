@@ -82,6 +82,11 @@ class Description:
         return "\n".join(part.value for part in self.of("text"))
 
     @property
+    def by_agent(self) -> bool:
+        """Tells whether an agent wrote it: no user, nobody who edited, and not ADK's runner, which summarises."""
+        return bool(self.author) and self.author != "user" and not self.edit and self.kind != "compaction"
+
+    @property
     def failed(self) -> bool:
         """Tells whether the event reports that something went wrong."""
         return self.kind in ("error", "interrupted") or any(part.failed for part in self.parts)

@@ -27,6 +27,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import Error, Invalid, SourceError
 from ..web.session import news
+from ..web.session.densities import known
 from ..web.urls import LIVE_SESSION
 from . import queue_worker, source_follower
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
@@ -121,7 +122,8 @@ class SessionSocket(Socket):
         """Takes a seat where the client says it was."""
         names = self.scope["url_route"]["kwargs"]
         self.ref = SessionRef(**names)
-        chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""))
+        density = known(self.query.get("density", ""))
+        chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""), density)
         self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")))
         try:
             await database_sync_to_async(news.check, thread_sensitive=False)(self.ref, chosen, PEOPLE)

@@ -12,6 +12,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.turns import begins_turn
 from ..errors import NotFound
 from ..sources import database
+from .deltas import add_changes
 from .event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views
 from .weights import LARGE
 
@@ -21,17 +22,10 @@ _AT_ONCE: Final = 50
 
 @dataclass(slots=True)
 class Turn:
-    """The events of a turn, in append order.
-
-    `cut_before` and `cut_after` tell that the turn has more of them than are read. `previous` and `following` are ids of
-    events in the turns before and after it, or empty.
-    """
+    """The events of a turn, in append order. `cut` tells that the turn has more of them than are read."""
 
     events: list[EventView] = field(default_factory=list)
-    cut_before: bool = False
-    cut_after: bool = False
-    previous: str = ""
-    following: str = ""
+    cut: bool = False
 
 
 def turn_at(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Turn:
@@ -42,7 +36,9 @@ def turn_at(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Turn:
         row = (rows.filter(id=event_id) if event_id else ordered(rows, ref.source)).first()
         if row is None and event_id:
             raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
-        return _around(view_of(ref, row, actor), actor) if row else Turn()
+        turn = _around(view_of(ref, row, actor), actor) if row else Turn()
+        add_changes(ref, turn.events, actor)
+        return turn
 
 
 def _around(view: EventView, actor: Actor) -> Turn:
@@ -50,20 +46,17 @@ def _around(view: EventView, actor: Actor) -> Turn:
     if not begins_turn(view.description):
         for each in _beside(view, actor, before_cursor, newest=True):
             if len(events) == MOST or _weight(events, each) > LARGE:
-                turn.cut_before = True
+                turn.cut = True
                 break
             events.append(each)
             if begins_turn(each.description):
                 break
     turn.events = events[::-1]
-    turn.previous = _next(turn.events[0], actor, before_cursor, newest=True)
     for each in _beside(view, actor, after_cursor, newest=False):
         if begins_turn(each.description):
-            turn.following = each.id
             break
         if len(turn.events) == MOST or _weight(turn.events, each) > LARGE:
-            turn.cut_after = True
-            turn.following = each.id
+            turn.cut = True
             break
         turn.events.append(each)
     return turn
@@ -74,10 +67,6 @@ def _weight(events: list[EventView], more: EventView) -> int:
 
 
 _Cursor = Callable[[str, str], Q]
-
-
-def _next(view: EventView, actor: Actor, beside: _Cursor, *, newest: bool) -> str:
-    return next((each.id for each in _beside(view, actor, beside, newest=newest)), "")
 
 
 def _beside(view: EventView, actor: Actor, beside: _Cursor, *, newest: bool) -> Iterator[EventView]:

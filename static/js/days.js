@@ -60,7 +60,7 @@
       before = row;
       if (!what) continue;
       let head = row;
-      while (head.previousElementSibling?.matches(".inv, .turn")) head = head.previousElementSibling;
+      while (head.previousElementSibling?.matches(".inv, .turn, .waterfall")) head = head.previousElementSibling;
       const there = head.previousElementSibling;
       const fresh = line(what);
       if (there?.matches(".day") && there.isEqualNode(fresh)) {

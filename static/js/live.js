@@ -26,6 +26,9 @@
   let polling = 0;
   let hiding = 0;
 
+  const { kind = "", author = "", density = "" } = box.dataset;
+  const shown = { kind, author, density };
+
   const $ = (selector) => document.querySelector(selector);
 
   // --- What is shown of the connection -----------------------------------------------------------------------------
@@ -98,7 +101,8 @@
       const there = document.getElementById(row.id);
       if (!there) {
         if (!("again" in row.dataset)) added.append(row);
-      } else if (row.matches(".inv, .turn")) there.replaceWith(row); // an event that is there already is the same
+      } else if (row.matches(".waterfall")) htmx.trigger(there, "adkweb:arrived");
+      else if (row.matches(".inv, .turn")) there.replaceWith(row); // an event that is there already is the same
     }
     $("#no-events")?.remove();
     list.append(added);
@@ -115,7 +119,9 @@
       const row = document.getElementById(fresh.id);
       if (!row || row.matches(".gone")) continue;
       row.classList.add("gone");
-      row.querySelector(".meta").prepend(fresh.querySelector(".gonewhy"));
+      const meta = row.querySelector(":scope > .meta");
+      if (meta) meta.prepend(fresh.querySelector(".gonewhy"));
+      else row.append(fresh.querySelector(":scope > .meta"));
     }
   }
 
@@ -214,7 +220,7 @@
     document.removeEventListener("htmx:beforeSwap", note);
     if ($("#events .timeline") === before) return void setTimeout(loadAnew, 2 * FIRST_WAIT);
     if (row && document.activeElement === document.body)
-      document.getElementById(row)?.querySelector("a.line").focus({ preventScroll: true });
+      document.getElementById(row)?.querySelector("a.line, a.when")?.focus({ preventScroll: true });
     seq = $("#events .timeline[data-seq]")?.dataset.seq ?? seq;
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(seq) }));
   }
@@ -224,7 +230,7 @@
   // --- The connection ----------------------------------------------------------------------------------------------
 
   function query(values) {
-    return new URLSearchParams({ ...values, kind: box.dataset.kind ?? "", author: box.dataset.author ?? "" });
+    return new URLSearchParams({ ...values, ...shown });
   }
 
   function open() {

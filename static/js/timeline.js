@@ -104,8 +104,11 @@
     remember(timeline);
     const take = (records) => {
       const added = newRows(records);
-      const divided = records.some(({ addedNodes: [node] }) => node?.nodeType === 1 && node.matches(".day")); // days.js
-      if (added.length || divided) hold(timeline, added);
+      const moved = records.some(
+        ({ target, addedNodes: [node] }) =>
+          node?.nodeType === 1 && (node.matches(".day") || target.matches(".waterfall")), // days.js, a trace
+      );
+      if (added.length || moved) hold(timeline, added);
       return added.length;
     };
     const observer = new MutationObserver(take);

@@ -15,6 +15,7 @@
 
   const ADDRESS_MS = 400; // browsers refuse to change the address too often
   const STRIP_MS = 1_000; // from a strip to the next, while events arrive
+  const LINK = "a.line, a.when"; // of a row
   const EDGE = 0.999; // of the strip: there is the newest event
 
   let shown = null; // { at, seq } of the event whose state is shown
@@ -31,7 +32,8 @@
 
   const filters = () => {
     const asked = new URLSearchParams(location.search);
-    return Object.fromEntries(["kind", "author"].map((name) => [name, asked.get(name) ?? ""]));
+    const { density } = events.dataset;
+    return { density, ...Object.fromEntries(["kind", "author"].map((name) => [name, asked.get(name) ?? ""])) };
   };
   const rowOf = (id) => document.getElementById(`event-${id}`);
   const narrow = () => matchMedia("(width < 900px)").matches;
@@ -178,7 +180,7 @@
     point();
     tell();
     writeAddress();
-    if (document.activeElement.matches("body, main")) row?.querySelector("a.line").focus({ preventScroll: true });
+    if (document.activeElement.matches("body, main")) row?.querySelector(LINK)?.focus({ preventScroll: true });
     next();
   }
 
@@ -187,10 +189,12 @@
     const row = shown && rowOf(shown.at);
     for (const other of document.querySelectorAll(".ev.selected"))
       if (other !== row) other.classList.remove("selected");
+    for (const part of events.querySelectorAll("[data-ends]"))
+      part.classList.toggle("shown", Boolean(shown) && [part.dataset.at, part.dataset.ends].includes(shown.at));
     if (!row) return;
     row.classList.add("selected");
     const focused = document.activeElement?.closest(".ev");
-    if (focused && focused !== row && !wish) row.querySelector("a.line").focus({ preventScroll: true });
+    if (focused && focused !== row && !wish) row.querySelector(LINK)?.focus({ preventScroll: true });
     if (scroll && row.checkVisibility()) row.scrollIntoView({ block: "nearest" });
   }
 
@@ -228,7 +232,7 @@
     const upto = Number(lists[0]?.dataset.seq ?? 0);
     lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.dataset.seq) > upto));
     select(false);
-    if (focused && shown) rowOf(shown.at)?.querySelector("a.line").focus({ preventScroll: true });
+    if (focused && shown) rowOf(shown.at)?.querySelector(LINK)?.focus({ preventScroll: true });
     // timeline.js has its say about rows that are new before this.
     requestAnimationFrame(() => shown && rowOf(shown.at)?.scrollIntoView({ block: "center" }));
   }
@@ -243,7 +247,7 @@
       const next = head.nextElementSibling;
       if (!next || next.matches(".turn") || (next.matches(".inv") && head.matches(".inv"))) head.remove();
     }
-    for (const head of events.querySelectorAll(".turn")) {
+    for (const head of events.querySelectorAll(".turn, .waterfall")) {
       if (document.getElementById(head.id) !== head) head.remove(); // the turn goes on from the page before
     }
   }
@@ -462,7 +466,7 @@
     event.preventDefault();
     const { at, travelStep, travelShow } = link.dataset;
     if (at !== undefined) {
-      if (link.matches(".line") && narrow()) showState();
+      if (link.matches(LINK) && narrow()) showState();
       travel({ at });
     } else if (travelStep !== undefined) step(Number(travelStep), link.dataset.travelTo);
     else if (travelShow !== undefined) {
@@ -484,7 +488,7 @@
     );
 
   events.addEventListener("focusin", ({ target }) => {
-    const row = passing ? null : target.closest("a.line")?.closest(".ev");
+    const row = passing ? null : target.closest("a")?.closest(".ev");
     if (row && shown && row.id !== `event-${shown.at}`) travel({ at: row.id.replace(/^event-/, "") });
   });
 

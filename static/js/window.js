@@ -71,7 +71,8 @@
     const invocation = before.slice(before.indexOf(turn) + 1).findLast((line) => line.matches(".inv"));
     if (invocation) invocation.id = first.id.replace("event-", "inv-"); // as a page begins
     for (const line of before) line.remove();
-    first.before(...[turn, invocation].filter(Boolean));
+    const waterfall = before.slice(before.indexOf(turn) + 1).findLast((line) => line.matches(".waterfall"));
+    first.before(...[turn, waterfall, invocation].filter(Boolean));
     box.querySelector(".earlier")?.remove();
     const link = linkTo("earlier", "before", first.dataset.cursor, box.dataset.wordEarlier);
     box.prepend(link);

@@ -47,6 +47,16 @@ def goto(address: str) -> Callable[[Page], None]:
     return go
 
 
+def dense(address: str) -> Callable[[Page], None]:
+    """A session in a density that the browser does not keep for the pages after it."""
+
+    def go(page: Page) -> None:
+        page.goto(address)
+        page.context.clear_cookies(name="density")
+
+    return go
+
+
 def open_event(page: Page, line: Locator) -> None:
     """An event beside the timeline, as itself; those that are opened afterwards are, too."""
     line.click()
@@ -61,7 +71,7 @@ def _detail(page: Page) -> None:
 
 
 def _chat(page: Page) -> None:
-    page.goto(path("s", *SEOUL, end="chat/"))
+    dense(path("s", *SEOUL, end="?density=chat"))(page)
     page.locator(".fold > summary").filter(has_text="search_flights").first.click()
     expect(page.locator(".fold[open] .kv").first).to_be_visible()
 
@@ -267,9 +277,9 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "session, event open": _detail,
     "session, event gone": goto(path("s", *SEOUL, end="?at=gone")),
     "chat": _chat,
-    "chat of long names": goto(path("s", *CROWDED, end="chat/")),
-    "chat in Arabic": goto(path("s", "demo", "support", "omar@example.com", "refund", end="chat/")),
-    "chat without messages": goto(path("s", "demo", "support", "ana", "draft", end="chat/")),
+    "chat of long names": dense(path("s", *CROWDED, end="?density=chat")),
+    "chat in Arabic": dense(path("s", "demo", "support", "omar@example.com", "refund", end="?density=chat")),
+    "chat without messages": dense(path("s", "demo", "support", "ana", "draft", end="?density=chat")),
     "markdown": goto(path("s", *own("markdown"), end="e/markdown/")),
     "session, edit form open": _form,
     "edit form": lambda page: open_form(page, SEOUL, "booking", "user:tier", "new-one"),
@@ -295,9 +305,11 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "compare, two moments": goto(path("s", *TRAVEL, end="compare/?a=&b=now")),
     "compare, nothing chosen": goto(path("s", *TRAVEL, end="compare/")),
     "compare, event gone": goto(path("s", *TRAVEL, end="compare/?a=gone&b=now")),
-    "trace": goto(path("s", *TRACED, end="trace/")),
-    "trace of a turn that waits": goto(path("s", "demo", "booking", "omar@example.com", "team-offsite", end="trace/")),
-    "trace, nothing yet": goto(path("s", "demo", "support", "ana", "draft", end="trace/")),
+    "trace": dense(path("s", *TRACED, end="?density=trace")),
+    "trace of a turn that waits": dense(
+        path("s", "demo", "booking", "omar@example.com", "team-offsite", end="?density=trace")
+    ),
+    "trace, nothing yet": dense(path("s", "demo", "support", "ana", "draft", end="?density=trace")),
     "artifacts": goto(path("s", *own("artifacts"), end="artifacts/")),
     "artifact that is text": goto(path("s", *own("artifacts"), end="artifacts/?name=plan.md")),
     "artifact that is an image": goto(path("s", *own("artifacts"), end="artifacts/?name=boarding-pass.png")),

@@ -22,12 +22,12 @@ PLACES: Final = {
     "all sessions, searched": f"/sessions/?q={IMAGE}",
     "sessions": path("a", *HOSTILE[:2], end="sessions/"),
     "session": SESSION,
-    "chat": SESSION + "chat/",
+    "chat": SESSION + "?density=chat",
     "an author's events": SESSION + "?author=%3Cscript%3Ealert(1)%3C/script%3E",
     "artifacts": SESSION + "artifacts/",
     "an artifact": SESSION + "artifacts/?" + urlencode({"name": IMAGE}),
     "two versions of an artifact": SESSION + "artifacts/compare/?" + urlencode({"name": IMAGE}),
-    "trace": SESSION + "trace/",
+    "trace": SESSION + "?density=trace",
     "two runs": SESSION + "compare/?with=" + path("s", *GOOD),
     "other runs": SESSION + "compare/?find=" + IMAGE,
     "edits": "/edits/",
@@ -93,7 +93,7 @@ def test_each_hostile_event_opens_beside_the_timeline_and_as_a_page(page: Page) 
         check(page)
 
 
-@pytest.mark.parametrize("address", ["chat/", "e/markdown/", "e/markdown/?text=raw"])
+@pytest.mark.parametrize("address", ["?density=chat", "e/markdown/", "e/markdown/?text=raw"])
 def test_a_hostile_message_runs_nothing_and_asks_nobody(page: Page, address: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

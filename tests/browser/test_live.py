@@ -159,6 +159,32 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
     assert set(noted(page, "changed")) == {"booking", "amount_due", "booking_step", "last_answer"}
 
 
+@pytest.mark.parametrize("density", ["chat", "trace"])
+def test_a_run_is_followed_as_a_chat_and_as_a_trace(
+    agent: Agent, session: str, me: Callable[..., Page], density: str
+) -> None:
+    page = me()
+    page.add_init_script(HURRY)
+    watch_session(page, "lite", session, f"?density={density}")
+    agent.begin(session, say=FLIGHT, pause=0.7)
+    if density == "chat":
+        call = page.locator(".message.tool .what > .fold > summary")
+        expect(call).to_have_count(1)
+        expect(call).to_contain_text("→ ")  # the answer came later
+    else:
+        expect(page.locator(".lane.model")).to_have_count(1)
+        expect(page.locator(".lane.tool .figures")).to_contain_text(re.compile(r"\d"))
+    agent.wait()
+    agent.do(session, say=BOOK)
+    expect_rows(page, agent.stored[session])
+    expect(page.locator(".turn")).to_have_count(2)
+    fresh = page.context.new_page()
+    fresh.goto(page.url)
+    shown = fresh.locator("#events").inner_text()
+    assert "TP431" in shown
+    until(page, "shown => document.querySelector('#events').innerText === shown", shown)  # as if it had come at once
+
+
 def test_what_a_reader_has_opened_stays_open_while_the_agent_goes_on(
     agent: Agent, session: str, me: Callable[..., Page]
 ) -> None:

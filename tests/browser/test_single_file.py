@@ -173,7 +173,7 @@ def test_the_share_menu_copies_a_link_to_what_is_shown_and_downloads_the_file(vi
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator("#copy-status")).to_have_text("Link copied")
     copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied.endswith(f"/s/{'/'.join(SEOUL)}/#{row}")
+    assert copied.endswith(f"/s/{'/'.join(SEOUL)}/?density=events#{row}")
     page.keyboard.press("Escape")
     page.locator(".ev").nth(-3).locator(".line").click()
     expect(page.locator("#moment .staterow").first).to_be_visible()
@@ -181,7 +181,7 @@ def test_the_share_menu_copies_a_link_to_what_is_shown_and_downloads_the_file(vi
     page.locator(".sharing > summary").click()
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator("#copy-status")).to_have_text("Link copied")
-    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    assert page.evaluate("navigator.clipboard.readText()") == f"{page.url}&density=events"
     with page.expect_download() as download:
         page.get_by_role("link", name="One file").click()
     assert download.value.suggested_filename == "Seoul_trip.html"

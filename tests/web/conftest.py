@@ -52,8 +52,12 @@ class Browser(Client):
         return response
 
     def open(self, name: str, /, *, status: int = 200, htmx: bool = False, **names: Any) -> Element:
-        """A page of adkweb's by its name in urls.py or its address; `query` is what follows the question mark."""
+        """A page of adkweb's by its name in urls.py or its address; `query` is what follows the question mark.
+
+        "chat" and "trace" are the session in that density."""
         query = names.pop("query", None)
+        if name in ("chat", "trace") and not htmx:
+            name, query = "session", {"density": name, **(query or {})}
         address = name if name.startswith("/") else reverse(name, kwargs=names)
         response = self.get(address, query, headers={"HX-Request": "true"} if htmx else {})
         assert response.status_code == status, response.content.decode()

@@ -54,9 +54,9 @@ def pages(ref: SessionRef, event_ids: list[str]) -> Iterator[str]:
     yield from (reverse(name, kwargs=app) for name in ("app", "app-edit", "state-health"))
     yield from (reverse(name, kwargs=user) for name in ("user", "user-edit"))
     yield from (
-        reverse(name, kwargs=session)
-        for name in ("session", "chat", "session-edit", "add-event", "delete-session", "drift", "trace")
+        reverse(name, kwargs=session) for name in ("session", "session-edit", "add-event", "delete-session", "drift")
     )
+    yield from (f"{reverse('session', kwargs=session)}?density={density}" for density in ("chat", "trace"))
     yield from (reverse("event", kwargs={**session, "event_id": event_id}) for event_id in event_ids)
 
 
@@ -179,7 +179,8 @@ def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
         ("drift", {}),
         ("context", {}),
         ("session-edit", {"key": "deep"}),
-        ("chat", {}),
+        ("session", {"density": "chat"}),
+        ("session", {"density": "trace"}),
         ("artifacts", {}),
         ("stats", {}),
         ("strip", {}),
@@ -215,7 +216,7 @@ def test_an_event_of_any_shape_has_its_line_and_its_page(
 ) -> None:
     execute(ref.source, "DELETE FROM events")
     execute(ref.source, INSERT, ["e1", *ref[1:], "i1", 1.0, json.dumps(event)])
-    for page in ("event", "session", "chat"):
+    for page in ("event", "session", "chat", "trace"):
         names = {**ref._asdict(), **({"event_id": "e1"} if page == "event" else {})}
         maria.open(page, **names)
     maria.open("stats", **ref._asdict())

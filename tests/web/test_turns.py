@@ -110,12 +110,23 @@ def test_a_link_leads_to_a_turn(two_turns: SessionRef, maria: Browser, indexed: 
 
 
 def test_a_session_is_read_in_each_density_by_a_click_or_a_key(two_turns: SessionRef, maria: Browser) -> None:
-    names = two_turns._asdict()
-    addresses = {key: reverse(name, kwargs=names) for key, name in (("1", "chat"), ("2", "session"), ("3", "trace"))}
-    for key, address in addresses.items():
-        links = maria.open(address).one("nav", "densities").all("a")
-        assert {link["data-key"]: link["href"] for link in links} == addresses
-        assert [link["data-key"] for link in links if "aria-current" in link] == [key]
+    page = reverse("session", kwargs=two_turns._asdict())
+    keys = {"1": "chat", "2": "events", "3": "trace"}
+    for density in ("trace", "chat", "events"):
+        links = maria.open(f"{page}?density={density}").one("nav", "densities").all("a")
+        assert {link["data-key"]: link["href"] for link in links} == {k: f"{page}?density={d}" for k, d in keys.items()}
+        for address in (page, f"{page}?density={density}"):  # as it was last in this browser
+            links = maria.open(address).one("nav", "densities").all("a")
+            assert [keys[link["data-key"]] for link in links if "aria-current" in link] == [density]
+    assert maria.open(f"{page}?density=huge").all("span", "seq")
+
+
+@pytest.mark.parametrize("density", ["chat", "trace"])
+def test_the_addresses_that_chat_and_trace_had_lead_to_them(
+    two_turns: SessionRef, maria: Browser, density: str
+) -> None:
+    page = reverse("session", kwargs=two_turns._asdict())
+    assert maria.get(reverse(density, kwargs=two_turns._asdict()))["Location"] == f"{page}?density={density}"
 
 
 def test_events_before_the_first_message_have_no_turn(ref: SessionRef, maria: Browser, add: Add, actor: Actor) -> None:

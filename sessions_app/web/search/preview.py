@@ -50,7 +50,7 @@ def preview(request: HttpRequest, **names: str) -> HttpResponse:
     context: dict[str, Any] = {
         "ref": ref,
         "view": view,
-        "at": next((event.id for event in events if event.seq == seq), ""),
+        "around": next((event.id for event in events if event.seq == seq), ""),
         "turns": grouped(ref, events, who),
         "scopes": _scopes(view, who),
         "tags": labels_of([ref], actor=who).get(ref, Labels()).tags,

@@ -1,28 +1,18 @@
 """The events of a session as a conversation: what was said, and in a line each what was done."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
-
-from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_GET
+from typing import Final
 
 from ...artifacts.saved import saved_by
 from ...domain.brief import words
 from ...domain.description import AUTH_CALL, CONFIRMATION_CALL, Part
 from ...domain.said import answer, arguments
-from ...domain.session_ref import SessionRef
 from ...domain.state import Change
-from ...domain.turns import begins_turn
-from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ..html.markdown import Text, Texts
-from ..html.render import page
-from ..html.targets import actor
 
 PLAIN: Final = 5_000  # characters of a text that is too long to be rendered
-_PAUSE: Final = 3_600  # seconds after which the time is told again
-_DAY: Final = 86_400
 _ASKS: Final = (AUTH_CALL, CONFIRMATION_CALL)
 _TRANSFER: Final = "transfer_to_agent"
 _TOLD: Final = frozenset(  # the kinds of event that have a line of their own, beside what was said in them
@@ -43,7 +33,7 @@ class Half:
 class Message:
     """One thing that was said or done.
 
-    `kind` is one of: text, thought, tool, code, media, saved, edit, error, line, unknown. `follows`: the message before it
+    `kind` is one of: text, thought, tool, code, media, saved, edit, error, note, unknown. `follows`: the message before it
     is by the same author. `media` has all images and files of the event; `saved` ones are in the agent's artifacts.
     """
 
@@ -112,8 +102,8 @@ class Message:
         return (self.answer.event if self.kind == "tool" and self.answer else self.event).changes
 
 
-def messages(events: Iterable[EventView], texts: Texts | None = None) -> list[Message]:
-    """Returns the messages of consecutive events, for `session/chat/_turn.html`.
+def messages(events: Iterable[EventView], texts: Texts | None = None, after: EventView | None = None) -> list[Message]:
+    """Returns the messages of consecutive events, for `session/chat/_message.html`. `after` is the event before them.
 
     A tool's answer stands in the line of its call. `texts` renders all texts of a page; it is needed where a page calls
     this more than once, because it limits what the whole page costs.
@@ -123,8 +113,8 @@ def messages(events: Iterable[EventView], texts: Texts | None = None) -> list[Me
         talk.add(event)
     rows: list[Message] = []
     for message in talk.rows:
-        before = rows[-1] if rows else None
-        rows.append(replace(message, follows=bool(before and _author(before) == _author(message))))
+        rows.append(replace(message, follows=bool(after and _author(Message("", after)) == _author(message))))
+        after = message.event
     return rows
 
 
@@ -143,7 +133,7 @@ class _Talk:
     def add(self, event: EventView) -> None:
         told = event.description
         if event.size:
-            self.rows.append(Message("line", event))
+            self.rows.append(Message("note", event))
             return
         if event.data.get("error_code") or event.data.get("error_message"):
             self.rows.append(Message("error", event))
@@ -188,51 +178,6 @@ class _Talk:
         name = next((part.id for part in event.description.responses if part.name == _TRANSFER), "")
         index = self.calls.pop(name, None) if event.description.kind == "transfer" else None
         if index is None:
-            self.rows.append(Message("line", event))
+            self.rows.append(Message("note", event))
         else:
-            self.rows[index] = Message("line", event)
-
-
-# --- The page ---------------------------------------------------------------------------------------------------------
-
-
-@require_GET
-def chat(request: HttpRequest, **names: str) -> HttpResponse:
-    """Shows the newest events as a conversation, or those ?before= a cursor."""
-    ref = SessionRef(**names)
-    who, before = actor(request), request.GET.get("before")
-    view = views.session(ref, partly=True, actor=who)
-    events = timeline.events(ref, before=before, actor=who)
-    context: dict[str, Any] = {
-        "ref": ref,
-        "view": view,
-        "turns": _turns(events.rows, Texts(most=PLAIN)),
-        "earlier": events.next,
-        "before": before,
-    }
-    return page(request, "session/chat/chat.html", context)
-
-
-@dataclass(slots=True)
-class Turn:
-    """The messages of a turn, or of its part on this page. `began` is set after a pause, or on another day."""
-
-    messages: list[Message]
-    began: float | None
-
-
-def _turns(events: Sequence[EventView], texts: Texts) -> list[Turn]:
-    groups: list[list[EventView]] = []
-    for event in events:
-        if not groups or begins_turn(event.description):
-            groups.append([])
-        groups[-1].append(event)
-    turns: list[Turn] = []
-    last: float | None = None
-    for group in groups:
-        first = group[0].timestamp
-        told = last is None or first - last > _PAUSE or first // _DAY != last // _DAY
-        last = group[-1].timestamp
-        if shown := messages(group, texts):
-            turns.append(Turn(shown, first if told else None))
-    return turns
+            self.rows[index] = Message("note", event)

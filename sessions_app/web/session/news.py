@@ -20,6 +20,7 @@ from ...reads.paging import write_cursor
 from ...search import outline
 from ...sources import database
 from ..html.targets import actor, of_session, who_wrote
+from .densities import EVENTS, density_of, fill
 from .timeline import TurnRows, dollars_of, grouped
 
 BATCH: Final = 100  # events in one push
@@ -28,10 +29,12 @@ CATCH_UP: Final = 1000  # a page that has missed more events loads the timeline 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The choice of what a timeline shows: a kind of event, or the events of an author. Everything if both are empty."""
+    """The choice of what a timeline shows: a kind of event, or the events of an author. Everything if both are empty.
+    `density` is how it shows them."""
 
     kind: str = ""
     author: str = ""
+    density: str = EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ def following(ref: SessionRef, seq: Seq, chosen: Filter, who: Actor, last: TurnR
     turns = grouped(ref, events, who, last)
     more = page.next is not None
     reached = events[-1].seq or NO_SEQ
-    html = fragment("session/timeline/_lines.html", ref=ref, turns=turns)
+    filtered = bool(chosen.kind or chosen.author)
+    fill(turns, chosen.density, filtered=filtered, at_end=not more, after=last.newest if last else None)
+    html = fragment("session/timeline/_lines.html", ref=ref, turns=turns, density=chosen.density)
     return News(html, reached if more else max(newest, reached), turns[-1], more)
 
 
@@ -106,7 +111,7 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     """Returns what the websocket would push, for a page without a websocket. `reset` tells it to load the timeline
     again."""
     ref = SessionRef(**names)
-    chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""))
+    chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""), density_of(request))
     seq = Seq(number_in(request.GET.get("after", "")))
     view = views.session(ref, partly=True, actor=actor(request))
     answer: dict[str, Any] = {

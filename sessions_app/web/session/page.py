@@ -22,6 +22,7 @@ from ...writes.half_made import is_half
 from ..html.render import page
 from ..html.targets import actor, address_at, of_session, who_wrote
 from . import labels
+from .densities import density_of, fill, remember
 from .moment import chosen, panel, renamed
 from .news import numbers
 from .timeline import grouped, no_longer_given
@@ -40,7 +41,8 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     view = views.session(ref, partly=True, actor=actor(request))
     event_id = chosen(request, ref)
     if event_id and ("seq" in request.GET or "turn" in request.GET):
-        return redirect(address_at(ref, event_id, **_filters(request), show=request.GET.get("show", "")))
+        kept = {name: request.GET.get(name, "") for name in ("show", "density")}
+        return redirect(address_at(ref, event_id, **_filters(request), **kept))
     upto = outline.reached(ref, actor=actor(request))
     then = panel(request, ref, event_id, upto) if event_id else {}
     whole = "all" in request.GET and not event_id
@@ -61,7 +63,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         **labels.of_session(ref, actor(request)),
         **_timeline(request, ref, then.get("event"), upto),
     }
-    return page(request, "session/page/page.html", context, 404 if "gone" in then else 200)
+    return remember(request, page(request, "session/page/page.html", context, 404 if "gone" in then else 200))
 
 
 @require_GET
@@ -70,9 +72,7 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return session(request, **names)
-    around = request.GET.get("around")
-    context = _timeline(request, ref, timeline.event(ref, around, actor=actor(request)) if around else None)
-    return page(request, "session/timeline/_events.html", {"ref": ref, "at": around, **context})
+    return page(request, "session/timeline/_events.html", {"ref": ref, **_timeline(request, ref)})
 
 
 @require_GET
@@ -95,6 +95,8 @@ def _timeline(
     separate list below (`tail`), unless the page has that list already."""
     filters = _filters(request)
     before, after = request.GET.get("before"), request.GET.get("after")
+    if about is None and (around := request.GET.get("around")):
+        about = timeline.event(ref, around, actor=actor(request))
     newest = not (before or after or about or any(filters.values()))
     # Asked for first: what is appended meanwhile comes twice to a page that follows, rather than never.
     seq = NO_SEQ if newest else timeline.newest_seq(ref, actor=actor(request))
@@ -113,10 +115,15 @@ def _timeline(
             seq = rows[-1].seq or NO_SEQ
         if before and rows and rows[-1].seq is not None and not request.htmx:  # type: ignore[attr-defined]
             later = rows[-1].cursor
+    density = density_of(request)
+    turns = grouped(ref, rows, actor(request), None, no_longer_given(ref, rows, actor(request)), upto)
+    fill(turns, density, filtered=any(filters.values()), at_end=newest or bool((about or after) and not later))
     return {
         **filters,
+        "density": density,
+        "around": about.id if about else "",
         "seq": seq,
-        "turns": grouped(ref, rows, actor(request), None, no_longer_given(ref, rows, actor(request)), upto),
+        "turns": turns,
         "earlier": earlier,
         "later": later,
         "tail": bool(later) and not (after and request.htmx),  # type: ignore[attr-defined]

@@ -15,6 +15,8 @@ from ...domain.turns import begins_turn
 from ...errors import Error
 from ...reads.event_views import EventView
 from ...search.outline import Outline, Reached, Turn, outline
+from .chat import Message
+from .trace import Drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,13 @@ class Line:
     """An event, the numbers of its session, and the seconds since the event before it in its invocation: None for the
     first one, or if a clock was behind.
 
-    `left_out` says why no agent is given the event any more."""
+    `left_out` says why no agent is given the event any more. `said` is what a chat or a trace shows of it."""
 
     event: EventView
     numbers: Mapping[Seq, int]
     since: float | None
     left_out: LeftOut | None = None
+    said: Sequence[Message] = ()
 
 
 @dataclass(slots=True)
@@ -68,7 +71,8 @@ class TurnRows:
     """Consecutive events of one turn.
 
     `turn` is None before the first user message, and if nobody knows (`known`). `begun`: its user message is among the
-    rows, so that `errors` and `keys` are all that it has so far. `again`: a page shows its beginning already."""
+    rows, so that `errors` and `keys` are all that it has so far. `again`: a page shows its beginning already. `newest` is
+    its last event among the rows. `trace` is its picture, where that is shown and all its events are among the rows."""
 
     turn: Turn | None
     first: EventView
@@ -79,6 +83,8 @@ class TurnRows:
     errors: int = 0
     keys: frozenset[str] = frozenset()
     again: bool = False
+    newest: EventView | None = None
+    trace: Drawn | None = None
 
     @property
     def seconds(self) -> float:
@@ -149,6 +155,7 @@ def _add(turn: TurnRows, event: EventView, numbers: Mapping[Seq, int], left_out:
     current.count += 1
     current.last = max(current.last, event.timestamp)
     turn.last = max(turn.last, event.timestamp)
+    turn.newest = event
     turn.errors += event.description.failed
     turn.keys |= event.description.delta.keys()
 

@@ -1,11 +1,12 @@
 """The trace of a turn: rows of agents, model calls and tools on a time axis."""
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
@@ -13,9 +14,9 @@ from django.views.decorators.http import require_GET
 from ...domain.brief import words
 from ...domain.session_ref import SessionRef
 from ...domain.spans import AGENT, MODEL, SUMMARY, WAIT, Span, Trace
+from ...domain.state import Change
 from ...domain.trace import trace as read
-from ...domain.turns import begins_turn
-from ...reads import lists, timeline, turns
+from ...reads import turns
 from ...reads.event_views import EventView
 from ..html.agents import colour_of
 from ..html.names import shortened
@@ -42,7 +43,8 @@ class Bar:
     open: bool
     words: str
     address: str
-    event_id: str
+    event_id: str  # of the first event: where the bar leads
+    last_id: str
 
 
 @dataclass(slots=True)
@@ -115,34 +117,27 @@ class Drawn:
     more: int
     ticks: list[Label]
     folds: list[Label]
-    took: str
     parts: list[tuple[str, str, str]]  # where the time went: kind, name, words
+    changes: list[Change]
 
 
 @require_GET
 def trace(request: HttpRequest, **names: str) -> HttpResponse:
-    """Shows the trace of the turn with the event ?at=, or of the newest turn."""
-    ref, who = SessionRef(**names), actor(request)
-    turn = turns.turn_at(ref, request.GET.get("at", ""), actor=who)
-    running = None if turn.following or not turn.events else timeline.in_flight(ref, actor=who)
-    now = time.time() if running and not running.waiting else None
-    first = turn.events[0] if turn.events else None
-    context: dict[str, Any] = {
-        "ref": ref,
-        "title": lists.title(ref, actor=who),
-        "turn": turn,
-        "first": first,
-        "message": first if first and begins_turn(first.description) else None,
-        "most": turns.MOST,
-        "trace": drawn(turn.events, now=now),
-    }
-    return page(request, "session/trace/trace.html", context)
+    """Renders the trace of the turn with the event ?at=, or of the newest turn, for a timeline that shows traces. Leads to
+    such a timeline whoever has the address of what was a page."""
+    ref, who, at = SessionRef(**names), actor(request), request.GET.get("at", "")
+    if not request.htmx:  # type: ignore[attr-defined]
+        asked = {"density": "trace", **({"at": at} if at else {})}
+        return redirect(f"{reverse('session', kwargs=ref._asdict())}?{urlencode(asked)}")
+    turn = turns.turn_at(ref, at, actor=who)
+    context = {"trace": drawn(turn.events) if turn.events else None, "cut": turns.MOST if turn.cut else 0}
+    return page(request, "session/trace/_turn.html", context)
 
 
-def drawn(events: Sequence[EventView], now: float | None = None) -> Drawn:
-    """Returns the trace of a turn's events for `session/trace/_turn.html`. `now` is given while an agent works."""
+def drawn(events: Sequence[EventView]) -> Drawn:
+    """Returns the trace of a turn's events for `session/trace/_turn.html`."""
     of_turn = read((each.data, each.description) for each in events)
-    end = max(of_turn.end, now or 0.0)
+    end = of_turn.end
     scale = scale_of(of_turn, end)
     roots, kept = _rows(of_turn.spans), []
     for row in _ordered(roots):
@@ -160,7 +155,6 @@ def drawn(events: Sequence[EventView], now: float | None = None) -> Drawn:
         len(of_turn.spans) + of_turn.more - shown,
         [_tick(each, scale.folds) for each in scale.ticks],
         [_fold(each) for each in scale.folds],
-        in_words(of_turn.took),
         [
             (kind, name, in_words(seconds))
             for kind, name, seconds in (
@@ -170,6 +164,7 @@ def drawn(events: Sequence[EventView], now: float | None = None) -> Drawn:
             )
             if seconds
         ],
+        [change for each in events for change in each.changes],
     )
 
 
@@ -231,7 +226,8 @@ def _bar(span: Span, trace: Trace, scale: Scale, end: float, ref: SessionRef) ->
     event_id = span.events[0] if span.events else ""
     address = reverse("event", kwargs={**ref._asdict(), "event_id": event_id}) if event_id else ""
     said = " · ".join(filter(None, told))
-    return Bar(_number(left), _number(width), _number(left + width), span.failed, is_open, said, address, event_id)
+    ids = event_id, span.events[-1] if span.events else ""
+    return Bar(_number(left), _number(width), _number(left + width), span.failed, is_open, said, address, *ids)
 
 
 def _tick(tick: Tick, folds: list[Fold]) -> Label:

@@ -1,0 +1,96 @@
+"""The timeline as a chat, as events and as traces: a failed run is read in each, and the run of an agent is followed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.places import path
+from tests.browser.seed import TRACED
+from tests.browser.watching import at_end
+
+RUN = path("s", *TRACED)
+SEOUL = path("s", "demo", "booking", "ana", "seoul-trip")
+PAYS = "payment service"  # why the last call of the run failed
+
+
+def lane(page: Page, name: str) -> Locator:
+    """A row of the trace."""
+    return page.locator(".lane", has=page.locator(f".name[title='{name}']"))
+
+
+def test_a_failed_run_is_read_in_each_density_and_the_cursor_stays(page: Page) -> None:
+    page.goto(RUN)
+    expect(page.locator("#travel")).to_be_visible()
+    page.keyboard.press("<")  # the last error
+    moment = page.locator("#moment [data-moment]")
+    failed = page.locator(".ev.selected.error")
+    expect(failed).to_contain_text(PAYS)
+    at = moment.get_attribute("data-at")
+
+    page.keyboard.press("1")
+    expect(page).to_have_url(re.compile(f"density=chat.*at={at}|at={at}.*density=chat"))
+    told = page.locator(".ev.selected .message.failed")
+    expect(told).to_be_in_viewport()
+    expect(told).to_contain_text(PAYS)
+    call = page.locator(".message.tool", has_text="pay ()")
+    expect(call).to_contain_text("no answer")
+    call.locator("summary").click()
+    expect(call.locator(".inner")).to_contain_text("Arguments")
+
+    page.keyboard.press("3")
+    expect(page).to_have_url(re.compile(f"at={at}"))
+    pay = lane(page, "pay")
+    expect(pay).to_have_class(re.compile("failed"))
+    expect(pay.locator(".shown")).to_have_count(1)
+    expect(pay.locator(".figures")).to_contain_text("ConnectionError")
+
+    page.keyboard.press("2")
+    expect(page.locator(".ev.selected")).to_be_in_viewport()
+    expect(page.locator(".ev.selected")).to_have_id(f"event-{at}")
+
+
+def test_a_lane_of_a_parallel_agent_leads_through_its_events(page: Page) -> None:
+    page.goto(f"{RUN}?density=trace")
+    agent = lane(page, "researcher_of_all_cheap_flights")
+    expect(agent).to_have_count(1)
+    tool = page.locator(".lane.tool.failed").first
+    expect(tool.locator(".figures")).to_contain_text("429 too many requests")
+    tool.locator(".name").hover()
+    expect(tool.locator(".guide").first).to_be_visible()
+    tool.locator(".name a").click()
+    expect(page.locator("#moment [data-moment]")).to_have_attribute("data-at", "r2.25")
+    expect(tool.locator(".shown").first).to_be_attached()
+    page.keyboard.press("Escape")
+    expect(page.locator(".lane:has(.shown)")).to_have_count(0)
+
+
+@pytest.mark.parametrize("density", ["chat", "trace"])
+def test_who_has_scrolled_up_stays_there_in_another_density(page: Page, density: str) -> None:
+    page.goto(f"{SEOUL}?density=events")
+    assert at_end(page)
+    page.locator("#turn-7").evaluate("row => row.scrollIntoView()")
+    expect(page.locator("[data-timeline]")).to_have_attribute("data-following", "false")
+    page.keyboard.press("1" if density == "chat" else "3")
+    expect(page.locator(".densities [aria-current]")).to_have_text(density.title())
+    expect(page.locator("#turn-7")).to_be_in_viewport()
+    page.goto(SEOUL)  # it is remembered
+    expect(page.locator(".densities [aria-current]")).to_have_text(density.title())
+    assert at_end(page)
+
+
+@pytest.mark.parametrize("density", ["chat", "trace"])
+def test_keys_move_over_what_is_shown_and_turns_fold(page: Page, density: str) -> None:
+    page.goto(f"{SEOUL}?density={density}")
+    for _ in range(4):
+        page.keyboard.press("k")
+        focused = page.locator(".ev:focus-within")
+        expect(focused).to_be_visible()
+        expect(focused).to_be_in_viewport()
+    turn = page.locator(".turn").last
+    rows = turn.locator("xpath=following-sibling::li")
+    turn.get_by_role("button").click()
+    for row in rows.all():
+        expect(row).to_be_hidden()
