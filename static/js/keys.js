@@ -3,6 +3,9 @@
 // dialog#keys, Escape clicks [data-key="Escape"] of the open form.
 // Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">, which
 // [data-keys-toggle] switches for this browser: a checkbox, or a button with aria-pressed.
+// A person may change keys in dialog#keys: localStorage.keymap {"e": "q"} says that q does what data-key="e" is for, and e
+// nothing. What tells of a key shows the one that is in force: [data-hint="e"], and the kbd and title of a [data-key].
+// Other scripts hear of a key by the event adkweb:key at what has the focus: its detail is "e", whatever was pressed.
 (() => {
   const TYPING = [
     "input:not([type=checkbox], [type=radio], [type=button], [type=submit], [type=reset], [type=range])",
@@ -12,6 +15,10 @@
   ].join();
   const LINK = "a[href], summary, button:not(:disabled), [tabindex]";
 
+  const list = document.querySelector("dialog#keys");
+  const known = [...list.querySelectorAll("[data-hint]")].map(({ dataset }) => dataset.hint);
+
+  const isKey = (key) => typeof key === "string" && /^[^\s\p{C}]$/u.test(key);
   const visible = (element) => element.checkVisibility({ visibilityProperty: true });
   const scope = () => document.querySelector("dialog:modal") ?? document;
 
@@ -52,6 +59,8 @@
 
   function press(key) {
     if ((key === "j" || key === "k") && move(key === "j" ? 1 : -1)) return true;
+    const heard = new CustomEvent("adkweb:key", { detail: key, bubbles: true, cancelable: true });
+    if (!(document.activeElement ?? document.body).dispatchEvent(heard)) return true;
     const target = ofRow(key) ?? withKey(key, scope())[0];
     if (target) {
       if (target.matches(TYPING)) {
@@ -60,11 +69,134 @@
       } else target.click();
       return true;
     }
-    const help = key === "?" && document.querySelector("dialog#keys");
-    if (!help || help.open) return false;
-    help.showModal();
+    if (key !== "?" || list.open) return false;
+    list.showModal();
     return true;
   }
+
+  // --- Keys that were changed --------------------------------------------------------------------------------------
+
+  let map = new Map();
+
+  const keyOf = (key) => map.get(key) ?? key;
+  const owner = (pressed, besides) => known.find((key) => key !== besides && keyOf(key) === pressed);
+  /** What a pressed key means; the own key of an action that has another one now means nothing. */
+  const meaning = (pressed) => owner(pressed) ?? (known.includes(pressed) ? "" : pressed);
+
+  function readMap() {
+    let given = null;
+    try {
+      given = JSON.parse(localStorage.getItem("keymap"));
+    } catch {
+      // Storage is refused, or what stands there is no JSON.
+    }
+    const entries = given?.constructor === Object ? Object.entries(given) : [];
+    map = new Map(entries.filter(([key, now]) => known.includes(key) && isKey(now)));
+    // Where two actions have one key, those that were changed get their own back.
+    const doubled = () => [...map.keys()].find((key) => owner(map.get(key), key));
+    for (let key = doubled(); key; key = doubled()) map.delete(key);
+  }
+
+  function writeMap() {
+    try {
+      localStorage.setItem("keymap", JSON.stringify(Object.fromEntries(map)));
+    } catch {
+      // Storage is refused: the keys last for this page.
+    }
+    hint(document);
+  }
+
+  function shown(key) {
+    const now = keyOf(key);
+    const small = now.toLowerCase();
+    return now === small ? now : `⇧${small}`;
+  }
+
+  function hint(root) {
+    const telling = "[data-hint], [data-key] kbd, [data-key][title], [data-key][aria-keyshortcuts]";
+    for (const element of [root, ...root.querySelectorAll(telling)]) {
+      const key = element.dataset?.hint ?? element.closest?.("[data-key]")?.dataset.key;
+      if (!known.includes(key)) continue;
+      const name = shown(key);
+      if (element.matches("[data-hint], kbd") && element.textContent !== name) element.textContent = name;
+      if (/^⇧?\S$/u.test(element.title)) element.title = name;
+      const shortcuts = element.getAttribute("aria-keyshortcuts"); // "/ Control+K Meta+K"
+      if (shortcuts) element.setAttribute("aria-keyshortcuts", shortcuts.replace(/^\S+/, keyOf(key)));
+    }
+  }
+
+  let changing = null; // the button whose key is waited for
+
+  function say(words = "", key = "", action = "") {
+    list.querySelector("[data-said]").textContent = words.replace("{key}", key).replace("{action}", action);
+  }
+
+  const rowOf = (key) => list.querySelector(`[data-hint="${CSS.escape(key)}"]`).closest("div");
+  const actionOf = (key) => rowOf(key).querySelector("dd").textContent;
+
+  function stopChanging() {
+    changing?.setAttribute("aria-pressed", "false");
+    changing = null;
+  }
+
+  function change(pressed) {
+    const { change: key } = changing.dataset;
+    const other = owner(pressed, key);
+    if (other) return say(list.dataset.wordTaken, pressed, actionOf(other));
+    if (pressed === key) map.delete(key);
+    else map.set(key, pressed);
+    writeMap();
+    stopChanging();
+    say(list.dataset.wordChanged, pressed, actionOf(key));
+  }
+
+  for (const key of known) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "btn quiet small", textContent: list.dataset.wordChange });
+    button.dataset.change = key;
+    button.setAttribute("aria-label", list.dataset.wordChangeKey.replace("{action}", actionOf(key)));
+    button.setAttribute("aria-pressed", "false");
+    const cell = document.createElement("dd");
+    cell.append(button);
+    rowOf(key).append(cell);
+  }
+
+  list.addEventListener("click", ({ target }) => {
+    const button = target.closest("[data-change]");
+    const again = button === changing;
+    stopChanging();
+    if (button) {
+      say();
+      if (again) return;
+      changing = button;
+      button.setAttribute("aria-pressed", "true");
+      say(list.dataset.wordPress, "", actionOf(button.dataset.change));
+      button.scrollIntoView({ block: "nearest" }); // what is said may stand over it
+    } else if (target.closest("[data-keys-reset]")) {
+      map.clear();
+      writeMap();
+      say(list.dataset.wordReset);
+    }
+  });
+  list.addEventListener("focusout", () => {
+    if (changing) say();
+    stopChanging();
+  });
+  list.addEventListener("keydown", (event) => {
+    if (!changing || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") {
+      stopChanging();
+      say();
+    } else if (isKey(event.key)) change(event.key);
+    else return;
+    event.preventDefault(); // Escape closes nothing, and no key does what it is for
+  });
+
+  readMap();
+  if (map.size) hint(document);
+  document.addEventListener("htmx:load", ({ target }) => map.size && hint(target));
+
+  // --- The switch --------------------------------------------------------------------------------------------------
 
   function stored() {
     try {
@@ -83,7 +215,12 @@
   }
 
   apply(stored());
-  addEventListener("storage", (event) => event.key === "keys" && apply(stored()));
+  addEventListener("storage", ({ key }) => {
+    if (key === "keys" || key === null) apply(stored());
+    if (key !== "keymap" && key !== null) return;
+    readMap();
+    hint(document);
+  });
   document.addEventListener("click", (event) => {
     if (!event.target.closest?.("[data-keys-toggle]")) return;
     const setting = document.body.dataset.keys === "on" ? "off" : "on";
@@ -103,7 +240,8 @@
       if (leave(target)) event.preventDefault();
       return;
     }
-    if (key.length !== 1 || key === " " || document.body.dataset.keys === "off" || target.closest(TYPING)) return;
-    if (press(key)) event.preventDefault();
+    if (!isKey(key) || document.body.dataset.keys === "off" || target.closest(TYPING)) return;
+    const meant = meaning(key);
+    if (meant && press(meant)) event.preventDefault();
   });
 })();

@@ -104,8 +104,9 @@
       event.preventDefault(); // of the bar's form
       event.target.closest("[data-preview]").querySelector(".rowlink").click();
     }
-    if (event.key !== "X" || event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off")
-      return;
+  });
+  results.addEventListener("adkweb:key", (event) => {
+    if (event.detail !== "X") return;
     const box = document.activeElement?.closest("[data-preview]")?.querySelector("input[name=ref]");
     if (!box) return;
     event.preventDefault();

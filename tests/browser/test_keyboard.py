@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+from pathlib import Path
+
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.places import own, path
 
 REF = own("keys")
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+
+
+def change(page: Page, action: str, key: str) -> None:
+    """Presses `key` for an action, where the list of keys is open."""
+    page.get_by_role("button", name=f"Change the key for {action}", exact=True).click()
+    page.keyboard.press(key)
 
 
 def test_keys_of_one_letter_can_be_switched_off_and_stay_so(page: Page) -> None:
@@ -28,6 +39,112 @@ def test_keys_of_one_letter_can_be_switched_off_and_stay_so(page: Page) -> None:
     page.get_by_role("button", name="Single-key shortcuts").click()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def test_the_list_of_keys_has_every_key_that_a_page_waits_for() -> None:
+    pages = "".join(file.read_text("utf-8") for file in TEMPLATES.rglob("*.html"))
+    waited = {unescape(key) for key in re.findall(r'data-(?:row-)?key="([^"{]+)"', pages)} - {"Escape"}
+    listed = re.findall(r'data-hint="([^"]+)"', (TEMPLATES / "_keys.html").read_text("utf-8"))
+    assert {"e", "<", "x", "1"} <= waited <= set(map(unescape, listed))
+    assert len(listed) == len(set(listed))
+
+
+def test_a_key_is_changed_without_reloading_in_every_tab_and_stays_so(page: Page) -> None:
+    page.goto(path("s", *REF))
+    other = page.context.new_page()
+    other.goto(path("s", *REF))
+    edit = page.get_by_role("link", name="Edit state")
+    expect(edit).to_have_text("Edit state e")
+    page.keyboard.press("?")
+    change(page, "edit state", "q")
+    said = page.locator("dialog#keys").get_by_role("status")
+    expect(said).to_have_text("“q” is now the key for “edit state”.")
+    change(page, "chat", "!")
+    page.get_by_role("button", name="Close").click()
+    for each in (page, other):
+        expect(each.get_by_role("link", name="Edit state")).to_have_text("Edit state q")
+        expect(each.get_by_role("link", name="Chat")).to_have_attribute("title", "!")
+        each.keyboard.press("e")
+        expect(each.locator("form.editbox")).to_have_count(0)
+        each.keyboard.press("q")
+        expect(each.locator("form.editbox")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.reload()
+    expect(edit).to_have_text("Edit state q")
+    page.keyboard.press("?")
+    page.get_by_role("button", name="Reset all keys").click()
+    expect(said).to_have_text("All keys are as they were at first.")
+    page.get_by_role("button", name="Close").click()
+    for each in (page, other):
+        expect(each.get_by_role("link", name="Edit state")).to_have_text("Edit state e")
+    page.keyboard.press("e")
+    expect(page.locator("form.editbox")).to_be_visible()
+
+
+def test_a_key_of_another_action_is_refused_and_escape_leaves_the_key_as_it_is(page: Page) -> None:
+    page.goto(path("s", *REF))
+    page.keyboard.press("?")
+    said = page.locator("dialog#keys").get_by_role("status")
+    change(page, "edit state", "j")
+    expect(said).to_have_text("“j” is the key for “the next one”. Press another one, or Escape.")
+    page.keyboard.press("Escape")
+    expect(said).to_be_empty()
+    expect(page.locator("dialog#keys")).to_be_visible()
+    expect(page.locator("dialog#keys [data-hint=e]")).to_have_text("e")
+    change(page, "edit state", "Tab")  # goes on to the next button
+    page.keyboard.press("w")
+    expect(page.locator("dialog#keys [data-hint=e]")).to_have_text("e")
+    change(page, "the next one", "n")
+    expect(said).to_contain_text("is the key for “new session")
+    page.keyboard.press("s")
+    change(page, "edit state", "j")  # which is free now
+    expect(said).to_have_text("“j” is now the key for “edit state”.")
+    assert page.evaluate("JSON.parse(localStorage.keymap)") == {"j": "s", "e": "j"}
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog#keys")).to_be_hidden()
+    page.keyboard.press("s")
+    expect(page.locator(".ev .line:focus")).to_have_count(1)
+    page.keyboard.press("j")
+    expect(page.locator("form.editbox")).to_be_visible()
+
+
+def test_what_is_shown_later_shows_the_changed_keys_and_the_list_of_sessions_knows_them(page: Page) -> None:
+    page.goto("/sessions/")
+    page.keyboard.press("?")
+    change(page, "select a session", "s")
+    change(page, "select all from the last one on", "Shift+S")
+    change(page, "event before", "w")
+    page.get_by_role("button", name="Close").click()
+    for key in ("j", "x", "s", "j", "j", "Shift+X"):
+        page.keyboard.press(key)
+    expect(page.locator("input[name=ref]:checked")).to_have_count(1)
+    expect(page.locator(".chosenbar kbd").nth(1)).to_have_text("⇧s")
+    page.keyboard.press("Shift+S")
+    expect(page.locator("input[name=ref]:checked")).to_have_count(3)
+    page.goto(path("s", *REF))
+    page.locator(".ev .line").first.click()
+    expect(page.get_by_role("link", name="Previous event")).to_have_attribute("title", "w")
+    expect(page.get_by_role("link", name="Next event")).to_have_attribute("title", "]")
+
+
+def test_a_map_of_keys_that_is_not_one_is_ignored(page: Page) -> None:
+    page.goto(path("s", *REF))
+    edit = page.get_by_role("link", name="Edit state")
+    no_maps = ("{", "[]", '"ab"', "null", "7", '{"constructor": "e"}')
+    no_keys = ('{"e": 1}', '{"e": "ab"}', '{"e": " "}', '{"e": ""}', '{"gone": "e"}', '{"e": "j"}')
+    for stored in (*no_maps, *no_keys):
+        page.evaluate("stored => localStorage.setItem('keymap', stored)", stored)
+        page.reload()
+        expect(edit).to_have_text("Edit state e")
+        page.keyboard.press("j")
+        expect(page.locator(".ev .line:focus")).to_have_count(1)
+    page.keyboard.press("e")
+    expect(page.locator("form.editbox")).to_be_visible()
+    page.evaluate("""localStorage.setItem('keymap', '{"e": "w", "u": "j", "n": 5}')""")  # one of three can be used
+    page.reload()
+    expect(edit).to_have_text("Edit state w")
+    page.keyboard.press("?")
+    expect(page.locator("dialog#keys [data-hint=u]")).to_have_text("u")
 
 
 def test_a_page_begins_at_the_top_and_behind_it_for_who_comes_from_another_page(page: Page) -> None:
