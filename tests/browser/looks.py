@@ -1,4 +1,4 @@
-"""What axe-core and a ruler say of a page."""
+"""What axe-core and rulers say of a page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped
 from playwright.sync_api import Page
 
 from tests.browser.places import PLACES
+from tests.browser.targets import small
 
 WIDTHS: Final = (1440, 768, 390)
 SIDEWAYS: Final = """() => [...document.querySelectorAll("html, main, .scroll, dialog")]
@@ -95,6 +96,7 @@ class Look:
 
     barriers: list[str]
     sideways: list[str]
+    small: list[str]
 
 
 class Looks:
@@ -109,5 +111,5 @@ class Looks:
             page.set_viewport_size({"width": WIDTHS[0], "height": 900})
             page.emulate_media(color_scheme="light", reduced_motion="reduce")
             PLACES[name](page)
-            self._known[name] = Look(barriers(page), sideways(page))
+            self._known[name] = Look(barriers(page), sideways(page), small(page))
         return self._known[name]

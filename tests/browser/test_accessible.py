@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import StorageState, expect
+from playwright.sync_api import Page, StorageState, expect
 
 from tests.browser.conftest import Visit, Watch
 from tests.browser.looks import Looks, check
 from tests.browser.places import PLACES, STATUSES
 from tests.browser.serving import Adkweb
+from tests.browser.targets import small
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -17,6 +18,29 @@ def test_a_page_is_accessible_in_light_and_dark(visit: Visit, watch: Watch, look
     watch.stay = False
     look = looks.at(place, visit(color_scheme="light", reduced_motion="reduce"))
     assert not look.barriers, "\n".join(look.barriers)
+
+
+def test_what_is_pressed_is_large_or_stands_alone(page: Page, watch: Watch, looks: Looks) -> None:
+    watch.allow(*STATUSES.values())
+    watch.stay = False
+    wrong = [f"{place} {line}" for place in PLACES for line in looks.at(place, page).small]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_ruler_of_targets_tells_what_is_too_small(page: Page) -> None:
+    page.goto("/")
+    assert small(page) == []
+    page.evaluate("""() => {
+        const [text, row, alone] = ["p", "p", "p"].map((name) => document.createElement(name));
+        for (const [line, number] of [[text, 1], [row, 2], [alone, 1]]) {
+            line.style.margin = "40px";
+            line.append(...Array.from({ length: number }, () => Object.assign(document.createElement("a"), {
+                href: "/", textContent: "x", className: line === row ? "close" : "" })));
+        }
+        text.prepend("In a line of text: ");
+        document.querySelector("main").append(text, row, alone);
+    }""")
+    assert [line.partition(": ")[2] for line in small(page)] == ["a.close in p. “x”"] * 2
 
 
 def test_signing_in_is_accessible_in_light_and_dark(
