@@ -15,6 +15,7 @@ from ..edits.queued_edit import Queued
 from ..saved import watching
 from ..saved.watching import Watched
 from ..sources import adopting, database
+from . import demo
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
@@ -28,6 +29,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "csp_nonce": str(getattr(request, "csp_nonce", "")),
         "read_only": settings.READ_ONLY or bool(unadopted),
         "unadopted": unadopted,
+        "demo": cache(lambda: demo.of(request)),
         "outcomes": outcomes,
         "watched": cache(lambda: _watched(request)),
         "toasts": lambda: _toasts(request, outcomes),

@@ -22,7 +22,7 @@ from django.db import DatabaseError
 from ...access import actor, private_files, sign_in
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
-from ...sources import adopting, database, registry
+from ...sources import adopting, database, demo, registry
 from ...sources.finding import SESSION_FILE
 from ...transfer import uploads
 from ._server import Protocol
@@ -202,7 +202,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _demo() -> Path:
     """Returns the demo: a copy that can be edited and is kept from one start to the next."""
-    copy = Path(settings.DATA_DIR) / "demo.db"
+    copy = demo.file()
     if not copy.exists():
         if not settings.DEMO.exists():
             raise CommandError(f"The demo {settings.DEMO} is missing.", returncode=2)

@@ -1,0 +1,36 @@
+"""What pages of the demo say beside their content: that it is one, and how somebody opens their own sessions."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from ..sources import demo
+
+CLOSED: Final = "adkweb_demo"  # the cookie with which demo.js remembers a closed line while the browser is open
+_OWN: Final = "path/to/session.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What a page of the demo says: the `command` for one's own sessions; `line` is False once somebody closed it."""
+
+    command: str
+    line: bool
+    cookie: str = CLOSED
+
+
+def of(request: HttpRequest) -> Demo | None:
+    """Returns what a page says about the demo. None where nobody has signed in, or for pages of other sources."""
+    match = request.resolver_match
+    source = match.kwargs.get("source", "") if match else ""
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated or not (demo.is_demo(source) if source else demo.is_alone()):
+        return None
+    return Demo(_command(), request.COOKIES.get(CLOSED) != "closed")
+
+
+def _command() -> str:
+    """Returns the command for a source of one's own: in a checkout, nothing is put on the path but by make."""
+    return f"make run SOURCE={_OWN}" if settings.FILES == settings.CHECKOUT else f"adkweb {_OWN}"

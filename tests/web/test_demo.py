@@ -1,0 +1,91 @@
+"""A demo says that it is one, and how to open one's own sessions; pages of other sources say nothing of it."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+from pytest_django import Settings
+
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.web.demo import CLOSED
+from tests.web.conftest import DEMO, Browser
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+
+SEOUL = ("booking", "ana", "seoul-trip")
+
+
+@pytest.fixture
+def shown(settings: Settings, tmp_path: Path, open_source: Callable[[str], str]) -> str:
+    """The demo, as adkweb opens it: the copy beside its own files."""
+    settings.DATA_DIR = tmp_path / "data"
+    settings.DATA_DIR.mkdir()
+    return open_source(str(shutil.copy(DEMO, settings.DATA_DIR / "demo.db")))
+
+
+def session(source: str, end: str = "") -> str:
+    """The address of a session of the demo."""
+    return reverse("session", args=[source, *SEOUL]) + end
+
+
+def line(page: Element) -> Element:
+    """The line of a demo."""
+    return page.one("aside", "demoline")
+
+
+@pytest.mark.parametrize("end", ["", "chat/", "trace/", "history/?key=booking_step", "edit/", "compare/", "context/"])
+def test_every_page_of_the_demo_says_that_it_is_one(shown: str, maria: Browser, end: str) -> None:
+    said = line(maria.open(session(shown, end)))
+    assert "This is a demo with made-up sessions." in said.text
+    button = said.one("button", data_copied="Copied")
+    assert button["data-copy"] == "make run SOURCE=path/to/session.db"
+    assert button["data-copy"] in button["aria-label"]
+
+
+@pytest.mark.parametrize("address", ["/", "/edits/", "/sessions/", "/batches/"])
+def test_pages_about_all_sources_say_so_while_nothing_else_is_open(
+    shown: str, maria: Browser, address: str, tmp_path: Path, open_source: Callable[[str], str]
+) -> None:
+    assert line(maria.open(address))
+    open_source(str(shutil.copy(DEMO, tmp_path / "mine.db")))
+    assert maria.open(address).all("aside", "demoline") == []
+
+
+def test_a_demo_of_ones_own_is_none(shown: str, demo: str, maria: Browser) -> None:
+    text = maria.get(session(demo)).content.decode()
+    assert "demo.css" not in text
+    assert "demo.js" not in text
+    assert "demoline" not in text
+    assert line(maria.open(session(shown)))
+
+
+def test_a_person_closes_the_line_for_as_long_as_the_browser_is_open(shown: str, maria: Browser) -> None:
+    assert line(maria.open("home")).one("button", data_demo_close=CLOSED)
+    maria.cookies[CLOSED] = "closed"
+    assert maria.open("home").all("aside", "demoline") == []
+    assert maria.open(session(shown)).all("aside", "demoline") == []
+
+
+def test_an_installed_adkweb_is_started_by_its_own_name(shown: str, maria: Browser, settings: Settings) -> None:
+    settings.FILES = settings.PACKAGE
+    assert "adkweb path/to/session.db" in line(maria.open("home")).text
+
+
+@pytest.mark.parametrize(
+    ("language", "words"), [("es", "demostración con sesiones inventadas"), ("ko", "지어낸 세션으로 만든 데모")]
+)
+def test_the_line_is_in_the_language_of_the_page(shown: str, maria: Browser, language: str, words: str) -> None:
+    maria.cookies["adkweb_language"] = language
+    assert words in line(maria.open("home")).text
+
+
+def test_who_has_not_signed_in_is_told_nothing(shown: str, guest: Browser) -> None:
+    assert guest.open("sign-in").all("aside", "demoline") == []
+
+
+def test_a_page_that_is_missing_says_so_in_the_demo_too(shown: str, maria: Browser) -> None:
+    gone = reverse("session", args=SessionRef(shown, "booking", "ana", "gone"))
+    assert line(maria.open(gone, status=404))
