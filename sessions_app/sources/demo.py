@@ -1,10 +1,13 @@
 """The demo: which source is the copy of it that adkweb keeps beside its own files."""
 
 from pathlib import Path
+from typing import Final
 
 from django.conf import settings
 
 from . import registry
+
+BEST: Final = ("booking", "ana", "december-trip")  # app, user and session with a real failure; see examples/record.py
 
 
 def file() -> Path:
@@ -15,6 +18,12 @@ def file() -> Path:
 def is_demo(alias: str) -> bool:
     """Tells whether a source is the demo. A demo.db elsewhere, such as ./demo.db, is somebody's own."""
     return registry.identity(alias) == str(file().resolve())
+
+
+def alias() -> str:
+    """Returns the alias of the demo, or "" while it is not open."""
+    with registry.lock:
+        return next((alias for alias in registry.sources if is_demo(alias)), "")
 
 
 def is_alone() -> bool:

@@ -1,12 +1,18 @@
-"""What pages of the demo say beside their content: that it is one, and how somebody opens their own sessions."""
+"""The demo: what its pages say beside their content, and the session that it opens on."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET
 
+from ..domain.session_ref import SessionRef
+from ..errors import Error
+from ..reads import views
 from ..sources import demo
+from .html.targets import actor
 
 CLOSED: Final = "adkweb_demo"  # the cookie with which demo.js remembers a closed line while the browser is open
 _OWN: Final = "path/to/session.db"
@@ -34,3 +40,17 @@ def of(request: HttpRequest) -> Demo | None:
 def _command() -> str:
     """Returns the command for a source of one's own: in a checkout, nothing is put on the path but by make."""
     return f"make run SOURCE={_OWN}" if settings.FILES == settings.CHECKOUT else f"adkweb {_OWN}"
+
+
+@require_GET
+def best(request: HttpRequest) -> HttpResponse:
+    """Leads to the session that the demo opens on, or home: the demo is not open, or somebody deleted the session."""
+    source = demo.alias()
+    if not source:
+        return redirect("home")
+    ref = SessionRef(source, *demo.BEST)
+    try:
+        views.session(ref, partly=True, actor=actor(request))
+    except Error:
+        return redirect("home")
+    return redirect("session", **ref._asdict())

@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from . import adoption, batches, transfer
+from . import adoption, batches, demo, transfer
 from .account import signin, tokens
 from .checks import rule, state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
@@ -37,6 +37,7 @@ LIVE_SESSION = "live/session/" + SESSION.partition("/")[2]
 
 urlpatterns = [
     path("", home.home, name="home"),
+    path("demo/", demo.best, name="demo"),
     path("feed/", feed.feed, name="feed"),
     path("edits/", edits.edits, name="edits"),
     path("sessions/", results.results, name="search"),

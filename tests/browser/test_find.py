@@ -18,7 +18,7 @@ from tests.browser.conftest import serve
 from tests.browser.serving import Adkweb
 
 QUERY = 'user:nadia error:any "fare expired"'
-ALL = count(many.SESSIONS + 10)  # with those of the demo
+ALL = count(many.SESSIONS + 11)  # with those of the demo
 
 
 @pytest.fixture(scope="module")

@@ -158,6 +158,13 @@ def test_serve_read_only_changes_nothing_in_the_file(data: Path, file: Path) -> 
     assert sorted(path.name for path in file.parent.glob("agent.db*")) == ["agent.db"]
 
 
+def test_serve_without_a_source_opens_the_demo_on_its_best_session(data: Path) -> None:
+    with serve(data) as adkweb:
+        parts = urlsplit(adkweb.link)
+        assert adkweb.get(f"{parts.path}?{parts.query}")[:2] == (302, "/demo/")
+        assert adkweb.get("/demo/")[:2] == (302, "/s/demo/booking/ana/december-trip/")
+
+
 def test_serve_demo_opens_a_copy_beside_the_sources_given(data: Path, file: Path) -> None:
     before = DEMO.read_bytes()
     with serve(data, file, "--demo") as adkweb:

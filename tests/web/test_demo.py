@@ -8,9 +8,12 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
+from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.sources.demo import BEST
 from sessions_app.web.demo import CLOSED
-from tests.web.conftest import DEMO, Browser
+from sessions_app.writes.sessions import delete_session
+from tests.web.conftest import DEMO, Browser, names_of
 from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
@@ -80,6 +83,36 @@ def test_an_installed_adkweb_is_started_by_its_own_name(shown: str, maria: Brows
 def test_the_line_is_in_the_language_of_the_page(shown: str, maria: Browser, language: str, words: str) -> None:
     maria.cookies["adkweb_language"] = language
     assert words in line(maria.open("home")).text
+
+
+def test_the_demo_opens_on_the_session_with_a_failure(shown: str, maria: Browser) -> None:
+    address = reverse("session", args=[shown, *BEST])
+    assert maria.get("/demo/")["Location"] == address
+    page = maria.open(address)
+    *_, failed = page.all("li", "turn")
+    assert "failed" in failed["class"]
+    *_, last = page.all("li", "ev")
+    assert "booking_step is 'choose', as if nothing were booked" in last.text
+
+
+def test_what_failed_was_caused_by_the_search_that_took_the_step_back(shown: str, maria: Browser) -> None:
+    page = maria.open("session-history", query={"key": "booking_step"}, **names_of(SessionRef(shown, *BEST), 4))
+    newest, before, *_ = page.all("li", "write")
+    assert '"confirm"' in newest.one("div", "change").text
+    assert '"choose"' in newest.one("div", "change").text
+    search, payment = newest.one("a", "seq"), before.one("a", "seq")
+    assert (search.text, payment.text) == ("#22", "#14")
+    then = maria.open(payment["href"]).one(id="moment").one("div", data_key_row="booking_step")
+    assert '"confirm"' in then.text
+
+
+def test_without_that_session_or_without_a_demo_one_gets_home(shown: str, maria: Browser, actor: Actor) -> None:
+    delete_session(SessionRef(shown, *BEST), actor=actor)
+    assert maria.get("/demo/")["Location"] == "/"
+
+
+def test_a_demo_that_is_not_open_is_not_opened_by_its_address(demo: str, maria: Browser) -> None:
+    assert maria.get("/demo/")["Location"] == "/"
 
 
 def test_who_has_not_signed_in_is_told_nothing(shown: str, guest: Browser) -> None:

@@ -40,7 +40,7 @@ def rows(page: Element) -> list[list[str]]:
 
 def test_home_lists_apps_with_their_users_and_sessions(demo: str, maria: Browser) -> None:
     page = maria.open("home")
-    assert rows(section(page, demo)) == [["booking", "3", "6"], ["support", "3", "4"]]
+    assert rows(section(page, demo)) == [["booking", "3", "7"], ["support", "3", "4"]]
     assert page.links()["booking"] == f"/a/{demo}/booking/"
 
 

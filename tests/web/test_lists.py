@@ -101,7 +101,7 @@ def test_an_app_shows_its_state_sessions_and_users(demo: str, maria: Browser) ->
     page = maria.open("app", source=demo, app_name="booking")
     assert page.one("header", "pagehead").one("h1").text == "booking"
     assert "3 users" in page.one("div", "sub").text
-    assert "6 sessions" in page.one("div", "sub").text
+    assert "7 sessions" in page.one("div", "sub").text
     assert {"omar@example.com", "지우"} <= page.links().keys()
     assert [key.text for key in page.one("aside").all("span", "key")] == ["app:total_searches", "app:version"]
     assert "shared by every user of booking" in page.one("aside").text

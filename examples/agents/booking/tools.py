@@ -44,6 +44,10 @@ class CardDeclinedError(Exception):
     """The bank refused the card."""
 
 
+class CheckInError(Exception):
+    """The airline does not check in whoever is still choosing a flight."""
+
+
 def search_flights(origin: str, destination: str, date: str, tool_context: ToolContext) -> dict[str, Any]:
     """Find flights between two airports on a day."""
     flights: list[dict[str, Any]] = [
@@ -54,6 +58,7 @@ def search_flights(origin: str, destination: str, date: str, tool_context: ToolC
     state["searches"] = state.get("searches", 0) + 1
     state["candidates"] = flights
     state["best_flight"] = min(flights, key=lambda flight: flight["price"])["flight"]
+    # This is the mistake that the demo is about: who searches again after paying loses the step that they had reached.
     state["booking_step"] = "choose"
     state["app:total_searches"] = state.get("app:total_searches", 0) + 1
     state["temp:raw_fares"] = {flight["flight"]: flight["price"] for flight in flights}
@@ -114,6 +119,9 @@ async def issue_boarding_pass(tool_context: ToolContext) -> dict[str, Any]:
     booking = tool_context.state.get("booking")
     if not booking:
         return {"error": "nothing is booked yet"}
+    step = tool_context.state.get("booking_step")
+    if step == "choose":
+        raise CheckInError(f"no boarding pass: booking_step is {step!r}, as if nothing were booked")
     image = types.Part.from_bytes(data=picture(booking["reference"]), mime_type="image/png")
     version = await tool_context.save_artifact("boarding-pass.png", image)
     tool_context.state["booking_step"] = "ready"

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.urls import reverse
 
 from ...access import actor, private_files, sign_in
 from ...errors import SourceError
@@ -133,8 +134,11 @@ class Command(BaseCommand):
 
     def _announce(self, host: str, port: int) -> None:
         address = _address(host, port)
+        page = reverse("demo") if demo.is_alone() else ""
         if sign_in.is_loopback(host):
-            address += f"sign-in/?token={quote(sign_in.sign_in_token())}"
+            address += f"sign-in/?token={quote(sign_in.sign_in_token())}" + (page and f"&next={page}")
+        else:
+            address += page.lstrip("/")
         self.stdout.write(f"\nadkweb is ready. Open {address}")
         self.stdout.write("The link signs you in once; Ctrl+C ends adkweb.\n" if sign_in.is_loopback(host) else "")
         if not (sign_in.is_loopback(host) or settings.HTTPS):
