@@ -8,6 +8,10 @@ from django.conf import settings
 from . import registry
 
 BEST: Final = ("booking", "ana", "december-trip")  # app, user and session with a real failure; see examples/record.py
+# Of its events: the one that failed, the one that made it fail by writing booking_step, and the one before that.
+FAILED: Final = "6c0c8a2d-8a9c-4535-8c07-fca4630157b4"
+CHANGED: Final = "4c5bdc64-932e-4a06-93aa-f5948218a7d6"
+BEFORE: Final = "6a588442-7fa2-47cf-9af9-967524d8202d"
 
 
 def file() -> Path:

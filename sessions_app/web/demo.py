@@ -20,11 +20,18 @@ _OWN: Final = "path/to/session.db"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What a page of the demo says: the `command` for one's own sessions; `line` is False once somebody closed it."""
+    """What a page of the demo says: the `command` for one's own sessions; `line` is False once somebody closed it.
+
+    The tour is about the session `ref`: its event `failed`, the one that `changed` a key wrongly, and the one `before`.
+    """
 
     command: str
     line: bool
+    ref: SessionRef
     cookie: str = CLOSED
+    failed: str = demo.FAILED
+    changed: str = demo.CHANGED
+    before: str = demo.BEFORE
 
 
 def of(request: HttpRequest) -> Demo | None:
@@ -34,7 +41,8 @@ def of(request: HttpRequest) -> Demo | None:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated or not (demo.is_demo(source) if source else demo.is_alone()):
         return None
-    return Demo(_command(), request.COOKIES.get(CLOSED) != "closed")
+    ref = SessionRef(source or demo.alias(), *demo.BEST)
+    return Demo(_command(), request.COOKIES.get(CLOSED) != "closed", ref)
 
 
 def _command() -> str:

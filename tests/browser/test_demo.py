@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Page, StorageState, expect
+from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
 from tests.browser.conftest import Visit, watched
+from tests.browser.looks import check
 from tests.browser.places import SEOUL, path
 from tests.browser.serving import Adkweb
 
@@ -86,6 +89,152 @@ def test_the_command_is_copied(page: Page) -> None:
     page.get_by_role("button", name="Copy the command").click()
     expect(page.locator("#copy-status")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "make run SOURCE=path/to/session.db"
+
+
+# --- The tour ---------------------------------------------------------------------------------------------------------
+
+
+def step(page: Page, title: str) -> None:
+    """The card shows this step, and covers nothing of what it is about."""
+    expect(page.locator("[data-tour-words] h2")).to_contain_text(title)
+    page.wait_for_function(f"() => ({COVERED})() === false")
+
+
+COVERED: Final = """() => {
+    const [card, aim] = ["#tour", "[data-tour-aim]"].map((name) => document.querySelector(name)?.getBoundingClientRect());
+    const beside = () => card.right < aim.left || card.left > aim.right;
+    return Boolean(aim) && !(beside() || card.bottom < aim.top || card.top > aim.bottom);
+}"""
+
+
+def aimed(page: Page) -> Locator:
+    """What the step is about, outlined."""
+    return page.locator("[data-tour-aim]")
+
+
+@pytest.fixture
+def tourist(tmp_path: Path, visitor: Visit) -> Iterator[Page]:
+    """Somebody who starts adkweb for the first time, and opens its link."""
+    for server in watched(Demo(tmp_path)):
+        page = visitor(server)
+        page.goto(server.link)
+        yield page
+
+
+def test_the_tour_goes_on_as_a_person_does_what_it_says(tourist: Page) -> None:
+    page = tourist
+    expect(page).to_have_url(re.compile(r"/s/demo/booking/ana/december-trip/$"))
+    expect(page.get_by_role("region", name="Tour of the demo")).to_be_visible()
+    step(page, "1/5 A turn failed")
+    expect(aimed(page)).to_contain_text("CheckInError")
+    page.keyboard.press("<")  # the error before now
+
+    step(page, "2/5 Who changed booking_step?")
+    expect(aimed(page)).to_contain_text('"choose"')
+    aimed(page).hover()
+    aimed(page).get_by_role("link", name="History of booking_step").click()
+
+    step(page, "3/5 Go back")
+    expect(aimed(page)).to_have_text("#22")
+    aimed(page).click()
+    expect(aimed(page)).to_have_accessible_name("Previous event")
+    page.keyboard.press("[")
+
+    step(page, "4/5 Fix it")
+    expect(page.locator("#moment [data-key-row='booking_step']")).to_contain_text('"confirm"')
+    page.keyboard.press("e")
+    page.get_by_role("button", name="Edit the state now").click()
+    page.get_by_label("Key to edit or add").fill("booking_step")
+    page.keyboard.press("Enter")
+    editor = page.locator("json-editor .cm-content")
+    expect(editor).to_have_text('"choose"')
+    expect(aimed(page)).to_have_class(re.compile("editbox"))
+    editor.fill('"confirm"')
+    page.get_by_label("Reason").fill("It was paid for")
+    page.get_by_role("button", name="Apply").click()
+
+    step(page, "5/5 Try again")
+    expect(page.locator(".ev.edit")).to_contain_text("booking_step")
+    expect(aimed(page)).to_have_text("What the agent sees")
+    aimed(page).click()
+
+    expect(page.locator("[data-tour-words] h2")).to_have_text("That is how a wrong step is put right")
+    page.locator("#tour").get_by_role("button", name="Close").click()
+    expect(page.locator("#tour")).to_be_hidden()
+    page.goto("/demo/")
+    expect(page.locator("#strip svg").first).to_be_visible()
+    expect(page.locator("#tour")).to_be_hidden()  # over is over
+
+
+def test_a_fork_is_another_way_to_put_it_right(tourist: Page) -> None:
+    page = tourist
+    for title in ("1/5", "2/5", "3/5"):
+        step(page, title)
+        page.get_by_role("button", name="Next").click()
+    step(page, "4/5")
+    page.goto(page.url + "?seq=205&step=-1")
+    expect(page.locator("#moment [data-key-row='booking_step']")).to_contain_text('"confirm"')
+    page.locator("#moment").get_by_role("link", name="Fork…").click()
+    step(page, "4/5")
+    page.get_by_role("button", name="Fork").click()
+    step(page, "5/5 Try again")
+    assert "december-trip/" not in page.url
+
+
+def test_the_tour_is_walked_by_keyboard_skipped_and_begun_again(demo: Demo, page: Page) -> None:
+    page.goto("/demo/")
+    step(page, "1/5")
+    assert page.evaluate("document.activeElement === document.body")  # it takes the focus from nobody
+    following = page.get_by_role("button", name="Next")
+    following.focus()
+    page.keyboard.press("Enter")
+    step(page, "2/5")
+    expect(following).to_be_focused()
+    expect(page.locator("[data-tour-words]")).to_have_attribute("aria-live", "polite")
+
+    page.goto("/")  # how far it is outlasts the page, which has nothing to show
+    step(page, "2/5")
+    expect(aimed(page)).to_have_count(0)
+    page.get_by_role("link", name="Show me", exact=True).click()
+    step(page, "2/5")
+    expect(aimed(page)).to_contain_text("booking_step")
+
+    page.get_by_role("button", name="Back").focus()
+    page.keyboard.press("Enter")
+    step(page, "1/5")  # its event is shown already: that counts only once it was not
+    page.get_by_role("button", name="Skip the tour").focus()
+    page.keyboard.press("Escape")
+    expect(page.locator("#tour")).to_be_hidden()
+    expect(aimed(page)).to_have_count(0)
+    expect(page.locator("#moment")).to_be_visible()  # this Escape was for the tour alone
+    expect(page.get_by_role("link", name="Take the tour")).to_be_focused()
+    page.reload()
+    expect(page.locator("#moment")).to_be_visible()
+    expect(page.locator("#tour")).to_be_hidden()
+
+    page.get_by_role("link", name="Take the tour").click()
+    step(page, "1/5")
+    expect(page.locator("#tour")).to_be_focused()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_every_step_is_accessible_and_within_the_window(demo: Demo, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    for language in ("en", "es", "ko"):
+        page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": demo.address}])
+        page.goto("/demo/")
+        page.evaluate("localStorage.removeItem('tour')")
+        page.reload()
+        for number in range(1, 6):
+            step(page, f"{number}/5")
+            box = page.locator("#tour").bounding_box()
+            assert box
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+            assert 0 <= box["y"] <= box["y"] + box["height"] <= 844
+            if language == "en":
+                check(page)
+            page.locator("[data-tour-next]").click()
+        expect(page.locator("[data-tour-words] h2 .meta")).to_have_count(0)
 
 
 def test_nothing_of_a_demo_is_there_outside_one(visit: Visit) -> None:

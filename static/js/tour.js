@@ -1,0 +1,153 @@
+// The tour of the demo: the card #tour shows one [data-tour-step] after the other, and outlines what each is about. It begins by
+// itself on the page data-story, and anew by [data-tour-start]; how far it is stays in localStorage, from page to page.
+// Of a step, data-aim names what is outlined: selectors with " | " between, of which the first that is visible counts. The tour goes
+// on by [data-tour-next], or once the person has done it: an element is there (data-done), the address ends so (data-done-at), or
+// an element has these words (data-says-in, data-says). What was so already counts only after it was not.
+(() => {
+  const card = document.querySelector("#tour");
+  if (!card) return;
+  const KEPT = "tour";
+  const CORNERS = ["start", "end", "top"];
+  const steps = [...card.querySelectorAll("[data-tour-step]")];
+  const part = (name) => card.querySelector(`[data-tour-${name}]`);
+  const [words, there, back, next, skip] = ["words", "there", "back", "next", "skip"].map(part);
+  const wordNext = next.textContent;
+
+  let step = -1; // which one is shown; none before the tour and after it
+  let held = false; // what it waits for was so when it began
+  let aimed = null;
+  let shown = null;
+  let framed = false;
+
+  function stored() {
+    try {
+      return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+    } catch {
+      return {}; // storage is refused, or something else wrote there
+    }
+  }
+
+  function keep(value) {
+    try {
+      localStorage.setItem(KEPT, JSON.stringify(value));
+    } catch {
+      // Storage is refused: the tour lasts for this page.
+    }
+  }
+
+  const visible = (element) => element.checkVisibility({ visibilityProperty: true });
+
+  function isDone({ dataset: { doneAt, done, saysIn, says } }) {
+    if (doneAt && location.pathname.endsWith(doneAt)) return true;
+    if (done && document.querySelector(done)) return true;
+    return Boolean(saysIn && document.querySelector(saysIn)?.textContent.includes(says));
+  }
+
+  function target({ dataset: { aim } }) {
+    for (const selector of aim?.split(" | ") ?? []) {
+      const match = [...document.querySelectorAll(selector)].find(visible);
+      if (match) return match;
+    }
+    return null;
+  }
+
+  function apart(one, other) {
+    return one.right < other.left || one.left > other.right || one.bottom < other.top || one.top > other.bottom;
+  }
+
+  /** Puts the card where it does not cover what it is about. */
+  function putAside() {
+    for (const corner of CORNERS) {
+      card.dataset.corner = corner;
+      if (!aimed || apart(card.getBoundingClientRect(), aimed.getBoundingClientRect())) return;
+    }
+    card.dataset.corner = CORNERS[0];
+  }
+
+  function aim(isNew) {
+    const match = target(steps[step]);
+    const { there: address } = steps[step].dataset;
+    there.hidden = Boolean(match) || !address;
+    if (address) there.href = address;
+    if (match === aimed && !isNew) return;
+    aimed?.removeAttribute("data-tour-aim");
+    aimed = match;
+    aimed?.setAttribute("data-tour-aim", "");
+    aimed?.scrollIntoView({ block: "nearest" });
+    putAside();
+  }
+
+  function show() {
+    const isNew = shown !== steps[step];
+    if (isNew) {
+      shown = steps[step];
+      card.hidden = false;
+      words.replaceChildren(...[...shown.childNodes].map((node) => node.cloneNode(true)));
+      const last = step === steps.length - 1;
+      back.hidden = step === 0;
+      skip.hidden = last;
+      next.textContent = last ? next.dataset.wordEnd : wordNext;
+    }
+    aim(isNew);
+  }
+
+  function go(number) {
+    step = number;
+    held = isDone(steps[step]);
+    keep({ step, held });
+    show();
+  }
+
+  /** Goes on if the person has done what the step asks for. */
+  function look() {
+    framed = false;
+    if (step < 0) return;
+    const done = isDone(steps[step]);
+    if (done && !held) return go(step + 1);
+    if (!done && held) {
+      held = false;
+      keep({ step, held });
+    }
+    show();
+  }
+
+  function end() {
+    const focused = card.contains(document.activeElement);
+    step = -1;
+    shown = null;
+    keep({ over: true });
+    aimed?.removeAttribute("data-tour-aim");
+    aimed = null;
+    card.hidden = true;
+    if (focused) (document.querySelector(".demoline [data-tour-start]") ?? document.querySelector("#main")).focus();
+  }
+
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest?.("[data-tour-start], [data-tour-next], [data-tour-back], [data-tour-skip]");
+    if (!button) return;
+    if (button.matches("[data-tour-start]"))
+      keep({ step: 0, focus: true }); // the page that it leads to begins
+    else if (button === skip || (button === next && step === steps.length - 1)) end();
+    else go(step + (button === back ? -1 : 1));
+  });
+  // keys.js would take Escape for something else of the page.
+  card.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.preventDefault();
+    event.stopPropagation();
+    end();
+  });
+  new MutationObserver(() => {
+    if (!framed && step >= 0) requestAnimationFrame(look);
+    framed = step >= 0;
+  }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["hidden", "data-tab"] });
+  addEventListener("resize", () => step >= 0 && putAside());
+
+  const { over, focus, ...before } = stored();
+  if (over || (before.step === undefined && location.pathname !== card.dataset.story)) return;
+  step = Math.min(before.step ?? 0, steps.length - 1);
+  held = before.held ?? isDone(steps[step]);
+  keep({ step, held });
+  look();
+  if (focus) card.focus({ preventScroll: true });
+})();
