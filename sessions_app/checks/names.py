@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ..domain.json_values import dumps
+from ..domain.secrets import plain
 from ..domain.state import PREFIXES, scope_of
-from .secrets import plain
 
 _STYLES: Final = {
     "snake_case": re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+"),

@@ -178,6 +178,15 @@ class SearchSpan(models.Model):
         ]
 
 
+class SearchKey(models.Model):
+    """What was learnt of a key of an app: domain/key_schema.py as JSON. `name` is the full key."""
+
+    pk = models.CompositePrimaryKey("app_owner_id", "name")
+    app_owner_id = models.BigIntegerField()
+    name = models.CharField(max_length=200)
+    learnt = models.TextField()
+
+
 class DriftedSession(models.Model):
     """Says that a session was seen to have drifted, and since when that is known, in seconds."""
 

@@ -12,20 +12,20 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import F
 
 from ..domain.session_ref import SessionRef, digest_of
 from ..errors import Behind, Invalid
 from ..history import indexing
-from ..models import SearchOwner, SearchSession, SearchSource, SearchValue, Waiting, read_instant
+from ..models import SearchSession, SearchSource, Waiting, read_instant
 from ..sources import database, registry
 from . import due, word_tables
-from .forgetting import forget, forget_names
+from .forgetting import forget, forget_keys, forget_owners
 from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
-from .storing import Keeper, Reading
+from .readings import Reading
+from .storing import Keeper
 from .values import comparable
 
-VERSION: Final = 6  # of what is kept; what another version kept is read anew
+VERSION: Final = 7  # of what is kept; what another version kept is read anew
 SOME: Final = 200  # sessions that are read before they are stored
 _CLAIM_SECONDS: Final = 15.0  # a process that is silent for so long has died
 _REST: Final = 30  # a walk is followed by a rest of so many times what it took
@@ -126,7 +126,7 @@ class Feeder:
             if not (reading and reading.is_news):
                 continue
             readings.append(reading)
-            pieces, events = pieces + len(reading.pieces), events + reading.summary.events
+            pieces, events = pieces + reading.weight, events + reading.summary.events
             if pieces >= 4 * MOST_PIECES or events >= MOST:
                 self._keep(readings)
                 readings, pieces, events = [], 0, 0
@@ -255,15 +255,12 @@ def clear(where: str) -> None:
     source = SearchSource.objects.filter(where=where).first()
     if source is None:
         return
+    forget_keys(source)
     while numbers := list(SearchSession.objects.filter(source=source).values_list("pk", flat=True)[:SOME]):
         forget(numbers)
     with transaction.atomic():
         Waiting.objects.filter(where=where).delete()
-        owners = SearchOwner.objects.filter(source=source)
-        SearchValue.objects.filter(owner_id__in=owners.values(number=-F("pk"))).delete()
-        apps = set(owners.values_list("app_name", flat=True))
-        owners.delete()
-        forget_names(apps)
+        forget_owners(source)
         source.delete()
         if not SearchSource.objects.exists():
             word_tables.empty()

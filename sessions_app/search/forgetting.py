@@ -10,12 +10,15 @@ from ..models import (
     DriftedSession,
     SearchDoc,
     SearchFact,
+    SearchKey,
     SearchName,
     SearchOwner,
     SearchSession,
+    SearchSource,
     SearchSpan,
     SearchValue,
 )
+from .learning import forget_users
 from .word_tables import PIECES, delete_pieces, delete_rows
 
 
@@ -32,10 +35,40 @@ def forget(numbers: Sequence[int]) -> None:
         SearchSpan.objects.filter(session_id__in=numbers).delete()
         DriftedSession.objects.filter(session_id__in=numbers).delete()
         sessions = SearchSession.objects.filter(pk__in=numbers)
+        owners = {*sessions.values_list("app_owner", "user_owner")}
         gone = Counter(sessions.filter(listed=True).values_list("app_owner", flat=True))
         add_listed({app: -count for app, count in gone.items()})
         sessions.delete()
         delete_pieces(numbers)
+        _forget_learnt(owners)
+
+
+def _forget_learnt(owners: Collection[tuple[int, int]]) -> None:
+    """Forgets the schemas of apps that have no session left; and of others the strings that only users wrote who have none.
+
+    `owners` are the numbers of apps and their users."""
+    there = SearchSession.objects.filter(user_owner__in={user for _app, user in owners})
+    users = {user for _app, user in owners} - {*there.values_list("user_owner", flat=True).distinct()}
+    for number in {app for app, user in owners if user in users}:
+        if SearchSession.objects.filter(app_owner=number).exists():
+            forget_users(number, users)
+        else:
+            SearchKey.objects.filter(app_owner_id=number).delete()
+
+
+def forget_keys(source: SearchSource) -> None:
+    """Forgets what was learnt of the keys of a source."""
+    apps = SearchOwner.objects.filter(source=source, user_id="").values("pk")
+    SearchKey.objects.filter(app_owner_id__in=apps).delete()
+
+
+def forget_owners(source: SearchSource) -> None:
+    """Forgets the apps and users of a source that has no session left, with their state."""
+    owners = SearchOwner.objects.filter(source=source)
+    SearchValue.objects.filter(owner_id__in=owners.values(number=-F("pk"))).delete()
+    apps = set(owners.values_list("app_name", flat=True))
+    owners.delete()
+    forget_names(apps)
 
 
 def forget_names(apps: Collection[str]) -> None:

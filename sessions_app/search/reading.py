@@ -10,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..domain.invocations import running
 from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.key_schema import learn
 from ..domain.kinds import describe
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..domain.state import State
@@ -21,7 +22,7 @@ from ..sources.dialect import SEQ_IN_SESSION, is_wanted, wanted
 from .folding import Summary, fold
 from .lines import LENGTH as LINE
 from .lines import clean, facts_of, lines_of
-from .storing import Owner, Piece, Reading
+from .readings import Owner, Piece, Reading
 from .titling import LENGTH, fields
 from .values import comparable
 from .word_tables import BREAK
@@ -114,6 +115,7 @@ def read(
         for span in fold(summary, event, told, seq):
             reading.spans[span.kind, span.number] = span
         reading.facts |= facts_of(event, told)
+        learn(reading.learnt, told)
         pieces.add(seq, lines_of(event, told))
         summary.read, summary.read_id = seq, event_id  # that of its row: in the event, anything may stand
     pieces.end()

@@ -25,9 +25,10 @@ from . import feeding, tree
 from .excerpts import Match, match_of
 from .matching import newest_pieces
 from .reading import Names, rows_of, shared_states
+from .readings import Owner
 from .selecting import Selection, numbers_of_sources, select
 from .sql import is_one_of, rows
-from .storing import Owner, ref_of
+from .storing import ref_of
 
 PAGE: Final = 50
 COUNT_LIMIT: Final = 10_000

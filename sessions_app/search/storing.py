@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any, Final
 
 from django.db import connection, transaction
@@ -16,10 +16,11 @@ from ..models import (
     SearchSource,
     SearchValue,
 )
-from . import vocabulary
-from .folding import Span, Summary
+from . import learning, vocabulary
+from .folding import Summary
 from .forgetting import add_listed
-from .lines import Fact, clean
+from .lines import clean
+from .readings import Owner, Reading
 from .titling import fields as titled
 from .titling import given, insert
 from .values import Value
@@ -57,46 +58,6 @@ _UPSERT_SPAN: Final = """INSERT INTO sessions_app_searchspan
 _NAMED: Final = {"c": "tool", "f": "failure", "t": "model", "m": "model", "a": "artifact"}
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some lines of a session as words, and the range of the events that said them."""
-
-    first: int
-    last: int
-    words: list[str]
-
-
-@dataclass(slots=True)
-class Reading:
-    """A session as it was read: all of it, or what is new since its row was `stored`.
-
-    `fields` are the columns of the row that its summary does not have: title, created, updated, phase, listed.
-    """
-
-    ref: SessionRef
-    stored: SearchSession | None
-    summary: Summary
-    fields: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, Value] = field(default_factory=dict)
-    pieces: list[Piece] = field(default_factory=list)
-    facts: set[Fact] = field(default_factory=set)
-    spans: dict[tuple[str, int], Span] = field(default_factory=dict)  # by kind and number
-    more: bool = False  # it has more events than are read at once
-
-    @property
-    def is_news(self) -> bool:
-        """Tells whether anything differs from what is stored."""
-        stored = self.stored
-        return (
-            stored is None
-            or stored.events != self.summary.events
-            or any(getattr(stored, name) != value for name, value in self.fields.items() if "title" not in name)
-        )
-
-
-Owner = tuple[str, str]  # of shared state: app and user, or app and ""
-
-
 def _owners_of(ref: SessionRef) -> tuple[Owner, Owner]:
     return (ref.app_name, ref.user_id), (ref.app_name, "")
 
@@ -130,6 +91,7 @@ class Keeper:
             self._keep_facts(readings, numbers)
             self._keep_spans(readings, numbers)
             self._keep_states(readings, numbers, shared)
+            learning.keep([(*self._numbers_of(reading.ref), reading.learnt) for reading in readings])
 
     # --- Rows ---
 
@@ -170,6 +132,11 @@ class Keeper:
         stored = SearchOwner.objects.filter(source=self.source, digest__in=new).values_list("digest", "pk")
         self._owners.update((new[digest], number) for digest, number in stored)
         return {owner: self._owners[owner] for owner in owners}
+
+    def _numbers_of(self, ref: SessionRef) -> tuple[int, int]:
+        """Returns the numbers of the app and the user, which are known since the session's row was stored."""
+        user, app = (self._owners[owner] for owner in _owners_of(ref))
+        return app, user
 
     def _keep_given_titles(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
         """Puts the titles that people gave in place of those that were read.

@@ -16,6 +16,7 @@ from sessions_app.live.sockets import Lifespan
 from sessions_app.models import (
     SearchDoc,
     SearchFact,
+    SearchKey,
     SearchName,
     SearchOwner,
     SearchSession,
@@ -37,7 +38,7 @@ from tests.support.stored import execute, in_threads, query
 
 OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 FORMS: Final = pytest.mark.parametrize("form", ["sqlite", "postgresql", "unadopted"])
-KEPT: Final = (SearchSession, SearchDoc, SearchFact, SearchOwner, SearchValue, SearchSpan, SearchSource)
+KEPT: Final = (SearchSession, SearchDoc, SearchFact, SearchKey, SearchOwner, SearchValue, SearchSpan, SearchSource)
 pytestmark = OWN
 
 
@@ -287,7 +288,8 @@ def test_an_index_of_another_version_is_made_anew(own: str, source: str) -> None
     ref = create_session(
         source, "booking", "ana", session_id="s1", state={"n": 1, "user:tier": "gold", "app:v": 1}, actor=ALICE
     )
-    append_event(ref, {"author": "user", "content": {"parts": [{"text": "expired"}]}}, actor=ALICE)
+    event = {"author": "user", "content": {"parts": [{"text": "expired"}]}, "actions": {"state_delta": {"n": 1}}}
+    append_event(ref, event, actor=ALICE)
     feed(source)
     before = kept()
     assert all(before.values())

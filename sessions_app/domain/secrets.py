@@ -40,6 +40,11 @@ def is_named_secret(name: str, text: str) -> bool:
     """Tells whether a key says that its string is a secret: `db_password`, `apiKey`. It may also stand for one: “***”."""
     if len(text) < _NAMED_LENGTH or len(name) > 200 or re.search(r"\s", text.strip()) or _NONE.fullmatch(text):
         return False
+    return has_secret_name(name)
+
+
+def has_secret_name(name: str) -> bool:
+    """Tells whether a key has the name of a secret: `db_password`, `apiKey`."""
     return bool(_NAME.search(plain(name)))
 
 

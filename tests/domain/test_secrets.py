@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sessions_app.checks.secrets import LOOKED_AT, is_named_secret, secret_of
+from sessions_app.domain.secrets import LOOKED_AT, is_named_secret, secret_of
 
 LETTERS = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7d"
 SECRETS = {
