@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
-from .instructions import LONGEST
+from .instructions import LONGEST, keys_in
 
 CALLS: Final = ("Agent", "LlmAgent")
 _STEPS: Final = 200  # expressions that are looked at for one instruction
@@ -64,6 +64,17 @@ class Code:
             else:
                 others += 1
         return written and Written(written.kind, written.file, written.line, written.text, others)
+
+    def readers(self) -> dict[str, list[str]]:
+        """Returns the agents whose instruction has a key as a placeholder, by key: {"user:tier": ["booking_agent"]}."""
+        readers: dict[str, set[str]] = {}
+        for path, module, call in islice(self._agents(), _AGENTS):
+            given = {each.arg: each.value for each in call.keywords}
+            agent = self._resolved(given.get("name"), module)
+            written = self._written(given, module, path, call)
+            for key in keys_in(written.text) if agent and written.kind == "text" else ():
+                readers.setdefault(key, set()).add(agent or "")
+        return {key: sorted(agents) for key, agents in readers.items()}
 
     def _agents(self) -> Iterator[tuple[str, _Module, ast.Call]]:
         for path, text in self._files.items():

@@ -21,6 +21,8 @@ TOGETHER: Final = 600_000  # bytes of all files
 ENTRIES: Final = 5_000  # files and folders that are looked at
 _DEPTH: Final = 5
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
+_REMEMBERED: Final = 50  # folders whose files were looked through
+_read_by: Final[dict[Path, tuple[int, dict[str, list[str]]]]] = {}  # by folder: a hash of its files, and their readers
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe does not hold up who opens it
 
@@ -34,16 +36,39 @@ def has_files(ref: SessionRef, *, actor: Actor) -> bool:
 def instruction(ref: SessionRef, agent: str, *, actor: Actor) -> Written | None:
     """Returns an agent's instruction as the files of its folder have it now; None if none of them makes this agent."""
     actor.check_sees(ref)
-    folder = _folder(ref.source)
+    folder = _folder_of(ref)
     if folder is None or not agent:
         return None
-    if folder.name != ref.app_name and _is_name(ref.app_name):
-        folder = _below(folder, ref.app_name)
     written = Code(folder.name, dict(_Reading().files(folder))).instruction(agent)
     if written is None:
         return None
     file = f"{folder.name}/{written.file}".encode("utf-8", "replace").decode()
     return Written(written.kind, file, written.line, written.text, written.others)
+
+
+def readers(ref: SessionRef, *, actor: Actor) -> dict[str, list[str]]:
+    """Returns the agents whose instruction has a key as a placeholder, by key, as the files have them now.
+
+    The files are read each time, and looked through only when they have changed."""
+    actor.check_sees(ref)
+    folder = _folder_of(ref)
+    if folder is None:
+        return {}
+    files = dict(_Reading().files(folder))
+    state = hash(tuple(files.items()))
+    before = _read_by.get(folder)
+    if before is None or before[0] != state:
+        if len(_read_by) == _REMEMBERED:
+            _read_by.clear()
+        before = _read_by[folder] = state, Code(folder.name, files).readers()
+    return before[1]
+
+
+def _folder_of(ref: SessionRef) -> Path | None:
+    folder = _folder(ref.source)
+    if folder is not None and folder.name != ref.app_name and _is_name(ref.app_name):
+        folder = _below(folder, ref.app_name)
+    return folder
 
 
 def _folder(source: str) -> Path | None:

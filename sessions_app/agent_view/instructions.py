@@ -71,6 +71,12 @@ def rendered(filled: list[Piece]) -> str | None:
     return None if None in shown else "".join(each for each in shown if each is not None)
 
 
+def keys_in(template: str) -> set[str]:
+    """Returns the keys whose values a template is filled in with: {"user:tier"} for `Hello {user:tier?}`."""
+    filled = (_placeholder(written, {}, lambda name: None) for written in set(_PLACEHOLDER.findall(template)))
+    return {piece.name for piece in filled if piece.kind == "key"}
+
+
 def _placeholder(written: str, state: Mapping[str, Any], artifact: Callable[[str], str | None]) -> Piece:
     name = written.lstrip("{").rstrip("}").strip()
     optional = name.endswith("?")

@@ -9,7 +9,7 @@ from . import adoption, batches, demo, transfer
 from .account import signin, tokens
 from .checks import rule, state_health
 from .editing import drift, edit, fork, queued, rewind, undo, values
-from .lists import app, edits, feed, home, sessions, user
+from .lists import app, edits, feed, home, schema, sessions, user
 from .search import bar, chosen, histogram, preview, results, views, webhook
 from .session import (
     agent_view,
@@ -70,6 +70,8 @@ urlpatterns = [
     path(APP + "sessions/", sessions.sessions, name="sessions"),
     path(APP + "checks/", state_health.state_health, name="state-health"),
     path(APP + "checks/<int:number>/", rule.rule, name="rule"),
+    path(APP + "schema/", schema.schema, name="schema"),
+    path(APP + "schema/key/", schema.card, name="schema-key"),
     path(APP + "edit/", edit.app, name="app-edit"),
     path(APP + "value/", values.app, name="app-value"),
     path(APP + "history/", history.app, name="app-history"),

@@ -262,6 +262,7 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "app": goto(path("a", "demo", "booking")),
     "app, export open": _export,
     "state health": goto(path("a", "demo", "booking", end="checks/")),
+    "schema": goto(path("a", "demo", "booking", end="schema/")),
     "rule": _rule,
     "rule, refused": _refused_rule,
     "users": goto(path("a", "demo", "booking", end="users/")),

@@ -1,0 +1,105 @@
+"""The schema of an app on pages: all of it, and a card of one key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+
+from sessions_app.access.actor import Actor
+from sessions_app.agent_view import agent_code
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed
+from tests.support.stored import execute
+from tests.web.conftest import Browser, names_of
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+Add = Callable[..., str]
+HOSTILE = "<script>alert(1)</script>"
+
+
+def learn(ref: SessionRef, add: Add, **more: object) -> None:
+    """Has the index learn eight events of a session."""
+    for number in range(8):
+        delta = {"booking_step": "pay" if number % 2 else "book", "user:age": 10 + number, HOSTILE: HOSTILE, **more}
+        add(ref, actions={"state_delta": delta}, author="booking_agent")
+    feed(ref.source)
+
+
+def card(maria: Browser, ref: SessionRef, key: str) -> Element:
+    return maria.open("schema-key", **names_of(ref, 2), query={"key": key})
+
+
+def test_the_page_of_an_app_leads_to_its_schema(ref: SessionRef, maria: Browser, add: Add) -> None:
+    learn(ref, add, api_key="hunter22")
+    page = maria.open(maria.open("app", **names_of(ref, 2)).links()["Schema"])
+    rows = {row.texts("td")[0]: row.texts("td")[1:] for row in page.one("tbody").all("tr")}
+    assert rows == {
+        "user:age": ["8", "number 8", "10 to 17, whole", "booking_agent 8", "–"],
+        HOSTILE: ["8", "string 8", f'"{HOSTILE}" 8', "booking_agent 8", "–"],
+        "api_key": ["8", "string 8", "not told: it seems to be a secret", "booking_agent 8", "–"],
+        "booking_step": ["8", "string 8", '"book" 4 "pay" 4', "booking_agent 8", "–"],
+    }
+    assert "hunter22" not in page.text
+
+
+def test_an_app_of_which_nothing_is_known_says_so(ref: SessionRef, maria: Browser) -> None:
+    assert "0 % of the sessions are indexed" in maria.open("schema", **names_of(ref, 2)).text
+    feed(ref.source)
+    page = maria.open("schema", **names_of(ref, 2))
+    assert page.one("main").texts("h2") == ["No schema yet"]
+    assert "No event wrote this key" in card(maria, ref, "booking_step").text
+
+
+def test_a_card_tells_a_key_and_whatever_it_is_called(ref: SessionRef, maria: Browser, add: Add) -> None:
+    learn(ref, add)
+    told = card(maria, ref, "booking_step")
+    assert told.one("header").text == "booking_step seen in 8 events"
+    assert told.texts("dd") == ["string 8", '"book" 4 "pay" 4', "booking_agent 8"]
+    assert card(maria, ref, HOSTILE).one(class_="name").text == HOSTILE
+    assert told.links()["Schema of the app"] == reverse("schema", kwargs=names_of(ref, 2))
+    for key in ("", "\0", "x" * 5_000):
+        assert "No event wrote this key" in card(maria, ref, key).text
+
+
+def test_no_event_is_read_for_a_card(ref: SessionRef, maria: Browser, add: Add) -> None:
+    learn(ref, add)
+    execute(ref.source, "DELETE FROM events")
+    assert "seen in 8 events" in card(maria, ref, "booking_step").text
+
+
+def test_the_state_panel_names_the_card_once_and_not_for_each_key(ref: SessionRef, maria: Browser) -> None:
+    for name, count in (("session", 4), ("user", 3), ("app", 2)):
+        page = maria.open(name, **names_of(ref, count))
+        assert page.one(id="keycard")["data-key-card"] == reverse("schema-key", kwargs=names_of(ref, 2))
+
+
+def test_an_agent_whose_instruction_has_a_key_reads_it(
+    folder: Path,
+    new_store: Callable[..., str],
+    open_source: Callable[[str], str],
+    maria: Browser,
+    actor: Actor,
+    add: Add,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agents = folder / "booking"
+    (agents / ".adk").mkdir(parents=True)
+    os.replace(new_store("sqlite", "made"), agents / ".adk" / "session.db")
+    source = open_source(str(agents / ".adk" / "session.db"))
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=actor)
+    learn(ref, add)
+    code = 'Agent(name="{}", instruction="You are at {{booking_step}}, {{user:age?}}. {{not a key}}")\n'
+    (agents / "agent.py").write_text(code.format("greeter") + code.format("payer") + 'Agent(name="idle")\n')
+    assert card(maria, ref, "booking_step").texts("dd")[-1] == "greeter payer"
+    monkeypatch.setattr(agent_code.Code, "readers", lambda code: pytest.fail("the files did not change"))
+    assert card(maria, ref, "user:age").texts("dd")[-1] == "greeter payer"
+    monkeypatch.undo()
+    (agents / "agent.py").write_text(code.format("payer"))
+    assert card(maria, ref, "booking_step").texts("dd")[-1] == "payer"
+    assert card(maria, ref, "gone").texts("dd") == []
