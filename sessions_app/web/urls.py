@@ -8,7 +8,7 @@ from ..http.paths import Segment
 from . import adoption, batches, demo, transfer
 from .account import signin, tokens
 from .checks import rule, state_health
-from .editing import drift, edit, fork, queued, rewind, undo, values
+from .editing import drift, edit, fork, habits, queued, rewind, undo, values
 from .lists import app, edits, feed, home, schema, sessions, user
 from .search import bar, chosen, histogram, preview, results, views, webhook
 from .session import (
@@ -72,6 +72,7 @@ urlpatterns = [
     path(APP + "checks/<int:number>/", rule.rule, name="rule"),
     path(APP + "schema/", schema.schema, name="schema"),
     path(APP + "schema/key/", schema.card, name="schema-key"),
+    path(APP + "schema/check/", habits.check, name="schema-check"),
     path(APP + "edit/", edit.app, name="app-edit"),
     path(APP + "value/", values.app, name="app-value"),
     path(APP + "history/", history.app, name="app-history"),

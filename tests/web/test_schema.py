@@ -14,9 +14,9 @@ from sessions_app.agent_view import agent_code
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
-from tests.support.stored import execute
+from tests.support.stored import execute, state_of
 from tests.web.conftest import Browser, names_of
-from tests.web.html import Element
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 Add = Callable[..., str]
@@ -103,3 +103,44 @@ def test_an_agent_whose_instruction_has_a_key_reads_it(
     (agents / "agent.py").write_text(code.format("payer"))
     assert card(maria, ref, "booking_step").texts("dd")[-1] == "payer"
     assert card(maria, ref, "gone").texts("dd") == []
+
+
+# --- The form that edits ----------------------------------------------------------------------------------------------
+
+
+def check(maria: Browser, ref: SessionRef, **given: str) -> list[str]:
+    """What is said while a value is typed."""
+    return page_of(maria.send("schema-check", given, **names_of(ref, 2))).texts("p", "misfit")
+
+
+def test_what_does_not_fit_is_said_while_it_is_typed(ref: SessionRef, maria: Browser, add: Add) -> None:
+    learn(ref, add)
+    other = "booking_step has been of type string in 8 events; this is of type {}."
+    assert check(maria, ref, key="booking_step", value="3") == [other.format("number")]
+    assert check(maria, ref, key="booking_step", value="", operation="null") == [other.format("null")]
+    assert check(maria, ref, key="booking_step", value='"pya"') == ["booking_step has been one of “book”, “pay”."]
+    assert check(maria, ref, key="user:age", value="70") == ["user:age has been 10 to 17."]
+    fitting = [
+        {"key": "booking_step", "value": '"pay"'},
+        {"key": "booking_step", "value": "not JSON"},
+        {"key": "booking_step", "value": "3", "operation": "remove"},
+        {"key": "booking_step", "value": "3", "seen": "3"},
+        {"key": "of which nothing is known", "value": "3"},
+        {},
+    ]
+    assert [check(maria, ref, **given) for given in fitting] == [[]] * len(fitting)
+    assert maria.get(reverse("schema-check", kwargs=names_of(ref, 2))).status_code == 405
+
+
+def test_the_preview_warns_and_nothing_is_refused(ref: SessionRef, maria: Browser, add: Add) -> None:
+    learn(ref, add)
+    form = maria.open("session-edit", query={"key": "booking_step"}, **ref._asdict()).one("form", "editbox")
+    assert form.texts("p", "misfit") == []
+    assert [button["data-offer"] for button in form.all("button", "chip")] == ['"book"', '"pay"']
+    assert form["data-check"] == reverse("schema-check", kwargs=names_of(ref, 2))
+    sent = {**form.fields(), "value-0": "3"}
+    assert not any(name.startswith("type-") for name in sent)
+    preview = page_of(maria.send("session-edit", {**sent, "action": "preview"}, **ref._asdict()))
+    assert preview.texts("p", "misfit") == ["booking_step has been of type string in 8 events; this is of type number."]
+    assert maria.send("session-edit", {**sent, "action": "apply"}, **ref._asdict()).status_code == 302
+    assert state_of(ref)["session"]["booking_step"] == 3

@@ -33,7 +33,7 @@ from ...writes.half_made import is_half
 from ..context import about
 from ..html.render import page
 from ..html.targets import Target, actor, of_app, of_session, of_user
-from . import state_form
+from . import habits, state_form
 from .shared import reached
 
 TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
@@ -254,6 +254,7 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
     more: int = 0,
 ) -> HttpResponse:
     template = "editing/edit/_form.html" if request.htmx else "editing/edit/edit.html"  # type: ignore[attr-defined]
+    habits.note_habits(rows, target.ref, actor(request))
     told = _taking_back(target, of or _of(request), actor(request))
     for row in rows:
         if row.conflict and told["undoes"] and told["past"]:

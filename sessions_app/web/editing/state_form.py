@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -25,7 +25,8 @@ MOST: Final = 800  # keys of one form: six fields each are as many as a request 
 class FormRow:
     """A key of the form. `seen` is JSON, or empty if the key did not exist when the form was opened.
 
-    A `compact` row has no editor: it is `taken` or not. `wrote` is the value that the event to be undone had set."""
+    A `compact` row has no editor: it is `taken` or not. `wrote` is the value that the event to be undone had set.
+    `misfits` and `options` are what habits.py says."""
 
     key: str
     operation: str
@@ -38,6 +39,8 @@ class FormRow:
     compact: bool = False
     taken: bool = True
     wrote: Any = UNKNOWN
+    misfits: list[str] = field(default_factory=list)  # what is unusual about the value, in words
+    options: list[str] = field(default_factory=list)  # the few strings that the key has been
 
     @property
     def scope(self) -> Scope:
@@ -58,6 +61,11 @@ class FormRow:
     def may_be_string(self) -> bool:
         """Tells whether the text is not JSON and may be meant as a string."""
         return self.operation == "set" and self.text.strip()[:1] not in ("", *'[]{}"')
+
+    @property
+    def offered(self) -> list[tuple[str, str]]:
+        """Returns the strings that the key has been, each with its JSON."""
+        return [(text, dumps(text)) for text in self.options]
 
     @property
     def saw(self) -> Any:
