@@ -1,13 +1,13 @@
 """Lists every value that a key ever had."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..domain.positions import NO_SEQ, Position, Seq, seq_of
+from ..domain.positions import NO_SEQ, Position, Seq, position_of, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, scope_of
 from ..errors import Invalid
@@ -15,8 +15,10 @@ from ..reads import views
 from ..reads.paging import Page, read_cursor, write_cursor
 from . import beginnings, merging
 from .chains import PAGE, chain_of
-from .index import consult, writes_of
+from .index import consult, writes_between, writes_of
 from .written import CHUNK, Written, written_at
+
+_GONE: Final = 4  # writes of sessions that were deleted since, which are passed over
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,21 @@ def history(
     while page.next and not page.rows:  # many writes of deleted sessions: read more at once
         page = _page(ref, name, scope, page.next, limit, max(limit, CHUNK), actor)
     return page
+
+
+def next_writes(ref: SessionRef, names: Sequence[str], seq: Seq, *, actor: Actor) -> dict[str, Written]:
+    """Returns the first write of each of these full keys after an event, where there is one; of a shared key, in any
+    session. Raises Behind."""
+    actor.check_sees(ref)
+    after, until = position_of(seq), Position(2**63 - 1)
+    positions = consult(ref.source, lambda: writes_between(ref, names, after, until, _GONE + 1), ref)
+    written = written_at(ref.source, {each for some in positions.values() for each in some}, actor)
+    first: dict[str, Written] = {}
+    for name, some in positions.items():
+        own = (written[each].within(ref, scope_of(name)[0]) for each in some if each in written)
+        if this := next((each.by(name) for each in own if each and each.writer), None):
+            first[name] = this
+    return first
 
 
 def _page(

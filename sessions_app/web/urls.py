@@ -16,6 +16,7 @@ from .session import (
     artifacts,
     compare,
     compare_state,
+    delivery,
     densities,
     event,
     going,
@@ -116,6 +117,7 @@ urlpatterns = [
     path(SESSION + "restore/", undo.restore, name="restore"),
     path(SESSION + "rewind/", rewind.rewind, name="rewind"),
     path(SESSION + "forks/", fork.tree, name="forks"),
+    path(SESSION + "e/<name:event_id>/delivery/", delivery.delivery, name="delivery"),
     path(SESSION + "e/<name:event_id>/json/", event.raw, name="event-json"),
     path(SESSION + "e/<name:event_id>/data/<int:number>/", event.media, name="event-data"),
 ]

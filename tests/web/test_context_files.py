@@ -7,12 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.urls import reverse
 
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import agent_files
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.sources import registry
 from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -143,3 +147,17 @@ def test_a_file_that_was_named_alone_opens_no_folder(agent: Path, ref: SessionRe
     add(ref, {"text": "hello"})
     registry.searched_folders.clear()
     assert opened(maria, ref).all(class_="writtenin") == []
+
+
+def test_an_edit_is_told_to_be_in_the_instruction_that_has_its_key(
+    agent: Path, ref: SessionRef, maria: Browser, add: Add, actor: Actor
+) -> None:
+    (agent / "agent.py").write_text(CODE)
+    edit = edit_state(ref, [Entry("step", "pay", "choose"), Entry("seat", "aisle", ABSENT)], actor=actor).event["id"]
+    add(ref, {"text": "On"}, author="user", invocation_id="i2")
+    said = add(ref, {"text": "Paid"}, author="agent", invocation_id="i2")
+    feed(ref.source)
+    step, seat = maria.open("delivery", **ref._asdict(), event_id=edit, htmx=True).all("div", "delivered")
+    address = reverse("context", kwargs=ref._asdict())
+    assert step.links()["in the instruction of agent"] == f"{address}?at={said}"
+    assert "instruction" not in seat.text
