@@ -9,6 +9,7 @@
   const strip = document.querySelector("#strip");
   const cursor = document.querySelector("#now");
   const raw = document.querySelector("#raw");
+  const keys = document.querySelector("#keys"); // whether keys of one letter do something
   const opened = new Set();
   const here = []; // the rows of the event whose state is shown
   const SHORT = 300; // characters of a value on its line
@@ -212,7 +213,7 @@
   };
 
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || (event.key.length === 1 && !keys.checked)) return;
     const onStrip = event.target === strip && { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     const typing = event.target.closest?.("input, summary, pre") && event.key.startsWith("Arrow");
     const act = onStrip ? () => step(onStrip) : typing ? undefined : KEYS[event.key];

@@ -155,6 +155,18 @@ def test_a_file_is_gone_through_by_keys_clicks_and_its_address(file: Any) -> Non
     expect(moment).to_have_text("after event 72 of 72")
 
 
+def test_keys_of_one_letter_can_be_switched_off_in_a_file(file: Any) -> None:
+    page, _asked = file(SEOUL)
+    page.get_by_label("Single-key shortcuts").uncheck()
+    for key in "[k2":
+        page.keyboard.press(key)
+    expect(page.locator("#moment")).to_have_text("after event 72 of 72")
+    expect(page.locator("#chat")).to_be_visible()
+    page.locator("#chat").focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#moment")).not_to_have_text("after event 72 of 72")
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_file_is_accessible(file: Any, width: int, scheme: str) -> None:
