@@ -187,6 +187,7 @@ TEMPLATES = [
                 "sessions_app.web.html.numbers",
                 "sessions_app.web.html.links",
                 "sessions_app.web.html.artifacts",
+                "sessions_app.web.html.terms",
                 "django.templatetags.i18n",
                 "django.templatetags.static",
             ],

@@ -176,7 +176,7 @@ def test_a_fork_is_another_way_to_put_it_right(tourist: Page) -> None:
     expect(page.locator("#moment [data-key-row='booking_step']")).to_contain_text('"confirm"')
     page.locator("#moment").get_by_role("link", name="Fork…").click()
     step(page, "4/5")
-    page.get_by_role("button", name="Fork").click()
+    page.get_by_role("button", name="Fork", exact=True).click()
     step(page, "5/5 Try again")
     assert "december-trip/" not in page.url
 
@@ -217,6 +217,33 @@ def test_the_tour_is_walked_by_keyboard_skipped_and_begun_again(demo: Demo, page
     expect(page.locator("#tour")).to_be_focused()
 
 
+def test_a_word_is_explained_to_the_pointer_and_to_the_keyboard(page: Page) -> None:
+    page.goto("/demo/")
+    step(page, "1/5")
+    word = page.locator("[data-tour-words]").get_by_role("button", name="turn")
+    told = page.locator("#term-tip")
+    expect(told).to_be_hidden()
+    word.hover()
+    expect(told).to_have_text("One user message and everything that it caused, until the next one.")
+    box = told.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 20, box["y"] + box["height"] / 2, steps=8)  # whoever reads may point at the sentence
+    expect(told).to_be_visible()
+    page.mouse.move(700, 20)
+    expect(told).to_be_hidden()
+
+    word.focus()
+    expect(word).to_have_accessible_description(re.compile("One user message"))
+    page.keyboard.press("Escape")
+    expect(told).to_be_hidden()
+    expect(page.locator("#tour")).to_be_visible()  # this Escape was for the sentence alone
+    page.keyboard.press("Tab")
+    expect(told).to_have_text("What an agent, a person or adkweb appends to a session. It is never changed.")
+
+    page.get_by_role("link", name="Drift").hover()
+    expect(told).to_contain_text("Stored state that differs")
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 def test_every_step_is_accessible_and_within_the_window(demo: Demo, page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})
@@ -244,3 +271,4 @@ def test_nothing_of_a_demo_is_there_outside_one(visit: Visit) -> None:
         expect(page.locator(".demoline, #tour, [data-tour-start]")).to_have_count(0)
         assert "demo.js" not in page.content()
         assert "tour.js" not in page.content()
+        assert "data-term" not in page.content()

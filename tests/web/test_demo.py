@@ -10,9 +10,11 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.sources.demo import BEST
+from sessions_app.sources.demo import BEST, FAILED
 from sessions_app.web.demo import CLOSED
+from sessions_app.web.html.terms import TERMS
 from sessions_app.writes.sessions import delete_session
+from tests.test_glossary import glossary
 from tests.web.conftest import DEMO, Browser, names_of
 from tests.web.html import Element
 
@@ -113,6 +115,25 @@ def test_without_that_session_or_without_a_demo_one_gets_home(shown: str, maria:
 
 def test_a_demo_that_is_not_open_is_not_opened_by_its_address(demo: str, maria: Browser) -> None:
     assert maria.get("/demo/")["Location"] == "/"
+
+
+def test_the_words_are_explained_in_the_sentences_of_the_glossary() -> None:
+    meanings = {row.word: row.meaning.replace("`", "") for row in glossary()}
+    assert 8 <= len(TERMS) <= 12
+    assert {word: str(meaning) for word, (_name, meaning) in TERMS.items()} == {word: meanings[word] for word in TERMS}
+
+
+def test_words_are_explained_in_the_demo_alone(shown: str, demo: str, maria: Browser) -> None:
+    at = {"at": FAILED}
+    page = maria.open(reverse("session", args=[shown, *BEST]), query=at)
+    told = {
+        link.text: link["data-term"] for link in page.one("nav", "takeback").all("a") if "data-term" in link.attributes
+    }
+    assert told["Fork…"] == "A new session that begins as a copy of another one up to an event."
+    assert told.keys() == {"Restore…", "Rewind…", "Fork…"}
+    said = {button.text for button in page.one(id="tour").all("button", "term")}
+    assert {"turn", "event", "state", "edit"} <= said
+    assert "data-term" not in maria.get(reverse("session", args=[demo, *BEST]), at).content.decode()
 
 
 def test_who_has_not_signed_in_is_told_nothing(shown: str, guest: Browser) -> None:

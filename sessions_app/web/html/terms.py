@@ -1,0 +1,72 @@
+"""Defines the tags that explain words in a demo, by the sentences of docs/glossary.md: see terms.js."""
+
+from typing import Any, Final
+
+from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy
+
+from .tags import register
+
+# By word, its name and its meaning. The meanings are those of the glossary: tests/web/test_demo.py compares them.
+TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
+    "session": (
+        gettext_lazy("session"),
+        gettext_lazy(
+            "A conversation between one user and the agents of one app, with its events and its state. ADK makes it"
+        ),
+    ),
+    "event": (
+        gettext_lazy("event"),
+        gettext_lazy("What an agent, a person or adkweb appends to a session. It is never changed"),
+    ),
+    "turn": (
+        gettext_lazy("turn"),
+        gettext_lazy("One user message and everything that it caused, until the next one"),
+    ),
+    "invocation": (
+        gettext_lazy("invocation"),
+        gettext_lazy("One run of the agents, from a user's message to the last word of every branch"),
+    ),
+    "state": (gettext_lazy("state"), gettext_lazy("What a session remembers, as keys with values")),
+    "key": (gettext_lazy("key"), gettext_lazy("The name of one value of the state, with its prefix")),
+    "edit": (
+        gettext_lazy("edit"),
+        gettext_lazy("An event by which a person changes state, with who, why and what it replaced"),
+    ),
+    "undo": (
+        gettext_lazy("undo"),
+        gettext_lazy("An edit that gives the keys of one event the values from before it"),
+    ),
+    "restore": (
+        gettext_lazy("restore"),
+        gettext_lazy("An edit that gives keys the values that they had at a moment"),
+    ),
+    "rewind": (
+        gettext_lazy("rewind"),
+        gettext_lazy("An event that takes the conversation back to before an invocation, as ADK does"),
+    ),
+    "fork": (
+        gettext_lazy("fork"),
+        gettext_lazy("A new session that begins as a copy of another one up to an event"),
+    ),
+    "drift": (
+        gettext_lazy("drift"),
+        gettext_lazy("Stored state that differs from what the events make of it. An edit repairs it"),
+    ),
+}
+
+
+@register.simple_tag
+def term(word: str) -> SafeString:
+    """Returns a word as a button that explains it, for pages of the demo."""
+    name, meaning = TERMS[word]
+    return format_html('<button class="term" type="button" data-term="{}.">{}</button>', meaning, name)
+
+
+@register.simple_tag(takes_context=True)
+def explained(context: dict[str, Any], word: str) -> SafeString:
+    """Returns the attribute by which a link or a button explains its word. Nothing outside the demo."""
+    demo = context.get("demo")
+    return format_html(' data-term="{}."', TERMS[word][1]) if callable(demo) and demo() else SafeString()
