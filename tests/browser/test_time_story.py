@@ -94,7 +94,7 @@ def test_by_mouse(page: Page) -> None:
     page.get_by_role("button", name=re.compile("Apply")).click()
     undone = saved(page)
     expect(shown(page, "booking_step", "#state")).to_have_text('"ready"')
-    expect(shown(page, "app:total_searches", "#state")).to_have_text("8")
+    expect(shown(page, "app:total_searches", "#state")).to_have_text("10")
     expect(event(page, undone)).to_contain_text(re.compile("undo|Undo"))
 
     # Bring one key back to a value that it had.

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.cookies import SimpleCookie
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -100,7 +100,8 @@ class Served:
 
     def sign_in(self) -> None:
         parts = urlsplit(self.link)
-        assert self.get(f"{parts.path}?{parts.query}")[:2] == (302, "/")
+        (wanted,) = parse_qs(parts.query).get("next", ["/"])
+        assert self.get(f"{parts.path}?{parts.query}")[:2] == (302, wanted)
 
 
 @contextmanager
