@@ -72,6 +72,7 @@ urlpatterns = [
     path(APP + "checks/", state_health.state_health, name="state-health"),
     path(APP + "checks/<int:number>/", rule.rule, name="rule"),
     path(APP + "schema/", schema.schema, name="schema"),
+    path(APP + "schema/state.py", schema.model, name="schema-model"),
     path(APP + "schema/key/", schema.card, name="schema-key"),
     path(APP + "schema/check/", habits.check, name="schema-check"),
     path(APP + "edit/", edit.app, name="app-edit"),

@@ -13,6 +13,7 @@ from sessions_app.access.actor import Actor
 from sessions_app.agent_view import agent_code
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.sessions import create_session
+from tests.domain.test_schema_model import models, takes
 from tests.search.finding import feed
 from tests.support.stored import execute, state_of
 from tests.web.conftest import Browser, names_of
@@ -103,6 +104,18 @@ def test_an_agent_whose_instruction_has_a_key_reads_it(
     (agents / "agent.py").write_text(code.format("payer"))
     assert card(maria, ref, "booking_step").texts("dd")[-1] == "payer"
     assert card(maria, ref, "gone").texts("dd") == []
+
+
+def test_the_schema_is_downloaded_as_a_pydantic_model(ref: SessionRef, maria: Browser, add: Add) -> None:
+    learn(ref, add, api_key="hunter22")
+    answer = maria.get(maria.open("schema", **names_of(ref, 2)).links()["As a pydantic model"])
+    assert answer["Content-Type"] == "text/x-python; charset=utf-8"
+    assert answer["Content-Disposition"] == 'attachment; filename="state.py"'
+    names = models(answer.content.decode())
+    state = {"booking_step": "pay", "user:age": 12, HOSTILE: HOSTILE, "api_key": "any"}
+    takes(names, state)
+    assert names["SessionState"].model_validate(state).booking_step == "pay"
+    assert "hunter22" not in answer.content.decode()
 
 
 # --- The form that edits ----------------------------------------------------------------------------------------------

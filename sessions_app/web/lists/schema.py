@@ -10,12 +10,13 @@ from django.views.decorators.http import require_GET
 from ...agent_view import agent_files
 from ...domain.key_schema import MOST_KEYS, MOST_TEXTS, NAME_LENGTH, KeySchema
 from ...domain.misfits import range_words, type_word
+from ...domain.schema_model import model_of
 from ...domain.session_ref import own_session
 from ...domain.state import Scope, scope_of
 from ...reads import views
 from ...search import feeding
 from ...search.schemas import schemas, schemas_of
-from ..html.render import page
+from ..html.render import data, page
 from ..html.targets import actor
 
 
@@ -41,6 +42,16 @@ def schema(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     keys = [_told(key, each, readers.get(key, ())) for key, each in learnt.keys.items()]
     context = {"source": source, "app": row, "keys": keys, "learnt": learnt, "most": MOST_KEYS}
     return page(request, "lists/schema/schema.html", context)
+
+
+@require_GET
+def model(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """Downloads the schema of an app as pydantic models."""
+    views.app(source, app_name, partly=True, actor=actor(request))
+    learnt = schemas(source, app_name, actor=actor(request))
+    response = data(model_of(app_name, learnt.keys), "text/x-python; charset=utf-8")
+    response.headers["Content-Disposition"] = 'attachment; filename="state.py"'
+    return response
 
 
 @require_GET
