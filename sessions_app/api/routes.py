@@ -17,7 +17,20 @@ from ..domain.state import ABSENT
 from ..errors import Behind, Error
 from ..http.names import Name
 from ..http.problems import TITLES, problem, status_of
-from . import agent_view, apps, artifacts, checks, events, find, history, sessions, state, taking_back, transfer
+from . import (
+    agent_view,
+    apps,
+    artifacts,
+    checks,
+    events,
+    find,
+    history,
+    key_schemas,
+    sessions,
+    state,
+    taking_back,
+    transfer,
+)
 from .authorize import Bearer, message_for
 from .bodies import Precondition, answer, errors_of, text_of
 from .openapi import document_of
@@ -43,7 +56,21 @@ api = Api(
     openapi_url=None,
     urls_namespace="api",
 )
-for part in (apps, find, sessions, events, state, history, taking_back, agent_view, artifacts, checks, transfer):
+_PARTS = (
+    apps,
+    find,
+    sessions,
+    events,
+    state,
+    key_schemas,
+    history,
+    taking_back,
+    agent_view,
+    artifacts,
+    checks,
+    transfer,
+)
+for part in _PARTS:
     api.add_router("", part.router)
 
 
