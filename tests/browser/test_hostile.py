@@ -16,6 +16,7 @@ SESSION: Final = path("s", *HOSTILE)
 PLACES: Final = {
     "home": "/",
     "app": path("a", *HOSTILE[:2]),
+    "schema": path("a", *HOSTILE[:2], end="schema/"),
     "users": path("a", *HOSTILE[:2], end="users/"),
     "user": path("u", *HOSTILE[:3]),
     "all sessions": "/sessions/?cols=user,app,source,error,tags,%22state.<img src=x onerror=injected=1>%22",

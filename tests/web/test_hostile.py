@@ -51,7 +51,7 @@ def pages(ref: SessionRef, event_ids: list[str]) -> Iterator[str]:
     session = ref._asdict()
     app, user = dict(list(session.items())[:2]), dict(list(session.items())[:3])
     yield from (reverse("home"), reverse("edits"))
-    yield from (reverse(name, kwargs=app) for name in ("app", "app-edit", "state-health"))
+    yield from (reverse(name, kwargs=app) for name in ("app", "app-edit", "schema", "state-health"))
     yield from (reverse(name, kwargs=user) for name in ("user", "user-edit"))
     yield from (
         reverse(name, kwargs=session) for name in ("session", "session-edit", "add-event", "delete-session", "drift")
