@@ -57,7 +57,7 @@ def test_a_key_is_changed_without_reloading_in_every_tab_and_stays_so(page: Page
     expect(edit).to_have_text("Edit state e")
     page.keyboard.press("?")
     change(page, "edit state", "q")
-    said = page.locator("dialog#keys").get_by_role("status")
+    said = page.locator("dialog#keys [data-said]")
     expect(said).to_have_text("“q” is now the key for “edit state”.")
     change(page, "chat", "!")
     page.get_by_role("button", name="Close").click()
@@ -84,7 +84,7 @@ def test_a_key_is_changed_without_reloading_in_every_tab_and_stays_so(page: Page
 def test_a_key_of_another_action_is_refused_and_escape_leaves_the_key_as_it_is(page: Page) -> None:
     page.goto(path("s", *REF))
     page.keyboard.press("?")
-    said = page.locator("dialog#keys").get_by_role("status")
+    said = page.locator("dialog#keys [data-said]")
     change(page, "edit state", "j")
     expect(said).to_have_text("“j” is the key for “the next one”. Press another one, or Escape.")
     page.keyboard.press("Escape")

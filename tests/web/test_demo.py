@@ -41,7 +41,9 @@ def line(page: Element) -> Element:
     return page.one("aside", "demoline")
 
 
-@pytest.mark.parametrize("end", ["", "?density=chat", "?density=trace", "history/?key=booking_step", "edit/", "compare/", "context/"])
+@pytest.mark.parametrize(
+    "end", ["", "?density=chat", "?density=trace", "history/?key=booking_step", "edit/", "compare/", "context/"]
+)
 def test_every_page_of_the_demo_says_that_it_is_one(shown: str, maria: Browser, end: str) -> None:
     said = line(maria.open(session(shown, end)))
     assert "This is a demo with made-up sessions." in said.text
