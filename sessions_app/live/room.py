@@ -158,9 +158,9 @@ class Room:
         if not due:
             return
         view = views.session(self.ref, partly=True, actor=PEOPLE)
-        self._running = timeline.in_flight(self.ref, actor=PEOPLE)
+        self._running, cut = timeline.standing(self.ref, actor=PEOPLE)
         makers: dict[str, Callable[[], str]] = {
-            "status": lambda: news.status(self._running, view.revision),
+            "status": lambda: news.status(self._running, cut, view.revision),
             "state": lambda: news.state(view, PEOPLE),
             "stats": lambda: news.stats(self.ref, PEOPLE),
         }

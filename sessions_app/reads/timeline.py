@@ -1,6 +1,7 @@
 """Reads a session's events, by page."""
 
 import time
+from itertools import takewhile
 from typing import Final
 
 from django.conf import settings
@@ -8,6 +9,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.edit_note import ended_by
 from ..domain.invocations import Running, running
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
@@ -85,10 +87,17 @@ def misses_more_than(ref: SessionRef, seq: Seq, number: int, *, actor: Actor) ->
 def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
     """Returns the invocation that has begun and not ended, judging by the newest events and SILENCE_SECONDS; None if
     there is none."""
+    return standing(ref, actor=actor)[0]
+
+
+def standing(ref: SessionRef, *, actor: Actor) -> tuple[Running | None, EventView | None]:
+    """Returns the invocation in flight and, if the newest invocation was ended by an edit, that edit."""
     actor.check_sees(ref)
     with database.using(ref.source):
         newest, _more = views(ordered(events_of(ref), ref.source), ref.source, actor, IN_FLIGHT, GLANCE, ref)
-        return running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
+        found = running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
+    edits = takewhile(lambda view: view.description.edit, newest)
+    return found, None if found else next((view for view in edits if ended_by(view.description.edit)), None)
 
 
 def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[EventView], list[EventView]]:

@@ -172,13 +172,15 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
     assert "invocation running" in shown()[0]
     send(maria, running, sent, "apply-now")
     status, heads = shown()
-    assert "last active" in status
+    assert "ended by an edit of maria" in status
     assert "ended invocation i1" in heads
     say(running, "agent", content={"parts": [{"function_call": {"id": "c", "name": "pay", "args": {}}}]})
     status, heads = shown()
     assert "invocation running" in status
     assert "invocation i1 took it in and went on" in heads
     assert "ended invocation" not in heads
+    end(running)
+    assert "last active" in shown()[0]
 
 
 @pytest.mark.parametrize("htmx", [True, False])

@@ -16,6 +16,7 @@ from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...errors import Invalid
 from ...reads import statistics, timeline, views
+from ...reads.event_views import EventView
 from ...reads.paging import write_cursor
 from ...search import outline
 from ...sources import database
@@ -77,9 +78,9 @@ def state(view: views.SessionView, who: Actor) -> str:
     return fragment("html/state/_groups.html", target=of_session(view, *who_wrote(view, who), whole=False))
 
 
-def status(running: Running | None, revision: float) -> str:
-    """Renders whether an invocation runs or waits, and when the session was last active."""
-    return fragment("session/news/_status.html", revision=revision, running=running)
+def status(running: Running | None, cut: EventView | None, revision: float) -> str:
+    """Renders whether an invocation runs or waits, the edit that `cut` it short, or when the session was last active."""
+    return fragment("session/news/_status.html", revision=revision, running=running, cut=cut)
 
 
 def stats(ref: SessionRef, who: Actor) -> str:
@@ -115,7 +116,7 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     seq = Seq(number_in(request.GET.get("after", "")))
     view = views.session(ref, partly=True, actor=actor(request))
     answer: dict[str, Any] = {
-        "status": status(timeline.in_flight(ref, actor=actor(request)), view.revision),
+        "status": status(*timeline.standing(ref, actor=actor(request)), view.revision),
         "revision": str(view.revision),
     }
     if request.GET.get("revision") == answer["revision"]:

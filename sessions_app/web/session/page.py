@@ -47,6 +47,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     then = panel(request, ref, event_id, upto) if event_id else {}
     whole = "all" in request.GET and not event_id
     writers = () if "behind" in then else who_wrote(view, actor(request), upto)  # the page does not wait twice
+    running, cut = timeline.standing(ref, actor=actor(request))
     context = {
         **then,
         "view": view,
@@ -55,7 +56,8 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "half": is_half(view.state.session),
         "artifacts": saved.count(ref, actor=actor(request)),
         "all": whole,
-        "running": timeline.in_flight(ref, actor=actor(request)),
+        "running": running,
+        "cut": cut,
         "queued": queue.of_session(ref, actor=actor(request)),
         "numbered": database.is_numbered(ref.source),
         "ordered": database.has_order(ref.source),
