@@ -38,8 +38,9 @@ bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, s
 	$(BIN)/python -m benchmarks.opening
 	$(BIN)/python -m benchmarks.search
 
-bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 watchers, a burst, an idle server
+bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 watchers, a burst, an idle server; reading a long session in the browser
 	$(BIN)/python -m benchmarks.live
+	$(BIN)/python -m benchmarks.reading
 
 messages: $(VENV)/test.stamp ## gather the words to translate, and compile the catalogues
 	$(BIN)/python -m tests.messages

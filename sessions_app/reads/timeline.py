@@ -95,9 +95,9 @@ def standing(ref: SessionRef, *, actor: Actor) -> tuple[Running | None, EventVie
     actor.check_sees(ref)
     with database.using(ref.source):
         newest, _more = views(ordered(events_of(ref), ref.source), ref.source, actor, IN_FLIGHT, GLANCE, ref)
-        found = running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
+        run = running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
     edits = takewhile(lambda view: view.description.edit, newest)
-    return found, None if found else next((view for view in edits if ended_by(view.description.edit)), None)
+    return run, None if run else next((view for view in edits if ended_by(view.description.edit)), None)
 
 
 def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[EventView], list[EventView]]:

@@ -150,16 +150,20 @@
     say(list.dataset.wordChanged, pressed, actionOf(key));
   }
 
-  for (const key of known) {
-    const button = document.createElement("button");
-    Object.assign(button, { type: "button", className: "btn quiet small", textContent: list.dataset.wordChange });
-    button.dataset.change = key;
-    button.setAttribute("aria-label", list.dataset.wordChangeKey.replace("{action}", actionOf(key)));
-    button.setAttribute("aria-pressed", "false");
-    const cell = document.createElement("dd");
-    cell.append(button);
-    rowOf(key).append(cell);
+  /** Puts a button beside each key: once the list is opened, which gives the focus to something in it. */
+  function offer() {
+    for (const key of known) {
+      const button = document.createElement("button");
+      Object.assign(button, { type: "button", className: "btn quiet small", textContent: list.dataset.wordChange });
+      button.dataset.change = key;
+      button.setAttribute("aria-label", list.dataset.wordChangeKey.replace("{action}", actionOf(key)));
+      button.setAttribute("aria-pressed", "false");
+      const cell = document.createElement("dd");
+      cell.append(button);
+      rowOf(key).append(cell);
+    }
   }
+  list.addEventListener("focusin", offer, { once: true });
 
   list.addEventListener("click", ({ target }) => {
     const button = target.closest("[data-change]");
