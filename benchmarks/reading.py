@@ -1,4 +1,4 @@
-"""What a session's page costs the browser of who reads it, by the DevTools protocol.
+"""Measures a session's page in the browser, by the DevTools protocol.
 
     python -m benchmarks.reading [--events 100000]
 

@@ -1,4 +1,4 @@
-"""What was learnt of the keys of an app: as JSON, and as pydantic models."""
+"""The schema of an app over REST: as JSON, and as pydantic models."""
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
@@ -16,7 +16,7 @@ _PYTHON = {"text/x-python": {"schema": {"type": "string"}}}
 
 
 class Key(Schema):
-    """What the values of a key have been. Numbers are of events."""
+    """The values that a key has had. Numbers are of events."""
 
     key: str
     events: int = Field(description="that wrote the key or removed it")

@@ -22,13 +22,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 '''
 _CLASSES: Final[dict[Scope, tuple[str, str]]] = {
-    "app": ("AppState", "What all users share."),
-    "user": ("UserState", "What all sessions of a user share."),
-    "session": ("SessionState", "What a session has alone."),
+    "app": ("AppState", "State that all users share."),
+    "user": ("UserState", "State that all sessions of a user share."),
+    "session": ("SessionState", "State of one session alone."),
 }
 _TYPES: Final = {"boolean": "bool", "array": "list[Any]", "object": "dict[str, Any]"}
 _LENGTH: Final = 60  # characters of a field's name
-# What the text itself uses, and what pydantic's BaseModel has: a field of such a name would hide it.
+# Names that the text itself uses, and those of pydantic's BaseModel: a field of such a name would hide it.
 _TAKEN: Final = frozenset(
     re.findall(
         r"\w+",

@@ -179,7 +179,7 @@ class SearchSpan(models.Model):
 
 
 class SearchKey(models.Model):
-    """What was learnt of a key of an app: domain/key_schema.py as JSON. `name` is the full key."""
+    """The schema that was learnt of a key: domain/key_schema.py as JSON. `name` is the full key."""
 
     pk = models.CompositePrimaryKey("app_owner_id", "name")
     app_owner_id = models.BigIntegerField()

@@ -1,4 +1,4 @@
-"""What was read of a session, until it is stored."""
+"""Holds what was read of a session until it is stored."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -25,9 +25,9 @@ def learn(ref: SessionRef, actor: Actor) -> None:
 
 def test_a_program_learns_what_the_keys_of_an_app_have_been(program: Program, ref: SessionRef, actor: Actor) -> None:
     learn(ref, actor)
-    told = program.get("/api/apps/booking/schema").json()
-    assert (told["more"], told["indexed"]) == (False, 1.0)
-    keys = {item["key"]: item for item in told["items"]}
+    schema = program.get("/api/apps/booking/schema").json()
+    assert (schema["more"], schema["indexed"]) == (False, 1.0)
+    keys = {item["key"]: item for item in schema["items"]}
     assert [*keys] == ["user:age", "api_key", "step"]
     assert keys["step"] == {
         "key": "step",

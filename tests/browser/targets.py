@@ -71,7 +71,7 @@ MEASURE: Final = r"""(size) => {
 
 
 def small(page: Page) -> list[str]:
-    """What is too small on the page as it stands, each kind of element once."""
+    """The targets on a page that are too small, each kind of element once."""
     lines = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 6000})

@@ -48,7 +48,7 @@ def page(demo: Demo, visitors: StorageState, visitor: Visit) -> Page:
 
 
 def heads_height(page: Page) -> float:
-    """How far the content of a page stands below its top."""
+    """The height of what stands above a page's content."""
     return float(page.evaluate("document.querySelector('#main').getBoundingClientRect().top"))
 
 
@@ -108,7 +108,7 @@ COVERED: Final = """() => {
 
 
 def aimed(page: Page) -> Locator:
-    """What the step is about, outlined."""
+    """The element that the step outlines."""
     return page.locator("[data-tour-aim]")
 
 
@@ -221,27 +221,27 @@ def test_a_word_is_explained_to_the_pointer_and_to_the_keyboard(page: Page) -> N
     page.goto("/demo/")
     step(page, "1/5")
     word = page.locator("[data-tour-words]").get_by_role("button", name="turn")
-    told = page.locator("#term-tip")
-    expect(told).to_be_hidden()
+    tip = page.locator("#term-tip")
+    expect(tip).to_be_hidden()
     word.hover()
-    expect(told).to_have_text("One user message and everything that it caused, until the next one.")
-    box = told.bounding_box()
+    expect(tip).to_have_text("One user message and everything that it caused, until the next one.")
+    box = tip.bounding_box()
     assert box
     page.mouse.move(box["x"] + 20, box["y"] + box["height"] / 2, steps=8)  # whoever reads may point at the sentence
-    expect(told).to_be_visible()
+    expect(tip).to_be_visible()
     page.mouse.move(700, 20)
-    expect(told).to_be_hidden()
+    expect(tip).to_be_hidden()
 
     word.focus()
     expect(word).to_have_accessible_description(re.compile("One user message"))
     page.keyboard.press("Escape")
-    expect(told).to_be_hidden()
+    expect(tip).to_be_hidden()
     expect(page.locator("#tour")).to_be_visible()  # this Escape was for the sentence alone
     page.keyboard.press("Tab")
-    expect(told).to_have_text("What an agent, a person or adkweb appends to a session. It is never changed.")
+    expect(tip).to_have_text("What an agent, a person or adkweb appends to a session. It is never changed.")
 
     page.get_by_role("link", name="Drift").hover()
-    expect(told).to_contain_text("Stored state that differs")
+    expect(tip).to_contain_text("Stored state that differs")
 
 
 @pytest.mark.parametrize("width", [390, 1440])

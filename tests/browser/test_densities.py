@@ -32,9 +32,9 @@ def test_a_failed_run_is_read_in_each_density_and_the_cursor_stays(page: Page) -
 
     page.keyboard.press("1")
     expect(page).to_have_url(re.compile(f"density=chat.*at={at}|at={at}.*density=chat"))
-    told = page.locator(".ev.selected .message.failed")
-    expect(told).to_be_in_viewport()
-    expect(told).to_contain_text(PAYS)
+    failure = page.locator(".ev.selected .message.failed")
+    expect(failure).to_be_in_viewport()
+    expect(failure).to_contain_text(PAYS)
     call = page.locator(".message.tool", has_text="pay ()")
     expect(call).to_contain_text("no answer")
     call.locator("summary").click()

@@ -19,7 +19,7 @@ def style(element: Locator, name: str, pseudo: str = "") -> str:
 
 
 def system(page: Page, colour: str) -> str:
-    """What a colour of the system is in this theme: "Highlight" may be "rgb(55, 52, 110)"."""
+    """A colour of the system in this theme: "Highlight" may be "rgb(55, 52, 110)"."""
     script = """colour => {
         const probe = document.createElement("i");
         probe.style.backgroundColor = colour;

@@ -1,4 +1,4 @@
-"""What is known of a key, on a card beside its name: by the pointer, and by the keyboard."""
+"""The card with the schema of a key, beside its name: by the pointer, and by the keyboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learnt of a key is what a plain walk through its values says, in whatever parts they were read."""
+"""The schema of a key is what a plain walk through its values says, in whatever parts they were read."""
 
 from __future__ import annotations
 

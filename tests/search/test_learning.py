@@ -1,4 +1,4 @@
-"""What is learnt of the keys of an app follows its events, and goes with the sessions that said it: on both databases."""
+"""Schemas of keys follow the events, and go with the sessions that said them: on both databases."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ def test_an_app_has_a_limit_and_a_key_beyond_it_is_not_learnt(
     assert not schemas.schemas(source, "booking", actor=SYSTEM).more
     write(ref, b=2, c=1, d=1, e=1)
     feed(source, feeder)
-    told = schemas.schemas(source, "booking", actor=SYSTEM)
-    assert ([*told.keys], told.more) == (["a", "b", "c"], True)
-    assert told.keys["b"].events == 2
+    learnt = schemas.schemas(source, "booking", actor=SYSTEM)
+    assert ([*learnt.keys], learnt.more) == (["a", "b", "c"], True)
+    assert learnt.keys["b"].events == 2
 
 
 def test_many_keys_of_one_event_are_learnt_in_one_go(own: str, source: str) -> None:
@@ -138,9 +138,9 @@ def test_many_keys_of_one_event_are_learnt_in_one_go(own: str, source: str) -> N
     for value in range(2):
         write(ref, **{f"key{number}": value for number in range(1_200)})
     feed(source)
-    told = schemas.schemas(source, "booking", actor=SYSTEM)
-    assert len(told.keys) == 1_200
-    assert {(each.low, each.high) for each in told.keys.values()} == {(0, 1)}
+    learnt = schemas.schemas(source, "booking", actor=SYSTEM)
+    assert len(learnt.keys) == 1_200
+    assert {(each.low, each.high) for each in learnt.keys.values()} == {(0, 1)}
 
 
 def test_an_index_of_before_is_read_anew_and_learns(own: str, source: str) -> None:

@@ -1,4 +1,4 @@
-"""What became of an edit: which turn loaded it, and when its keys were next written or given to a model."""
+"""The delivery of an edit: which turn loaded it, and when its keys were next written or given to a model."""
 
 from __future__ import annotations
 

@@ -59,11 +59,11 @@ def test_an_app_of_which_nothing_is_known_says_so(ref: SessionRef, maria: Browse
 
 def test_a_card_tells_a_key_and_whatever_it_is_called(ref: SessionRef, maria: Browser, add: Add) -> None:
     learn(ref, add)
-    told = card(maria, ref, "booking_step")
-    assert told.one("header").text == "booking_step seen in 8 events"
-    assert told.texts("dd") == ["string 8", '"book" 4 "pay" 4', "booking_agent 8"]
+    shown = card(maria, ref, "booking_step")
+    assert shown.one("header").text == "booking_step seen in 8 events"
+    assert shown.texts("dd") == ["string 8", '"book" 4 "pay" 4', "booking_agent 8"]
     assert card(maria, ref, HOSTILE).one(class_="name").text == HOSTILE
-    assert told.links()["Schema of the app"] == reverse("schema", kwargs=names_of(ref, 2))
+    assert shown.links()["Schema of the app"] == reverse("schema", kwargs=names_of(ref, 2))
     for key in ("", "\0", "x" * 5_000):
         assert "No event wrote this key" in card(maria, ref, key).text
 
@@ -122,7 +122,7 @@ def test_the_schema_is_downloaded_as_a_pydantic_model(ref: SessionRef, maria: Br
 
 
 def check(maria: Browser, ref: SessionRef, **given: str) -> list[str]:
-    """What is said while a value is typed."""
+    """The warning while a value is typed."""
     return page_of(maria.send("schema-check", given, **names_of(ref, 2))).texts("p", "misfit")
 
 

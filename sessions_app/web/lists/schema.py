@@ -1,4 +1,4 @@
-"""What was learnt of the keys of an app: a page of all, and a card of one."""
+"""Shows the schema of an app: a page of all keys, and a card of one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

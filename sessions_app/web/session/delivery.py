@@ -1,4 +1,4 @@
-"""What became of an edit: which turn loaded it, and when its keys were next given to a model or written."""
+"""Tells what became of an edit: which turn loaded it, and when its keys were next given to a model or written."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
