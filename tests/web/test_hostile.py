@@ -202,6 +202,7 @@ def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
 @example(event={"actions": {"transfer_to_agent": [1], "transfer_reason": {"a": 1}}})
 @example(event={"custom_metadata": {"adkweb": {"actor": 5, "reason": [5], "replaced": 5, "removed": 5}}})
 @example(event={"actions": {"state_delta": {"step": 1}}, "custom_metadata": {"adkweb": {"actor": 5}}, "author": 5})
+@example(event={"actions": {"state_delta": {"gone": None}}, "custom_metadata": {"adkweb": {"removed": ["gone"]}}})
 @example(event={"input_transcription": {"text": "heard"}, "author": "\ud800", "branch": "\ud800"})
 @example(event={"actions": {"state_delta": {"\ud800": "\udfff", "nan": float("nan"), "inf": float("-inf")}}})
 @example(event={"usage_metadata": {"total_token_count": 10**400, "prompt_token_count": "x"}, "timestamp": 1e300})
