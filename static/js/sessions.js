@@ -5,6 +5,7 @@
 // click or with x chooses all rows from the last one on.
 (() => {
   const results = document.querySelector("#results");
+  if (!results) return;
   const field = document.querySelector("#query");
   const bar = document.querySelector("#querybar");
   const KEYS = 80;
