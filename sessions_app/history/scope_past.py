@@ -44,6 +44,14 @@ class ScopePast:
         initial = self._initial if self._scope == "session" else None
         return sorted({*self._positions, *self._now, *(initial or ())})
 
+    def written_names(self) -> list[str]:
+        """Returns every bare key that was ever written."""
+        return sorted(self._positions)
+
+    def since(self, bare: str) -> Position | None:
+        """Returns the position of the last write of a key so far."""
+        return self._positions[bare].last
+
     def value(self, bare: str) -> Any:
         """Returns a key's value at the moment: ABSENT for none, UNKNOWN where nobody can tell."""
         key, name = self._positions.get(bare), full_key(self._scope, bare)

@@ -26,6 +26,7 @@ from .session import (
     news,
     overview,
     page,
+    stretch,
     trace,
 )
 
@@ -97,6 +98,7 @@ urlpatterns = [
     path(SESSION + "strip/", overview.strip, name="strip"),
     path(SESSION + "trace/", trace.trace, name="trace"),
     path(SESSION + "state/", moment.state_at, name="state-at"),
+    path(SESSION + "state/stretch/", stretch.stretch, name="stretch"),
     path(SESSION + "edit/", edit.session, name="session-edit"),
     path(SESSION + "queued/", queued.of_session, name="queued"),
     path(SESSION + "value/", values.session, name="session-value"),

@@ -74,8 +74,12 @@
       else if (shown) return;
       else asked.seq = Number.MAX_SAFE_INTEGER;
     }
-    const html = await get(stateAddress, { ...asked, show });
-    if (html !== null && !dropped) put(html);
+    const held = new CustomEvent("adkweb:travel", { detail: asked, cancelable: true }); // steps.js may know what is there
+    if (show === "merged" && shown && !panel.dispatchEvent(held)) arrive();
+    else {
+      const html = await get(stateAddress, { ...asked, show });
+      if (html !== null && !dropped) put(html);
+    }
     dropped = false;
     // Painting comes first: what is dragged never waits for what is shown beside it.
     requestAnimationFrame(next);

@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 from sessions_app.domain.session_ref import SessionRef
@@ -51,6 +52,7 @@ LONG_EVENTS: Final = 250
 TRACED: Final = SessionRef("demo", APP, USER, "traced")  # a turn whose trace has everything
 TRAVEL: Final = SessionRef("demo", APP, USER, "travel")
 TRAVEL_EVENTS: Final = 400
+ODDS: Final = SessionRef("demo", "odds", "ana", "odds")  # its keys come and go, some by another session
 FAMILY: Final = SessionRef("demo", APP, USER, "family")
 CROWDED: Final = SessionRef(
     "demo",
@@ -150,6 +152,7 @@ def main(folder: Path) -> None:
     for number in range(1, TRAVEL_EVENTS + 1):
         delta = {} if number % 4 else {"n": number, "user:far": number, "tree": {"a": [number]}}
         append(TRAVEL, id=f"t{number}", invocation_id=f"e-{number // 5}", actions={"state_delta": delta})
+    _odds(append, who)
     create_session("demo", APP, USER, session_id="family", state=dict.fromkeys(FAMILY_KEYS, False), actor=who)
     append(FAMILY, id="all", actions={"state_delta": dict.fromkeys(FAMILY_KEYS, True)})
     append(FAMILY, id="last", actions={"state_delta": {FAMILY_KEYS[-1]: "meanwhile"}})
@@ -166,6 +169,36 @@ def main(folder: Path) -> None:
     for text in (IMAGE, LINK, TEMPLATE, REVERSED, EMOJI):
         for version, content in enumerate((SCRIPT, SVG)):
             keep_artifact(folder, HOSTILE, text, version, content.encode(), "image/svg+xml")
+
+
+def _odds(append: Any, who: Any) -> None:
+    """Keys of all scopes, attacks among them, that are written, removed and brought back in an order of their own."""
+    from sessions_app.writes.sessions import create_session
+
+    random, other = Random(7), ODDS._replace(session_id="other")
+    for ref in (ODDS, other):
+        create_session(*ref[:3], session_id=ref.session_id, state={"kept": 1}, actor=who)
+    keys = [
+        "a",
+        "b",
+        "B",
+        "ключ",
+        "👩🏽",
+        "~",
+        SCRIPT,
+        *(f"{scope}{name}" for scope in ("user:", "app:") for name in "xyz"),
+    ]
+    values = [None, 1, 1, "text", [1, {"deep": [2]}], {"b": {"c": IMAGE}}, "long " * 400]
+    for number in range(90):
+        some = random.sample(keys, random.choice((0, 1, 1, 2, 4)))
+        removed = some[: random.choice((0, 0, 1))]
+        append(
+            other if random.random() < 0.2 else ODDS,
+            id=f"o{number}",
+            actions={"state_delta": {key: None if key in removed else random.choice(values) for key in some}},
+            custom_metadata={"adkweb": {"removed": removed}} if removed else {},
+            **({"error_code": "X"} if number % 9 == 5 else {}),
+        )
 
 
 def _artifacts(folder: Path, append: Any) -> None:

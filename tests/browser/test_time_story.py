@@ -55,7 +55,7 @@ def test_by_mouse(page: Page) -> None:
     event(page, SEARCH).locator(".line").click()
     at(page, SEARCH)
     expect(shown(page, "searches")).to_have_text("3")
-    expect(page.locator("#moment [data-key-row='searches'] + .was del")).to_have_text("1")
+    expect(page.locator("#moment [data-key-row='searches'] > .was del")).to_have_text("1")
     expect(shown(page, "app:total_searches")).to_have_text("7")
 
     # Drag along the strip, to its beginning and back.

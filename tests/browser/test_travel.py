@@ -80,7 +80,7 @@ def test_a_click_on_an_event_shows_the_state_just_after_it_and_what_it_changed(p
     expect(moment(page).locator(".then")).to_contain_text("State at event")
     expect(value(page, "n")).to_have_text("396")
     expect(value(page, "user:far")).to_have_text("396")
-    expect(moment(page).locator("[data-key-row='n'] + .was del")).to_have_text("392")
+    expect(moment(page).locator("[data-key-row='n'] > .was del")).to_have_text("392")
     expect(moment(page).locator(".written")).to_have_count(3)
     expect(value(page, "kept")).to_have_text('"so"')
     expect(page.locator("#event-t396")).to_have_class(re.compile("selected"))

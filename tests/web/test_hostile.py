@@ -221,6 +221,7 @@ def test_an_event_of_any_shape_has_its_line_and_its_page(
         names = {**ref._asdict(), **({"event_id": "e1"} if page == "event" else {})}
         maria.open(page, **names)
     maria.open("stats", **ref._asdict())
+    maria.open("stretch", query={"at": "e1"}, **ref._asdict())
 
 
 WRITTEN_BY_HAND: Final = (

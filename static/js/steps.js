@@ -1,0 +1,159 @@
+// Steps through the past without asking: #moment's data-stretch leads to how the state changes along the events around the one
+// that is shown, a <template> for each with the heads of the panel and the rows of what was written since the one before. When
+// travel.js is about to ask for an event among them (adkweb:travel), the rows that differ are put into the panel here.
+// What cannot be told so (data-asks: an unknown key, a scope that is empty) is asked for as ever.
+(() => {
+  const panel = document.querySelector("#moment[data-stretch]");
+  if (!panel) return;
+  const REST = 150; // after the last step
+  const NEAR = 12; // to an end of the stretch: the next one is asked for
+  const HEAD = ":scope > :not(.statefilter, .scroll)";
+
+  let steps = [];
+  let rows = new Map(); // by key: [the number of a step, its row], in order
+  let resting = 0;
+  let asked = "";
+
+  const numberOf = (at) => steps.findIndex(({ dataset }) => dataset.at === at);
+  const shownAt = () => panel.querySelector("[data-moment][data-show=merged]")?.dataset.at;
+
+  // --- What is held ------------------------------------------------------------------------------------------------
+
+  function rest() {
+    clearTimeout(resting);
+    resting = setTimeout(ask, REST);
+  }
+
+  async function ask() {
+    const at = shownAt();
+    const number = numberOf(at);
+    const near = number < NEAR || number >= steps.length - NEAR;
+    if (!at || !near || at === asked || document.hidden) return;
+    asked = at;
+    const { kind = "", author = "" } = Object.fromEntries(new URLSearchParams(location.search));
+    const answer = await fetch(`${panel.dataset.stretch}?${new URLSearchParams({ at, kind, author })}`, {
+      headers: { "HX-Request": "true" },
+    }).catch(() => null); // the next step says what is wrong
+    if (!answer?.ok || answer.redirected) return;
+    const box = document.createElement("template");
+    box.innerHTML = await answer.text();
+    hold([...box.content.children]);
+  }
+
+  function hold(templates) {
+    steps = templates;
+    rows = new Map();
+    for (const [number, { content }] of steps.entries())
+      for (const row of content.children) {
+        const { keyRow } = row.dataset;
+        if (keyRow !== undefined) rows.set(keyRow, [...(rows.get(keyRow) ?? []), [number, row]]);
+      }
+  }
+
+  // --- Where a step leads ------------------------------------------------------------------------------------------
+
+  /** The number of the step that is asked for; -1 if it is not held. */
+  function target({ at, seq, step = 0, writes, errors }) {
+    const kind = writes ? "writes" : errors ? "errors" : "";
+    let number = at === undefined ? lastUpto(seq) : numberOf(at);
+    if (number < 0 || !kind) return number < 0 ? -1 : number + step;
+    for (let left = Math.abs(step); left && steps[number]; left -= 1)
+      do number += Math.sign(step);
+      while (steps[number] && !(kind in steps[number].dataset));
+    return number;
+  }
+
+  function lastUpto(seq) {
+    const last = Number(steps.at(-1)?.dataset.seq ?? -1);
+    return seq > last ? -1 : steps.findLastIndex(({ dataset }) => Number(dataset.seq) <= seq);
+  }
+
+  /** Whether the panel differs only in its heads and rows. The first step tells rows only. */
+  function canGo(from, to) {
+    const told = (step) => step && !("asks" in step.dataset);
+    if (!told(steps[from]) || !told(steps[to]) || to < 1) return false;
+    return "filter" in steps[to].dataset === (panel.querySelector(".statefilter") !== null);
+  }
+
+  // --- Going there -------------------------------------------------------------------------------------------------
+
+  function go(from, to) {
+    const list = panel.querySelector(".scroll");
+    for (const row of list.querySelectorAll("[data-gone]")) row.remove();
+    for (const row of list.querySelectorAll(".written")) unmark(row);
+    const there = new Map([...list.querySelectorAll("[data-key-row]")].map((row) => [row.dataset.keyRow, row]));
+    const [first, last] = [Math.min(from, to), Math.max(from, to)];
+    for (const [key, some] of rows) {
+      if (!some.some(([number]) => (number > first && number <= last) || number === to)) continue;
+      put(
+        list,
+        key,
+        there.get(key),
+        fresh(
+          some.findLast(([number]) => number <= to),
+          to,
+        ),
+      );
+    }
+    putHead(steps[to]);
+  }
+
+  /** A copy of a row, as it is shown at a step; null if the key is not there, and it was not this event that removed it. */
+  function fresh([number, row], to) {
+    if ("gone" in row.dataset && !(number === to && row.dataset.gone)) return null;
+    const copy = row.cloneNode(true);
+    if (number !== to) unmark(copy);
+    return copy;
+  }
+
+  function unmark(row) {
+    row.classList.remove("written");
+    row.querySelector(":scope > .was")?.remove();
+  }
+
+  function put(list, key, old, row) {
+    if (!row) return old?.remove();
+    if (old) {
+      const opened = [...old.querySelectorAll("details")].map(({ open }) => open);
+      for (const [number, details] of row.querySelectorAll("details").entries())
+        details.open = opened[number] ?? details.open;
+      old.replaceWith(row);
+    } else {
+      const scope = /^(app|user):/.exec(key)?.[1] ?? "session";
+      let before = list.querySelector(`.scope.${scope}`);
+      while (
+        before.nextElementSibling?.matches("[data-key-row]") &&
+        isBefore(before.nextElementSibling.dataset.keyRow, key)
+      )
+        before = before.nextElementSibling;
+      before.after(row);
+    }
+    htmx.process(row);
+  }
+
+  /** Whether a key comes before another: by code points, as the server sorts them. */
+  function isBefore(a, b) {
+    const [one, other] = [[...a], [...b]].map((signs) => signs.map((sign) => sign.codePointAt(0)));
+    const differs = one.findIndex((code, index) => code !== other[index]);
+    return differs < 0 ? one.length < other.length : one[differs] < (other[differs] ?? -1);
+  }
+
+  function putHead({ content }) {
+    const focused = panel.contains(document.activeElement) ? document.activeElement.id : "";
+    for (const part of panel.querySelectorAll(HEAD)) part.remove();
+    const head = [...content.cloneNode(true).children].filter((part) => !part.matches("[data-key-row]"));
+    panel.prepend(...head);
+    htmx.trigger(panel, "htmx:load", { elt: panel }); // keys.js tells which key does what
+    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  }
+
+  panel.addEventListener("adkweb:travel", (event) => {
+    const [from, to] = [numberOf(shownAt()), target(event.detail)];
+    rest();
+    if (!canGo(from, to)) return;
+    event.preventDefault();
+    if (from !== to) go(from, to);
+  });
+  document.addEventListener("htmx:afterSwap", (event) => panel.contains(event.detail.target ?? event.target) && rest());
+  if (!panel.hidden) rest();
+})();

@@ -1,0 +1,121 @@
+"""Steps from event to event are made by the page itself, and show what the server would."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.places import path
+from tests.browser.seed import ODDS, TRAVEL
+
+ASKS = """() => {
+    window.asked = [];
+    const real = window.fetch;
+    window.fetch = (...all) => {
+        asked.push(String(all[0]));
+        return real(...all);
+    };
+    window.plainly = real;
+}"""
+# A panel without what scripts add, and without the event by which the link to a whole value names the value.
+PLAIN = """
+    const plain = (panel) => {
+        const copy = panel.cloneNode(true);
+        for (const time of copy.querySelectorAll("time")) time.replaceWith(time.dateTime);
+        for (const key of copy.querySelectorAll(".key[role]"))
+            for (const name of ["role", "tabindex", "aria-expanded", "aria-haspopup"]) key.removeAttribute(name);
+        for (const link of copy.querySelectorAll("a[href*='key=']")) link.href = link.href.replace(/at=[^&]*/, "");
+        for (const field of copy.querySelectorAll("[class='']")) field.removeAttribute("class");
+        const text = copy.innerHTML.replace(/<!--.*?-->/gs, "").replace(/\\s+/g, " ");
+        return text.trim().replace(/> ?</g, ">\\n<").split("\\n");
+    };
+"""
+BOTH = (
+    """async () => {"""
+    + PLAIN
+    + """
+    const panel = document.querySelector("#moment");
+    const { at } = panel.querySelector("[data-moment]").dataset;
+    const answer = await plainly(`${panel.dataset.state}?at=${encodeURIComponent(at)}&show=merged`,
+        { headers: { "HX-Request": "true" } });
+    const box = document.createElement("div");
+    box.innerHTML = await answer.text();
+    return [at, plain(panel), plain(box)];
+}"""
+)
+
+
+def held(page: Page, session: tuple[str, ...], at: str) -> None:
+    """Opens a session at an event, and waits until the page holds what it needs for steps from there."""
+    with page.expect_response(re.compile("/state/stretch/")):
+        page.goto(f"{path('s', *session)}?at={at}")
+    page.evaluate(ASKS)
+
+
+def same_as_told(page: Page) -> str:
+    """Compares the panel with the server's; the event that is shown."""
+    at, here, told = page.evaluate(BOTH)
+    assert here == told, at
+    return str(at)
+
+
+def walk(page: Page, keys: str) -> list[str]:
+    """Presses keys, each once the step before is shown, and compares; the events that were shown."""
+    seen = []
+    for key in keys:
+        before = page.locator("[data-moment]").get_attribute("data-at")
+        page.keyboard.press(key)
+        expect(page.locator("[data-moment]")).not_to_have_attribute("data-at", before or "")
+        seen.append(same_as_told(page))
+    return seen
+
+
+def asked(page: Page, name: str) -> list[str]:
+    """What the page asked for since it was opened."""
+    addresses: list[str] = page.evaluate("asked")
+    return [address for address in addresses if f"/{name}/?" in address]
+
+
+def test_each_step_shows_what_the_server_tells_and_asks_it_nothing(page: Page) -> None:
+    held(page, TRAVEL, "t200")
+    assert len({*walk(page, "[[[[]][[[{{}}[[{]]]]]]]}}]]]")}) > 10
+    assert asked(page, "state") == []
+
+
+def test_keys_that_come_and_go_are_shown_as_the_server_shows_them(page: Page) -> None:
+    held(page, ODDS, "o70")
+    walk(page, "[" * 25 + "]" * 10 + "{}" * 3 + "<<>" + "]" * 8)
+    assert len(asked(page, "state")) < 10
+
+
+def test_further_steps_are_asked_for_in_time(page: Page) -> None:
+    held(page, TRAVEL, "t300")
+    for _part in range(3):
+        walk(page, "[" * 30)
+        with page.expect_response(re.compile("/state/stretch/")):
+            pass
+    assert asked(page, "state") == []
+
+
+def test_a_row_that_is_clicked_is_shown_at_once_and_keeps_what_was_unfolded(page: Page) -> None:
+    held(page, TRAVEL, "t380")
+    tree = page.locator("#moment [data-key-row='tree'] details").first
+    tree.locator("summary").first.click()
+    page.locator("#event-t381 .line").click()
+    expect(page.locator("#moment [data-travel-words]")).to_contain_text("381")
+    expect(tree).to_have_attribute("open", "")
+    page.locator("#event-t384 .line").click()
+    expect(page.locator("#moment [data-key-row='n']")).to_contain_text("384")
+    expect(tree).to_have_attribute("open", "")
+    expect(page).to_have_url(re.compile(r"\?at=t384$"))
+    assert asked(page, "state") == []
+
+
+def test_the_button_that_was_pressed_keeps_the_focus(page: Page) -> None:
+    held(page, TRAVEL, "t200")
+    page.locator("#step-back").focus()
+    for number in (199, 198):
+        page.keyboard.press("Enter")
+        expect(page.locator("#moment [data-travel-words]")).to_contain_text(str(number))
+        expect(page.locator("#step-back")).to_be_focused()
