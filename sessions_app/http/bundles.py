@@ -22,7 +22,7 @@ _STYLES: Final = """
     editing/rewind checks/state_health search/bar
 """
 _SCRIPTS: Final = """
-    editor edit types days turns statefilter densities window live travel steps sessions range compare upload menu dialog
+    editor edit types days turns statefilter keycard densities window live travel steps sessions range compare upload menu dialog
     keys querybar focus time copy guard confirm timeline toasts watching htmx-errors
 """
 BUNDLES: Final = {
