@@ -8,7 +8,8 @@ Targets are printed beside the figures; nothing is asserted.
 - First load: requests and what they transferred, compressed, with an empty cache; the longest task.
 - A step: `[` or `]` in the past, from the key to the frame that shows the other state, and how many requests that took.
 - Interactions: the longest time from an input to the next paint (in steps of 8 ms), over keys, folding and typing.
-- Scrolling: frames while the wheel turns upwards through what is loaded as one goes; then the heap, and the tab's memory.
+- Scrolling: frames while the wheel turns upwards through what is loaded as one goes; then the heap, and the memory of the tab's process
+  that it shares with no other, as a browser's task manager tells it.
 """
 
 from __future__ import annotations
@@ -163,11 +164,11 @@ def scrolling(page: Page, devtools: CDPSession, tab: psutil.Process | None) -> N
     lowest = page.evaluate("Math.min(...[...document.querySelectorAll('.ev')].map(({dataset}) => Number(dataset.seq)))")
     devtools.send("HeapProfiler.collectGarbage")
     heap = page.evaluate("performance.memory?.usedJSHeapSize ?? 0")
-    memory = f"{tab.memory_info().rss / MB:.0f} MB" if tab else "unknown"
+    memory = f"{tab.memory_full_info().uss / MB:.0f} MB" if tab else "unknown"
     print(
         f"scrolling          {1000 / statistics.median(frames):>4.0f} frames/s median, longest frame "
         f"{quantile(frames, 0.99):.0f} ms p99 (60/s); down to seq {lowest}, {rows} rows in the page\n"
-        f"memory             {heap / MB:>4.0f} MB heap, {memory} the tab's process (150 MB)"
+        f"memory             {heap / MB:>4.0f} MB heap, {memory} of the tab's own (150 MB)"
     )
 
 
