@@ -8,8 +8,8 @@ Targets are printed beside the figures; nothing is asserted.
 - First load: requests and what they transferred, compressed, with an empty cache; the longest task.
 - A step: `[` or `]` in the past, from the key to the frame that shows the other state, and how many requests that took.
 - Interactions: the longest time from an input to the next paint (in steps of 8 ms), over keys, folding and typing.
-- Scrolling: frames while the wheel turns upwards through what is loaded as one goes; then the heap, and the memory of the tab's process
-  that it shares with no other, as a browser's task manager tells it.
+- Scrolling: frames while the wheel turns upwards through what is loaded as one goes; then the heap, and the memory of the
+  tab's process that it shares with no other, as a browser's task manager tells it.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _STYLES: Final = """
     editing/rewind checks/state_health search/bar
 """
 _SCRIPTS: Final = """
-    editor edit types days turns statefilter keycard densities window live travel steps sessions range compare upload menu dialog
-    keys querybar focus time copy guard confirm timeline toasts watching htmx-errors
+    editor edit types days turns statefilter densities window live travel steps sessions range compare upload menu dialog
+    keys querybar focus time copy guard confirm timeline toasts watching htmx-errors keycard
 """
 BUNDLES: Final = {
     "css/pages.css": [f"css/{name}.css" for name in _STYLES.split()],

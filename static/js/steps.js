@@ -5,7 +5,7 @@
 (() => {
   const panel = document.querySelector("#moment[data-stretch]");
   if (!panel) return;
-  const REST = 150; // after the last step
+  const REST = 150; // after an answer of the server, while others may follow
   const NEAR = 12; // to an end of the stretch: the next one is asked for
   const HEAD = ":scope > :not(.statefilter, .scroll)";
 
@@ -13,6 +13,7 @@
   let rows = new Map(); // by key: [the number of a step, its row], in order
   let resting = 0;
   let asked = "";
+  let asking = false;
 
   const numberOf = (at) => steps.findIndex(({ dataset }) => dataset.at === at);
   const shownAt = () => panel.querySelector("[data-moment][data-show=merged]")?.dataset.at;
@@ -26,18 +27,28 @@
 
   async function ask() {
     const at = shownAt();
-    const number = numberOf(at);
-    const near = number < NEAR || number >= steps.length - NEAR;
-    if (!at || !near || at === asked || document.hidden) return;
+    if (!at || isHeld(numberOf(at)) || at === asked || asking || document.hidden) return;
     asked = at;
+    asking = true;
     const { kind = "", author = "" } = Object.fromEntries(new URLSearchParams(location.search));
-    const answer = await fetch(`${panel.dataset.stretch}?${new URLSearchParams({ at, kind, author })}`, {
-      headers: { "HX-Request": "true" },
-    }).catch(() => null); // the next step says what is wrong
-    if (!answer?.ok || answer.redirected) return;
-    const box = document.createElement("template");
-    box.innerHTML = await answer.text();
-    hold([...box.content.children]);
+    try {
+      const answer = await fetch(`${panel.dataset.stretch}?${new URLSearchParams({ at, kind, author })}`, {
+        headers: { "HX-Request": "true" },
+      });
+      const box = document.createElement("template");
+      if (answer.ok && !answer.redirected) box.innerHTML = await answer.text();
+      hold([...box.content.children]);
+    } catch {
+      // The next step asks, and says what is wrong.
+    }
+    asking = false;
+    if (shownAt() !== at) rest();
+  }
+
+  /** Whether a step is held, and those around it, too, as far as there are any. */
+  function isHeld(number) {
+    const [first, last] = [steps[0], steps.at(-1)].map((step) => step?.dataset ?? {});
+    return number >= ("begins" in first ? 0 : NEAR) && number < steps.length - ("ends" in last ? 0 : NEAR);
   }
 
   function hold(templates) {
@@ -149,10 +160,10 @@
 
   panel.addEventListener("adkweb:travel", (event) => {
     const [from, to] = [numberOf(shownAt()), target(event.detail)];
-    rest();
     if (!canGo(from, to)) return;
     event.preventDefault();
     if (from !== to) go(from, to);
+    void ask();
   });
   document.addEventListener("htmx:afterSwap", (event) => panel.contains(event.detail.target ?? event.target) && rest());
   if (!panel.hidden) rest();

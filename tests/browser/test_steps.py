@@ -98,6 +98,12 @@ def test_further_steps_are_asked_for_in_time(page: Page) -> None:
     assert asked(page, "state") == []
 
 
+def test_at_an_end_of_the_session_nothing_is_asked_for_again(page: Page) -> None:
+    held(page, TRAVEL, "t400")
+    walk(page, "[[[]]]")
+    assert asked(page, "state") == asked(page, "stretch") == []
+
+
 def test_a_row_that_is_clicked_is_shown_at_once_and_keeps_what_was_unfolded(page: Page) -> None:
     held(page, TRAVEL, "t380")
     tree = page.locator("#moment [data-key-row='tree'] details").first

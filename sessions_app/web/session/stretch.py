@@ -45,12 +45,17 @@ def stretch(request: HttpRequest, **names: str) -> HttpResponse:
     event before. It is empty where that cannot be told so."""
     ref, who = SessionRef(**names), actor(request)
     event = timeline.event(ref, request.GET.get("at", ""), actor=who)
-    context = {"ref": ref, "ordered": True, **{name: request.GET.get(name, "") for name in ("kind", "author")}}
+    context: dict[str, Any] = {
+        "ref": ref,
+        "ordered": True,
+        **{name: request.GET.get(name, "") for name in ("kind", "author")},
+    }
     if event.seq is not None and database.is_numbered(ref.source):
-        before = timeline.events(ref, before=write_cursor(event.seq + 1), limit=_AROUND + 1, actor=who).rows
-        events = before + timeline.events_after(ref, event.seq, limit=_AROUND, actor=who).rows
+        before = timeline.events(ref, before=write_cursor(event.seq + 1), limit=_AROUND + 1, actor=who)
+        after = timeline.events_after(ref, event.seq, limit=_AROUND, actor=who)
+        context |= {"begins": not before.next, "ends": not after.next}
         with suppress(Behind, Invalid):
-            context |= _steps(ref, events, request)
+            context |= _steps(ref, before.rows + after.rows, request)
     return page(request, "session/moment/_stretch.html", context)
 
 
