@@ -79,6 +79,8 @@ MEASURE: Final = r"""() => {
 
   const root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) faults.add(`the page is ${root.scrollWidth - root.clientWidth} px too wide`);
+  const panes = innerWidth >= 900 && document.querySelector(".split"); // each scrolls on its own
+  if (panes && root.scrollHeight > root.clientHeight) faults.add(`${root.scrollHeight - root.clientHeight} px too high`);
 
   const range = document.createRange();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
