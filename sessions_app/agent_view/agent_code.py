@@ -17,6 +17,7 @@ from typing import Final, Literal
 from .instructions import LONGEST, keys_in
 
 CALLS: Final = ("Agent", "LlmAgent")
+Unread = Literal["outside", "missing", "link", "large", "many", "broken", "alias", "tag", "deep"]
 _STEPS: Final = 200  # expressions that are looked at for one instruction
 _AGENTS: Final = 2_000  # calls that are looked at
 _parsing = threading.Lock()  # what is warned of while a file is parsed is dropped, and that is set for a whole process
@@ -25,13 +26,15 @@ _parsing = threading.Lock()  # what is warned of while a file is parsed is dropp
 @dataclass(frozen=True, slots=True)
 class Written:
     """An instruction as it is written in a file: its `text`; or that there is `none`; or that it is `dynamic`, which is made
-    when the agent runs; or that it is too `long`. `others` calls make an agent of the same name."""
+    when the agent runs; or that it is too `long`; or `why` a file that may have it is `unread`. `others` make an agent of
+    the same name."""
 
-    kind: Literal["text", "none", "dynamic", "long"]
+    kind: Literal["text", "none", "dynamic", "long", "unread"]
     file: str
     line: int
     text: str = ""
     others: int = 0
+    why: Unread | Literal[""] = ""
 
 
 @dataclass(slots=True)

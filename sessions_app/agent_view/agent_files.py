@@ -1,9 +1,11 @@
-"""Reads the Python files of an agent, where its folder was opened. No link is followed, and little is read."""
+"""Reads the files of an agent, where its folder was opened. No link is followed, and little is read."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +15,9 @@ from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
 from ..sources import database, registry
 from ..sources.finding import SESSION_FILE
-from .agent_code import Code, Written
+from .agent_code import Code, Unread, Written
+from .agent_yaml import SUFFIXES, Configs
+from .instructions import keys_in
 
 FILES: Final = 200
 LARGEST: Final = 300_000  # bytes of a file
@@ -23,6 +27,7 @@ _DEPTH: Final = 5
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 _REMEMBERED: Final = 50  # folders whose files were looked through
 _read_by: Final[dict[Path, tuple[int, dict[str, list[str]]]]] = {}  # by folder: a hash of its files, and their readers
+_PYTHON: Final = (".py",)
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe does not hold up who opens it
 
@@ -39,11 +44,23 @@ def instruction(ref: SessionRef, agent: str, *, actor: Actor) -> Written | None:
     folder = _folder_of(ref)
     if folder is None or not agent:
         return None
-    written = Code(folder.name, dict(_Reading().files(folder))).instruction(agent)
-    if written is None:
+    written = Code(folder.name, dict(_Reading(_PYTHON).files(folder))).instruction(agent)
+    configs = _configs(folder)
+    also = [each for name, each in configs.agents if name == agent]
+    if written is not None:
+        written = replace(written, others=written.others + len(also))
+    elif also:
+        written = replace(also[0], others=len(also) - 1)
+    elif configs.faults:
+        written = configs.faults[0]
+    else:
         return None
-    file = f"{folder.name}/{written.file}".encode("utf-8", "replace").decode()
-    return Written(written.kind, file, written.line, written.text, written.others)
+    return replace(written, file=f"{folder.name}/{written.file}".encode("utf-8", "replace").decode())
+
+
+def _configs(folder: Path) -> Configs:
+    reading = _Reading(SUFFIXES)
+    return Configs(dict(reading.files(folder)), reading.unread)
 
 
 def readers(ref: SessionRef, *, actor: Actor) -> dict[str, list[str]]:
@@ -54,13 +71,18 @@ def readers(ref: SessionRef, *, actor: Actor) -> dict[str, list[str]]:
     folder = _folder_of(ref)
     if folder is None:
         return {}
-    files = dict(_Reading().files(folder))
-    state = hash(tuple(files.items()))
+    files, reading = dict(_Reading(_PYTHON).files(folder)), _Reading(SUFFIXES)
+    configs = dict(reading.files(folder))
+    state = hash((*files.items(), *configs.items()))
     before = _read_by.get(folder)
     if before is None or before[0] != state:
         if len(_read_by) == _REMEMBERED:
             _read_by.clear()
-        before = _read_by[folder] = state, Code(folder.name, files).readers()
+        readers = {key: set(agents) for key, agents in Code(folder.name, files).readers().items()}
+        for agent, written in Configs(configs, reading.unread).agents:
+            for key in keys_in(written.text) if written.kind == "text" else ():
+                readers.setdefault(key, set()).add(agent)
+        before = _read_by[folder] = state, {key: sorted(agents) for key, agents in readers.items()}
     return before[1]
 
 
@@ -95,13 +117,15 @@ def _below(folder: Path, app: str) -> Path:
 
 
 class _Reading:
-    """Reads the files of a folder, as many as may be read."""
+    """Reads the files of a folder whose names end so, as many as may be read. `unread` says why others are not, by path."""
 
-    def __init__(self) -> None:
+    def __init__(self, suffixes: tuple[str, ...]) -> None:
         self.entries, self.number, self.bytes = ENTRIES, FILES, TOGETHER
+        self.unread: dict[str, Unread] = {}
+        self._suffixes = suffixes
 
     def files(self, folder: Path) -> Iterator[tuple[str, str]]:
-        """Yields the path and the text of each Python file: those of a folder before those below it."""
+        """Yields the path and the text of each file: those of a folder before those below it."""
         try:
             inside = os.open(folder, _FOLDER)
         except (OSError, ValueError):
@@ -114,8 +138,10 @@ class _Reading:
     def _within(self, inside: int, path: str, depth: int) -> Iterator[tuple[str, str]]:
         files, folders = self._names(inside)
         for name in files:
-            text = self._text(name, inside)
-            if text is not None:
+            text, why = self._text(name, inside)
+            if why:
+                self.unread[path + name] = why
+            else:
                 yield path + name, text
         for name in folders if depth else ():
             try:
@@ -137,25 +163,28 @@ class _Reading:
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name[0] != "." and entry.name not in _SKIPPED:
                         folders.append(entry.name)
-                elif entry.name.endswith(".py"):
+                elif entry.name.endswith(self._suffixes):
                     files.append(entry.name)
         return sorted(files), sorted(folders)
 
-    def _text(self, name: str, inside: int) -> str | None:
+    def _text(self, name: str, inside: int) -> tuple[str, Unread | None]:
+        """Returns the text of a file, or why it is not read."""
         if self.number <= 0:
-            return None
+            return "", "many"
         try:
             handle = os.open(name, _FILE, dir_fd=inside)
-        except OSError:  # a link, among others
-            return None
+        except OSError as error:
+            return "", "link" if error.errno == errno.ELOOP else "missing"
         with os.fdopen(handle, "rb") as file:
             about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode) or about.st_size > min(LARGEST, self.bytes):
-                return None
+            if not stat.S_ISREG(about.st_mode):
+                return "", "missing"
+            if about.st_size > min(LARGEST, self.bytes):
+                return "", "large"
             self.number -= 1
             content = file.read(LARGEST)
             self.bytes -= len(content)
         try:
-            return content.decode("utf-8-sig")
+            return content.decode("utf-8-sig"), None
         except UnicodeDecodeError:
-            return None
+            return "", "broken"

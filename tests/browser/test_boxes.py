@@ -79,6 +79,18 @@ MEASURE: Final = r"""() => {
 
   const root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) faults.add(`the page is ${root.scrollWidth - root.clientWidth} px too wide`);
+  const panes = innerWidth >= 900 && document.querySelector(".split"); // each scrolls on its own
+  if (panes && root.scrollHeight > root.clientHeight) faults.add(`${root.scrollHeight - root.clientHeight} px too high`);
+  for (const heading of document.querySelectorAll(".ev.said + :is(.turn, .day)")) {
+    const last = heading.previousElementSibling.querySelector(":scope > .chat");
+    const room = last ? heading.getBoundingClientRect().top - last.getBoundingClientRect().bottom : 8;
+    if (room < 8) say("no room below", last, last.innerText);
+  }
+  for (const hint of document.querySelectorAll(".keyhints > *")) {
+    const [around, box] = [hint.closest(".toolbar"), hint].map((each) => each.getBoundingClientRect());
+    const below = box.top > hint.parentElement.getBoundingClientRect().bottom - 4; // where nobody sees it
+    if (box.width && !below && box.right > around.right) say("over the edge", hint, hint.innerText);
+  }
 
   const range = document.createRange();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -96,6 +108,13 @@ MEASURE: Final = r"""() => {
       if (parts > 1 && (word.length <= 20 || word.length / parts < 8)) say(`broken into ${parts}`, element, word);
     }
   }
+  for (const name of innerWidth < 390 ? [] : document.querySelectorAll(".name, .key, summary > b")) {
+    range.selectNodeContents(name);
+    const { innerText: short } = name;
+    const beyond = range.getBoundingClientRect().right - name.getBoundingClientRect().right;
+    const cut = beyond > 0.005 && clips(name); // a hundredth of a pixel takes three letters away
+    if (cut && short.length <= 20 && seen(name)) say("a short name cut", name, short);
+  }
   for (const element of document.body.querySelectorAll("*")) {
     const { clientWidth, clientHeight, scrollWidth, scrollHeight } = element;
     const box = element.getBoundingClientRect();
@@ -106,7 +125,8 @@ MEASURE: Final = r"""() => {
     }
     if (clientWidth < 2 || (scrollWidth <= clientWidth + 1 && scrollHeight <= clientHeight + 6)) continue;
     const { overflowX, overflowY, display, fontSize } = getComputedStyle(element);
-    if (display === "inline" || element.matches("body, option") || element.closest("pre") || !seen(element)) continue;
+    if (display === "inline" || element.matches("body, option, .keyhints") || element.closest("pre")) continue;
+    if (!seen(element)) continue;
     const wide = /hidden|clip/.test(overflowX) && scrollWidth > clientWidth + 1;
     const high = /hidden|clip/.test(overflowY) && scrollHeight > clientHeight + 6;
     if ((wide || high) && element.innerText.trim() && !shown(element)) say("cut", element, element.innerText);

@@ -119,6 +119,33 @@ def test_no_link_is_followed_and_what_is_no_file_is_left(
     assert written(opened(maria, ref)).startswith("booking/folder.py/agent.py:5")
 
 
+def test_the_instruction_may_stand_in_yaml_and_a_file_that_is_not_read_is_named_with_the_reason(
+    agent: Path, ref: SessionRef, maria: Browser, actor: Actor, add: Add, tmp_path: Path
+) -> None:
+    add(ref, {"text": "hello"})
+    root, below = agent / "root_agent.yaml", agent / "agent.yaml"
+    root.write_text("name: root\ninstruction: Lead.\nsub_agents:\n- config_path: agent.yaml\n")
+    below.write_text("name: agent\ninstruction: |\n  You are at {step}.\n")
+    page = opened(maria, ref)
+    assert written(page) == "booking/agent.yaml:2 has this instruction now."
+    assert page.one(class_="filled").raw == "You are at choose.\n"
+    assert agent_files.readers(ref, actor=actor) == {"step": ["agent"]}
+    (tmp_path / "elsewhere.yaml").write_text(below.read_text())
+    below.unlink()
+    below.symlink_to(tmp_path / "elsewhere.yaml")
+    assert written(opened(maria, ref)).startswith("booking/agent.yaml is not read: it is a link.")
+    below.unlink()
+    below.write_text("#" * (agent_files.LARGEST + 1))
+    assert written(opened(maria, ref)).startswith("booking/agent.yaml is not read: it is too large.")
+    root.write_text(f"name: root\nsub_agents:\n- config_path: {tmp_path}/elsewhere.yaml\n")
+    assert written(opened(maria, ref)).startswith("booking/root_agent.yaml:3 names a file outside of its folder")
+    root.write_text("name: !!python/name:os.system x\n")
+    assert written(opened(maria, ref)).startswith("booking/root_agent.yaml is not read: it has tags.")
+    assert agent_files.readers(ref, actor=actor) == {}
+    (agent / "agent.py").write_text(CODE)
+    assert written(opened(maria, ref)) == "booking/agent.py:5 has this instruction now."
+
+
 def test_so_much_is_read_and_no_more(
     agent: Path, ref: SessionRef, actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
