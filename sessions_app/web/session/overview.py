@@ -222,7 +222,7 @@ def _told(shown: Sequence[Bar], of_bars: Sequence[int], turns: Sequence[Spans]) 
 
 
 def _numbers(shown: Sequence[Bar], of_bars: Sequence[int], axis: Axis) -> dict[str, Any]:
-    """Returns what travel.js reads: where each bar is, the seq and the number of its first event, its turn, its time."""
+    """Returns what strip.js reads: where each bar is, the seq and the number of its first event, its turn, its time."""
     lines = sorted(set(of_bars))
     return {
         "edges": [f"{each:.3f}" for pair in zip(axis.lefts, axis.rights, strict=True) for each in pair],
