@@ -1,13 +1,15 @@
 // The strip above the timeline: #strip holds the slider #travel. Its data-seqs say which seq each bar begins at, its
 // data-edges where the bar is. Dragging and keys ask travel.js for an event (adkweb:travel), and adkweb:moment tells which
 // one is shown, where the cursor then is. #strip[data-dragging] is being dragged; adkweb:dropped tells of the end of that.
+// With Shift, dragging chooses a range, and a click goes from the cursor to there: adkweb:range tells its seqs.
 (() => {
   const strip = document.querySelector("#strip");
   if (!strip) return;
 
   const EDGE = 0.999; // of the strip: there is the newest event
+  const CLICK = 4; // pixels that a click may move
 
-  let dragging = null; // the rectangle of the slider
+  let dragging = null; // the rectangle of the slider; for a range, with the share at which that began
   let moment = null; // what is shown beside: its seq, and what it is in words
 
   const slider = () => document.querySelector("#travel");
@@ -117,21 +119,55 @@
 
   /** Says what is under the pointer; null for nothing. */
   function showTip(track, share) {
+    if (share !== null) return sayTip(track, share, words(track, share).join(" · "));
+    track.querySelector(".tip").hidden = true;
+  }
+
+  function sayTip(track, share, told) {
     const tip = track.querySelector(".tip");
-    tip.hidden = share === null;
-    if (share === null) return;
-    const told = words(track, share).join(" · ");
+    tip.hidden = false;
     if (tip.textContent !== told) tip.textContent = told;
     const half = tip.offsetWidth / 2;
     tip.style.insetInlineStart = `clamp(${half}px, ${share * 100}%, max(${half}px, 100% - ${half}px))`;
   }
 
+  /** The number of the event at a share of the strip's width. */
+  function numberAt(track, share) {
+    const numbers = numbersOf(track.dataset.numbers);
+    const { bar, inside } = barAt(track, share);
+    return Math.min(numbers[bar + 1] - 1, numbers[bar] + Math.floor(inside * (numbers[bar + 1] - numbers[bar])));
+  }
+
+  /** Shows a range while it is dragged, from one share of the width to another. */
+  function stretch(track, from, to) {
+    const [left, right] = [Math.min(from, to), Math.max(from, to)];
+    const picked = track.querySelector(".picked");
+    picked.hidden = false;
+    picked.style.insetInlineStart = `${left * 100}%`;
+    picked.style.inlineSize = `${(right - left) * 100}%`;
+    const [first, last] = [numberAt(track, left), numberAt(track, right)];
+    const { wordEvent, wordEvents } = track.dataset;
+    sayTip(track, to, (first === last ? wordEvent : wordEvents).replace("{n}", first).replace("{m}", last));
+  }
+
+  /** Chooses what was dragged over; after a mere click, what is between the cursor and there. */
+  function choose(track, { from, left, width }) {
+    track.querySelector(".picked").hidden = true;
+    const share = shareAt({ left, width });
+    const clicked = Math.abs(share - from) * width < CLICK;
+    const ends = [clicked ? moment?.seq || seqsOf(track).at(-1) : seqAt(track, from), seqAt(track, share)];
+    const detail = { first: Math.min(...ends), last: Math.max(...ends) };
+    strip.dispatchEvent(new CustomEvent("adkweb:range", { detail }));
+  }
+
+  const shareAt = ({ left, width }) => Math.min(1, Math.max(0, (pointer - left) / width));
+
   function frame() {
     framed = false;
     const track = slider();
     if (!track || pointer === null) return;
-    const { left, width } = dragging ?? track.getBoundingClientRect();
-    const share = Math.min(1, Math.max(0, (pointer - left) / width));
+    const share = shareAt(dragging ?? track.getBoundingClientRect());
+    if (dragging?.from !== undefined) return stretch(track, dragging.from, share);
     showTip(track, share);
     if (!dragging) return;
     putCursor(track, share);
@@ -148,9 +184,10 @@
     track.focus({ preventScroll: true });
     track.setPointerCapture(event.pointerId);
     const { left, width } = track.getBoundingClientRect();
-    dragging = { left, width, seq: null };
-    strip.dataset.dragging = "";
     pointer = event.clientX;
+    dragging = { left, width, seq: null };
+    if (event.shiftKey) dragging.from = shareAt(dragging);
+    strip.dataset.dragging = "";
     frame();
   });
   strip.addEventListener("pointermove", (event) => {
@@ -169,11 +206,15 @@
     strip.addEventListener(name, (event) => {
       if (!dragging) return;
       pointer = event.clientX;
-      if (name === "pointerup") frame();
+      const ranged = dragging.from === undefined ? null : dragging;
+      if (name === "pointerup" && !ranged) frame();
       dragging = null;
       delete strip.dataset.dragging;
-      if (event.pointerType !== "mouse") hideTip();
       strip.dispatchEvent(new CustomEvent("adkweb:dropped"));
+      const track = slider();
+      if (ranged && track && name === "pointerup") choose(track, ranged);
+      else if (ranged && track) track.querySelector(".picked").hidden = true;
+      if (event.pointerType !== "mouse") hideTip();
     });
   }
 

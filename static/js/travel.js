@@ -31,8 +31,12 @@
   const filters = () => {
     const asked = new URLSearchParams(location.search);
     const { density } = events.dataset;
-    return { density, ...Object.fromEntries(["kind", "author"].map((name) => [name, asked.get(name) ?? ""])) };
+    return {
+      density,
+      ...Object.fromEntries(["kind", "author", "from", "to"].map((name) => [name, asked.get(name) ?? ""])),
+    };
   };
+  const stripAsked = () => [...new URLSearchParams(location.search)].filter(([name]) => ["from", "to"].includes(name));
   const dragged = () => strip !== null && "dragging" in strip.dataset;
   const rowOf = (id) => document.getElementById(`event-${id}`);
   const narrow = () => matchMedia("(width < 900px)").matches;
@@ -92,7 +96,7 @@
 
   async function askForStrip() {
     stale = false;
-    const html = await get(stripAddress, {});
+    const html = await get(stripAddress, stripAsked());
     if (dragged()) stale = true;
     else if (html !== null) htmx.swap(strip, html, { swapStyle: "innerHTML" });
     drawing = setTimeout(() => {
@@ -280,6 +284,10 @@
   strip?.addEventListener("adkweb:travel", ({ detail }) =>
     detail.step ? step(detail.step, detail.to) : travel(detail),
   );
+  strip?.addEventListener("adkweb:redraw", () => {
+    stale = true;
+    next();
+  });
   strip?.addEventListener("adkweb:dropped", () => {
     if (!asking && !wish) point();
     next();

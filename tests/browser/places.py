@@ -303,6 +303,8 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "two runs": goto(path("s", *GOOD, end="compare/?with=" + path("s", *BAD))),
     "two runs, what differs in tools": goto(path("s", *GOOD, end="compare/?only=tools&with=" + path("s", *BAD))),
     "two runs that are the same": goto(path("s", *LONG, end="compare/?with=" + path("s", *LONG))),
+    "session, a range": goto(path("s", *TRAVEL, end="?from=t100&to=t120")),
+    "session, a range that is gone": goto(path("s", *TRAVEL, end="?from=gone&to=t120")),
     "compare, two moments": goto(path("s", *TRAVEL, end="compare/?a=&b=now")),
     "compare, nothing chosen": goto(path("s", *TRAVEL, end="compare/")),
     "compare, event gone": goto(path("s", *TRAVEL, end="compare/?a=gone&b=now")),
