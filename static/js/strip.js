@@ -56,7 +56,9 @@
   function putCursor(track, share) {
     const cursor = track.querySelector(".cursor");
     cursor.hidden = share === null;
-    if (share !== null) cursor.style.insetInlineStart = `${share * 100}%`;
+    if (share === null) return;
+    cursor.style.insetInlineStart = `${share * 100}%`;
+    cursor.style.insetBlockEnd = `${-4 - (strip.querySelector(".pins")?.offsetHeight ?? 0)}px`; // through their lines, too
   }
 
   let pointer = null;

@@ -36,7 +36,8 @@
       ...Object.fromEntries(["kind", "author", "from", "to"].map((name) => [name, asked.get(name) ?? ""])),
     };
   };
-  const stripAsked = () => [...new URLSearchParams(location.search)].filter(([name]) => ["from", "to"].includes(name));
+  const stripAsked = () =>
+    [...new URLSearchParams(location.search)].filter(([name]) => ["from", "to", "pin"].includes(name));
   const dragged = () => strip !== null && "dragging" in strip.dataset;
   const rowOf = (id) => document.getElementById(`event-${id}`);
   const narrow = () => matchMedia("(width < 900px)").matches;

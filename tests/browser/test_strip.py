@@ -7,15 +7,16 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.places import SEOUL, own, path
+from tests.browser.places import SEOUL, own, path, type_json
 from tests.browser.seed import TRACED, TRAVEL
 
 
-def go(page: Page, address: str) -> Locator:
-    """The session's page; its strip."""
+def go(page: Page, address: str, *, drawn: bool = True) -> Locator:
+    """The session's page; its strip, which a session without events does not have."""
     page.goto(address)
     strip = page.get_by_role("slider", name="Time travel")
-    expect(strip).to_be_visible()
+    if drawn:
+        expect(strip).to_be_visible()
     return strip
 
 
@@ -214,3 +215,87 @@ def test_a_long_range_is_read_from_end_to_end(page: Page) -> None:
         page.locator(".scroll[data-timeline]").evaluate("e => e.scrollTo(0, 0)")
         page.wait_for_timeout(200)
     assert numbers(page) == list(range(20, 351))
+
+
+# --- Pinned keys ------------------------------------------------------------------------------------------------------
+
+
+def pin(page: Page, key: str) -> Locator:
+    """The line of a pinned key."""
+    return page.locator(f".pin[data-pin='{key}']")
+
+
+def test_a_key_is_pinned_by_its_button_and_by_p_and_its_value_is_that_at_the_cursor(page: Page) -> None:
+    strip = go(page, path("s", *TRAVEL))
+    row = page.locator("#state [data-key-row='n']")
+    row.hover()
+    row.get_by_role("button", name="Pin n to the strip").click()
+    expect(page).to_have_url(re.compile(r"\?pin=n$"))
+    expect(pin(page, "n").locator("polyline")).to_have_count(1)
+    expect(pin(page, "n").locator("[data-pin-value]")).to_have_text("400")
+    page.locator("#state [data-key-row='tree'] a").last.focus()
+    page.keyboard.press("p")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")  # where no key has the focus, p pauses
+    expect(pin(page, "tree").locator(".band").first).to_be_attached()
+    expect(pin(page, "tree").locator("[data-pin-value]")).to_have_text("{a: [400]}")
+
+    page.locator("#event-t397 .line").click()
+    expect(pin(page, "n").locator("[data-pin-value]")).to_have_text("396")
+    expect(strip).to_have_attribute("aria-valuetext", "State at event 397")
+    expect(page.get_by_role("button", name="Pin n to the strip")).to_have_attribute("aria-pressed", "true")
+    box = strip.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 20)
+    expect(pin(page, "n").locator("[data-pin-value]")).to_have_text("200")
+    page.mouse.move(box["x"], box["y"] - 200)
+    expect(pin(page, "n").locator("[data-pin-value]")).to_have_text("396")
+    told = pin(page, "n").locator("ol > li").all_inner_texts()
+    assert (told[0], told[1]) == ("at the beginning: 0", "events 3 to 4: 4")
+
+
+def test_pins_are_remembered_for_the_app_and_can_be_shared_and_taken_back(page: Page, visit: Visit) -> None:
+    go(page, path("s", *SEOUL, end="?pin=booking_step"))
+    page.locator("#state [data-key-row='searches']").hover()
+    page.get_by_role("button", name="Pin searches to the strip").click()
+    expect(page.locator(".pin")).to_have_count(2)
+    go(page, path("s", *TRACED))  # of the same app
+    expect(page).to_have_url(re.compile(r"\?pin=booking_step&pin=searches$"))
+    expect(page.locator(".pin")).to_have_count(2)
+    go(page, path("s", "demo", "support", "ana", "draft"), drawn=False)
+    expect(page).not_to_have_url(re.compile("pin="))
+
+    other = visit()
+    go(other, path("s", *SEOUL, end="?pin=booking_step&pin=searches&pin=no%3Cb%3E"))
+    expect(other.locator(".pin")).to_have_count(3)
+    expect(pin(other, "no<b>").locator("[data-pin-value]")).to_have_text("no such key")
+    other.get_by_role("button", name="Unpin booking_step").click()
+    expect(other.locator(".pin")).to_have_count(2)
+    expect(other.get_by_role("slider", name="Time travel")).to_be_focused()
+    other.reload()
+    expect(other.locator(".pin")).to_have_count(2)
+    for _ in range(2):
+        other.locator("[data-unpin]").first.click()
+    expect(other.locator(".pins")).to_have_count(0)
+    expect(other).to_have_url(re.compile(r"/seoul-trip/$"))
+
+
+def test_at_most_five_keys_are_pinned(page: Page) -> None:
+    keys = ["booking_step", "searches", "fare", "visit", "channel", "payment"]
+    go(page, path("s", *SEOUL, end="?" + "&".join(f"pin={key}" for key in keys)))
+    expect(page.locator(".pin")).to_have_count(5)
+    other = page.locator("[data-pin-key='payment']")
+    expect(other).to_be_disabled()
+    expect(other).to_have_attribute("title", "At most 5 keys can be pinned.")
+
+
+def test_the_line_of_a_pinned_key_goes_on_while_the_session_does(page: Page, visit: Visit) -> None:
+    address = path("s", *own("pinned"))
+    go(page, f"{address}?pin=count")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    expect(pin(page, "count").locator("[data-pin-value]")).to_have_text("4")
+    other = visit()
+    other.goto(address + "edit/?key=count")
+    type_json(other, "77")
+    other.get_by_role("button", name="Apply").click()
+    expect(other.get_by_text("Saved as event #")).to_be_visible()
+    expect(pin(page, "count").locator("[data-pin-value]")).to_have_text("77")

@@ -19,6 +19,7 @@ from ..html.names import shortened
 from ..html.render import page
 from ..html.targets import actor
 from .chosen_range import chosen_range
+from .pins import pinned, pinned_lines
 from .strip_axis import Axis, Fold, Step, axis_of
 
 BOTTOM: Final = 40  # of the bars, in pixels
@@ -120,6 +121,7 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
             "began": shown[0].began,
             "ended": shown[-1].ended,
             "stretch": _stretch(chosen.between, shown, axis) if chosen and chosen.between else None,
+            "pins": pinned_lines(ref, pinned(request), shown, axis, actor(request)),
             "widest": 28 * len(shown) + 60 * len(axis.folds) + 200,
         }
     return page(request, "session/overview/_strip.html", context)

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
@@ -26,6 +27,7 @@ from .chosen_range import ChosenRange, by_numbers, chosen_range, counted, query_
 from .densities import density_of, fill, remember
 from .moment import chosen, panel, renamed
 from .news import numbers
+from .pins import MOST, pinned
 from .timeline import grouped, no_longer_given
 
 _BEFORE: Final = 60  # events that a page about one event shows before it, and including it
@@ -68,6 +70,9 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         **labels.of_session(ref, actor(request)),
         **_timeline(request, ref, then.get("event"), upto),
     }
+    pins = urlencode({"pin": [key.encode("utf-8", "replace") for key in pinned(request)]}, doseq=True)
+    context["of_strip"] = "&".join(filter(None, (context["ranged"], pins)))
+    context["most_pins"] = MOST
     context["chosen_range"] = counted(context["chosen_range"], ref, actor(request), upto)
     return remember(request, page(request, "session/page/page.html", context, 404 if "gone" in then else 200))
 
