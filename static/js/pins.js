@@ -36,11 +36,11 @@
     } catch {
       // Storage is refused: the address has them.
     }
-    mark();
+    sayPinned();
   }
 
   /** Says of each key whether it is pinned, and whether there is room for more. */
-  function mark() {
+  function sayPinned() {
     const names = pins();
     for (const button of document.querySelectorAll("[data-pin-key]")) {
       const pinned = names.includes(button.dataset.pinKey);
@@ -104,6 +104,6 @@
     );
     strip.setAttribute("hx-get", address.pathname + address.search); // before htmx asks for it
   }
-  new MutationObserver(mark).observe(document.querySelector(".side"), { childList: true, subtree: true });
-  mark();
+  new MutationObserver(sayPinned).observe(document.querySelector(".side"), { childList: true, subtree: true });
+  sayPinned();
 })();
