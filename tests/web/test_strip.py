@@ -13,6 +13,7 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from sessions_app.access import shown
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
@@ -269,3 +270,26 @@ def test_a_page_shows_its_pins_at_once_and_its_keys_can_be_pinned(ref: SessionRe
     page = maria.open("session", query={"pin": ["step", "a&b"]}, **ref._asdict())
     assert page.one("div", id="strip")["hx-get"].endswith("/strip/?pin=step&pin=a%26b")
     assert {each["data-pin-key"] for each in page.all("button") if "data-pin-key" in each} >= {"step", "user:tier"}
+
+
+def test_what_somebody_may_not_see_stands_in_no_line(
+    ref: SessionRef, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def masked(values: Any) -> Any:
+        if isinstance(values, list):
+            return [masked(each) for each in values]
+        if not isinstance(values, dict):
+            return values
+        return {key: "•••" if key == "step" else masked(value) for key, value in values.items()}
+
+    add(ref, {"text": "Hello"})
+    for number in range(3):
+        add(ref, actions={"state_delta": {"step": f"secret {number}"}})
+    monkeypatch.setattr(shown, "mask_of", lambda actor, app: masked)
+    (line,) = pinned(maria, ref, "step")
+    assert [each.partition(": ")[2] for each in told(line)] == ['"•••"'] * 4
+    fill(ref, 300)
+    with connections[ref.source].cursor() as cursor:
+        cursor.execute("UPDATE events SET event_data = replace(event_data, '\"n\":', '\"step\":') WHERE id LIKE 'e%'")
+    (line,) = pinned(maria, ref, "step")
+    assert {each.partition(": ")[2] for each in told(line)} <= {'"•••"', "unknown at this point"}
