@@ -42,7 +42,10 @@ PAGES: Final = (
             "?at=e0&show=changes",
             "?at=e0&show=event",
             "stats/",
+            "?from=e0&to=e5",
+            "range/?from=e0&to=e5",
             "strip/",
+            "strip/?pin=k1&pin=user:k1&pin=k2&pin=n&pin=k3",
             "e/e0/",
             "e/e0/undo/",
             "e/e0/fork/",
@@ -220,7 +223,7 @@ def _cost(person: Any, token: str, method: str, address: str, body: Any) -> Sequ
         options = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
     else:
         client.force_login(person)
-        if "/strip/" in address:  # which only a page asks for
+        if "/strip/" in address or "/range/" in address:  # which only a page asks for
             headers["HX-Request"] = "true"
         options = {} if body is None else {"data": body}
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew

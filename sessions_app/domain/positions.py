@@ -9,6 +9,7 @@ from typing import Final, NewType
 
 Seq = NewType("Seq", int)
 Position = NewType("Position", int)
+SeqRange = tuple[Seq, Seq]  # the first and the last one, both included
 
 NO_SEQ: Final = Seq(0)  # less than the seq of any event
 

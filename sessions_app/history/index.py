@@ -39,6 +39,13 @@ class KeyPositions(NamedTuple):
     newest: Position
 
 
+class LastWrite(NamedTuple):
+    """Says where a key was written last in a stretch, None for nowhere, and how often."""
+
+    position: Position | None
+    writes: int
+
+
 T = TypeVar("T")
 
 
@@ -112,6 +119,26 @@ def writes_between(
                 for key, position in cursor.fetchall():
                     positions[keys[key]].append(position)
     return {name: sorted(some) for name, some in positions.items()}
+
+
+def last_writes(
+    ref: SessionRef, names: Sequence[str], stretches: Sequence[tuple[Position, Position]]
+) -> dict[str, list[LastWrite]]:
+    """Returns the last write of each of these full keys in each stretch: after a position, up to another one."""
+    values = ", ".join(f"({n}, {after}, {upto})" for n, (after, upto) in enumerate(stretches))
+    of = """FROM sessions_app_statechange
+        WHERE owner_id = %s AND key = %s AND place > stretch_after AND place <= stretch_upto"""
+    ask = f"""WITH stretches (number, stretch_after, stretch_upto) AS (VALUES {values})
+        SELECT (SELECT max(place) {of}), (SELECT count(*) {of}) FROM stretches ORDER BY number"""
+    last: dict[str, list[LastWrite]] = {}
+    for name in names:
+        scope, bare = scope_of(name)
+        owner, last[name] = _owner(ref, scope), [LastWrite(None, 0)] * len(stretches)
+        if owner is not None and stretches:
+            with connection.cursor() as cursor:
+                cursor.execute(ask, [owner, stored_key(bare)] * 2)
+                last[name] = [LastWrite(*row) for row in cursor.fetchall()]
+    return last
 
 
 def highlights(

@@ -65,7 +65,7 @@ def steps_of(
     if not order:
         return Steps(until, begun=begun)
     values = _begun_with(ref, names, actor) if begun is not None else {}
-    values |= {name: _value_at(ref, name, first, actor) for name in names if name not in values}
+    values |= {name: value_at(ref, name, first, actor) for name in names if name not in values}
     written = written_at(ref.source, order, actor)
     later = {
         name: _folded(ref, name, [at for at in some if at <= order[-1]], written, values[name])
@@ -124,13 +124,13 @@ def _folded(
     shared = scope_of(name)[0] != "session"
     writes = []
     for position in positions:
-        own = _own(written.get(position), ref, name)
+        own = own_part(written.get(position), ref, name)
         writes.append(own.write(position, name) if own else merging.Write(position, UNKNOWN, True))
     folded = merging.fold(writes, before, _reading(ref, writes), shared=shared)
     return {position: merging.certain(values) for position, values in folded.items()}
 
 
-def _own(written: Written | None, ref: SessionRef, name: str) -> Written | None:
+def own_part(written: Written | None, ref: SessionRef, name: str) -> Written | None:
     """Returns the part of a write that is known to have written a key; None if nobody can tell what it wrote, or when."""
     scope = scope_of(name)[0]
     own = written.within(ref, scope) if written else None
@@ -144,12 +144,12 @@ def _reading(ref: SessionRef, writes: Sequence[merging.Write]) -> merging.Readin
     return merging.reading(ref)
 
 
-def _value_at(ref: SessionRef, name: str, position: Position, actor: Actor) -> Any:
+def value_at(ref: SessionRef, name: str, position: Position, actor: Actor) -> Any:
     """Returns a key's value just after a position."""
     scope, last = scope_of(name)[0], writes_of(ref, name, Position(position + 1), 1)
     if not last or (scope == "session" and last[0] < beginnings.begun(ref)):
         return beginnings.first_value(ref, name, actor)
-    own = _own(written_at(ref.source, last, actor).get(last[0]), ref, name)
+    own = own_part(written_at(ref.source, last, actor).get(last[0]), ref, name)
     if own is None:
         return UNKNOWN
     if own.settles(name):

@@ -19,7 +19,7 @@ from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.kinds import describe
-from ..domain.positions import Seq
+from ..domain.positions import Seq, SeqRange
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
 from ..domain.units import event_in_seconds
@@ -185,8 +185,10 @@ def view_of(ref: SessionRef, row: Event, actor: Actor) -> EventView:
     )
 
 
-def filtered(events: QuerySet[Event], ref: SessionRef, kind: str, author: str) -> QuerySet[Event]:
-    """Returns the events that match one of FILTERS, and of an author. Raises Invalid for an unknown filter."""
+def filtered(
+    events: QuerySet[Event], ref: SessionRef, kind: str, author: str, between: SeqRange | None = None
+) -> QuerySet[Event]:
+    """Returns the events that match one of FILTERS, of an author, and in a range. Raises Invalid for an unknown filter."""
     vendor = connections[ref.source].vendor
     if kind:
         if kind not in FILTERS:
@@ -194,7 +196,7 @@ def filtered(events: QuerySet[Event], ref: SessionRef, kind: str, author: str) -
         events = events.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
     if author:
         events = events.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
-    return events
+    return events.filter(seq__range=between) if between else events
 
 
 def edit_view(source: str, row: Event, actor: Actor) -> EventView:

@@ -1,13 +1,17 @@
 """Counts what is in a session."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..access.actor import Actor
+from ..domain.positions import SeqRange
 from ..domain.session_ref import SessionRef
+from ..models import MOMENT, by_time
 from ..sources import database
+from ..sources.dialect import SEQ_IN_SESSION
 from .filters import FILTERS, TOKENS
 from .listed import newest_first
 from .weights import GLANCED, SIZE_OF
@@ -27,18 +31,22 @@ class Stats:
     more: bool
 
 
-def stats(ref: SessionRef, *, actor: Actor) -> Stats:
-    """Counts a session's events, tokens, and events by filter. Of a long event, counts only that it exists."""
+def stats(ref: SessionRef, between: SeqRange | None = None, *, actor: Actor) -> Stats:
+    """Counts a session's events, or those of a range, their tokens, and events by filter. Of a long event, counts only that
+    it exists."""
     actor.check_sees(ref)
     with database.using(ref.source) as db:
-        number, more = _counted(db, ref)
+        seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
+        rows = f"{_OF_SESSION} AND {seq} BETWEEN %s AND %s" if between else _OF_SESSION
+        values = [*ref[1:], *(between or ())]
+        number, more = _counted(db, ref.source, rows, values)
         columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
         with db.cursor() as cursor:
             cursor.execute(
                 f"""SELECT count(*), sum({TOKENS[db.vendor]}), {columns}
                 FROM (SELECT {GLANCED[db.vendor]}
-                    {_OF_SESSION} ORDER BY {newest_first(ref.source)} LIMIT {number}) AS events""",
-                ref[1:],
+                    {rows} ORDER BY {newest_first(ref.source)} LIMIT {number}) AS events""",
+                values,
             )
             count, tokens, *kinds = cursor.fetchone()
     numbers = {name: number or 0 for name, number in zip(FILTERS, kinds, strict=True)}
@@ -46,12 +54,12 @@ def stats(ref: SessionRef, *, actor: Actor) -> Stats:
     return Stats(count, whole, numbers, more)
 
 
-def _counted(db: BaseDatabaseWrapper, ref: SessionRef) -> tuple[int, bool]:
+def _counted(db: BaseDatabaseWrapper, source: str, rows: str, values: Sequence[Any]) -> tuple[int, bool]:
     """Returns how many of the newest events are counted, and whether there are others."""
     left = HEAVIEST
     with db.cursor() as cursor:
-        order = f"ORDER BY {newest_first(ref.source)} LIMIT {MOST + 1}"
-        cursor.execute(f"SELECT {SIZE_OF[db.vendor]} {_OF_SESSION} {order}", ref[1:])
+        order = f"ORDER BY {newest_first(source)} LIMIT {MOST + 1}"
+        cursor.execute(f"SELECT {SIZE_OF[db.vendor]} {rows} {order}", values)
         for number, (size,) in enumerate(cursor):
             left -= size or 0
             if number == MOST or (number and left < 0):

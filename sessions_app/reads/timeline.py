@@ -1,6 +1,7 @@
 """Reads a session's events, by page."""
 
 import time
+from collections.abc import Collection
 from itertools import takewhile
 from typing import Final
 
@@ -11,9 +12,10 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..domain.edit_note import ended_by
 from ..domain.invocations import Running, running
-from ..domain.positions import NO_SEQ, Seq
+from ..domain.json_values import KEY_LENGTH, check_name
+from ..domain.positions import NO_SEQ, Seq, SeqRange
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound
+from ..errors import Invalid, NotFound
 from ..sources import database
 from .deltas import add_changes
 from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, ordered, view_of, views
@@ -28,15 +30,22 @@ IN_FLIGHT: Final = 100  # events that are searched for the invocation in flight
 
 
 def events(
-    ref: SessionRef, *, actor: Actor, before: str | None = None, kind: str = "", author: str = "", limit: int = EVENTS
+    ref: SessionRef,
+    *,
+    actor: Actor,
+    before: str | None = None,
+    kind: str = "",
+    author: str = "",
+    between: SeqRange | None = None,
+    limit: int = EVENTS,
 ) -> Page[EventView]:
     """Returns a page of the timeline in append order: the newest events, or those before a cursor. `next` leads to
     earlier ones.
 
-    `kind` is one of FILTERS."""
+    `kind` is one of FILTERS. With `between`, there are no others than those of a range."""
     actor.check_sees(ref)
     with database.using(ref.source):
-        query = filtered(events_of(ref), ref, kind, author)
+        query = filtered(events_of(ref), ref, kind, author, between)
         if before:
             query = query.filter(before_cursor(ref.source, before))
         rows, more = views(ordered(query, ref.source), ref.source, actor, limit, ref=ref)
@@ -57,17 +66,40 @@ def event(ref: SessionRef, event_id: str, *, actor: Actor) -> EventView:
 
 
 def events_after(
-    ref: SessionRef, seq: Seq | str, *, actor: Actor, kind: str = "", author: str = "", limit: int = EVENTS
+    ref: SessionRef,
+    seq: Seq | str,
+    *,
+    actor: Actor,
+    kind: str = "",
+    author: str = "",
+    between: SeqRange | None = None,
+    limit: int = EVENTS,
 ) -> Page[EventView]:
     """Returns at most `limit` events after a seq or a cursor, in append order: what a reader has missed since."""
     actor.check_sees(ref)
     with database.using(ref.source):
         after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(ref.source, seq)
-        query = filtered(events_of(ref).filter(after), ref, kind, author)
+        query = filtered(events_of(ref).filter(after), ref, kind, author, between)
         page, more = views(ordered(query, ref.source, newest=False), ref.source, actor, limit, ref=ref)
         if page:
             add_changes(ref, page, actor)
         return Page(page, page[-1].cursor if more else None)
+
+
+def ends_of(ref: SessionRef, event_ids: Collection[str], *, actor: Actor) -> dict[str, tuple[Seq, float]]:
+    """Returns the seqs and the times of some events, by id. Those that are gone are left out, however strange their ids."""
+    actor.check_sees(ref)
+    ids = [event_id for event_id in event_ids if _is_storable(event_id)]
+    with database.using(ref.source):
+        rows = events_of(ref).filter(id__in=ids).values_list("id", "seq", "timestamp")
+        return {event_id: (seq, at) for event_id, seq, at in rows if seq is not None}
+
+
+def _is_storable(event_id: str) -> bool:
+    try:
+        return bool(check_name(event_id, "", KEY_LENGTH))
+    except Invalid:
+        return False
 
 
 def newest_seq(ref: SessionRef, *, actor: Actor) -> Seq:

@@ -14,6 +14,7 @@ from .search import bar, chosen, histogram, preview, results, views, webhook
 from .session import (
     agent_view,
     artifacts,
+    chosen_range,
     compare,
     compare_state,
     delivery,
@@ -96,6 +97,7 @@ urlpatterns = [
     path(SESSION + "news/", news.news, name="news"),
     path(SESSION + "stats/", page.stats, name="stats"),
     path(SESSION + "strip/", overview.strip, name="strip"),
+    path(SESSION + "range/", chosen_range.numbers, name="range"),
     path(SESSION + "trace/", trace.trace, name="trace"),
     path(SESSION + "state/", moment.state_at, name="state-at"),
     path(SESSION + "state/stretch/", stretch.stretch, name="stretch"),

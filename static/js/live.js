@@ -3,7 +3,7 @@
 // Rows go to the end of the last .timeline, the state to #groups, #status and #stats, home's to #running and #feed; home's
 // list of sources (#sources) is asked for when they are others. A source that is away, and a session that is gone, are told
 // in [data-live-notice]. A socket says where it was (data-after), and is sent what it missed. Where none can be opened,
-// data-news is asked every few seconds for the same.
+// data-news is asked every few seconds for the same. With data-ranged, the timeline has no place for new rows, only the strip.
 (() => {
   const box = document.querySelector("[data-live]");
   if (!box) return;
@@ -186,7 +186,9 @@
 
   function apply(message) {
     if (message.reset) loadAnew();
-    if (message.events) addRows(message.events);
+    if (message.events && "ranged" in box.dataset)
+      document.querySelector("#strip")?.dispatchEvent(new Event("adkweb:redraw"));
+    else if (message.events) addRows(message.events);
     if (message.seq !== undefined) seq = message.seq;
     if (message.revision) revision = message.revision;
     if (message.state !== undefined && $("#groups")) showState(message.state);

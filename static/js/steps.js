@@ -1,6 +1,6 @@
 // Steps through the past without asking: #moment's data-stretch leads to how the state changes along the events around the one
 // that is shown, a <template> for each with the heads of the panel and the rows of what was written since the one before. When
-// travel.js is about to ask for an event among them (adkweb:travel), the rows that differ are put into the panel here.
+// travel.js is about to ask for an event among them (adkweb:step), the rows that differ are put into the panel here.
 // What cannot be told so (data-asks: an unknown key, a scope that is empty) is asked for as ever.
 (() => {
   const panel = document.querySelector("#moment[data-stretch]");
@@ -158,7 +158,7 @@
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   }
 
-  panel.addEventListener("adkweb:travel", (event) => {
+  panel.addEventListener("adkweb:step", (event) => {
     const [from, to] = [numberOf(shownAt()), target(event.detail)];
     if (!canGo(from, to)) return;
     event.preventDefault();

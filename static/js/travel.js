@@ -2,8 +2,8 @@
 // to date. An a[data-at] goes to an event; [data-travel-step] so many events on (data-travel-to: writes, that changed state; errors, that failed);
 // [data-travel-show] shows another part of it; [data-travel-here] goes to the row that is focused or selected;
 // [data-travel-back] gives #state back. There is one cursor: in the past, the row with the focus is the one whose state is
-// shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip holds the slider #travel: its data-seqs say which seq each bar begins at, its
-// data-edges where the bar is.
+// shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip is asked for anew
+// while events arrive. strip.js hears adkweb:moment, which says what is shown, and asks for another event by adkweb:travel.
 // Everything is asked for here one at a time: what was wished last is asked for when the answer before it is there.
 (() => {
   const panel = document.querySelector("#moment");
@@ -16,14 +16,12 @@
   const ADDRESS_MS = 400; // browsers refuse to change the address too often
   const STRIP_MS = 1_000; // from a strip to the next, while events arrive
   const LINK = "a.line, a.when"; // of a row
-  const EDGE = 0.999; // of the strip: there is the newest event
 
   let shown = null; // { at, seq } of the event whose state is shown
   let show = "merged";
   let wish = null; // what to ask for next: { at } or { seq }, maybe with { step, writes or errors }; or { step } alone
   let asking = false;
   let dropped = false; // nobody wants the answer any more
-  let dragging = null; // the strip's rectangle
   let surroundings = ""; // the event whose timeline was asked for last
   let newest = false; // the timeline's newest page is wanted
   let stale = false; // the strip lacks events
@@ -33,8 +31,14 @@
   const filters = () => {
     const asked = new URLSearchParams(location.search);
     const { density } = events.dataset;
-    return { density, ...Object.fromEntries(["kind", "author"].map((name) => [name, asked.get(name) ?? ""])) };
+    return {
+      density,
+      ...Object.fromEntries(["kind", "author", "from", "to"].map((name) => [name, asked.get(name) ?? ""])),
+    };
   };
+  const stripAsked = () =>
+    [...new URLSearchParams(location.search)].filter(([name]) => ["from", "to", "pin"].includes(name));
+  const dragged = () => strip !== null && "dragging" in strip.dataset;
   const rowOf = (id) => document.getElementById(`event-${id}`);
   const narrow = () => matchMedia("(width < 900px)").matches;
 
@@ -60,10 +64,10 @@
     if (asking) return;
     if (wish) void askForMoment();
     else if (newest) void askForEvents({});
-    else if (!dragging && shown && rowOf(shown.at) === null && surroundings !== shown.at) {
+    else if (!dragged() && shown && rowOf(shown.at) === null && surroundings !== shown.at) {
       surroundings = shown.at;
       void askForEvents({ around: shown.at });
-    } else if (!dragging && stale && !drawing && !document.hidden) void askForStrip();
+    } else if (!dragged() && stale && !drawing && !document.hidden) void askForStrip();
   }
 
   async function askForMoment() {
@@ -74,7 +78,7 @@
       else if (shown) return;
       else asked.seq = Number.MAX_SAFE_INTEGER;
     }
-    const held = new CustomEvent("adkweb:travel", { detail: asked, cancelable: true }); // steps.js may know what is there
+    const held = new CustomEvent("adkweb:step", { detail: asked, cancelable: true }); // steps.js may know what is there
     if (show === "merged" && shown && !panel.dispatchEvent(held)) arrive();
     else {
       const html = await get(stateAddress, { ...asked, show });
@@ -97,8 +101,8 @@
 
   async function askForStrip() {
     stale = false;
-    const html = await get(stripAddress, {});
-    if (dragging) stale = true;
+    const html = await get(stripAddress, stripAsked());
+    if (dragged()) stale = true;
     else if (html !== null) htmx.swap(strip, html, { swapStyle: "innerHTML" });
     drawing = setTimeout(() => {
       drawing = 0;
@@ -261,16 +265,14 @@
     if (panel.contains(target)) arrive();
     else if (target?.id === "edit")
       back(); // an edit is about the state now
-    else if (strip?.contains(target)) point();
     else if (events.contains(target) || !target?.isConnected) {
       join();
       select(false);
-      point(); // the strip, too, may have come in the place of what asked for it
     }
   });
 
   new MutationObserver((records) => {
-    const end = slider() ? seqsOf(slider()).at(-1) : 0;
+    const end = Number(document.querySelector("#travel")?.dataset.seqs.split(" ").at(-1) ?? 0);
     const later = (node) => node.matches?.(".ev") && Number(node.dataset.seq) > end;
     if (!strip || !records.some(({ addedNodes }) => [...addedNodes].some(later))) return;
     stale = true;
@@ -278,182 +280,22 @@
   }).observe(events, { childList: true, subtree: true });
   document.addEventListener("visibilitychange", next);
 
-  // --- The strip ---------------------------------------------------------------------------------------------------
-
-  const slider = () => document.querySelector("#travel");
-  const numbersOf = (text) => text.split(" ").map(Number);
-  const seqsOf = (track) => numbersOf(track.dataset.seqs);
-
-  /** Which bar a seq belongs to. */
-  function barOf(seqs, seq) {
-    let [low, high] = [0, seqs.length - 2];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (seqs[middle] <= seq) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  }
-
-  /** Puts the cursor where the event is that is shown, and says so. */
+  /** Tells what is shown. */
   function point() {
-    const track = slider();
-    if (!track) return;
-    const seqs = seqsOf(track);
-    const words = panel.querySelector("[data-travel-words]")?.textContent;
-    const bar = shown ? barOf(seqs, shown.seq) : seqs.length - 2;
-    track.setAttribute("aria-valuenow", String(bar));
-    track.setAttribute("aria-valuetext", shown && words ? words : panel.dataset.wordNow);
-    const [left, right] = numbersOf(track.dataset.edges).slice(2 * bar);
-    if (!dragging) putCursor(track, shown?.seq ? (left + right) / 200 : null);
+    const detail = shown && { ...shown, words: panel.querySelector("[data-travel-words]")?.textContent };
+    document.dispatchEvent(new CustomEvent("adkweb:moment", { detail }));
   }
 
-  function putCursor(track, share) {
-    const cursor = track.querySelector(".cursor");
-    cursor.hidden = share === null;
-    if (share !== null) cursor.style.insetInlineStart = `${share * 100}%`;
-  }
-
-  let pointer = null;
-  let framed = false;
-
-  /** The bar at a share of the strip's width, the one before it if there is none, and how far in it that is. */
-  function barAt(track, share) {
-    const edges = numbersOf(track.dataset.edges);
-    let bar = edges.length / 2 - 1;
-    while (bar > 0 && edges[2 * bar] > share * 100) bar -= 1;
-    const [left, right] = edges.slice(2 * bar);
-    return { bar, inside: right > left ? Math.min(1, Math.max(0, (share * 100 - left) / (right - left))) : 0 };
-  }
-
-  /** The seq at a share of the strip's width. */
-  function seqAt(track, share) {
-    const seqs = seqsOf(track);
-    const { bar, inside } = barAt(track, share);
-    if (share > EDGE) return seqs.at(-1);
-    const end = bar === seqs.length - 2 ? seqs[bar + 1] : seqs[bar + 1] - 1;
-    return Math.max(seqs[bar], Math.min(end, seqs[bar] + Math.floor(inside * (end - seqs[bar] + 1))));
-  }
-
-  const clock = new Intl.DateTimeFormat(document.documentElement.lang || undefined, {
-    ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" },
-    hourCycle: "h23",
+  strip?.addEventListener("adkweb:travel", ({ detail }) =>
+    detail.step ? step(detail.step, detail.to) : travel(detail),
+  );
+  strip?.addEventListener("adkweb:redraw", () => {
+    stale = true;
+    next();
   });
-
-  /** Seconds in words: 40 seconds, 2 days. */
-  function length(seconds) {
-    const units = [
-      ["day", 86_400],
-      ["hour", 3_600],
-      ["minute", 60],
-      ["second", 1],
-    ];
-    const [unit, size] = units.find(([, size]) => seconds >= size) ?? units.at(-1);
-    const form = { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 0 };
-    return new Intl.NumberFormat(document.documentElement.lang || undefined, form).format(seconds / size);
-  }
-
-  /** What is under the pointer: a gap, or the turn, the number of the event, and what it is if a colour tells that. */
-  function words(track, share) {
-    const { bar } = barAt(track, share);
-    const edges = numbersOf(track.dataset.edges);
-    const gap = numbersOf(track.dataset.gaps)[bar + 1];
-    if (gap >= 1 && share * 100 > edges[2 * bar + 1]) return [length(gap)];
-    const numbers = numbersOf(track.dataset.numbers);
-    const [first, last] = [numbers[bar], numbers[bar + 1] - 1];
-    const { wordEvent, wordEvents } = track.dataset;
-    const line = document.querySelectorAll("#strip-turns > li")[numbersOf(track.dataset.lines)[bar]];
-    const kinds = ["error", "edit", "rewind", "compaction"];
-    const kind = kinds.find((each) => track.querySelectorAll("svg > .bar")[bar].classList.contains(each));
-    return [
-      (first === last ? wordEvent : wordEvents).replace("{n}", first).replace("{m}", last),
-      kind && track.getAttribute(`data-word-${kind}`),
-      line?.textContent.replace(/\s+/g, " ").trim() ?? clock.format(numbersOf(track.dataset.times)[bar] * 1000),
-    ].filter(Boolean);
-  }
-
-  /** Says what is under the pointer; null for nothing. */
-  function showTip(track, share) {
-    const tip = track.querySelector(".tip");
-    tip.hidden = share === null;
-    if (share === null) return;
-    const told = words(track, share).join(" · ");
-    if (tip.textContent !== told) tip.textContent = told;
-    const half = tip.offsetWidth / 2;
-    tip.style.insetInlineStart = `clamp(${half}px, ${share * 100}%, max(${half}px, 100% - ${half}px))`;
-  }
-
-  function frame() {
-    framed = false;
-    const track = slider();
-    if (!track || pointer === null) return;
-    const { left, width } = dragging ?? track.getBoundingClientRect();
-    const share = Math.min(1, Math.max(0, (pointer - left) / width));
-    showTip(track, share);
-    if (!dragging) return;
-    putCursor(track, share);
-    const seq = seqAt(track, share);
-    if (seq === dragging.seq) return;
-    dragging.seq = seq;
-    travel({ seq });
-  }
-
-  strip?.addEventListener("pointerdown", (event) => {
-    const track = event.target.closest("#travel");
-    if (!track || event.button !== 0) return;
-    event.preventDefault();
-    track.focus({ preventScroll: true });
-    track.setPointerCapture(event.pointerId);
-    const { left, width } = track.getBoundingClientRect();
-    dragging = { left, width, seq: null };
-    pointer = event.clientX;
-    frame();
-  });
-  strip?.addEventListener("pointermove", (event) => {
-    if (!dragging && !event.target.closest("#travel")) return hideTip();
-    pointer = event.clientX;
-    if (!framed) requestAnimationFrame(frame);
-    framed = true;
-  });
-  function hideTip() {
-    pointer = null;
-    const track = slider();
-    if (track) showTip(track, null);
-  }
-  strip?.addEventListener("pointerleave", () => dragging || hideTip());
-  for (const name of ["pointerup", "pointercancel"]) {
-    strip?.addEventListener(name, (event) => {
-      if (!dragging) return;
-      pointer = event.clientX;
-      if (name === "pointerup") frame();
-      dragging = null;
-      if (event.pointerType !== "mouse") hideTip();
-      if (!asking && !wish) point();
-      next();
-    });
-  }
-
-  strip?.addEventListener("keydown", (event) => {
-    const track = event.target.closest("#travel");
-    if (!track || event.ctrlKey || event.metaKey || event.altKey) return;
-    const seqs = seqsOf(track);
-    const bar = Number(track.getAttribute("aria-valuenow"));
-    const far = Math.max(1, Math.round(seqs.length / 10));
-    const clamped = (number) => seqs[Math.min(seqs.length - 1, Math.max(0, number))];
-    const kind = event.shiftKey ? "writes" : undefined;
-    const doings = {
-      ArrowLeft: () => step(-1, kind),
-      ArrowDown: () => step(-1, kind),
-      ArrowRight: () => step(1, kind),
-      ArrowUp: () => step(1, kind),
-      PageDown: () => travel({ seq: clamped(bar - far) }),
-      PageUp: () => travel({ seq: clamped(bar + far) }),
-      Home: () => travel({ seq: seqs[0] }),
-      End: () => travel({ seq: seqs.at(-1) }),
-    };
-    if (!doings[event.key]) return;
-    event.preventDefault();
-    doings[event.key]();
+  strip?.addEventListener("adkweb:dropped", () => {
+    if (!asking && !wish) point();
+    next();
   });
 
   // --- The reader --------------------------------------------------------------------------------------------------

@@ -83,6 +83,11 @@ def _moment(page: Page) -> None:
     expect(page.locator("#travel")).to_be_visible()
 
 
+def _pinned(page: Page) -> None:
+    page.goto(path("s", *SEOUL, end="?pin=booking_step&pin=searches&pin=app:total_searches&pin=gone"))
+    expect(page.locator(".pin")).to_have_count(4)
+
+
 def _offered(link: str, shown: str) -> Callable[[Page], None]:
     """Goes to what an event in the middle of a conversation offers, and waits for a part of it."""
 
@@ -303,6 +308,9 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "two runs": goto(path("s", *GOOD, end="compare/?with=" + path("s", *BAD))),
     "two runs, what differs in tools": goto(path("s", *GOOD, end="compare/?only=tools&with=" + path("s", *BAD))),
     "two runs that are the same": goto(path("s", *LONG, end="compare/?with=" + path("s", *LONG))),
+    "session, a range": goto(path("s", *TRAVEL, end="?from=t100&to=t120")),
+    "session, pinned keys": _pinned,
+    "session, a range that is gone": goto(path("s", *TRAVEL, end="?from=gone&to=t120")),
     "compare, two moments": goto(path("s", *TRAVEL, end="compare/?a=&b=now")),
     "compare, nothing chosen": goto(path("s", *TRAVEL, end="compare/")),
     "compare, event gone": goto(path("s", *TRAVEL, end="compare/?a=gone&b=now")),

@@ -45,6 +45,8 @@ SESSIONS: Final = (
     "together-2",
     "together-3",
     "artifacts",
+    "ranged",
+    "pinned",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionRef("demo", APP, USER, "long")

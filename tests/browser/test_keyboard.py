@@ -96,13 +96,13 @@ def test_a_key_of_another_action_is_refused_and_escape_leaves_the_key_as_it_is(p
     expect(page.locator("dialog#keys [data-hint=e]")).to_have_text("e")
     change(page, "the next one", "n")
     expect(said).to_contain_text("is the key for “new session")
-    page.keyboard.press("s")
+    page.keyboard.press("z")
     change(page, "edit state", "j")  # which is free now
     expect(said).to_have_text("“j” is now the key for “edit state”.")
-    assert page.evaluate("JSON.parse(localStorage.keymap)") == {"j": "s", "e": "j"}
+    assert page.evaluate("JSON.parse(localStorage.keymap)") == {"j": "z", "e": "j"}
     page.keyboard.press("Escape")
     expect(page.locator("dialog#keys")).to_be_hidden()
-    page.keyboard.press("s")
+    page.keyboard.press("z")
     expect(page.locator(".ev .line:focus")).to_have_count(1)
     page.keyboard.press("j")
     expect(page.locator("form.editbox")).to_be_visible()
@@ -111,15 +111,15 @@ def test_a_key_of_another_action_is_refused_and_escape_leaves_the_key_as_it_is(p
 def test_what_is_shown_later_shows_the_changed_keys_and_the_list_of_sessions_knows_them(page: Page) -> None:
     page.goto("/sessions/")
     page.keyboard.press("?")
-    change(page, "select a session", "s")
-    change(page, "select all from the last one on", "Shift+S")
+    change(page, "select a session", "z")
+    change(page, "select all from the last one on", "Shift+Z")
     change(page, "event before", "w")
     page.get_by_role("button", name="Close").click()
-    for key in ("j", "x", "s", "j", "j", "Shift+X"):
+    for key in ("j", "x", "z", "j", "j", "Shift+X"):
         page.keyboard.press(key)
     expect(page.locator("input[name=ref]:checked")).to_have_count(1)
-    expect(page.locator(".chosenbar kbd").nth(1)).to_have_text("⇧s")
-    page.keyboard.press("Shift+S")
+    expect(page.locator(".chosenbar kbd").nth(1)).to_have_text("⇧z")
+    page.keyboard.press("Shift+Z")
     expect(page.locator("input[name=ref]:checked")).to_have_count(3)
     page.goto(path("s", *REF))
     page.locator(".ev .line").first.click()

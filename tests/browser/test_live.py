@@ -143,6 +143,7 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
     state = page.locator("#groups")
     expect(state.locator("[data-key-row='best_flight'] .value")).to_have_text('"TP431"')
     expect(state.locator("[data-key-row='booking_step'] .value")).to_have_text('"choose"')
+    expect(state.locator("[data-key-row='last_answer']")).to_be_visible()  # the last event wrote it
     searched = {"searches", "candidates", "best_flight", "booking_step", "app:total_searches"}
     assert set(noted(page, "changed")) == {*searched, "last_answer", "visit", "user:visits"}
     expect(page.locator("#key-count")).to_have_text("9 keys")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -362,6 +363,61 @@ def test_filters_select_in_the_demo_what_a_naive_reading_selects(demo_everywhere
             of_author = [event["id"] for event in stored if event["author"] == author]
             assert [view.id for view in timeline.events(ref, author=author, actor=SYSTEM).rows] == of_author
     assert all(found.values())  # the demo has something of every kind
+
+
+def test_a_range_has_the_events_from_one_to_another_whatever_the_filter(
+    source: str, ref: SessionRef, actor: Actor
+) -> None:
+    chance = random.Random(7)
+    other = create_session(source, APP, "ana", actor=actor, session_id="s2")
+    stored: list[tuple[int, dict[str, Any]]] = []
+    for number in range(60):
+        event: dict[str, Any] = {"id": f"e{number}", "author": chance.choice(["user", "agent"])}
+        event |= chance.choice([{}, {"error_code": "500"}, {"actions": {"state_delta": {"n": number}}}])
+        event |= {"usage_metadata": {"total_token_count": number}}
+        seq = append_event(ref, event, actor=actor).seq
+        assert seq is not None
+        stored.append((seq, event))
+        append_event(other, {"id": f"o{number}", "author": "agent"}, actor=actor)
+    for _ in range(30):
+        first, last = sorted(chance.sample(range(60), 2))
+        between = stored[first][0], stored[last][0]
+        kind, author = chance.choice(["", *NAIVE]), chance.choice(["", "user", "agent"])
+        within = [event for seq, event in stored if between[0] <= seq <= between[1]]
+        expected = [e["id"] for e in within if author in ("", e["author"]) and (not kind or NAIVE[kind](e))]
+        chosen: dict[str, Any] = {"between": between, "kind": kind, "author": author, "limit": 7, "actor": SYSTEM}
+        back = _all(lambda before: _backwards(ref, before, chosen), lambda view: view.id)  # noqa: B023
+        assert back[::-1] == expected
+        on = _all(lambda after: timeline.events_after(ref, after or 0, **chosen), lambda view: view.id)  # noqa: B023
+        assert on == expected
+        stats = statistics.stats(ref, between, actor=SYSTEM)
+        assert (stats.events, stats.tokens) == (len(within), sum(range(first, last + 1)))
+        assert stats.kinds == {name: sum(map(naive, within)) for name, naive in NAIVE.items()}
+
+
+def _backwards(ref: SessionRef, before: str | None, chosen: dict[str, Any]) -> Page[EventView]:
+    page = timeline.events(ref, before=before, **chosen)
+    return Page(page.rows[::-1], page.next)
+
+
+def test_the_ends_of_a_range_are_known_by_id_and_strange_ids_are_gone(ref: SessionRef, actor: Actor) -> None:
+    seq = append_event(ref, {"id": "e1", "author": "agent", "timestamp": 5.0}, actor=actor).seq
+    strange = ["e1", "e2", "", "\0", "\ud800", "x" * 100_000, "' OR 1=1 --"]
+    assert timeline.ends_of(ref, strange, actor=SYSTEM) == {"e1": (seq, 5.0)}
+    assert timeline.ends_of(ref._replace(session_id="s9"), ["e1"], actor=SYSTEM) == {}
+
+
+def test_a_range_of_a_long_session_is_found_by_the_index(ref: SessionRef) -> None:
+    fill(ref, 5_000)
+    if connections[ref.source].vendor != "sqlite":
+        return
+    plan = query(
+        ref.source,
+        """EXPLAIN QUERY PLAN SELECT id FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
+        AND rowid BETWEEN 2000 AND 2010 ORDER BY rowid DESC""",
+        ref[1:],
+    )
+    assert "rowid>? AND rowid<?" in str(plan)
 
 
 def test_numbers_of_the_demo_are_those_of_a_naive_count(demo_everywhere: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from itertools import combinations, pairwise
 from typing import Any
@@ -12,8 +13,11 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from sessions_app.access import shown
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.web.html.agents import colour_of
 from sessions_app.web.session.strip_axis import NAMED, NAMED_WIDTH, Step, axis_of
 from sessions_app.writes.append import append_event
@@ -175,3 +179,117 @@ def test_a_strip_costs_a_long_session_no_more_queries(ref: SessionRef, maria: Br
             assert maria.get(address, headers={"HX-Request": "true"}).status_code == 200
         counts.append(len(captured))
     assert counts[1] <= counts[0] <= 12
+
+
+# --- Pinned keys ------------------------------------------------------------------------------------------------------
+
+
+def pinned(maria: Browser, ref: SessionRef, *keys: str) -> list[Element]:
+    strip = maria.open("strip", query={"pin": list(keys)}, htmx=True, **ref._asdict())
+    return strip.all("li", "pin")
+
+
+def told(line: Element) -> list[str]:
+    return [" ".join(each.text.split()) for each in line.one("ol").all("li")]
+
+
+def test_a_pinned_key_is_a_line_if_it_is_a_number_and_bands_otherwise(
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
+) -> None:
+    add(ref, {"text": "Hello"}, author="user", timestamp=1_000.0)
+    add(ref, timestamp=1_010.0, actions={"state_delta": {"count": 5, "step": "pay", "list": [1, 2]}})
+    add(ref, timestamp=1_020.0, actions={"state_delta": {"count": -2.5, "list": "text", "mixed": 1}})
+    add(ref, timestamp=1_030.0, actions={"state_delta": {"step": True, "mixed": "two"}})
+    count, step, mixed = pinned(maria, ref, "count", "step", "mixed")
+    (line,) = count.all("polyline")
+    ys = [float(point.split(",")[1]) for point in line["points"].split()]
+    assert ys[::2] == ys[1::2]
+    assert ys[2] == min(ys) < ys[0] < max(ys) == ys[4]
+    assert told(count) == ["at the beginning: 3", "event 2: 5", "event 3: -2.5"]
+    assert step.all("polyline") == mixed.all("polyline") == []
+    assert (len(step.all("rect", "band")), len(step.all("rect", "tick"))) == (3, 2)
+    assert told(step) == ['at the beginning: "choose"', 'event 2: "pay"', "event 4: true"]
+    assert told(mixed) == ["at the beginning: no such key", "event 3: 1", 'event 4: "two"']
+    assert len(mixed.all("rect", "band")) == 2
+
+
+def test_a_write_of_another_session_and_a_removal_are_told(
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
+) -> None:
+    other = create_session(*ref[:3], session_id="other", actor=actor)
+    add(ref, {"text": "Hello"}, author="user")
+    add(other, actions={"state_delta": {"user:tier": "silver"}})
+    add(ref, {"text": "Hi"})
+    edit_state(ref, [Entry("count", ABSENT, 3)], actor=actor)
+    tier, count = pinned(maria, ref, "user:tier", "count")
+    assert told(tier) == ['at the beginning: "gold"', 'event 2 (in another session): "silver"']
+    assert told(count) == ["at the beginning: 3", "event 3: removed"]
+    assert "user" in tier.classes
+
+
+@pytest.mark.parametrize(
+    "key", ["<img src=x onerror=y>", "{{ 7|add:7 }}", "temp:x", "\0", "\u202egpj", "user:", "a" * 1_024, "'\"%s"]
+)
+def test_a_strange_key_is_words_and_can_be_unpinned(ref: SessionRef, maria: Browser, add: Add, key: str) -> None:
+    add(ref, {"text": "Hello"})
+    add(ref, actions={"state_delta": {"temp:x": 1}})
+    (line,) = pinned(maria, ref, key)
+    assert line["data-pin"] == key
+    assert len(line.one("button")["aria-label"]) < 120
+    assert line.all("rect") == line.all("polyline") == []
+
+
+def test_few_keys_are_pinned_each_once_and_strange_values_are_bounded(
+    ref: SessionRef, maria: Browser, add: Add
+) -> None:
+    add(ref, actions={"state_delta": {"big": "x" * 100_000, "huge": 10**400, "deep": {"a" * 5_000: [[[1]]]}}})
+    lines = pinned(maria, ref, "big", "huge", "big", "deep", "", "b" * 2_000, "c", "d", "e")
+    assert [line["data-pin"] for line in lines] == ["big", "huge", "deep", "c", "d"]
+    assert all(len(line.text) < 500 for line in lines)
+
+
+def test_pinned_keys_cost_a_long_session_a_bounded_number_of_queries_and_points(
+    ref: SessionRef, maria: Browser, actor: Actor
+) -> None:
+    fill(ref, 5_000)
+    address = reverse("strip", kwargs=ref._asdict())
+    maria.get(address, headers={"HX-Request": "true"})
+    counts = []
+    for keys in ([], ["n", "step", "user:tier", "app:limit", "no"]):
+        with CaptureQueriesContext(connections[ref.source]) as captured:
+            assert maria.get(address, {"pin": keys}, headers={"HX-Request": "true"}).status_code == 200
+        counts.append(len(captured))
+    assert counts[1] <= counts[0] + 20
+    (line,) = pinned(maria, ref, "n")
+    assert len(told(line)) <= 101
+    assert re.search(r"\d+ of 5\s000 changes", line.one("span", "pinwords").text)
+
+
+def test_a_page_shows_its_pins_at_once_and_its_keys_can_be_pinned(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, {"text": "Hello"})
+    page = maria.open("session", query={"pin": ["step", "a&b"]}, **ref._asdict())
+    assert page.one("div", id="strip")["hx-get"].endswith("/strip/?pin=step&pin=a%26b")
+    assert {each["data-pin-key"] for each in page.all("button") if "data-pin-key" in each} >= {"step", "user:tier"}
+
+
+def test_what_somebody_may_not_see_stands_in_no_line(
+    ref: SessionRef, maria: Browser, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def masked(values: Any) -> Any:
+        if isinstance(values, list):
+            return [masked(each) for each in values]
+        if not isinstance(values, dict):
+            return values
+        return {key: "•••" if key == "step" else masked(value) for key, value in values.items()}
+
+    add(ref, {"text": "Hello"})
+    for number in range(3):
+        add(ref, actions={"state_delta": {"step": f"secret {number}"}})
+    monkeypatch.setattr(shown, "mask_of", lambda actor, app: masked)
+    (line,) = pinned(maria, ref, "step")
+    assert [each.partition(": ")[2] for each in told(line)] == ['"•••"'] * 4
+    fill(ref, 300)
+    with connections[ref.source].cursor() as cursor:
+        cursor.execute("UPDATE events SET event_data = replace(event_data, '\"n\":', '\"step\":') WHERE id LIKE 'e%'")
+    (line,) = pinned(maria, ref, "step")
+    assert {each.partition(": ")[2] for each in told(line)} <= {'"•••"', "unknown at this point"}

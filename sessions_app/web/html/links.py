@@ -207,7 +207,8 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> S
 
     The turn links to the state just after the event that wrote it, in whichever session that was.
     """
-    acts = format_html('<span class="rowacts">{}{}</span>', edit, _history(row.key, ref, kind))
+    pin = _pin(row.key) if kind == "session" else ""
+    acts = format_html('<span class="rowacts">{}{}{}</span>', edit, pin, _history(row.key, ref, kind))
     if row.writer is None:
         return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
     turn = _("turn %(number)s") % {"number": row.turn} if row.turn else _("event")
@@ -221,6 +222,19 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> S
         name = "" if edited else format_html('<span class="bidi">{}</span> ', words(other, 40))
         by = format_html('<a href="{}" title="{}">{}{}</a>', there, other, name, turn)
     return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
+
+
+def _pin(name: str) -> SafeString:
+    """Returns the button that draws a key beneath the strip, which pins.js shows where there is one."""
+    if len(name) > KEY_LENGTH:
+        return SafeString()
+    return format_html(
+        '<button class="iconbtn small act" type="button" data-pin-key="{}" data-row-key="p" aria-pressed="false" '
+        'aria-label="{}">{}</button>',
+        name,
+        _("Pin %(key)s to the strip") % {"key": name[:100]},
+        icon("pin"),
+    )
 
 
 def _history(name: str, ref: SessionRef, kind: str) -> SafeString:

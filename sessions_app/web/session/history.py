@@ -73,7 +73,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
 
 def line(values: Iterable[Any]) -> Line | None:
     """Draws the line of a number's values, the oldest first. None for fewer than two numbers."""
-    heights = list(dropwhile(lambda each: each[0] is None, ((_finite(value), value) for value in values)))
+    heights = list(dropwhile(lambda each: each[0] is None, ((finite(value), value) for value in values)))
     known = [(height, value) for height, value in heights if height is not None]
     if len(known) < 2:
         return None
@@ -150,8 +150,8 @@ def _values(rows: Sequence[KeyWrite]) -> list[Any]:
     return [row.change.new for row in rows] + ([rows[-1].change.old] if rows else [])
 
 
-def _finite(value: Any) -> float | None:
-    """Returns a finite number, or None."""
+def finite(value: Any) -> float | None:
+    """Returns a number as a float; None for infinity and for what is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from ...domain.positions import Seq
+from ...domain.positions import Seq, SeqRange
 from ...domain.session_ref import SessionRef
 from ...history.overview import Bar, bars
 from ...search.picture import Picture, Spans, picture
@@ -18,6 +18,8 @@ from ..html.agents import colour_of
 from ..html.names import shortened
 from ..html.render import page
 from ..html.targets import actor
+from .chosen_range import chosen_range
+from .pins import pinned, pinned_lines
 from .strip_axis import Axis, Fold, Step, axis_of
 
 BOTTOM: Final = 40  # of the bars, in pixels
@@ -60,6 +62,15 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """The part of the strip that a range takes."""
+
+    x: str
+    width: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """An agent of the legend."""
 
@@ -88,6 +99,7 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
     known = picture(ref, actor=actor(request)) or Picture([], [])
+    chosen = chosen_range(request, ref)
     shown = bars(ref, cuts=[turns.seq for turns in known.turns], actor=actor(request))
     context: dict[str, Any] = {"ref": ref}
     if shown:
@@ -108,6 +120,8 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
             "told": _told(shown, of_bars, known.turns),
             "began": shown[0].began,
             "ended": shown[-1].ended,
+            "stretch": _stretch(chosen.between, shown, axis) if chosen and chosen.between else None,
+            "pins": pinned_lines(ref, pinned(request), shown, axis, actor(request)),
             "widest": 28 * len(shown) + 60 * len(axis.folds) + 200,
         }
     return page(request, "session/overview/_strip.html", context)
@@ -222,7 +236,7 @@ def _told(shown: Sequence[Bar], of_bars: Sequence[int], turns: Sequence[Spans]) 
 
 
 def _numbers(shown: Sequence[Bar], of_bars: Sequence[int], axis: Axis) -> dict[str, Any]:
-    """Returns what travel.js reads: where each bar is, the seq and the number of its first event, its turn, its time."""
+    """Returns what strip.js reads: where each bar is, the seq and the number of its first event, its turn, its time."""
     lines = sorted(set(of_bars))
     return {
         "edges": [f"{each:.3f}" for pair in zip(axis.lefts, axis.rights, strict=True) for each in pair],
@@ -233,6 +247,24 @@ def _numbers(shown: Sequence[Bar], of_bars: Sequence[int], axis: Axis) -> dict[s
         "lines": [lines.index(each) for each in of_bars],
         "last": len(shown) - 1,
     }
+
+
+def _stretch(between: SeqRange, shown: Sequence[Bar], axis: Axis) -> Stretch:
+    """Returns where a range stands, to the event: a bar of several has one after the other."""
+    left, right = (_x_of(seq, after, shown, axis) for seq, after in zip(between, (0, 1), strict=True))
+    return Stretch(_share(left), _share(max(_THINNEST, right - left)), _share(right))
+
+
+def _x_of(seq: Seq, after: int, shown: Sequence[Bar], axis: Axis) -> float:
+    """Returns where an event begins, or ends if `after` is 1."""
+    number = max(0, bisect_right(shown, seq, key=_first) - 1)
+    bar, left, right = shown[number], axis.lefts[number], axis.rights[number]
+    share = (seq - bar.first + after) / (bar.last - bar.first + 1)
+    return left + (right - left) * min(1.0, max(0.0, share))
+
+
+def _first(bar: Bar) -> Seq:
+    return bar.first
 
 
 def _share(share: float) -> str:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
@@ -22,9 +23,11 @@ from ...writes.half_made import is_half
 from ..html.render import page
 from ..html.targets import actor, address_at, of_session, who_wrote
 from . import labels
+from .chosen_range import ChosenRange, by_numbers, chosen_range, counted, query_of
 from .densities import density_of, fill, remember
 from .moment import chosen, panel, renamed
 from .news import numbers
+from .pins import MOST, pinned
 from .timeline import grouped, no_longer_given
 
 _BEFORE: Final = 60  # events that a page about one event shows before it, and including it
@@ -34,15 +37,17 @@ _AFTER: Final = 40
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows the newest events and the merged state. With ?at=<event id>, ?turn=<number> or ?seq=<number>, shows the
-    events around it and the state then."""
+    events around it and the state then. With ?from=<event id> and ?to=, shows only the events of that range."""
     if old := renamed(request):
         return old
     ref = SessionRef(**names)
+    if ranged := by_numbers(request, ref):
+        return ranged
     view = views.session(ref, partly=True, actor=actor(request))
     event_id = chosen(request, ref)
     if event_id and ("seq" in request.GET or "turn" in request.GET):
-        kept = {name: request.GET.get(name, "") for name in ("show", "density")}
-        return redirect(address_at(ref, event_id, **_filters(request), **kept))
+        kept = {name: request.GET.get(name, "") for name in ("kind", "author", "show", "density", "from", "to")}
+        return redirect(address_at(ref, event_id, **kept))
     upto = outline.reached(ref, actor=actor(request))
     then = panel(request, ref, event_id, upto) if event_id else {}
     whole = "all" in request.GET and not event_id
@@ -65,6 +70,10 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         **labels.of_session(ref, actor(request)),
         **_timeline(request, ref, then.get("event"), upto),
     }
+    pins = urlencode({"pin": [key.encode("utf-8", "replace") for key in pinned(request)]}, doseq=True)
+    context["of_strip"] = "&".join(filter(None, (context["ranged"], pins)))
+    context["most_pins"] = MOST
+    context["chosen_range"] = counted(context["chosen_range"], ref, actor(request), upto)
     return remember(request, page(request, "session/page/page.html", context, 404 if "gone" in then else 200))
 
 
@@ -84,7 +93,7 @@ def stats(request: HttpRequest, **names: str) -> HttpResponse:
     return page(
         request,
         "session/page/_stats.html",
-        {"ref": ref, **numbers(ref, actor(request)), **_filters(request)},
+        {"ref": ref, **numbers(ref, actor(request))},
     )
 
 
@@ -95,7 +104,8 @@ def _timeline(
 
     `later` is the cursor to go on if the page does not reach the newest event. Events that arrive meanwhile go into a
     separate list below (`tail`), unless the page has that list already."""
-    filters = _filters(request)
+    chosen = chosen_range(request, ref)
+    filters = _filters(request, chosen)
     before, after = request.GET.get("before"), request.GET.get("after")
     if about is None and (around := request.GET.get("around")):
         about = timeline.event(ref, around, actor=actor(request))
@@ -121,7 +131,7 @@ def _timeline(
     turns = grouped(ref, rows, actor(request), None, no_longer_given(ref, rows, actor(request)), upto)
     fill(turns, density, filtered=any(filters.values()), at_end=newest or bool((about or after) and not later))
     return {
-        **filters,
+        **_narrowed(request, chosen, density),
         "density": density,
         "around": about.id if about else "",
         "seq": seq,
@@ -141,5 +151,18 @@ def _after(
     return page.rows, page.next
 
 
-def _filters(request: HttpRequest) -> dict[str, Any]:
-    return {"kind": request.GET.get("kind", ""), "author": request.GET.get("author", "")}
+def _filters(request: HttpRequest, chosen: ChosenRange | None) -> dict[str, Any]:
+    between = chosen.between if chosen else None
+    return {"kind": request.GET.get("kind", ""), "author": request.GET.get("author", ""), "between": between}
+
+
+def _narrowed(request: HttpRequest, chosen: ChosenRange | None, density: str) -> dict[str, Any]:
+    """Returns which events are shown, for templates: the filters, the range, and both as they stand in links."""
+    ends = ("from", "to") if chosen and chosen.between else ()
+    return {
+        "kind": request.GET.get("kind", ""),
+        "author": request.GET.get("author", ""),
+        "chosen_range": chosen,
+        "ranged": query_of(request, *ends) if ends else "",
+        "narrowed": query_of(request, "kind", "author", *ends, density=density),
+    }
