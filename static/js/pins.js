@@ -44,9 +44,12 @@
     const names = pins();
     for (const button of document.querySelectorAll("[data-pin-key]")) {
       const pinned = names.includes(button.dataset.pinKey);
-      button.setAttribute("aria-pressed", String(pinned));
-      button.disabled = !pinned && names.length >= MOST;
-      button.title = button.disabled ? strip.dataset.wordMost : "";
+      const full = !pinned && names.length >= MOST;
+      // A step in the past exchanges some rows of hundreds: what is so already is not written again.
+      if (button.ariaPressed !== String(pinned)) button.ariaPressed = String(pinned);
+      if (button.disabled === full) continue;
+      button.disabled = full;
+      button.title = full ? strip.dataset.wordMost : "";
     }
   }
 

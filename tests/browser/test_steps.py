@@ -25,7 +25,6 @@ PLAIN = """
         for (const time of copy.querySelectorAll("time")) time.replaceWith(time.dateTime);
         for (const key of copy.querySelectorAll(".key[role]"))
             for (const name of ["role", "tabindex", "aria-expanded", "aria-haspopup"]) key.removeAttribute(name);
-        for (const pin of copy.querySelectorAll("[data-pin-key]")) pin.removeAttribute("title");
         for (const link of copy.querySelectorAll("a[href*='key=']")) link.href = link.href.replace(/at=[^&]*/, "");
         for (const field of copy.querySelectorAll("[class='']")) field.removeAttribute("class");
         const text = copy.innerHTML.replace(/<!--.*?-->/gs, "").replace(/\\s+/g, " ");
