@@ -44,6 +44,9 @@ SESSIONS: Final = (
     "together-2",
     "together-3",
     "artifacts",
+    "pane-undo",
+    "pane-edit",
+    "pane-fork",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionRef("demo", APP, USER, "long")
