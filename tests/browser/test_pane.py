@@ -185,9 +185,7 @@ def test_a_page_can_be_opened_alone_or_in_a_tab_of_its_own(page: Page) -> None:
     page.goto(with_pane("drift"))
     opened(page, "Drift")
     with page.context.expect_page() as tab:
-        page.locator("#state, #pane").get_by_role("link", name="Open as a page").click(
-            modifiers=["ControlOrMeta"]
-        )
+        page.locator("#state, #pane").get_by_role("link", name="Open as a page").click(modifiers=["ControlOrMeta"])
     expect(tab.value.get_by_role("heading", name="Drift", level=1)).to_be_visible()
     pane(page).get_by_role("link", name="Open as a page").click()
     expect(page).to_have_url(re.compile("/travel/drift/$"))
@@ -308,6 +306,38 @@ def test_nothing_is_lost_when_the_person_was_signed_out_meanwhile(visit: Visit, 
     pane(page).get_by_role("button", name="Fork").click()
     expect(page.locator(".toast.bad")).to_contain_text("You are signed out; nothing was written.")
     expect(pane(page).get_by_label("Reason")).to_have_value("a long story")
+
+
+def test_in_the_past_a_key_is_edited_now_or_in_a_fork_that_begins_with_another_value(page: Page) -> None:
+    page.goto(path("s", *own("pane-fork")))
+    page.locator(".ev .line").first.click()
+    count = page.locator("#moment [data-key-row='count']")
+    expect(count).to_contain_text("3")
+    count.locator("[data-row-key=h]").focus()
+    page.keyboard.press("e")
+    past = page.get_by_role("dialog")
+    expect(past).to_contain_text("You are at event 1")
+    past.get_by_role("link", name="Fork here with another value…").click()
+    opened(page, "Fork at event 1")
+    expect(past).to_be_hidden()
+    expect(pane(page).locator(".cm-content")).to_have_text("3")
+    check(page)
+    type_json(page, "7")
+    pane(page).get_by_label("Session id").fill("pane-forked-with")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/pane-forked-with/$"))
+    expect(page.locator("#state [data-key-row='count']")).to_contain_text("7")
+    expect(page.locator(".ev.edit")).to_have_count(2)  # that it is a fork, and the value
+
+    page.goto(path("s", *own("pane-fork")))
+    page.locator(".ev .line").first.click()
+    expect(count).to_contain_text("3")
+    count.locator("[data-row-key=h]").focus()
+    page.keyboard.press("e")
+    page.keyboard.press("e")  # now
+    expect(page.locator("#edit .editrow")).to_contain_text("count")
+    expect(page.locator("#edit .cm-content")).to_have_text("4")
+    expect(page.locator("#moment")).to_be_hidden()
 
 
 # --- How wide it is ---------------------------------------------------------------------------------------------------
