@@ -20,11 +20,11 @@ _STYLES: Final = """
     account/tokens session/moment errors lists/home lists/schema session/labels session/overview
     session/chosen_range session/pins editing/drift session/agent_view html/difference session/history
     session/compare session/compare_state session/artifacts editing/fork editing/undo editing/rewind
-    checks/state_health search/bar
+    checks/state_health session/panes search/bar
 """
 _SCRIPTS: Final = """
-    editor edit types days turns statefilter densities window live strip striprange pins travel steps sessions
-    range compare upload menu dialog keys querybar focus time copy guard confirm timeline toasts watching
+    editor edit types days turns statefilter densities window live strip striprange pins travel steps pane
+    sessions range compare upload menu dialog keys querybar focus time copy guard confirm timeline toasts watching
     htmx-errors keycard
 """
 BUNDLES: Final = {

@@ -15,6 +15,7 @@ from ..errors import Behind, Error
 from ..http.problems import for_programs, problem, status_of
 from ..search import damage
 from .html.render import data, page
+from .session.panes import wants_sentence
 
 log = logging.getLogger("adkweb.web")
 
@@ -48,10 +49,10 @@ class ErrorPages:
 
 
 def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
-    """Returns an error as a page, as plain text for htmx, or as a problem document for programs."""
+    """Returns an error as a page, as plain text for htmx and forms of a pane, or as a problem document for programs."""
     if for_programs(request.path):
         return problem(status, message)
-    if request.headers.get("HX-Request"):
+    if wants_sentence(request):
         return data(message, _TEXT, status)
     return page(request, "errors/error.html", {"message": message, "status": status, "up": _up(request)}, status)
 

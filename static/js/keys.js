@@ -1,6 +1,7 @@
 // Keys: j and k move over [data-row] (focus goes to the row's link), any [data-key="x"] is clicked when x is pressed, and
 // so is the [data-row-key="x"] of the [data-key-row] in which the focus is; [data-key="/"] gets the focus, ? opens
 // dialog#keys, Escape clicks [data-key="Escape"] of the open form.
+// While the focus is in #pane, its keys and rows come first.
 // Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">, which
 // [data-keys-toggle] switches for this browser: a checkbox, or a button with aria-pressed.
 // A person may change keys in dialog#keys: localStorage.keymap {"e": "q"} says that q does what data-key="e" is for, and e
@@ -21,6 +22,7 @@
   const isKey = (key) => typeof key === "string" && /^[^\s\p{C}]$/u.test(key);
   const visible = (element) => element.checkVisibility({ visibilityProperty: true });
   const scope = () => document.querySelector("dialog:modal") ?? document;
+  const paneOf = (element) => element?.closest("#pane");
 
   function withKey(key, within) {
     return [...within.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].filter(visible);
@@ -28,7 +30,8 @@
 
   function move(step) {
     const focused = document.activeElement?.closest("[data-row]");
-    const within = focused?.closest("[data-rows]") ?? scope().querySelector("[data-timeline]") ?? scope();
+    const beside = paneOf(document.activeElement)?.querySelector("[data-rows]");
+    const within = focused?.closest("[data-rows]") ?? beside ?? scope().querySelector("[data-timeline]") ?? scope();
     const rows = [...within.querySelectorAll("[data-row]")].filter(visible);
     const from = rows.indexOf(focused ?? rows.find((row) => row.matches(".selected, [aria-current=true]")));
     // Without a selection, both keys begin where a reader of a timeline is: at its end.
@@ -61,7 +64,8 @@
     if ((key === "j" || key === "k") && move(key === "j" ? 1 : -1)) return true;
     const heard = new CustomEvent("adkweb:key", { detail: key, bubbles: true, cancelable: true });
     if (!(document.activeElement ?? document.body).dispatchEvent(heard)) return true;
-    const target = ofRow(key) ?? withKey(key, scope())[0];
+    const near = paneOf(document.activeElement);
+    const target = ofRow(key) ?? (near && withKey(key, near)[0]) ?? withKey(key, scope())[0];
     if (target) {
       if (target.matches(TYPING)) {
         target.focus();

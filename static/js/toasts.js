@@ -1,6 +1,7 @@
 // .toasts > .toast: says what happened, and goes by itself; not while the pointer or the focus is on it or nobody sees the
 // page, and not with [data-stay]. [data-toast-close] closes it. A form[data-toast-gone] in it is sent when it goes: nothing
-// is told twice. Of two with the same data-about the later one stays. The event adkweb:toast { text } shows an error.
+// is told twice. Of two with the same data-about the later one stays. The event adkweb:toast { text } shows an error,
+// and { text, link: { href, text } } something that one may want to go to.
 (() => {
   const SHOWN = 6_000;
   const ERRORS = 3;
@@ -41,7 +42,7 @@
     for (const toast of list.querySelectorAll(".toast")) start(toast);
   }
 
-  function add(text) {
+  function add(text, link) {
     // The same sentence is not stacked up.
     const errors = [...list.querySelectorAll(":scope > [data-error]")];
     for (const shown of errors) if (shown.firstChild.textContent === text) shown.remove();
@@ -59,11 +60,22 @@
     close.setAttribute("aria-label", document.body.dataset.wordClose);
     box.append(words, close);
     list.append(box);
+    if (link) offer(box, link);
+  }
+
+  /** It is no error, and goes by itself. */
+  function offer(box, link) {
+    Object.assign(box, { className: "toast info", role: "status" });
+    delete box.dataset.error;
+    delete box.dataset.stay;
+    const anchor = Object.assign(document.createElement("a"), { href: link.href, textContent: link.text });
+    box.querySelector(".words").append(" ", anchor);
+    start(box);
   }
 
   startAll();
   document.addEventListener("htmx:afterSwap", startAll);
-  document.addEventListener("adkweb:toast", (event) => add(event.detail.text));
+  document.addEventListener("adkweb:toast", ({ detail }) => add(detail.text, detail.link));
   document.addEventListener("click", (event) => {
     const toast = event.target.closest?.("[data-toast-close]")?.closest(".toast");
     if (toast) go(toast);

@@ -1,8 +1,8 @@
 // The tour of the demo: the card #tour shows one [data-tour-step] after the other, and outlines what each is about. It begins by
 // itself on the page data-story, and anew by [data-tour-start]; how far it is stays in localStorage, from page to page.
 // Of a step, data-aim names what is outlined: selectors with " | " between, of which the first that is visible counts. The tour goes
-// on by [data-tour-next], or once the person has done it: an element is there (data-done), the address ends so (data-done-at), or
-// an element has these words (data-says-in, data-says). What was so already counts only after it was not.
+// on by [data-tour-next], or once the person has done it: an element is there (data-done), the address ends so or that of the
+// page beside the timeline (data-done-at), or an element has these words (data-says-in, data-says). What was so already counts only after it was not.
 (() => {
   const card = document.querySelector("#tour");
   if (!card) return;
@@ -38,7 +38,8 @@
   const visible = (element) => element.checkVisibility({ visibilityProperty: true });
 
   function isDone({ dataset: { doneAt, done, saysIn, says } }) {
-    if (doneAt && location.pathname.endsWith(doneAt)) return true;
+    const pane = document.querySelector("#pane:not([hidden]) #pane-alone");
+    if (doneAt && [location, pane].some((place) => place?.pathname.endsWith(doneAt))) return true;
     if (done && document.querySelector(done)) return true;
     return Boolean(saysIn && document.querySelector(saysIn)?.textContent.includes(says));
   }

@@ -349,12 +349,15 @@
     words.textContent = words.dataset.word.replace("{n}", shown.number);
     const fork = past.querySelector("[data-fork]");
     const there = panel.querySelector('[data-key="f"]');
+    const key = new URL(edit.href).searchParams.get("key") ?? "";
+    const own = key !== "" && !/^(app|user|temp):/.test(key); // a fork shares the others
     fork.hidden = !there;
-    fork.href = there?.href ?? "";
+    fork.href = there ? there.href + (own ? `?${new URLSearchParams({ key })}` : "") : "";
+    for (const words of fork.querySelectorAll("span")) words.hidden = "withValue" in words.dataset !== own;
     past.querySelector("[data-edit-now]").onclick = () => {
       past.close();
       back();
-      edit.click();
+      htmx.ajax("get", edit.getAttribute("hx-get"), { target: "#edit", swap: "innerHTML" }); // the button may be gone
     };
     past.showModal();
   }

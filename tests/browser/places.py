@@ -64,6 +64,11 @@ def open_event(page: Page, line: Locator) -> None:
     expect(page.locator("#detail")).to_be_visible()
 
 
+def alone(page: Page, link: Locator) -> None:
+    """The page that a link of a session opens beside the timeline, by itself."""
+    page.goto(link.get_attribute("href") or "")
+
+
 def _detail(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     open_event(page, page.locator(".ev .line").last)
@@ -94,7 +99,7 @@ def _offered(link: str, shown: str) -> Callable[[Page], None]:
     def go(page: Page) -> None:
         page.goto(path("s", *SEOUL))
         page.locator(".ev:has(.delta) .line").nth(1).click()
-        page.locator("#moment .takeback").get_by_role("link", name=link).click()
+        alone(page, page.locator("#moment .takeback").get_by_role("link", name=link))
         expect(page.locator(shown).first).to_be_visible()
 
     return go
@@ -109,7 +114,7 @@ def _agent_view(page: Page) -> None:
 def _model_got(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.locator(".ev .line").last.click()
-    page.get_by_role("link", name="What the agent saw").click()
+    alone(page, page.get_by_role("link", name="What the agent saw"))
     page.locator(".omitted summary").first.click()
     expect(page.locator(".sizetables table")).to_have_count(2)
 

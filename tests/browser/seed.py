@@ -47,6 +47,9 @@ SESSIONS: Final = (
     "artifacts",
     "ranged",
     "pinned",
+    "pane-undo",
+    "pane-edit",
+    "pane-fork",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionRef("demo", APP, USER, "long")

@@ -68,12 +68,12 @@ def test_a_session_leads_there_from_now_and_from_an_event(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.get_by_role("link", name="What the agent sees").click()
     expect(page.get_by_role("heading", name="What the agent sees")).to_be_visible()
-    page.get_by_role("link", name="Session esc", exact=True).click()
+    page.keyboard.press("Escape")
     page.locator(".ev .line").last.click()
     page.get_by_role("link", name="What the agent saw").click()
     expect(page.get_by_role("heading", name="What the model got for event")).to_be_visible()
     page.get_by_role("link", name="Just after this event").click()
-    expect(page.locator(".pagehead")).to_contain_text("just after event")
+    expect(page.locator("#pane .pagehead")).to_contain_text("just after event")
 
 
 def test_a_rewind_greys_the_timeline_that_is_open(visit: Visit) -> None:

@@ -43,10 +43,11 @@ def at(page: Page, seq: int) -> None:
 
 def saved(page: Page) -> int:
     """The seq of the event that was just written."""
-    note = page.get_by_text(re.compile(r"event #\d+"))
-    expect(note.first).to_be_visible()
-    found = re.search(r"#(\d+)", note.first.inner_text())
+    note = page.locator(".toast", has_text=re.compile(r"event #\d+"))
+    expect(note).to_have_count(1)
+    found = re.search(r"#(\d+)", note.inner_text())
     assert found
+    note.evaluate("each => each.remove()")  # the next one is told beside it
     return int(found[1])
 
 
@@ -74,14 +75,14 @@ def test_by_mouse(page: Page) -> None:
     # Compare it with now.
     page.get_by_role("link", name="Compare with now").click()
     expect(page.get_by_role("heading", name="Compare two moments")).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("last_answer")
-    expect(page.get_by_role("main")).not_to_contain_text("booking_step")
+    expect(page.locator("#pane")).to_contain_text("last_answer")
+    expect(page.locator("#pane")).not_to_contain_text("booking_step")
     page.go_back()
 
     # A key's history: every value, who, and why.
     at(page, SEARCH)
     page.locator("#moment [data-key-row='booking_step']").get_by_role("link", name=re.compile("History")).click()
-    rows = page.get_by_role("main").locator("[data-row]")
+    rows = page.locator("#pane").locator("[data-row]")
     expect(rows.first).to_contain_text("#67")
     expect(rows.first).to_contain_text('"ready"')
     expect(rows.first).to_contain_text('"choose"')
@@ -99,7 +100,7 @@ def test_by_mouse(page: Page) -> None:
 
     # Bring one key back to a value that it had.
     page.locator("#state [data-key-row='searches']").get_by_role("link", name=re.compile("History")).click()
-    earlier = page.get_by_role("main").locator("[data-row]").filter(has_text=re.compile(r"#67\b"))
+    earlier = page.locator("#pane").locator("[data-row]").filter(has_text=re.compile(r"#67\b"))
     earlier.last.get_by_role("link", name="Restore this value").click()  # the first names it as its reason
     page.get_by_role("button", name=re.compile("Apply")).click()
     saved(page)
@@ -109,10 +110,9 @@ def test_by_mouse(page: Page) -> None:
     event(page, SEARCH).locator(".line").click()
     at(page, SEARCH)
     page.get_by_role("link", name="Restore…").click()
-    expect(page.get_by_role("main")).not_to_contain_text(
-        "app:total_searches"
-    )  # others' state only where one asks for it
+    expect(page.locator("#pane")).not_to_contain_text("app:total_searches")  # others' state only where one asks for it
     page.get_by_role("link", name="All scopes").click()
+    expect(page.locator("#pane")).to_contain_text("app:total_searches")
     page.get_by_role("button", name=re.compile("Apply")).click()
     saved(page)
     expect(shown(page, "booking_step", "#state")).to_have_text('"choose"')
@@ -122,7 +122,7 @@ def test_by_mouse(page: Page) -> None:
     event(page, 69).locator(".line").click()
     at(page, 69)
     page.get_by_role("link", name="Rewind…").click()
-    expect(page.get_by_role("main")).to_contain_text("The agent no longer sees")
+    expect(page.locator("#pane")).to_contain_text("The agent no longer sees")
     page.get_by_role("button", name="Rewind").click()
     saved(page)
     expect(event(page, 69)).to_have_class(re.compile(r"\bgone\b"))
@@ -230,7 +230,7 @@ def test_by_keyboard(page: Page) -> None:
     go_to_search(page)
     page.locator("#moment [data-key-row='booking_step'] [data-at]").first.focus()
     press(page, "h")
-    expect(page.get_by_role("main").locator("[data-row]").first).to_contain_text("#67")
+    expect(page.locator("#pane").locator("[data-row]").first).to_contain_text("#67")
     press(page, "Escape")
     expect(page.get_by_role("heading", name="Seoul trip")).to_be_visible()
 
@@ -253,6 +253,7 @@ def test_by_keyboard(page: Page) -> None:
     go_to_search(page)
     enter(page, page.get_by_role("link", name="Restore…"))
     enter(page, page.get_by_role("link", name="All scopes"))
+    expect(page.locator("#pane")).to_contain_text("app:total_searches")
     enter(page, page.get_by_role("button", name=re.compile("Apply")))
     saved(page)
     expect(shown(page, "app:total_searches", "#state")).to_have_text("7")

@@ -408,7 +408,7 @@ def test_an_edit_asks_before_it_leaves_the_past(page: Page) -> None:
     expect(moment(page)).to_be_visible()
     page.get_by_role("link", name="Edit state").click()
     past.get_by_role("link", name="Fork here").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Fork")
+    expect(page.locator("#pane-title")).to_contain_text("Fork")
 
 
 # --- On a phone -------------------------------------------------------------------------------------------------------

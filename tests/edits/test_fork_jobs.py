@@ -12,6 +12,7 @@ import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
 from sessions_app.edits import fork as forks
 from sessions_app.edits import fork_jobs, fork_tree
 from sessions_app.edits.fork import Copying
@@ -52,8 +53,8 @@ def _no_thread_is_left() -> Iterator[None]:
     settle("fork")
 
 
-def begin(ref: SessionRef, actor: Actor, reason: str = "what if") -> SessionRef:
-    return fork_jobs.begin(ref, AT, user_id="ana", session_id="fork", actor=actor, reason=reason)
+def begin(ref: SessionRef, actor: Actor, reason: str = "what if", **values: Any) -> SessionRef:
+    return fork_jobs.begin(ref, AT, user_id="ana", session_id="fork", actor=actor, reason=reason, values=values)
 
 
 def into_of(ref: SessionRef) -> SessionRef:
@@ -94,6 +95,16 @@ def test_a_long_fork_is_copied_in_the_background(ref: SessionRef, actor: Actor) 
     assert (shown.done, shown.percent, shown.working, shown.stopped) == (True, 100, False, "")
     assert_whole(ref, into)
     assert not Job.objects.exists()
+
+
+def test_a_long_fork_begins_with_other_values_once_it_is_whole(ref: SessionRef, actor: Actor) -> None:
+    into = begin(ref, actor, step="pay", gone=ABSENT)
+    settle("fork")
+    assert state_of(into)["session"]["step"] == "pay"
+    note, edit = [event for _seq, event in events_of(into)[-2:]]
+    assert "forked" in note["custom_metadata"]["adkweb"]
+    assert edit["actions"]["state_delta"] == {"step": "pay"}
+    assert edit["custom_metadata"]["adkweb"]["reason"] == "what if"
 
 
 def test_a_fork_whose_process_is_killed_goes_on_in_another(ref: SessionRef, killed: SessionRef) -> None:

@@ -57,6 +57,49 @@ def test_a_fork_is_made_and_shown(ref: SessionRef, event_id: str, maria: Browser
     assert maria.open("forks", htmx=True, **ref._asdict()).text == "1 fork"
 
 
+def test_a_fork_begins_with_another_value_as_one_edit_of_its_own(
+    ref: SessionRef, event_id: str, maria: Browser
+) -> None:
+    page = maria.open("fork", query={"key": ["step", "user:tier", "new"]}, event_id=event_id, **ref._asdict())
+    form = page.one("form", "form", method="post")
+    sent = form.fields()
+    assert (sent["key-0"], sent["value-0"].strip(), sent["key-1"]) == (
+        "step",
+        '"pay"',
+        "new",
+    )  # shared state is not offered
+    before = everything(ref.source)
+    for wrong, message in (("{", "line 1"), ("", "A value is missing.")):
+        response = send(maria, ref, event_id, {**sent, "value-0": wrong, "session_id": "try"})
+        assert response.status_code == 400
+        assert message in page_of(response).one("form", "form", method="post").text
+    sent |= {"value-0": '"refund"', "value-1": "[1]", "session_id": "try", "reason": "what if"}
+    response = send(maria, ref, event_id, {**sent, "key-1": "user:tier"})
+    assert response.status_code == 400
+    assert "of its own keys only" in page_of(response).one(role="alert").text
+    assert everything(ref.source) == before  # nothing is half done
+    into = ref._replace(session_id="try")
+    for _sent_twice in range(2):
+        assert send(maria, ref, event_id, sent).status_code == 302
+        assert state_of(into)["session"] == {"step": "refund", "new": [1], "count": 3, "nothing": None}
+        assert state_of(ref)["session"]["step"] == "done"
+    *_copies, noted, edited = [event for _seq, event in events_of(into)]
+    assert "forked" in noted["custom_metadata"]["adkweb"]
+    assert edited["actions"]["state_delta"] == {"step": "refund", "new": [1]}
+    note = edited["custom_metadata"]["adkweb"]
+    assert (note["actor"], note["reason"], note["replaced"]) == (NAME, "what if", {"step": "pay"})
+
+
+def test_a_value_that_stays_as_it_was_is_no_edit_of_a_fork(ref: SessionRef, event_id: str, maria: Browser) -> None:
+    page = maria.open("fork", query={"key": "step"}, event_id=event_id, **ref._asdict())
+    sent = {**page.one("form", "form", method="post").fields(), "session_id": "try"}
+    left = page_of(send(maria, ref, event_id, {**sent, "drop": "0"}))
+    assert not left.all(name="key-0")
+    assert send(maria, ref, event_id, sent).status_code == 302
+    _seq, newest = events_of(ref._replace(session_id="try"))[-1]
+    assert "forked" in newest["custom_metadata"]["adkweb"]
+
+
 def test_a_session_without_forks_says_nothing_on_its_page_and_a_word_on_theirs(ref: SessionRef, maria: Browser) -> None:
     assert maria.open("forks", htmx=True, **ref._asdict()).text == ""
     assert "Nobody forked this session yet" in maria.open("forks", **ref._asdict()).one("main").text

@@ -24,6 +24,7 @@ from ...access import sign_in as access_sign_in
 from ...access.sign_ins import SessionStore
 from ..errors import answer
 from ..html.render import page
+from ..session.panes import PANE
 
 log = logging.getLogger("adkweb.sign_in")
 
@@ -93,12 +94,12 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Redirects to the sign-in page. htmx gets a sentence instead, so that what was typed into an open page stays
-    there."""
+    """Redirects to the sign-in page. htmx and panes get a sentence instead, so that what was typed into an open page
+    stays there."""
 
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponse:  # type: ignore[override]
         """Redirects to the sign-in page, or answers with the sentence."""
-        if request.headers.get("HX-Request"):
+        if request.headers.get("HX-Request") or PANE in request.headers:
             return answer(
                 request, _("You are signed out; nothing was written. Sign in in another tab, then reload."), 403
             )

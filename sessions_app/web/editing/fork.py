@@ -14,8 +14,9 @@ from django_htmx.http import HttpResponseClientRedirect
 from ...access.actor import Actor
 from ...domain.event import new_id
 from ...domain.session_ref import SessionRef
+from ...domain.state import UNKNOWN, State, same, scope_of
 from ...edits import fork as forks
-from ...edits import fork_jobs, fork_tree
+from ...edits import fork_jobs, fork_tree, fork_values
 from ...errors import AlreadyExists, Error
 from ...history import moments
 from ...http.problems import status_of
@@ -25,34 +26,50 @@ from ...search import outline
 from ...writes.half_made import is_half
 from ..html.render import page
 from ..html.targets import actor
+from . import habits, state_form
 
 _STILL: Final = 20  # looks at a fork that makes no progress, before it counts as stopped
 
 
 @require_http_methods(["GET", "POST"])
 def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
-    """Copies a session up to an event into a new one. With ?session= and ?user=, shows the progress."""
+    """Copies a session up to an event into a new one, which may begin with other values of its own keys (?key=…). With
+    ?session= and ?user=, shows the progress."""
     event = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     actor(request).check_may_write()
     if request.method == "GET":
         if "session" in request.GET:
             return _progress(request, event)
         return _page(request, event)
+    rows = state_form.posted_rows(request.POST)
+    entries = state_form.entries(rows) if not {"drop", "as-string"} & request.POST.keys() else None
+    if entries is None:
+        return _page(request, event, rows=rows, status=400 if any(row.error for row in rows) else 200)
+    return _make(
+        request, event, rows, {entry.key: entry.value for entry in entries if not same(entry.value, entry.seen)}
+    )
+
+
+def _make(
+    request: HttpRequest, event: EventView, rows: list[state_form.FormRow], values: fork_values.Values
+) -> HttpResponse:
     user_id, session_id = request.POST.get("user_id", ""), request.POST.get("session_id", "")
+    reason, who = request.POST.get("reason", ""), actor(request)
     try:
         into = forks.name(event.ref, user_id, session_id, request.POST.get("once", ""))
-        if not _is_there(event, into, actor(request)):
-            reason = request.POST.get("reason", "")
-            fork_jobs.begin(
-                event.ref, event_id, user_id=user_id, session_id=into.session_id, actor=actor(request), reason=reason
-            )
+        if _is_there(event, into, who):
+            fork_values.check(values, who, reason)
+            fork_values.write(into, values, who, reason)
+        else:
+            named = {"user_id": user_id, "session_id": into.session_id}
+            fork_jobs.begin(event.ref, event.id, **named, actor=who, reason=reason, values=values)
     except AlreadyExists as error:
-        return _page(request, event, {"session_id": error.message}, 409)
+        return _page(request, event, {"session_id": error.message}, 409, rows)
     except Error as error:
-        return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error))
-    if fork_jobs.progress(event.ref, event_id, into, actor=actor(request)).done:
+        return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error), rows)
+    if fork_jobs.progress(event.ref, event.id, into, actor=who).done:
         return _done(request, event.ref, into)
-    return redirect(_watch(event, into, request.POST.get("reason", "")))
+    return redirect(_watch(event, into, reason))
 
 
 @require_GET
@@ -72,9 +89,16 @@ def tree(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _page(
-    request: HttpRequest, event: EventView, errors: dict[str, str] | None = None, status: int = 200
+    request: HttpRequest,
+    event: EventView,
+    errors: dict[str, str] | None = None,
+    status: int = 200,
+    rows: list[state_form.FormRow] | None = None,
 ) -> HttpResponse:
     then = moments.state_at(event.ref, event.id, actor=actor(request)).state
+    if rows is None:
+        rows = _rows(request.GET.getlist("key"), then.session)
+    habits.note_habits(rows, event.ref, actor(request))
     context: dict[str, Any] = {
         "ref": event.ref,
         "view": views.session(event.ref, actor=actor(request)),
@@ -86,8 +110,19 @@ def _page(
         "reason": request.POST.get("reason", ""),
         "once": request.POST.get("once") or new_id(),
         "errors": errors or {},
+        "rows": rows,
+        "changed": any(row.changed for row in rows),
     }
     return page(request, "editing/fork/fork.html", context, status)
+
+
+def _rows(keys: list[str], then: State) -> list[state_form.FormRow]:
+    """Returns a row for each of the session's own keys that are named, with its value at the event."""
+    known = {name: value for name, value in then.items() if value is not UNKNOWN}
+    own = [key for key in dict.fromkeys(keys) if scope_of(key)[0] == "session"]
+    if len(own) > state_form.MOST:
+        raise state_form.too_many()
+    return [state_form.new_row(key, known) for key in own]
 
 
 def _progress(request: HttpRequest, event: EventView) -> HttpResponse:

@@ -35,7 +35,7 @@ def of_session(request: HttpRequest, **names: str) -> HttpResponse:
 
 @require_GET
 def outcomes(request: HttpRequest) -> HttpResponse:
-    """Renders the outcomes of this person's queued edits."""
+    """Renders the outcomes of this person's queued edits. With ?messages=1, tells what else is to be told, too."""
     return page(request, "editing/queued/_outcomes.html")
 
 

@@ -190,15 +190,26 @@ def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
     """Returns the end of a key's row: the button that edits it, and the event that last wrote it."""
     if context["read_only"] or len(row.key) > KEY_LENGTH:
         return wrote(row, target.ref, target.kind)
-    address = f"{target.edit}?{query(key=row.key)}"
-    edit = format_html(
-        '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}">{}</a>',
+    return wrote(row, target.ref, target.kind, _edit(target.edit, row.key))
+
+
+@register.simple_tag(takes_context=True)
+def edit_link(context: dict[str, Any], ref: SessionRef, key: str) -> SafeString:
+    """Returns the button that edits a key of a session. Empty if nothing can be written."""
+    if context["read_only"] or len(key) > KEY_LENGTH:
+        return SafeString()
+    return _edit(reverse("session-edit", kwargs=ref._asdict()), key)
+
+
+def _edit(form: str, key: str) -> SafeString:
+    address = f"{form}?{query(key=key)}"
+    return format_html(
+        '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}" data-row-key="e">{}</a>',
         address,
         address,
-        _("Edit %(key)s") % {"key": row.key[:100]},
+        _("Edit %(key)s") % {"key": key[:100]},
         icon("edit"),
     )
-    return wrote(row, target.ref, target.kind, edit)
 
 
 @register.simple_tag

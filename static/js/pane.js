@@ -1,0 +1,271 @@
+// #pane: pages of this session (PAGES) are shown beside the timeline. A link to one, anywhere on the session page, opens it
+// there; links and forms in it stay in it, and what leads elsewhere leaves as always. The page is that of its own address,
+// without its frame; its heading is the pane's. The open one is in the address of the session page (?pane=drift), so that it
+// can be shared, and the browser's back button goes back to what was there before.
+// Where an answer would lead back to the session (what was sent has been written), the pane closes and the message is shown;
+// the edit form of #edit ends the same way. Going to an event closes it, too, by a link in it or in the timeline: beside the
+// timeline stands one thing, and going back shows the other again. What was typed is kept by guard.js: who closes the pane is
+// told so, and can open it again.
+(() => {
+  const pane = document.querySelector("#pane");
+  if (!pane) return;
+  const [title, alone, page] = ["#pane-title", "#pane-alone", "#pane-page"].map((each) => pane.querySelector(each));
+  const [side, moment, toasts] = [".side", "#moment", "#toasts"].map((each) => document.querySelector(each));
+
+  const SESSION = new URL(pane.dataset.session, location.href);
+  const PAGES =
+    /^(add|artifacts(\/compare)?|compare|context|drift|edit|forks|history|restore|rewind|e\/[^/]+(\/(fork|undo))?)\/$/;
+  const OTHERS =
+    "[data-at], [data-travel-show], [data-travel-step], [data-travel-here], [hx-get], [download], [target], [data-alone]";
+  const AGAIN = 1_000; // a page whose source is still being read asks again
+
+  let wanted = null; // the page that is asked for or shown: { url, asked: an address, write: "push", "replace" or "" }
+  let opener = null; // the link that opened the pane
+  let elsewhere = false; // something was done outside of the pane since it was asked for
+  let tab = ""; // on a narrow screen, the tab that was shown before
+
+  const narrow = () => matchMedia("(width < 900px)").matches;
+  const isSession = (url) => url.origin === SESSION.origin && url.pathname === SESSION.pathname;
+  const eventShown = () => moment.querySelector("[data-moment]")?.dataset.at ?? "";
+
+  /** The page of this session at an address, if it is one; two runs beside each other need the whole window. */
+  function pageAt(address) {
+    const url = URL.parse(address, SESSION);
+    if (!url?.href.startsWith(SESSION.href) || url.searchParams.get("with")) return null;
+    return PAGES.test(url.pathname.slice(SESSION.pathname.length)) ? url : null;
+  }
+
+  // --- The address of the session page -------------------------------------------------------------------------------
+
+  /** The page that the address names: "history?key=n" is history/?key=n of this session. */
+  function named() {
+    const name = new URLSearchParams(location.search).get("pane");
+    return name ? pageAt(name.replace(/\/?(?=\?|$)/, "/")) : null;
+  }
+
+  function addressWith(url) {
+    const address = new URL(location.href);
+    address.searchParams.delete("pane");
+    const name = url && url.pathname.slice(SESSION.pathname.length).replace(/\/$/, "") + url.search;
+    if (name) address.searchParams.set("pane", name);
+    return address;
+  }
+
+  const depth = () => history.state?.pane ?? 0; // how often going back leads out of the pane
+
+  function write(how) {
+    const address = addressWith(wanted?.url);
+    if (how === "push") history.pushState(wanted && { pane: depth() + 1 }, "", address);
+    else if (how) history.replaceState(wanted && history.state, "", address);
+  }
+
+  /** The cursor stays where it is, whatever the address said when the pane was opened. */
+  function writeEvent() {
+    const address = new URL(location.href);
+    const { at = "", show = "" } = moment.hidden ? {} : (moment.querySelector("[data-moment]")?.dataset ?? {});
+    for (const [name, value] of Object.entries({ at, show: show === "merged" ? "" : show })) {
+      if (value) address.searchParams.set(name, value);
+      else address.searchParams.delete(name);
+    }
+    if (address.href !== location.href) history.replaceState(history.state, "", address);
+  }
+
+  addEventListener("popstate", () => {
+    writeEvent();
+    const url = named();
+    if (!url) close("");
+    else if (url.href !== wanted?.url.href) load(url, "");
+  });
+
+  // --- Opening and closing -------------------------------------------------------------------------------------------
+
+  function load(url, how, { verb = "get", path = url, source = page, values } = {}) {
+    wanted = { url, asked: path.pathname + path.search, write: how };
+    side.ariaBusy = "true";
+    htmx.ajax(verb, wanted.asked, {
+      ...{ source, values, target: page, select: "#main > :not(.toasts)", swap: "innerHTML ignoreTitle:true" },
+      headers: { "X-Pane": "true", "HX-Request": null },
+    });
+  }
+
+  function open(url, link) {
+    setTimeout(() => {
+      elsewhere = false; // after every listener of the click
+    });
+    if (pane.hidden) {
+      opener = link;
+      tab = document.body.dataset.tab;
+    }
+    load(url, pane.hidden || url.href !== wanted?.url.href ? "push" : "");
+  }
+
+  /** The page is there: its heading becomes the pane's, and its addresses are those that they would be alone. */
+  function arrive({ xhr }) {
+    const { url } = wanted;
+    alone.href = url.href;
+    const heading = page.querySelector("h1");
+    title.replaceChildren(...(heading?.childNodes ?? []));
+    title.className = heading?.className ?? "";
+    heading?.remove();
+    for (const link of page.querySelectorAll("a[href]:not([href^='#'])"))
+      link.href = new URL(link.getAttribute("href"), url).href;
+    pane.hidden = false;
+    write(wanted.write);
+    wanted.write = "";
+    page.scrollTop = 0;
+    if (narrow()) {
+      document.querySelector("[role=tab][data-tab-target=state]")?.click();
+      pane.scrollIntoView({ behavior: "instant" });
+    }
+    const field = page.querySelector("[aria-invalid=true], [autofocus]");
+    if (!page.contains(document.activeElement)) (field ?? title).focus({ preventScroll: true });
+    if (xhr.getResponseHeader("Refresh")) setTimeout(() => wanted?.url === url && load(url, ""), AGAIN);
+  }
+
+  /** `how`: going "back" to before it was opened; going on, which is to "push" or to "replace" the address; "" if that is done. */
+  function close(how, { done = false, focus = true } = {}) {
+    if (!wanted) return;
+    const { url } = wanted;
+    const [shown, steps] = [!pane.hidden, depth()];
+    const kept = !done && [...page.querySelectorAll("form[data-guard]")].some(isKept);
+    wanted = null;
+    side.ariaBusy = null;
+    pane.hidden = true;
+    page.replaceChildren();
+    if (!shown) return;
+    if (how === "back" && steps) history.go(-steps);
+    else write(how === "back" ? "replace" : how);
+    if (tab && narrow() && focus) document.querySelector(`[role=tab][data-tab-target="${CSS.escape(tab)}"]`)?.click();
+    if (focus) giveFocusBack();
+    if (kept) tellKept(url);
+  }
+
+  /** To the link that opened the pane; where the side was drawn anew meanwhile, to the one that leads where it did. */
+  function giveFocusBack() {
+    const same = opener && [...document.querySelectorAll("#main a[href]")].filter(({ href }) => href === opener.href);
+    const link = [opener, ...(same ?? [])].find((each) => each?.isConnected && each.checkVisibility());
+    (link ?? document.querySelector("[data-timeline]")).focus({ preventScroll: true });
+    opener = null;
+  }
+
+  function isKept(form) {
+    try {
+      return sessionStorage.getItem(`guard:${form.dataset.guard}`) !== null;
+    } catch {
+      return false;
+    }
+  }
+
+  function tellKept({ href }) {
+    const { wordKept: text, wordAgain } = pane.dataset;
+    const detail = { text, link: { href, text: wordAgain } };
+    document.dispatchEvent(new CustomEvent("adkweb:toast", { detail }));
+  }
+
+  // --- Answers -------------------------------------------------------------------------------------------------------
+
+  // Refused forms and errors are pages as well; an error about a form that was sent is one sentence, and the form stays. What
+  // nobody waits for any more is not shown.
+  page.addEventListener("htmx:beforeSwap", ({ target, detail }) => {
+    if (target !== page) return;
+    const isPage = detail.xhr.getResponseHeader("Content-Type")?.startsWith("text/html");
+    const isWanted = wanted?.asked === detail.pathInfo.requestPath;
+    Object.assign(detail, { shouldSwap: isWanted && isPage, isError: isWanted && !isPage });
+  });
+  page.addEventListener("htmx:afterSwap", ({ target, detail }) => target === page && wanted && arrive(detail));
+  page.addEventListener("htmx:afterRequest", () => {
+    side.ariaBusy = null;
+  });
+
+  // Where the answer to what was sent leads: HX-Redirect, which html and sessions_app/web/session/panes.py say.
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    const { elt, xhr } = event.detail;
+    const where = xhr.getResponseHeader("HX-Redirect");
+    if (!where || !side.contains(elt)) return;
+    event.preventDefault();
+    const url = new URL(where, location.href);
+    if (isSession(url)) finish(elt.closest("#edit"));
+    else if (pane.contains(elt) && pageAt(url.href)) load(pageAt(url.href), "replace");
+    else setTimeout(() => location.assign(url)); // once guard.js has heard that what was typed is taken
+  });
+
+  /** What was sent has been written: its message is asked for, and the timeline follows by itself. */
+  async function finish(edit) {
+    if (edit) edit.replaceChildren();
+    else {
+      document.querySelector("#travel-back")?.click(); // what was written is in the state now
+      close("replace", { done: true });
+    }
+    const outcomes = toasts.querySelector("#outcomes");
+    const address = `${outcomes.getAttribute("hx-get")}?messages=1`;
+    await htmx.ajax("get", address, { source: outcomes, target: outcomes, swap: "innerHTML" });
+    htmx.trigger(document.body, "adkweb:queued");
+  }
+
+  // --- The reader ----------------------------------------------------------------------------------------------------
+
+  // In the capture phase: travel.js then goes to the event that a link names by its address.
+  document.addEventListener(
+    "click",
+    (event) => {
+      const link = event.target.closest?.(":is(#main, [data-key-card]) a[href]");
+      if (!link || link.matches(OTHERS) || event.defaultPrevented || event.button !== 0) return;
+      if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+      const url = pageAt(link.href);
+      if (url) {
+        event.preventDefault();
+        link.closest("dialog")?.close();
+        open(url, link);
+      } else if (isSession(new URL(link.href)) && link.closest("#pane, #toasts")) follow(event, link);
+    },
+    true,
+  );
+
+  /** A link to the session's own page: to an event, which the timeline goes to, or out of the pane. */
+  function follow(event, link) {
+    const { searchParams, search, hash } = new URL(link.href);
+    const at = searchParams.get("at") ?? (hash.startsWith("#event-") ? hash.slice("#event-".length) : "");
+    if (at && link.matches(":not([data-key=Escape])")) {
+      link.dataset.at = at;
+      close("push", { focus: false });
+    } else if (at || !search) {
+      event.preventDefault();
+      close("back");
+    }
+  }
+
+  page.addEventListener("submit", (event) => {
+    const { target: form, submitter } = event;
+    if (event.defaultPrevented || form.method === "dialog") return;
+    const values = new FormData(form, submitter);
+    const path = new URL(submitter?.getAttribute("formaction") ?? form.getAttribute("action") ?? "", wanted.url);
+    if (form.method === "get") path.search = new URLSearchParams(values);
+    const url = pageAt(path.href);
+    if (!url) return;
+    event.preventDefault();
+    if (form.method === "get") open(url);
+    else load(wanted.url, "", { verb: "post", path, source: form, values });
+  });
+
+  document.addEventListener("htmx:afterSwap", ({ target }) => target.id === "edit" && close("push", { focus: false }));
+
+  // An event that was asked for before the pane was opened may be shown after that.
+  for (const type of ["pointerdown", "click", "keydown"]) {
+    document.addEventListener(
+      type,
+      ({ target }) => {
+        elsewhere ||= !pane.contains(target);
+      },
+      true,
+    );
+  }
+
+  let before = eventShown();
+  new MutationObserver(() => {
+    const at = eventShown();
+    if (at && at !== before && elsewhere) close("push", { focus: false });
+    before = at;
+  }).observe(moment, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-at"] });
+
+  if (named()) load(named(), "");
+})();

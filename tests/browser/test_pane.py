@@ -1,0 +1,387 @@
+"""Pages of a session beside its timeline: opened, shared, left, and used there."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Visit, Watch
+from tests.browser.looks import SIDEWAYS, check
+from tests.browser.places import own, path, type_json
+from tests.browser.seed import FAMILY, GOOD, TRAVEL
+from tests.browser.targets import small
+
+SESSION = path("s", *TRAVEL)
+AT = SESSION + "?at=t396"
+PAGES = {
+    "add": "Add event",
+    "artifacts": "Artifacts",
+    "compare?a=t100&b=now": "Compare two moments",
+    "context": "What the agent sees",
+    "drift": "Drift",
+    "edit?key=n": "Edit state",
+    "e/t396": "Event 396",
+    "e/t396/fork": "Fork at event 396",
+    "e/t396/undo": "Undo event 396",
+    "forks": "Forks",
+    "history": "History of a key",
+    "history?key=n": "n",
+    "restore?to=t396": "Restore the state at event 396",
+    "rewind?before=e-50": "Rewind to before an invocation",
+}
+SPLITTER = "[role=separator]"
+
+
+def pane(page: Page) -> Locator:
+    """What stands beside the timeline."""
+    return page.locator("#pane")
+
+
+def title(page: Page) -> Locator:
+    """Its heading."""
+    return page.locator("#pane-title")
+
+
+def opened(page: Page, words: str) -> None:
+    """The pane shows a page, beside the timeline."""
+    expect(title(page)).to_have_text(words)
+    expect(title(page)).to_be_focused()
+    expect(page.locator(".ev").last).to_be_in_viewport()
+    expect(page.locator("h1")).to_have_count(1)
+
+
+def with_pane(name: str, address: str = SESSION) -> str:
+    """The address of a session with a pane."""
+    return f"{address}{'&' if '?' in address else '?'}pane={quote(name, safe='')}"
+
+
+# --- Opening and leaving ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("Undo…", "Undo event 396"),
+        ("Restore…", "Restore the state at event 396"),
+        ("Rewind…", "Rewind to before an invocation"),
+        ("Fork…", "Fork at event 396"),
+        ("Compare with now", "Compare two moments"),
+        ("What the agent saw", "What the agent sees"),
+        ("History", "History of a key"),
+        ("History of tree", "tree"),
+    ],
+)
+def test_what_is_offered_at_an_event_opens_beside_the_timeline(page: Page, link: str, words: str) -> None:
+    page.goto(AT)
+    expect(page.locator("#moment .written").first).to_be_visible()
+    offered = page.locator("#moment").get_by_role("link", name=link, exact=True)
+    offered.first.click()
+    opened(page, words)
+    expect(page).to_have_url(re.compile(r"/travel/\?at=t396&pane="))
+    page.keyboard.press("Escape")
+    expect(pane(page)).to_be_hidden()
+    expect(page.locator("#moment")).to_be_visible()
+    expect(offered.first).to_be_focused()
+    expect(page).to_have_url(re.compile(r"/travel/\?at=t396$"))
+
+
+@pytest.mark.parametrize("words", ["History", "Compare", "Drift", "Artifacts", "What the agent sees", "Add event"])
+def test_what_is_offered_now_opens_there_and_the_back_button_closes_it(page: Page, words: str) -> None:
+    page.goto(SESSION)
+    page.locator("#main").get_by_role("link", name=words, exact=True).click()
+    expect(pane(page)).to_be_visible()
+    expect(page.locator("#state")).to_be_hidden()
+    expect(page).to_have_url(re.compile(r"/travel/\?pane=\w+$"))
+    page.go_back()
+    expect(pane(page)).to_be_hidden()
+    expect(page.locator("#state")).to_be_visible()
+    expect(page).to_have_url(re.compile("/travel/$"))
+    page.go_forward()
+    expect(pane(page)).to_be_visible()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_address_opens_its_pane_which_is_accessible_and_fits(page: Page, name: str) -> None:
+    page.goto(with_pane(name))
+    opened(page, PAGES[name])
+    expect(page.locator("#pane-page .empty .wait, #pane-page progress")).to_have_count(0)
+    check(page)
+    assert small(page) == []
+    for width in (1440, 900, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(SIDEWAYS) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "//example.com/",
+        "https://example.com/s/demo/booking/bea/travel/drift/",
+        "javascript:alert(1)",
+        "../family/drift",
+        "%2e%2e/family/drift/",
+        path("s", *FAMILY, end="drift/"),
+        "../../../../../sign-out",
+        "delete",
+        "export",
+        "e/../../family/drift",
+        "e/t396/json",
+        "compare?with=" + path("s", *FAMILY),
+        "<img src=x onerror=alert(1)>",
+    ],
+)
+def test_an_address_that_names_anything_else_opens_nothing(page: Page, name: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "x-pane" in request.headers else None)
+    page.goto(with_pane(name))
+    expect(page.locator("#strip svg").first).to_be_visible()
+    expect(page.locator("#stats")).to_contain_text("events")
+    expect(pane(page)).to_be_hidden()
+    expect(page.locator("#state")).to_be_visible()
+    assert asked == []
+
+
+def test_links_in_the_pane_stay_in_it_and_go_back_one_by_one(page: Page) -> None:
+    page.goto(SESSION)
+    page.locator("#state").get_by_role("link", name="History", exact=True).click()
+    opened(page, "History of a key")
+    pane(page).get_by_role("link", name="user:far").click()
+    expect(title(page)).to_have_text("user:far")
+    pane(page).get_by_role("link", name="Older values").click()
+    expect(pane(page).locator(".write").nth(60)).to_be_visible()
+    pane(page).get_by_label("Another key").fill("tree")
+    page.keyboard.press("Enter")
+    expect(title(page)).to_have_text("tree")
+    page.go_back()
+    expect(title(page)).to_have_text("user:far")
+    page.go_back()
+    expect(title(page)).to_have_text("History of a key")
+    page.go_forward()
+    expect(title(page)).to_have_text("user:far")
+    pane(page).get_by_role("link", name="Close").click()
+    expect(pane(page)).to_be_hidden()
+    expect(page).to_have_url(re.compile("/travel/$"))
+
+
+def test_a_link_to_an_event_goes_there_and_going_back_shows_the_pane_again(page: Page) -> None:
+    page.goto(with_pane("history?key=n"))
+    opened(page, "n")
+    pane(page).get_by_role("link", name="#392").click()
+    expect(page.locator("#moment .then")).to_contain_text("State at event 392")
+    expect(page.locator("#event-t392")).to_have_class(re.compile("selected"))
+    expect(pane(page)).to_be_hidden()
+    page.go_back()
+    expect(title(page)).to_have_text("n")
+    page.locator("#event-t396 .line").click()  # in the timeline, too
+    expect(page.locator("#moment .then")).to_contain_text("State at event 396")
+    expect(pane(page)).to_be_hidden()
+    expect(page).to_have_url(re.compile(r"/travel/\?at=t396$"))
+
+
+def test_a_page_can_be_opened_alone_or_in_a_tab_of_its_own(page: Page) -> None:
+    page.goto(with_pane("drift"))
+    opened(page, "Drift")
+    with page.context.expect_page() as tab:
+        page.locator("#state, #pane").get_by_role("link", name="Open as a page").click(modifiers=["ControlOrMeta"])
+    expect(tab.value.get_by_role("heading", name="Drift", level=1)).to_be_visible()
+    pane(page).get_by_role("link", name="Open as a page").click()
+    expect(page).to_have_url(re.compile("/travel/drift/$"))
+    expect(page.get_by_role("heading", name="Drift", level=1)).to_be_visible()
+
+
+def test_two_runs_beside_each_other_have_the_window_for_themselves(page: Page) -> None:
+    page.goto(with_pane("compare", path("s", *GOOD)))
+    page.locator("#pane-page .otherruns a").first.click()
+    expect(page).to_have_url(re.compile("/compare/.*with="))
+
+
+def test_keys_belong_to_the_pane_while_the_focus_is_in_it(page: Page) -> None:
+    page.goto(with_pane("history?key=n"))
+    opened(page, "n")
+    page.keyboard.press("j")
+    expect(pane(page).locator(".write").first.locator("a").first).to_be_focused()
+    page.keyboard.press("e")
+    opened(page, "Edit state")
+    expect(page).to_have_url(re.compile(r"pane=edit%3Fkey%3Dn$"))
+
+
+def test_a_narrow_screen_shows_a_pane_as_its_state(visit: Visit) -> None:
+    page = visit(viewport={"width": 390, "height": 844})
+    page.goto(SESSION)
+    page.locator("#main").get_by_role("link", name="What the agent sees").click()
+    expect(title(page)).to_be_in_viewport()
+    expect(page.locator("#events")).to_be_hidden()
+    assert page.evaluate(SIDEWAYS) == []
+    pane(page).get_by_role("link", name="Close").click()
+    expect(page.locator("#events")).to_be_visible()
+    expect(pane(page)).to_be_hidden()
+
+
+# --- Writing ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_undo_in_the_pane_is_told_and_the_timeline_follows(page: Page) -> None:
+    page.goto(path("s", *own("pane-undo")))
+    page.evaluate("window.same = true")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    page.locator(".ev:has(.delta) .line").last.click()
+    page.locator("#moment").get_by_role("link", name="Undo…", exact=True).click()
+    opened(page, "Undo event 2")
+    pane(page).get_by_role("button", name="Apply").click()
+    toast = page.locator(".toast.ok")
+    expect(toast).to_contain_text("Saved as event #3.")
+    expect(pane(page)).to_be_hidden()
+    expect(page.locator(".ev.edit")).to_contain_text("count")
+    toast.get_by_role("link", name="Undo").click()
+    opened(page, "Undo event 3")
+    toast.get_by_role("link", name="View").click()
+    expect(page.locator("#moment .then")).to_contain_text("State at event 3")
+    expect(pane(page)).to_be_hidden()
+    assert page.evaluate("window.same")
+
+
+def test_an_edit_in_place_is_told_without_another_page(page: Page) -> None:
+    page.goto(path("s", *own("pane-edit")))
+    page.evaluate("window.same = true")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    page.keyboard.press("e")
+    page.get_by_label("Key to edit or add").fill("step")
+    page.keyboard.press("Enter")
+    type_json(page, '"pay"')
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".toast.ok")).to_contain_text("Saved as event #3.")
+    expect(page.locator("form.editbox")).to_have_count(0)
+    expect(page.locator("#state [data-key-row='step']")).to_contain_text('"pay"')
+    assert page.evaluate("window.same")
+
+
+def test_a_refused_form_keeps_what_was_typed(page: Page, watch: Watch) -> None:
+    watch.allow(409)
+    page.goto(path("s", *own("pane-fork")))
+    page.locator(".ev .line").last.click()
+    page.locator("#moment").get_by_role("link", name="Fork…").click()
+    opened(page, "Fork at event 2")
+    pane(page).get_by_label("Session id").fill("travel")
+    pane(page).get_by_label("Reason").fill("to try it")
+    pane(page).get_by_role("button", name="Fork").click()
+    expect(pane(page).locator("#session-error")).to_contain_text("exists already")
+    expect(pane(page).get_by_label("Session id")).to_be_focused()
+    expect(pane(page).get_by_label("Session id")).to_have_value("travel")
+    expect(pane(page).get_by_label("Reason")).to_have_value("to try it")
+    pane(page).get_by_label("Session id").fill("pane-forked")
+    pane(page).get_by_role("button", name="Fork").click()
+    expect(page).to_have_url(re.compile("/pane-forked/$"))
+    expect(page.locator(".toast.ok")).to_contain_text("Fork created from pane-fork.")
+
+
+def test_what_was_typed_comes_back_after_the_pane_was_closed(page: Page, watch: Watch) -> None:
+    page.goto(with_pane("e/t396/fork"))
+    opened(page, "Fork at event 396")
+    pane(page).get_by_label("Reason").fill("a long story")
+    page.keyboard.press("Escape")
+    expect(pane(page)).to_be_hidden()
+    toast = page.locator(".toast.info")
+    expect(toast).to_contain_text("What you typed is kept.")
+    toast.get_by_role("link", name="Open it again").click()
+    opened(page, "Fork at event 396")
+    expect(pane(page).get_by_label("Reason")).to_have_value("a long story")
+    watch.stay = True
+    page.locator(".topbar").get_by_role("link", name="Edits").click(no_wait_after=True)
+    expect(pane(page).get_by_label("Reason")).to_have_value("a long story")
+    assert watch.asked == 1  # leaving the whole page is asked about
+    watch.stay = False
+
+
+def test_nothing_is_lost_when_the_person_was_signed_out_meanwhile(visit: Visit, watch: Watch) -> None:
+    watch.allow(403)
+    watch.stay = False
+    page = visit()
+    page.goto(with_pane("e/t396/fork"))
+    opened(page, "Fork at event 396")
+    pane(page).get_by_label("Reason").fill("a long story")
+    page.context.clear_cookies(name=re.compile("session"))
+    pane(page).get_by_role("button", name="Fork").click()
+    expect(page.locator(".toast.bad")).to_contain_text("You are signed out; nothing was written.")
+    expect(pane(page).get_by_label("Reason")).to_have_value("a long story")
+
+
+def test_in_the_past_a_key_is_edited_now_or_in_a_fork_that_begins_with_another_value(page: Page) -> None:
+    page.goto(path("s", *own("pane-fork")))
+    page.locator(".ev .line").first.click()
+    count = page.locator("#moment [data-key-row='count']")
+    expect(count).to_contain_text("3")
+    count.locator("[data-row-key=h]").focus()
+    page.keyboard.press("e")
+    past = page.get_by_role("dialog")
+    expect(past).to_contain_text("You are at event 1")
+    past.get_by_role("link", name="Fork here with another value…").click()
+    opened(page, "Fork at event 1")
+    expect(past).to_be_hidden()
+    expect(pane(page).locator(".cm-content")).to_have_text("3")
+    check(page)
+    type_json(page, "7")
+    pane(page).get_by_label("Session id").fill("pane-forked-with")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/pane-forked-with/$"))
+    expect(page.locator("#state [data-key-row='count']")).to_contain_text("7")
+    expect(page.locator(".ev.edit")).to_have_count(2)  # that it is a fork, and the value
+
+    page.goto(path("s", *own("pane-fork")))
+    page.locator(".ev .line").first.click()
+    expect(count).to_contain_text("3")
+    count.locator("[data-row-key=h]").focus()
+    page.keyboard.press("e")
+    page.keyboard.press("e")  # now
+    expect(page.locator("#edit .editrow")).to_contain_text("count")
+    expect(page.locator("#edit .cm-content")).to_have_text("4")
+    expect(page.locator("#moment")).to_be_hidden()
+
+
+# --- How wide it is ---------------------------------------------------------------------------------------------------
+
+
+def width(page: Page) -> float:
+    """The side's."""
+    box = page.locator(".side").bounding_box()
+    assert box
+    return box["width"]
+
+
+def test_the_side_is_as_wide_as_the_person_made_it(page: Page) -> None:
+    page.goto(SESSION)
+    splitter = page.locator(SPLITTER)
+    before = width(page)
+    splitter.focus()
+    page.keyboard.press("ArrowLeft")
+    assert width(page) == before + 16
+    expect(splitter).to_have_attribute("aria-valuenow", str(round(before + 16)))
+    box = page.locator(".side").bounding_box()
+    assert box
+    page.mouse.move(box["x"], box["y"] + 120)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 200, box["y"] + 120, steps=5)
+    page.mouse.up()
+    assert width(page) == before + 216
+    page.add_init_script(
+        "document.addEventListener('DOMContentLoaded', () => { window.first ="
+        " document.querySelector('.side').getBoundingClientRect().width })"
+    )
+    page.reload()
+    assert page.evaluate("window.first") == width(page) == before + 216
+    page.keyboard.press("Shift+Tab")
+    splitter.focus()
+    page.keyboard.press("End")
+    assert width(page) == 1440 - 400
+    page.set_viewport_size({"width": 1000, "height": 900})
+    assert width(page) == 1000 - 400  # the timeline keeps its room
+    splitter.dblclick()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    assert width(page) == before
+    splitter.dblclick()  # without dragging, too
+    assert width(page) == 1440 - 400
+    splitter.focus()
+    page.keyboard.press("Home")
+    assert width(page) == 320
