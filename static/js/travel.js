@@ -322,6 +322,13 @@
     else here();
   });
 
+  // The button with this key gives way where there is no room for it.
+  document.addEventListener("adkweb:key", (event) => {
+    if (event.detail !== "t") return;
+    event.preventDefault();
+    here();
+  });
+
   // Who goes through the page by the tab key, on the way to the state say, stays at the event.
   let passing = false;
   for (const type of ["keydown", "pointerdown"])

@@ -457,3 +457,11 @@ def test_one_goes_to_an_event_by_its_number_a_turn_or_a_key_and_hears_what_names
     expect(moment(page)).to_be_hidden()
     page.keyboard.press("<")  # nothing failed here
     expect(page.locator("#toasts, .toasts").first).to_contain_text("No earlier event failed.")
+
+
+def test_a_key_goes_into_the_past_where_there_is_no_room_for_its_button(page: Page) -> None:
+    page.set_viewport_size({"width": 1100, "height": 800})
+    go(page)
+    expect(page.locator("[data-travel-here]")).to_be_hidden()
+    page.keyboard.press("t")
+    expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", f"t{TRAVEL_EVENTS}")
