@@ -15,7 +15,7 @@ from ..access.actor import Actor
 from ..access.shown import shown
 from ..domain.json_values import as_object
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound
+from ..errors import NotFound, SourceError
 from ..sources import database, registry
 from . import saved
 from .buckets import SCHEME, Bucket
@@ -80,8 +80,15 @@ class Unavailable(NotFound):
     """This content cannot be read here."""
 
     def __init__(self, content: Content) -> None:
-        super().__init__(_("The content of this artifact cannot be read here."))
+        away = content.state == "away"
+        super().__init__(
+            _("The bucket does not answer") if away else _("The content of this artifact cannot be read here.")
+        )
         self.content = content
+
+
+class Silent(SourceError, Unavailable):
+    """A bucket does not answer: this content may be read later."""
 
 
 @contextmanager
@@ -105,7 +112,8 @@ def opened(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> 
                 return
         except Unreadable as error:
             fault = error.fault if fault == "missing" else fault
-    raise Unavailable(Content(fault, storage=searched[0].address) if searched else Content("nowhere"))
+    content = Content(fault, storage=searched[0].address) if searched else Content("nowhere")
+    raise Silent(content) if fault == "away" else Unavailable(content)
 
 
 def excerpt(ref: SessionRef, name: str, version: int, *, actor: Actor) -> tuple[Content, str, bool]:

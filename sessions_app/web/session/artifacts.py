@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET
 from ...access.actor import Actor
 from ...artifacts import comparing, contents, saved
 from ...artifacts.contents import Content
-from ...artifacts.storages import USER
 from ...artifacts.saved import Save
+from ...artifacts.storages import USER
 from ...domain.session_ref import SessionRef
 from ...errors import NotFound
 from ...http import artifacts as files
