@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import secrets
 import sys
 from contextlib import suppress
@@ -45,22 +46,26 @@ def _prices(text: str) -> dict[str, tuple[float, float]]:
 
 
 def artifacts_in(text: str) -> dict[str, str]:
-    """Reads ADKWEB_ARTIFACTS: a folder for all sources, which is then named `*`, or JSON with a folder for each."""
+    """Reads ADKWEB_ARTIFACTS: a folder or bucket for all sources, which is then named `*`, or JSON with one for each."""
     try:
         given = json.loads(text) if text.lstrip()[:1] == "{" else {"*": text} if text else {}
-        named = {str(source): _folder(folder) for source, folder in given.items()}
+        named = {str(source): _storage(named) for source, named in given.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise SystemExit(
-            f'ADKWEB_ARTIFACTS is neither a folder nor JSON like {{"prod": "/srv/artifacts"}}: {error}'
+            f'ADKWEB_ARTIFACTS is neither a folder, a bucket nor JSON like {{"prod": "/srv/artifacts"}}: {error}'
         ) from error
     return named
 
 
-def _folder(text: str) -> str:
-    """Returns the absolute path of a folder, which may be a URL: google-adk takes file:///srv/artifacts."""
+def _storage(text: str) -> str:
+    """Returns a bucket as gs://name, or the absolute path of a folder, which may be a URL: google-adk takes file:///srv."""
     scheme, separator, path = text.partition("://")
+    if scheme == "gs" and re.fullmatch(r"[a-z0-9][a-z0-9._-]+/?", path):
+        return f"gs://{path.rstrip('/')}"
+    if scheme == "gs":
+        raise ValueError(f"{text} is no bucket; gs://name is, without a folder in it")
     if separator and scheme != "file":
-        raise ValueError(f"{scheme}:// cannot be read; a folder or file:// can")
+        raise ValueError(f"{scheme}:// cannot be read; a folder, file:// or gs:// can")
     return str(Path(unquote(path) if separator else text).expanduser().absolute())
 
 

@@ -1,6 +1,6 @@
 """The artifacts of a session: names, versions, who saved them, and the files that can be read."""
 
-from typing import Any, Literal
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -32,7 +32,7 @@ _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "b
 class Content(Schema):
     """What is known of a version's file."""
 
-    state: Literal["here", "taken_back", "nowhere", "missing", "link", "denied", "name"]
+    state: contents.State
     size: int | None = Field(description="in bytes; null if the file cannot be read")
     type: str = Field(description="as the agent gave it")
     image: str = Field(description="the type of a PNG, JPEG, GIF or WebP image, by its bytes; otherwise empty")
@@ -146,7 +146,7 @@ def _session(request: HttpRequest, *names: str | None) -> tuple[SessionRef, Acto
 
 
 def _version(ref: SessionRef, save: Save, who: Actor) -> dict[str, Any]:
-    about = contents.about(ref, save.name, save.version, actor=who)
+    about = contents.glance(ref, save.name, save.version, actor=who)
     return {
         "version": save.version,
         "event_id": save.event_id,

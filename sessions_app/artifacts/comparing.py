@@ -51,13 +51,13 @@ class Comparison:
 
 def compare(ref: SessionRef, name: str, old: int, new: int, *, actor: Actor) -> Comparison:
     """Compares two versions of an artifact."""
-    before, after = (contents.about(ref, name, version, actor=actor) for version in (old, new))
+    read = (contents.excerpt(ref, name, version, actor=actor) for version in (old, new))
+    (before, text, cut), (after, text_after, cut_after) = read
     if not (before.state == after.state == "here"):
         return Comparison(before, after)
     same = _are_same(ref, name, (old, new), (before, after), actor)
     if same or not (before.is_text and after.is_text):
         return Comparison(before, after, same)
-    (text, cut), (text_after, cut_after) = (contents.excerpt(ref, name, version, actor=actor) for version in (old, new))
     lines = folded(line_by_line(text.splitlines(), text_after.splitlines()))
     lines = [] if all(line.kind == "fold" for line in lines) else lines
     return Comparison(before, after, same, lines[:MOST_LINES], cut or cut_after, len(lines) > MOST_LINES)
@@ -66,10 +66,12 @@ def compare(ref: SessionRef, name: str, old: int, new: int, *, actor: Actor) -> 
 def _are_same(
     ref: SessionRef, name: str, versions: tuple[int, int], about: tuple[Content, Content], actor: Actor
 ) -> bool | None:
-    """Compares two files, piece by piece."""
-    size = about[0].size
+    """Compares two files by their checksums; where there are none, piece by piece."""
+    size, checksums = about[0].size, (about[0].checksum, about[1].checksum)
     if size != about[1].size:
         return False
+    if checksums != (None, None):
+        return checksums[0] == checksums[1] if all(checksums) else None
     if size > LARGEST:
         return None
     one, other = (contents.pieces(ref, name, version, 0, size, actor=actor) for version in versions)

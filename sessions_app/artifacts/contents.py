@@ -15,20 +15,21 @@ from ..access.actor import Actor
 from ..access.shown import shown
 from ..domain.json_values import as_object
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound
+from ..errors import NotFound, SourceError
 from ..sources import database, registry
-from ..sources.finding import short
-from . import folders
-from .folders import Fault, File, Folder, Unreadable
+from . import saved
+from .buckets import SCHEME, Bucket
+from .folders import Folder
+from .storages import Fault, File, Storage, Unreadable
 
-State = Literal["here", "taken_back", "nowhere", "missing", "link", "denied", "name"]
+State = Fault | Literal["here", "taken_back", "nowhere", "reference", "unasked"]
 EXCERPT: Final = 100_000  # bytes of a text that are shown
 LARGEST_IMAGE: Final = 20_000_000  # bytes of an image that is shown
 _FIRST: Final = 4_096  # bytes by which a content is recognised
-_PIECE: Final = 256 * 1024
 _IMAGES: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 _TYPE_LENGTH: Final = 100
 _NAME_LENGTH: Final = 200
+_REFERENCE_LENGTH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Content:
     """What is known of an artifact's version.
 
     It is `here`, or why it is not: a rewind has `taken_back` the artifact with this version; adkweb knows `nowhere` to look;
-    it is `missing` in `folder`; a `link` or its permissions (`denied`) keep adkweb out; or its `name` can be no file's.
-    `mime_type` is what the agent said. `image` is the type of an image that browsers show without running anything, by its
-    bytes, and empty for any other content.
+    the storage was not asked (`unasked`); the agent saved a `reference` instead; or there is a Fault. `storage` tells where
+    adkweb looked. `mime_type` is what the agent said. `image` is the type of an image that browsers show without running
+    anything, by its bytes, and empty for any other content. `checksum` is that of storages.File.
     """
 
     state: State
@@ -48,7 +49,14 @@ class Content:
     is_text: bool = False
     changed: float = 0.0  # when somebody wrote to the file after it was saved
     file_name: str = ""
-    folder: str = ""
+    storage: str = ""
+    checksum: str | None = None
+    reference: str = ""
+
+    @property
+    def in_bucket(self) -> bool:
+        """Tells whether the storage is a bucket."""
+        return self.storage.startswith(SCHEME)
 
 
 def about(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> Content:
@@ -60,12 +68,27 @@ def about(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> C
         return error.content
 
 
+def glance(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> Content:
+    """Tells what a version of an artifact is, for a list. A bucket is not asked: each row would cost a request."""
+    actor.check_sees(ref)
+    if any(storage.far for storage in storages_of(ref.source)):
+        return Content("unasked")
+    return about(ref, name, version, actor=actor)
+
+
 class Unavailable(NotFound):
     """This content cannot be read here."""
 
     def __init__(self, content: Content) -> None:
-        super().__init__(_("The content of this artifact cannot be read here."))
+        away = content.state == "away"
+        super().__init__(
+            _("The bucket does not answer") if away else _("The content of this artifact cannot be read here.")
+        )
         self.content = content
+
+
+class Silent(SourceError, Unavailable):
+    """A bucket does not answer: this content may be read later."""
 
 
 @contextmanager
@@ -73,36 +96,43 @@ def opened(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> 
     """Opens a version of an artifact. Raises Unavailable, with what is known of it."""
     actor.check_sees(ref)
     fault: Fault = "missing"
-    searched = folders_of(ref.source)
+    searched = storages_of(ref.source)
     if not _may_see(ref, name, version, actor):
         searched = []
-    for folder in searched:
+    for storage in searched:
         if version is None:
             break
         try:
-            with folders.opened(folder, ref, name, version) as file:
-                content = _content(file, name, short(folder.path))
+            _check_own(storage, ref, name, actor)
+            with storage.opened(ref, name, version) as file:
+                content = _content(file, name, storage.address)
                 if content.state != "here":
                     raise Unavailable(content)
                 yield content, file
                 return
         except Unreadable as error:
             fault = error.fault if fault == "missing" else fault
-    raise Unavailable(Content(fault, folder=short(searched[0].path)) if searched else Content("nowhere"))
+    content = Content(fault, storage=searched[0].address) if searched else Content("nowhere")
+    raise Silent(content) if fault == "away" else Unavailable(content)
 
 
-def excerpt(ref: SessionRef, name: str, version: int, *, actor: Actor) -> tuple[str, bool]:
-    """Returns the beginning of a text, EXCERPT bytes at most, and whether it goes on. Raises Unavailable."""
-    with opened(ref, name, version, actor=actor) as (content, file):
-        cut = content.size > EXCERPT
-        decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")  # it leaves out the half of a last character
-        return decoder.decode(file.read(0, EXCERPT), final=not cut), cut
+def excerpt(ref: SessionRef, name: str, version: int, *, actor: Actor) -> tuple[Content, str, bool]:
+    """Tells what a version is. Of a text, also returns the beginning, EXCERPT bytes at most, and whether it goes on."""
+    try:
+        with opened(ref, name, version, actor=actor) as (content, file):
+            if not content.is_text:
+                return content, "", False
+            cut = content.size > EXCERPT
+            decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")  # it leaves out the half of a last character
+            return content, decoder.decode(file.read(0, EXCERPT), final=not cut), cut
+    except Unavailable as error:
+        return error.content, "", False
 
 
 def pieces(ref: SessionRef, name: str, version: int, first: int, end: int, *, actor: Actor) -> Iterator[bytes]:
     """Yields the bytes of a version from `first` to before `end`, piece by piece. Raises Unavailable."""
     with opened(ref, name, version, actor=actor) as (_content, file):
-        while first < end and (piece := file.read(first, min(_PIECE, end - first))):
+        while first < end and (piece := file.read(first, min(file.piece, end - first))):
             first += len(piece)
             yield piece
 
@@ -110,21 +140,22 @@ def pieces(ref: SessionRef, name: str, version: int, first: int, end: int, *, ac
 def stored_versions(ref: SessionRef, name: str, *, actor: Actor) -> list[int]:
     """Returns the versions that are kept, the newest first, whichever session saved them."""
     actor.check_sees(ref)
-    for folder in folders_of(ref.source) if _may_see(ref, name, 0, actor) else ():
+    for storage in storages_of(ref.source) if _may_see(ref, name, 0, actor) else ():
         try:
-            return folders.versions(folder, ref, name)
-        except (Unreadable, OSError):
+            _check_own(storage, ref, name, actor)
+            return storage.versions(ref, name)
+        except Unreadable:
             continue
     return []
 
 
-def folders_of(source: str) -> list[Folder]:
-    """Returns where the artifacts of a source are: the folder that ADKWEB_ARTIFACTS names; otherwise, beside the database
-    that `adk web` writes."""
+def storages_of(source: str) -> list[Storage]:
+    """Returns where the artifacts of a source are: what ADKWEB_ARTIFACTS names; otherwise, beside the database that
+    `adk web` writes."""
     database.get(source)
     named = settings.ARTIFACTS.get(source) or settings.ARTIFACTS.get("*")
     if named:
-        return [Folder(Path(named))]
+        return [Bucket(named.removeprefix(SCHEME)) if named.startswith(SCHEME) else Folder(Path(named))]
     file = connections.databases[source].get("ADKWEB", {}).get("path")
     if not file or Path(file).parent.name != ".adk":
         return []
@@ -140,10 +171,18 @@ def _may_see(ref: SessionRef, name: str, version: int | None, actor: Actor) -> b
     return name in as_object(as_object(seen.get("actions")).get("artifact_delta"))
 
 
-def _content(file: File, name: str, folder: str) -> Content:
+def _check_own(storage: Storage, ref: SessionRef, name: str, actor: Actor) -> None:
+    """Refuses a name with a slash that no event of the session has: in a bucket, it may be another session's file."""
+    if storage.far and "/" in name and not saved.versions(ref, name, actor=actor):
+        raise Unreadable("missing")
+
+
+def _content(file: File, name: str, storage: str) -> Content:
     mime_type, display_name = (_text(file.metadata.get(key)) for key in ("mimeType", "displayName"))
+    if file.reference:
+        return Content("reference", storage=storage, reference=file.reference[:_REFERENCE_LENGTH])
     if file.size == 0 and mime_type == "application/octet-stream":
-        return Content("taken_back", folder=folder)  # so google-adk's rewind marks it
+        return Content("taken_back", storage=storage)  # so google-adk's rewind marks it
     first = file.read(0, _FIRST)
     image = _image(first)
     return Content(
@@ -154,7 +193,8 @@ def _content(file: File, name: str, folder: str) -> Content:
         not image and _is_text(first),
         file.modified if file.changed else 0.0,
         _file_name(display_name) or _file_name(name) or "artifact",
-        folder,
+        storage,
+        file.checksum,
     )
 
 

@@ -12,28 +12,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final
 
 from ..domain.json_values import as_object
 from ..domain.session_ref import SessionRef
+from ..sources.finding import short
+from .storages import MOST_VERSIONS, USER, Fault, File, Unreadable
 
-Fault = Literal["missing", "link", "denied", "name"]
-MOST_VERSIONS: Final = 1_000  # that are listed
 _METADATA: Final = "metadata.json"
 _MOST_METADATA: Final = 64_000  # bytes
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe does not hold up who opens it
 _CHANGED_SECONDS: Final = 60.0  # a file that is so much newer than its metadata was changed since
-_USER: Final = "user:"
+_PIECE: Final = 256 * 1024
 _RESERVED: Final = frozenset({"apps", "users", "sessions", "artifacts", "versions"})  # within a name that has slashes
-
-
-class Unreadable(RuntimeError):
-    """A file cannot be read: it is `missing`, behind a `link`, `denied` to adkweb, or its `name` can be no file's."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault)
-        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,62 +36,61 @@ class Folder:
     base: Path
     below: tuple[str, ...] = ()
     own: bool = False
+    far: ClassVar[bool] = False
 
     @property
     def path(self) -> Path:
         """Returns the whole path."""
         return self.base.joinpath(*self.below)
 
+    @property
+    def address(self) -> str:
+        """Returns the path, for people to read."""
+        return short(self.path)
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """An open file, with what its metadata says of it. `changed` tells that somebody wrote to it after it was saved."""
+    @contextmanager
+    def opened(self, ref: SessionRef, name: str, version: int) -> Iterator[File]:
+        """Opens a version of an artifact. Raises Unreadable."""
+        parts = _parts(name)
+        with (
+            _entered(self, ref, name, (*parts, "versions", str(version))) as inside,
+            _handle(parts[-1], inside) as handle,
+        ):
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode):
+                raise Unreadable("missing")
+            metadata, saved = _metadata(inside)
+            changed = bool(saved) and about.st_mtime > saved + _CHANGED_SECONDS
+            etag = f'"{about.st_ino:x}-{about.st_mtime_ns:x}-{about.st_size:x}"'
+            yield File(
+                about.st_size,
+                about.st_mtime,
+                metadata,
+                etag,
+                lambda offset, length: os.pread(handle, length, offset),
+                _PIECE,
+                changed,
+            )
 
-    handle: int
-    size: int
-    modified: float
-    metadata: dict[str, Any]
-    changed: bool
-    etag: str
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Returns some of its bytes; fewer at its end."""
-        return os.pread(self.handle, length, offset)
-
-
-@contextmanager
-def opened(folder: Folder, ref: SessionRef, name: str, version: int) -> Iterator[File]:
-    """Opens a version of an artifact. Raises Unreadable."""
-    parts = _parts(name)
-    with (
-        _entered(folder, ref, name, (*parts, "versions", str(version))) as inside,
-        _handle(parts[-1], inside) as handle,
-    ):
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise Unreadable("missing")
-        metadata, saved = _metadata(inside)
-        changed = bool(saved) and about.st_mtime > saved + _CHANGED_SECONDS
-        etag = f'"{about.st_ino:x}-{about.st_mtime_ns:x}-{about.st_size:x}"'
-        yield File(handle, about.st_size, about.st_mtime, metadata, changed, etag)
-
-
-def versions(folder: Folder, ref: SessionRef, name: str) -> list[int]:
-    """Returns the versions of an artifact in a folder, the newest first, MOST_VERSIONS at most. Raises Unreadable."""
-    with _entered(folder, ref, name, (*_parts(name), "versions")) as inside, os.scandir(inside) as entries:
-        numbers = []
-        for entry in entries:
-            if entry.name.isascii() and entry.name.isdigit() and len(entry.name) < 10:
-                numbers.append(int(entry.name))
-            if len(numbers) == MOST_VERSIONS:
-                break
-        return sorted(numbers, reverse=True)
+    def versions(self, ref: SessionRef, name: str) -> list[int]:
+        """Returns the versions of an artifact, the newest first, MOST_VERSIONS at most. Raises Unreadable."""
+        try:
+            with _entered(self, ref, name, (*_parts(name), "versions")) as inside, os.scandir(inside) as entries:
+                numbers = []
+                for entry in entries:
+                    if entry.name.isascii() and entry.name.isdigit() and len(entry.name) < 10:
+                        numbers.append(int(entry.name))
+                    if len(numbers) == MOST_VERSIONS:
+                        break
+                return sorted(numbers, reverse=True)
+        except OSError as error:
+            raise Unreadable(_fault(error)) from error
 
 
 def _parts(name: str) -> tuple[str, ...]:
     """Returns an artifact's name as folders, as google-adk reads it: ("images", "photo.png"). Raises Unreadable for one that
     it refuses to save."""
-    short = name.removeprefix(_USER).strip()
+    short = name.removeprefix(USER).strip()
     windows = PureWindowsPath(short)
     path = PurePosixPath(windows.as_posix() if "\\" in short else short)
     if windows.root or windows.drive or path.is_absolute() or ".." in {*windows.parts, *path.parts}:
@@ -110,7 +101,7 @@ def _parts(name: str) -> tuple[str, ...]:
 def _ways(folder: Folder, ref: SessionRef, name: str) -> Iterator[tuple[str, ...]]:
     """Yields the folders in which an artifact may be. Raises Unreadable for a session that google-adk saves nothing for."""
     app, user, session = map(_steps, ref[1:])
-    shared = ("artifacts",) if name.startswith(_USER) else ("sessions", *session, "artifacts")
+    shared = ("artifacts",) if name.startswith(USER) else ("sessions", *session, "artifacts")
     yield ("apps", *app, "users", *user, *shared)
     if folder.own:
         yield ("users", *user, *shared)

@@ -28,7 +28,6 @@ from ..sources import database, registry
 LOOKED_AT: Final = 2_000  # saves of a session that are looked at together
 NAMES: Final = 100  # artifacts of a page
 VERSIONS: Final = 100  # of an artifact
-USER: Final = "user:"  # before the name of an artifact that all sessions of a user share
 
 
 @dataclass(frozen=True, slots=True)

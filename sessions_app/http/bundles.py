@@ -4,7 +4,9 @@ The files in static/ stay what one reads and changes; the bundles are made when 
 stand in their lists in the order in which a browser reads them.
 """
 
+import atexit
 import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -39,11 +41,12 @@ class Bundles(FileSystemFinder):
     """Finds the bundles, in a temporary folder of this process."""
 
     def __init__(self, *_args: Any) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="adkweb-static-")
-        storage = FileSystemStorage(location=self._folder.name)
+        self._folder = tempfile.mkdtemp(prefix="adkweb-static-")
+        atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        storage = FileSystemStorage(location=self._folder)
         storage.prefix = ""  # type: ignore[attr-defined]  # finders of Django have it
-        self.locations = [("", self._folder.name)]
-        self.storages = {self._folder.name: storage}
+        self.locations = [("", self._folder)]
+        self.storages = {self._folder: storage}
         for name in BUNDLES:
             self._make(name)
 
@@ -54,7 +57,7 @@ class Bundles(FileSystemFinder):
         return super().find(path, *args, **options)
 
     def _make(self, name: str) -> None:
-        file = Path(self._folder.name, name)
+        file = Path(self._folder, name)
         file.parent.mkdir(exist_ok=True)
         file.write_text(bundle(name), "utf-8")
 

@@ -114,7 +114,7 @@ def test_a_content_is_known_by_its_bytes_and_not_by_what_the_agent_says(
 ) -> None:
     saving.save(ref, "file", content, mime_type, display_name="../Été.txt")
     there = about(ref, "file")
-    assert there == Content("here", len(content), mime_type, image, is_text, 0.0, "Été.txt", there.folder)
+    assert there == Content("here", len(content), mime_type, image, is_text, 0.0, "Été.txt", there.storage)
     assert whole(ref, "file") == content
 
 
@@ -286,7 +286,7 @@ def test_a_huge_file_is_never_read_whole(
 
     monkeypatch.setattr(os, "pread", counting)
     assert about(ref, "log.txt").size == 50 << 30
-    text, cut = contents.excerpt(ref, "log.txt", 0, actor=SYSTEM)
+    _content, text, cut = contents.excerpt(ref, "log.txt", 0, actor=SYSTEM)
     assert (text, cut) == ("x" + "é" * 49_999, True)  # the half of a last character is left out
     assert b"".join(contents.pieces(ref, "log.txt", 0, 1 << 30, (1 << 30) + 10, actor=SYSTEM)) == b"\0" * 10
     assert read < 600_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
@@ -22,6 +24,7 @@ from sessions_app.sources import adoption, database, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk, key_of
+from tests.artifacts.saving import Saving, cloud
 from tests.management.conftest import PROGRAM, run
 from tests.servers import PostgreSQL, Valkey
 from tests.support.stored import execute
@@ -206,6 +209,31 @@ def test_the_folders_of_artifacts_are_looked_at(tmp_path: Path) -> None:
     assert [line[0] for line in about] == ["✗", "!"]
     assert "ghost, which is no folder" in about[0]
     assert "none, which has no folder `apps`" in about[1]
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_bucket_of_artifacts_is_asked(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(bucket: str, **variables: str) -> str:
+        return " ".join(findings(tmp_path, ADKWEB_ARTIFACTS=bucket, **variables)[1])
+
+    with cloud(settings, monkeypatch) as bucket:
+        here = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
+        assert "gs://kept, which is empty" in told(bucket, **here)
+        Saving(bucket).save(SessionRef("lite", "booking", "ana", "s1"), "plan.txt", "text")
+        assert "gs://" not in told(bucket, **here)
+        assert "✗ ADKWEB_ARTIFACTS names gs://other, and there is no such bucket" in told("gs://other", **here)
+    assert "gs://kept, which does not answer" in told(bucket, **here)
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_bucket_without_credentials_or_the_library_is_named_with_what_to_do(tmp_path: Path) -> None:
+    key = tmp_path / "key.json"
+    key.write_text("{}")
+    settings = {"ADKWEB_ARTIFACTS": "gs://kept", "GOOGLE_APPLICATION_CREDENTIALS": str(key)}
+    assert "gcloud auth application-default login" in " ".join(findings(tmp_path, **settings)[1])
+    missing = "import sys; sys.modules['google.cloud.storage'] = sys.modules['google.cloud'] = None\n"
+    code, out, _errors = run(tmp_path, "doctor", program=missing + PROGRAM, **settings)
+    assert (code, 'missing: pip install "adkweb[gcs]"' in out) == (1, True)
 
 
 @pytest.mark.usefixtures("ready")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from sessions_app.artifacts import contents
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.search import outline
 from sessions_app.writes.sessions import create_session
-from tests.artifacts.saving import PNG, Saving, beside
+from tests.artifacts.saving import PNG, Saving, beside, cloud
 from tests.search.finding import feed
 from tests.web.conftest import Browser
 from tests.web.html import Element
@@ -26,12 +26,25 @@ from tests.web.html import Element
 pytestmark = pytest.mark.django_db
 HTML = "<script>window.injected = 1</script>"
 Add = Callable[..., str]
+STORAGES = pytest.mark.parametrize("kept", ["folder", "bucket"], indirect=True)
 
 
 @pytest.fixture
-def kept(tmp_path: Path, new_store: Callable[..., str], open_source: Callable[[str], str]) -> tuple[str, Path]:
-    """A source beside an agent, and the folder of its artifacts."""
-    return beside(new_store("sqlite"), tmp_path, open_source)
+def kept(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    new_store: Callable[..., str],
+    open_source: Callable[[str], str],
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[tuple[str, Path | str]]:
+    """A source beside an agent, and the folder of its artifacts, or a bucket that ADKWEB_ARTIFACTS names."""
+    source, folder = beside(new_store("sqlite"), tmp_path, open_source)
+    if getattr(request, "param", "folder") == "folder":
+        yield source, folder
+    else:
+        with cloud(settings, monkeypatch) as bucket:
+            yield source, bucket
 
 
 @pytest.fixture
@@ -71,7 +84,7 @@ def content_of(answer: Any) -> bytes:
 
 
 def folder_of(ref: SessionRef) -> Path:
-    (folder,) = contents.folders_of(ref.source)
+    (folder,) = contents.storages_of(ref.source)
     return folder.path
 
 
@@ -125,6 +138,7 @@ def test_the_number_of_artifacts_stands_beside_the_state_and_follows_the_session
     assert "hx-swap-oob" in maria.open("stats", htmx=True, **ref._asdict()).one(id="count-artifacts")
 
 
+@STORAGES
 def test_versions_that_another_session_of_the_user_saved_are_offered_without_its_event(
     ref: SessionRef, maria: Browser, save: Callable[..., str], actor: Actor
 ) -> None:
@@ -202,6 +216,7 @@ def test_a_file_that_was_changed_since_is_marked(
     assert "changed this file after it was saved" in look(maria, ref).one(class_="warn").text
 
 
+@STORAGES
 def test_a_long_text_is_cut_and_anything_else_is_only_downloaded(
     ref: SessionRef, maria: Browser, save: Callable[..., str]
 ) -> None:
@@ -267,6 +282,7 @@ def test_an_event_that_saved_many_artifacts_shows_some_of_them(ref: SessionRef, 
 # --- Two versions -----------------------------------------------------------------------------------------------------
 
 
+@STORAGES
 def test_two_versions_are_compared_line_by_line(ref: SessionRef, maria: Browser, save: Callable[..., str]) -> None:
     for text in ("Monday\n" + HTML, "Tuesday\n" + HTML, "Tuesday\nmore"):
         save("plan.txt", text)
@@ -279,6 +295,7 @@ def test_two_versions_are_compared_line_by_line(ref: SessionRef, maria: Browser,
         maria.open("artifact-versions", **ref._asdict(), query=query, status=404)
 
 
+@STORAGES
 def test_two_versions_of_an_image_stand_side_by_side_and_other_files_are_the_same_or_not(
     ref: SessionRef, maria: Browser, save: Callable[..., str], add: Add
 ) -> None:
@@ -302,6 +319,7 @@ def test_two_versions_of_an_image_stand_side_by_side_and_other_files_are_the_sam
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
+@STORAGES
 @pytest.mark.parametrize(
     ("name", "content", "mime_type"),
     [
@@ -327,6 +345,7 @@ def test_nothing_that_could_run_is_given_to_the_browser_to_show(
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
+@STORAGES
 def test_an_image_is_shown_with_the_type_of_its_bytes_and_asked_for_once(
     ref: SessionRef, maria: Browser, save: Callable[..., str]
 ) -> None:
@@ -339,6 +358,7 @@ def test_an_image_is_shown_with_the_type_of_its_bytes_and_asked_for_once(
     assert fetched(maria, ref, "logo", page="artifact-image", **again).status_code == 304
 
 
+@STORAGES
 def test_an_image_that_is_too_large_to_show_is_only_downloaded(
     ref: SessionRef, maria: Browser, save: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,6 +369,7 @@ def test_an_image_that_is_too_large_to_show_is_only_downloaded(
     assert content_of(fetched(maria, ref, "logo.png")) == PNG
 
 
+@STORAGES
 @pytest.mark.parametrize(
     ("asked", "status", "part"),
     [
@@ -382,6 +403,7 @@ def test_a_download_goes_on_where_it_was_cut_off(
     assert (changed.status_code, content_of(changed)) == (200, b"0123456789")
 
 
+@STORAGES
 def test_files_of_a_session_that_is_not_there_are_not_given(
     ref: SessionRef, maria: Browser, guest: Browser, save: Callable[..., str], kept: tuple[str, Path]
 ) -> None:
@@ -403,6 +425,8 @@ def test_files_of_a_session_that_is_not_there_are_not_given(
         ("/srv/a", {"*": "/srv/a"}),
         ("file:///srv/my%20files", {"*": "/srv/my files"}),
         ('{"prod": "/srv/a", "*": "file:///srv/b"}', {"prod": "/srv/a", "*": "/srv/b"}),
+        ('{"prod": "gs://my-bucket/", "*": "/srv/b"}', {"prod": "gs://my-bucket", "*": "/srv/b"}),
+        ("gs://my.bucket_1", {"*": "gs://my.bucket_1"}),
     ],
 )
 def test_the_setting_names_a_folder_for_all_sources_or_one_for_each(text: str, folders: dict[str, str]) -> None:
@@ -410,7 +434,7 @@ def test_the_setting_names_a_folder_for_all_sources_or_one_for_each(text: str, f
     assert configured.ARTIFACTS == {}
 
 
-@pytest.mark.parametrize("text", ["{", "gs://bucket", '{"a": 5}', '{"a": "s3://b"}'])
+@pytest.mark.parametrize("text", ["{", "gs://", "gs://a/b", "gs://../x", '{"a": 5}', '{"a": "s3://b"}'])
 def test_a_setting_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(SystemExit, match="ADKWEB_ARTIFACTS"):
         wiring.artifacts_in(text)

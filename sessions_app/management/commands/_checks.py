@@ -12,9 +12,18 @@ from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from ...access import private_files, sign_in
+from ...artifacts.buckets import SCHEME, Bucket
+from ...artifacts.storages import Fault, Unreadable
 
 OK, NOTE, BAD = "✓", "!", "✗"
 _REDIS_SECONDS: Final = 3
+_BUCKET_FAULTS: Final[dict[Fault, str]] = {
+    "no_library": 'but the library that reads buckets is missing: pip install "adkweb[gcs]"',
+    "no_bucket": "and there is no such bucket. Check its name.",
+    "denied": "which adkweb may not read. Sign in (gcloud auth application-default login, or a service account), and give "
+    "that account the role Storage Object Viewer on the bucket.",
+    "away": "which does not answer. Check the network of this machine.",
+}
 
 
 class Finding(NamedTuple):
@@ -176,8 +185,11 @@ def _redis() -> Iterator[Finding]:
 
 
 def _artifacts() -> Iterator[Finding]:
-    """Checks the folders of ADKWEB_ARTIFACTS. google-adk's FileArtifactService makes `apps` in one as it saves a file."""
+    """Checks what ADKWEB_ARTIFACTS names. google-adk's FileArtifactService makes `apps` in a folder as it saves a file."""
     for folder in sorted(set(settings.ARTIFACTS.values())):
+        if folder.startswith(SCHEME):
+            yield _bucket(Bucket(folder.removeprefix(SCHEME)))
+            continue
         path = Path(folder)
         if not path.is_dir():
             yield Finding(BAD, f"ADKWEB_ARTIFACTS names {folder}, which is no folder on this machine.")
@@ -191,3 +203,17 @@ def _artifacts() -> Iterator[Finding]:
             )
         else:
             yield Finding(OK, f"Artifacts are read from {folder}")
+
+
+def _bucket(bucket: Bucket) -> Finding:
+    try:
+        filled = bucket.look()
+    except Unreadable as error:
+        said = f" Google says: {error.reason}" if error.reason else ""
+        words = _BUCKET_FAULTS.get(error.fault, "which cannot be read.")
+        return Finding(BAD, f"ADKWEB_ARTIFACTS names {bucket.address}, {words}{said}")
+    if not filled:
+        return Finding(
+            NOTE, f"ADKWEB_ARTIFACTS names {bucket.address}, which is empty: no agent has saved an artifact there."
+        )
+    return Finding(OK, f"Artifacts are read from {bucket.address}")

@@ -58,8 +58,8 @@ class Files:
 
 
 def row(ref: SessionRef, save: Save, who: Actor) -> Row:
-    """Returns a version of an artifact with what is known of its content."""
-    return Row(ref, save, contents.about(ref, save.name, save.version, actor=who))
+    """Returns a version of an artifact with what is known of its content at a glance."""
+    return Row(ref, save, contents.glance(ref, save.name, save.version, actor=who))
 
 
 @register.simple_tag(takes_context=True)

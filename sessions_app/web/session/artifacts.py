@@ -12,7 +12,8 @@ from django.views.decorators.http import require_GET
 from ...access.actor import Actor
 from ...artifacts import comparing, contents, saved
 from ...artifacts.contents import Content
-from ...artifacts.saved import USER, Save
+from ...artifacts.saved import Save
+from ...artifacts.storages import USER
 from ...domain.session_ref import SessionRef
 from ...errors import NotFound
 from ...http import artifacts as files
@@ -74,19 +75,22 @@ def _one(request: HttpRequest, ref: SessionRef, name: str) -> dict[str, Any]:
     save = next((each for each in saves if each.version == number), None)
     if number is not None and not 0 <= number < _MOST:
         raise NotFound(_("This artifact has no such version."))
-    content = contents.about(ref, name, number, actor=who)
+    if number is None:
+        content, text, cut = contents.about(ref, name, None, actor=who), "", False
+    else:
+        content, text, cut = contents.excerpt(ref, name, number, actor=who)
     context: dict[str, Any] = {
         "name": name,
         "shared": name.startswith(USER),
         "version": number,
         "save": save,
         "content": content,
+        "text": text,
+        "cut": cut,
         "versions": offered[:_VERSIONS],
         "previous": next((each.number for each in offered if number is not None and each.number < number), None),
         "more_versions": max(0, len(offered) - _VERSIONS),
     }
-    if content.is_text and number is not None:
-        context["text"], context["cut"] = contents.excerpt(ref, name, number, actor=who)
     if save and save.seq is not None:
         known = outline(ref, [save.seq], actor=who)
         context |= {"numbers": known.numbers, "turn": known.turn_of(save.seq)}
