@@ -57,7 +57,7 @@ LONG_EVENTS: Final = 250
 TRACED: Final = SessionRef("demo", APP, USER, "traced")  # a turn whose trace has everything
 TRAVEL: Final = SessionRef("demo", APP, USER, "travel")
 TRAVEL_EVENTS: Final = 400
-ODDS: Final = SessionRef("demo", "odds", "ana", "odds")  # its keys come and go, some by another session
+ODDS: Final = SessionRef("demo", "wild", "ana", "odds")  # its keys come and go, some by another session
 FAMILY: Final = SessionRef("demo", APP, USER, "family")
 CROWDED: Final = SessionRef(
     "demo",
