@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import getpass
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Error, Page, Route, expect
 
 from tests.browser.agent import BOOK, FLIGHT, Agent
 from tests.browser.conftest import Visit, Watch, serve
 from tests.browser.places import path, type_json
-from tests.browser.watching import LATE, World, ref, sign_in, until, watch_session, watching
+from tests.browser.watching import LATE, World, ref, sign_in, watch_session, watching
 from tests.servers import PostgreSQL
 
 
@@ -40,10 +41,18 @@ def me(visitor: Visit, world: World) -> Callable[[], Page]:
     return lambda: watching(visitor, world)
 
 
-# What is told of queued edits goes by itself, maybe before a test looks.
-OUTCOMES = """window.outcomes = "";
-    new MutationObserver(() => { outcomes += document.querySelector("#outcomes")?.textContent ?? ""; })
-        .observe(document.body, { childList: true, subtree: true });"""
+# What is told of queued edits goes by itself, maybe before a test looks, or before the page is loaded anew.
+OUTCOMES = """new MutationObserver(() => {
+        sessionStorage.outcomes = (sessionStorage.outcomes ?? "") + (document.querySelector("#outcomes")?.textContent ?? "");
+    }).observe(document, { childList: true, subtree: true });"""
+
+
+def told(page: Page) -> str:
+    """What was told of queued edits so far; nothing while the page is being loaded."""
+    try:
+        return str(page.evaluate("sessionStorage.outcomes ?? ''"))
+    except Error:
+        return ""
 
 
 def open_form(page: Page, reason: str) -> None:
@@ -58,6 +67,7 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
     world: World, me: Callable[[], Page], source: str
 ) -> None:
     agent, session, page = world.agents[source], "waits", me()
+    page.add_init_script(OUTCOMES)
     agent.do(session, create={"note": "old"})
     watch_session(page, source, session)
     agent.begin(session, say=FLIGHT, held=True)
@@ -72,14 +82,17 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
     expect(waits).to_contain_text("Waits until the invocation has ended")
     for word in (getpass.getuser(), "by phone", "note", '"old"', '"new"'):
         expect(waits).to_contain_text(word)
-    page.evaluate(OUTCOMES)
     agent.go_on()
     agent.wait()  # the run completes: nothing failed
     outcome = page.locator("#outcomes article")
-    until(page, "outcomes.includes('Queued edit applied')")  # nobody reloads
+    deadline = time.monotonic() + LATE / 1000
+    while "Queued edit applied" not in told(page):  # nobody reloads
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
     expect(waits).to_have_count(0)
     expect(page.locator('[data-key-row="note"]')).to_contain_text('"new"', timeout=LATE)
     stored = agent.stored[session]
+    expect(page.locator(".ev")).to_have_count(len(stored) + 1, timeout=LATE)
     shown = page.locator(".ev").evaluate_all("all => all.map((each) => each.id.slice('event-'.length))")
     assert shown[:-1] == stored  # after everything that the run wrote
     assert "edit" in (page.locator(".ev").last.get_attribute("class") or "")

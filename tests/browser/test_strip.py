@@ -136,8 +136,9 @@ def test_dragging_with_shift_narrows_the_timeline_to_a_range_that_can_be_shared(
 
     page.reload()
     page.get_by_role("link", name="Compare its ends").click()
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator("#pane-title")).to_be_visible()
     page.go_back()
+    expect(page.locator("#pane")).to_be_hidden()
     expect(line).to_be_visible()
     page.keyboard.press("Escape")
     expect(page).to_have_url(re.compile(r"/seoul-trip/$"))
