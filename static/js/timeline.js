@@ -95,6 +95,11 @@
       if (scroller(target) === target && positions.get(target)?.atEnd) toEnd(target);
     }
   });
+  // On a narrow screen the page scrolls, and the strip, which comes later, pushes down what is read.
+  const strip = new ResizeObserver(() => {
+    for (const timeline of all())
+      if (positions.get(timeline)?.atEnd && timeline.checkVisibility()) toEnd(scroller(timeline));
+  });
 
   function start(timeline) {
     if (observers.has(timeline)) return;
@@ -126,6 +131,7 @@
   const startAll = () => all().forEach(start);
 
   startAll();
+  for (const above of document.querySelectorAll("#strip")) strip.observe(above);
   document.addEventListener("htmx:load", startAll);
   for (const name of ["htmx:beforeSwap", "htmx:oobBeforeSwap"]) {
     document.addEventListener(name, () => all().forEach(note));
