@@ -1,4 +1,4 @@
-"""What contents are read from: a storage where an artifact service keeps files, and a file that is open there."""
+"""Defines a storage, where an artifact service keeps files, and a file that is open there: contents are read from both."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

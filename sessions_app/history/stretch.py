@@ -24,8 +24,8 @@ MOST_WRITES: Final = 1_000  # of a stretch
 
 
 class Held(NamedTuple):
-    """What a key holds after an event, and before it; who wrote it, None if nobody knows; and whether it stands since the
-    session was created. `own` says that this event wrote it."""
+    """Holds a key's value after an event and before it, who wrote it, None if nobody knows, and whether it stands since
+    the session was created. `own` says that this event wrote it."""
 
     value: Any
     before: Any
@@ -52,11 +52,11 @@ def changes_along(ref: SessionRef, events: Sequence[EventView], *, actor: Actor)
         written = written_at(ref.source, asked, actor)
         before: dict[str, Any] = {}
         for keys in rows:
-            told = ScopePast(ref, scope, now.state.scope(scope), now.initial_state, keys, written, actor)
-            values = {bare: told.value(bare) for bare in told.written_names()}
-            writers, initial = told.authors({bare: value for bare, value in values.items() if value is not ABSENT})
+            past = ScopePast(ref, scope, now.state.scope(scope), now.initial_state, keys, written, actor)
+            values = {bare: past.value(bare) for bare in past.written_names()}
+            writers, initial = past.authors({bare: value for bare, value in values.items() if value is not ABSENT})
             for bare, value in values.items():
-                name, since = full_key(scope, bare), told.since(bare)
+                name, since = full_key(scope, bare), past.since(bare)
                 index = 0 if since is None else bisect_left(at, since)
                 own = since == at[index]
                 changes[index][name] = Held(

@@ -41,14 +41,14 @@ def me(visitor: Visit, world: World) -> Callable[[], Page]:
     return lambda: watching(visitor, world)
 
 
-# What is told of queued edits goes by itself, maybe before a test looks, or before the page is loaded anew.
+# Keeps what is told of queued edits, which goes by itself, maybe before a test looks.
 OUTCOMES = """new MutationObserver(() => {
         sessionStorage.outcomes = (sessionStorage.outcomes ?? "") + (document.querySelector("#outcomes")?.textContent ?? "");
     }).observe(document, { childList: true, subtree: true });"""
 
 
 def told(page: Page) -> str:
-    """What was told of queued edits so far; nothing while the page is being loaded."""
+    """Returns what was told of queued edits so far; nothing while the page is being loaded."""
     try:
         return str(page.evaluate("sessionStorage.outcomes ?? ''"))
     except Error:
@@ -96,7 +96,7 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
     shown = page.locator(".ev").evaluate_all("all => all.map((each) => each.id.slice('event-'.length))")
     assert shown[:-1] == stored  # after everything that the run wrote
     assert "edit" in (page.locator(".ev").last.get_attribute("class") or "")
-    assert page.locator(".toast").count() <= 1  # what was said before, that it waits, is not true any more
+    expect(page.locator(".toast").nth(1)).to_have_count(0)  # what was said before, that it waits, is not true any more
     expect(outcome).to_have_count(0)  # it goes by itself,
     page.reload()
     expect(page.locator(".ev").last).to_be_visible()

@@ -28,7 +28,7 @@ _AROUND: Final = 40  # events before the one that is asked for, and after it
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What a template shows of an event. `asks`: the state there cannot be made of rows alone, so it is asked for."""
+    """Holds what a template shows of an event. `asks`: the state there cannot be made of rows alone, so it is asked for."""
 
     event: EventView
     rows: list[Row]
