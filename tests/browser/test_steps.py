@@ -18,6 +18,17 @@ ASKS = """() => {
     };
     window.plainly = real;
 }"""
+# Kept once the page has read the first answer for steps, and has worked on it.
+READS = """
+    const text = Response.prototype.text;
+    window.held = new Promise((done) => {
+        Response.prototype.text = async function () {
+            const told = await text.call(this);
+            if (this.url.includes("/state/stretch/")) setTimeout(done);
+            return told;
+        };
+    });
+"""
 # A panel without what scripts add, and without the event by which the link to a whole value names the value.
 PLAIN = """
     const plain = (panel) => {
@@ -48,8 +59,9 @@ BOTH = (
 
 def held(page: Page, session: tuple[str, ...], at: str) -> None:
     """Opens a session at an event, and waits until the page holds what it needs for steps from there."""
-    with page.expect_response(re.compile("/state/stretch/")):
-        page.goto(f"{path('s', *session)}?at={at}")
+    page.add_init_script(READS)
+    page.goto(f"{path('s', *session)}?at={at}")
+    page.evaluate("held")
     page.evaluate(ASKS)
 
 
