@@ -7,6 +7,7 @@ import gzip
 from collections.abc import Callable
 from typing import Any
 
+import brotli
 import pytest
 from django.contrib.auth.models import User
 from django.test import AsyncRequestFactory, Client
@@ -77,17 +78,27 @@ def static(path: str, **headers: str) -> Any:
 
 
 @pytest.mark.parametrize("path", ["/static/js/live.js", "/static/css/tokens.css", "/static/img/icons.svg"])
-def test_a_static_file_is_compressed_and_the_same_for_everybody_else(path: str) -> None:
-    answer, body = static(path, **TAKES)
+@pytest.mark.parametrize(
+    ("takes", "encoding", "read"),
+    [
+        ("gzip, deflate, br, zstd", "br", brotli.decompress),
+        ("gzip, deflate", "gzip", gzip.decompress),
+        ("gzip, br;q=0", "gzip", gzip.decompress),
+    ],
+)
+def test_a_static_file_is_compressed_and_the_same_for_everybody_else(
+    path: str, takes: str, encoding: str, read: Callable[[bytes], bytes]
+) -> None:
+    answer, body = static(path, **{"Accept-Encoding": takes})
     plain, whole = static(path)
-    assert answer["Content-Encoding"] == "gzip"
+    assert answer["Content-Encoding"] == encoding
     assert plain.get("Content-Encoding") is None
-    assert gzip.decompress(body) == whole
+    assert read(body) == whole
     assert int(answer["Content-Length"]) == len(body) < len(whole)
     for name in ("Content-Type", "Cache-Control", "Last-Modified"):
         assert answer[name] == plain[name]
     assert "Accept-Encoding" in answer["Vary"] + plain["Vary"]
-    again, _body = static(path, **TAKES, **{"If-Modified-Since": answer["Last-Modified"]})
+    again, _body = static(path, **{"Accept-Encoding": takes, "If-Modified-Since": answer["Last-Modified"]})
     assert again.status_code == 304
 
 
