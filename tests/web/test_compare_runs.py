@@ -109,7 +109,10 @@ def test_turns_that_are_the_same_are_folded_and_the_first_divergence_says_what_i
 def test_the_chips_count_and_choose_what_differs(good: SessionRef, bad: SessionRef, maria: Browser) -> None:
     page = compared(maria, good, bad)
     bar = page.one("nav", "runbar")
-    assert [chip.text for chip in bar.all("a", "chip")] == ["All", "Differences 4", "State 1", "Tools 3"]
+    assert [chip.text for chip in bar.all("a", "chip")] == [
+        *("All", "Differences 4", "State 1", "Tools 3"),
+        "What the model got",
+    ]
     links = {chip.text.split()[0]: chip["href"] for chip in bar.all("a", "chip")}
     assert [left for left, _right in rows(maria.open(links["State"]))] == ["booking: search → {price: 412.5}"]
     assert len(rows(maria.open(links["Tools"]))) == 3

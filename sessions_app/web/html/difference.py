@@ -45,6 +45,10 @@ class Differences:
                 return _words(differences.words(old, new))
         return _values(old, new)
 
+    def text(self, old: str, new: str) -> SafeString:
+        """Returns the difference between two texts by words, however short they are."""
+        return _words(differences.words(old, new)) if time.monotonic() < self._until else _values(old, new)
+
     def _places(self, old: Any, new: Any) -> SafeString:
         changes = differences.places(old, new, PLACES)
         rows = format_html_join(

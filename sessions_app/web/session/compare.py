@@ -1,7 +1,7 @@
 """Compares two runs event by event, or two moments of state (compare_state.py). Without another session, it offers some."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -17,9 +17,12 @@ from ...search.in_numbers import Numbers
 from ..html.render import page
 from ..html.targets import actor
 from .aligned import FILTERS, blocks
+from .compare_given import given
 from .compare_state import compare_state
 from .other_run import NOW, choices, is_link, other
 from .runs import Runs, in_numbers_of, read_starts, runs, why, write_starts
+
+_GIVEN: Final = "given"  # chosen like a filter: what the models got, instead of the events
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +65,22 @@ def _context(request: HttpRequest, left: views.SessionView, right: views.Session
     both = runs(left.ref, right.ref, read_starts(request.GET.get("page", "")), actor=who)
     pairs = both.alignment.pairs
     counts = {name: sum(map(is_one, pairs)) for name, is_one in FILTERS.items()}
-    address, given = _address(left.ref, right.ref), {"page": request.GET.get("page", "")}
+    address, here = _address(left.ref, right.ref), {"page": request.GET.get("page", "")}
     return {
         "ref": left.ref,
         "runs": both,
         "heads": _heads(both, left, right, request),
-        "blocks": list(blocks(both, FILTERS.get(only))),
+        "blocks": [] if only == _GIVEN else list(blocks(both, FILTERS.get(only))),
+        "given": given(both, actor=who) if only == _GIVEN else None,
         "first": both.alignment.first,
         "why": why(both, actor=who),
-        "only": only if only in FILTERS else "",
+        "only": only if only in (*FILTERS, _GIVEN) else "",
         "counts": counts,
-        "all": _address(left.ref, right.ref, **given),
-        "filters": {name: _address(left.ref, right.ref, **given, only=name) for name in FILTERS},
+        "all": _address(left.ref, right.ref, **here),
+        "filters": {name: _address(left.ref, right.ref, **here, only=name) for name in (*FILTERS, _GIVEN)},
         "swap": _address(right.ref, left.ref, only=only) + "#first-divergence",
         "states": f"{address}&{urlencode({'a': NOW, 'b': NOW})}",
-        "link": _address(left.ref, right.ref, **given, only=only),
+        "link": _address(left.ref, right.ref, **here, only=only),
         "from_start": _address(left.ref, right.ref, page="0"),
         "on": _address(left.ref, right.ref, page=write_starts(both), only=only) if both.more else "",
     }
