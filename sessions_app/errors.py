@@ -1,4 +1,4 @@
-"""What can go wrong, in words for the person who has to act on it.
+"""The errors that can occur, in words for the person who has to act on it.
 
 Each class's docstring is its message where no better one is given; `detail` carries what a page shows beside it.
 """

@@ -30,7 +30,7 @@ _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "b
 
 
 class Content(Schema):
-    """What is known of a version's file."""
+    """Facts about a version's file."""
 
     state: contents.State
     size: int | None = Field(description="in bytes; null if the file cannot be read")

@@ -34,7 +34,7 @@ _REFERENCE_LENGTH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is known of an artifact's version.
+    """Facts about an artifact's version.
 
     It is `here`, or why it is not: a rewind has `taken_back` the artifact with this version; adkweb knows `nowhere` to look;
     the storage was not asked (`unasked`); the agent saved a `reference` instead; or there is a Fault. `storage` tells where

@@ -1,4 +1,4 @@
-"""What a turn consisted of: agents, model calls, tools and waits, each with its time, one within the other. Pure."""
+"""Takes a turn apart into agents, model calls, tools and waits, each with its time, one within the other. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

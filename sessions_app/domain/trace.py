@@ -84,7 +84,7 @@ class _Heard:
 
 
 class _Reader:
-    """What is known of a turn so far."""
+    """A turn, as far as its events have been read."""
 
     def __init__(self, begin: float) -> None:
         self.begin = begin

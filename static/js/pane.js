@@ -177,25 +177,39 @@
     side.ariaBusy = null;
   });
 
-  // Where the answer to what was sent leads: HX-Redirect, which html and sessions_app/web/session/panes.py say.
-  document.addEventListener("htmx:beforeOnLoad", (event) => {
-    const { elt, xhr } = event.detail;
-    const where = xhr.getResponseHeader("HX-Redirect");
-    if (!where || !side.contains(elt)) return;
-    event.preventDefault();
-    const url = new URL(where, location.href);
-    if (isSession(url)) finish(elt.closest("#edit"));
-    else if (pane.contains(elt) && pageAt(url.href)) load(pageAt(url.href), "replace");
-    else setTimeout(() => location.assign(url)); // once guard.js has heard that what was typed is taken
+  // Where the answer to what was sent leads: HX-Redirect, which html and sessions_app/web/session/panes.py say. It is heard at
+  // what asked: if that is out of the page by then, nothing bubbles from it, and htmx would load the whole page. Who has left
+  // the form meanwhile stays where they are, and is told.
+  const sentFrom = new WeakMap(); // the page of the pane, by request
+  side.addEventListener("htmx:beforeRequest", ({ detail: { elt, xhr } }) => {
+    sentFrom.set(xhr, wanted?.url);
+    elt.addEventListener("htmx:beforeOnLoad", lead);
   });
 
+  function lead(event) {
+    const { elt, xhr } = event.detail;
+    const where = xhr.getResponseHeader("HX-Redirect");
+    if (!where || event.defaultPrevented) return;
+    event.preventDefault();
+    const url = new URL(where, location.href);
+    const isLeft = !elt.isConnected || (pane.contains(elt) && sentFrom.get(xhr) !== wanted?.url);
+    if (isLeft) tellOutcomes();
+    else if (isSession(url)) finish(elt.closest("#edit"));
+    else if (pane.contains(elt) && pageAt(url.href)) load(pageAt(url.href), "replace");
+    else setTimeout(() => location.assign(url)); // once guard.js has heard that what was typed is taken
+  }
+
   /** What was sent has been written: its message is asked for, and the timeline follows by itself. */
-  async function finish(edit) {
+  function finish(edit) {
     if (edit) edit.replaceChildren();
     else {
       document.querySelector("#travel-back")?.click(); // what was written is in the state now
       close("replace", { done: true });
     }
+    tellOutcomes();
+  }
+
+  async function tellOutcomes() {
     const outcomes = toasts.querySelector("#outcomes");
     const address = `${outcomes.getAttribute("hx-get")}?messages=1`;
     await htmx.ajax("get", address, { source: outcomes, target: outcomes, swap: "innerHTML" });

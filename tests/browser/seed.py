@@ -49,6 +49,8 @@ SESSIONS: Final = (
     "pinned",
     "pane-undo",
     "pane-edit",
+    "pane-late",
+    "pane-left",
     "pane-fork",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Visit, Watch
 from tests.browser.looks import SIDEWAYS, check
@@ -16,6 +18,7 @@ from tests.browser.targets import small
 
 SESSION = path("s", *TRAVEL)
 AT = SESSION + "?at=t396"
+SHORT = SESSION + "?from=t390&to=t400"  # a range of its timeline: rulers measure every row
 PAGES = {
     "add": "Add event",
     "artifacts": "Artifacts",
@@ -105,7 +108,7 @@ def test_what_is_offered_now_opens_there_and_the_back_button_closes_it(page: Pag
 
 @pytest.mark.parametrize("name", PAGES)
 def test_an_address_opens_its_pane_which_is_accessible_and_fits(page: Page, name: str) -> None:
-    page.goto(with_pane(name))
+    page.goto(with_pane(name, SHORT))
     opened(page, PAGES[name])
     expect(page.locator("#pane-page .empty .wait, #pane-page progress")).to_have_count(0)
     check(page)
@@ -255,6 +258,88 @@ def test_an_edit_in_place_is_told_without_another_page(page: Page) -> None:
     expect(page.locator(".toast.ok")).to_contain_text("Saved as event #3.")
     expect(page.locator("form.editbox")).to_have_count(0)
     expect(page.locator("#state [data-key-row='step']")).to_contain_text('"pay"')
+    assert page.evaluate("window.same")
+
+
+@contextmanager
+def answered_late(page: Page) -> Iterator[None]:
+    """Holds what is sent until the block has ended."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == "POST":
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/s/**", hold)
+    yield
+    [sent] = held
+    sent.continue_()
+
+
+@pytest.mark.parametrize("meanwhile", ["Cancel", "Edit count", "Drift"])
+def test_an_edit_whose_form_is_gone_when_the_answer_comes_is_told_and_the_page_stays(
+    page: Page, meanwhile: str
+) -> None:
+    page.goto(path("s", *own("pane-late")))
+    page.evaluate("window.same = true")
+    page.locator("#state").get_by_role("link", name="Edit step", exact=True).dispatch_event("click")
+    type_json(page, f'"{meanwhile}"')
+    with answered_late(page):
+        page.get_by_role("button", name="Apply", exact=True).click()
+        page.locator("#main").get_by_role("link", name=meanwhile, exact=True).dispatch_event("click")
+        if meanwhile == "Drift":
+            opened(page, "Drift")
+        elif meanwhile == "Edit count":
+            expect(page.locator("#edit .editrow")).to_contain_text("count")
+        else:
+            expect(page.locator("#edit .editrow")).to_have_count(0)
+    expect(page.locator(".toast.ok")).to_contain_text("Saved as event #")
+    expect(page.locator("#edit .editrow")).to_have_count(1 if meanwhile == "Edit count" else 0)
+    expect(pane(page)).to_be_visible(visible=meanwhile == "Drift")
+    assert page.evaluate("window.same")
+
+
+def send_from_pane(page: Page, link: str, button: str) -> None:
+    """Sends a form in the pane of the first change."""
+    page.goto(path("s", *own("pane-left")))
+    page.evaluate("window.same = true")
+    page.locator(".ev:has(.delta) .line").first.click()
+    page.locator("#moment").get_by_role("link", name=link, exact=True).click()
+    pane(page).get_by_role("button", name=button, exact=True).click()
+
+
+def test_who_has_gone_on_to_another_pane_when_the_answer_comes_stays_there_and_is_told(page: Page) -> None:
+    with answered_late(page):
+        send_from_pane(page, "Undo…", "Apply")
+        page.get_by_role("link", name="Add event").click()
+        opened(page, "Add event")
+    expect(page.locator(".toast.ok")).to_contain_text("Saved as event #")
+    expect(title(page)).to_have_text("Add event")
+    expect(page.locator(".ev.edit")).to_have_count(1)
+    assert page.evaluate("window.same")
+
+
+def test_who_has_asked_for_another_pane_when_the_answer_comes_gets_it_and_is_told(page: Page) -> None:
+    asked: list[Route] = []
+    with answered_late(page):
+        send_from_pane(page, "Fork…", "Fork")
+        page.route("**/add/", lambda route: asked.append(route))
+        page.get_by_role("link", name="Add event").click()
+    expect(page.locator(".toast.ok")).to_contain_text("Fork created")
+    asked[0].continue_()
+    opened(page, "Add event")
+    assert page.evaluate("window.same")
+
+
+def test_who_has_closed_the_pane_when_the_answer_comes_stays_in_the_past_and_is_told(page: Page) -> None:
+    with answered_late(page):
+        send_from_pane(page, "Fork…", "Fork")
+        page.keyboard.press("Escape")
+        expect(pane(page)).to_be_hidden()
+    expect(page.locator(".toast.ok")).to_contain_text("Fork created")
+    expect(page.locator("#moment .then")).to_contain_text("State at event")
     assert page.evaluate("window.same")
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Error, Page, Route, expect
 from tests.browser.agent import BOOK, FLIGHT, Agent
 from tests.browser.conftest import Visit, Watch, serve
 from tests.browser.places import path, type_json
-from tests.browser.watching import LATE, World, ref, sign_in, watch_session, watching
+from tests.browser.watching import HURRY, LATE, World, ref, sign_in, watch_session, watching
 from tests.servers import PostgreSQL
 
 
@@ -68,6 +68,7 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
 ) -> None:
     agent, session, page = world.agents[source], "waits", me()
     page.add_init_script(OUTCOMES)
+    page.add_init_script(HURRY)  # messages go by themselves sooner
     agent.do(session, create={"note": "old"})
     watch_session(page, source, session)
     agent.begin(session, say=FLIGHT, held=True)

@@ -182,13 +182,13 @@ def test_a_click_with_shift_selects_from_the_event_that_is_shown_to_there(page: 
 
 def test_a_range_that_is_gone_is_told_and_everything_else_works(page: Page) -> None:
     go(page, path("s", *TRAVEL, end="?from=<img src=x onerror=alert(1)>&to=t10"))
-    told = page.get_by_role("alert").filter(has_text="This range cannot be shown")
-    expect(told).to_contain_text("event “<img src=x onerror=alert(1)>” is not in this session")
+    warning = page.get_by_role("alert").filter(has_text="This range cannot be shown")
+    expect(warning).to_contain_text("event “<img src=x onerror=alert(1)>” is not in this session")
     assert numbers(page)[-1] == 400
     page.locator("#event-t396 .line").click()
     expect(page.locator("#moment [data-moment]")).to_have_attribute("data-at", "t396")
-    told.get_by_role("link").click()
-    expect(told).to_be_hidden()
+    warning.get_by_role("link").click()
+    expect(warning).to_be_hidden()
 
 
 def test_what_is_appended_after_a_range_enters_the_strip_and_not_the_timeline(page: Page, visit: Visit) -> None:
@@ -250,8 +250,8 @@ def test_a_key_is_pinned_by_its_button_and_by_p_and_its_value_is_that_at_the_cur
     expect(pin(page, "n").locator("[data-pin-value]")).to_have_text("200")
     page.mouse.move(box["x"], box["y"] - 200)
     expect(pin(page, "n").locator("[data-pin-value]")).to_have_text("396")
-    told = pin(page, "n").locator("ol > li").all_inner_texts()
-    assert (told[0], told[1]) == ("at the beginning: 0", "events 3 to 4: 4")
+    values = pin(page, "n").locator("ol > li").all_inner_texts()
+    assert (values[0], values[1]) == ("at the beginning: 0", "events 3 to 4: 4")
 
 
 def test_pins_are_remembered_for_the_app_and_can_be_shared_and_taken_back(page: Page, visit: Visit) -> None:

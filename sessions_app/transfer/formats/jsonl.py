@@ -68,7 +68,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 class LineFile(Protocol):
-    """What lines are read from: a file, or the part of one that holds them."""
+    """The file that lines are read from, or the part of one that holds them."""
 
     def readline(self, limit: int = -1, /) -> bytes:
         """Returns the next line, or its first bytes; nothing at the end."""

@@ -24,7 +24,7 @@ _THINNEST: Final = 0.3  # of 100, for a value that lasted no time
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PinnedValue:
     """A value in words: where it begins on the axis, from which seq on, in which event or events, and what it is. `event` is
     0 for the value before the first event."""
 
@@ -51,7 +51,7 @@ class PinnedLine:
 
     key: str
     scope: Scope
-    told: list[Told]
+    values: list[PinnedValue]
     stretches: list[str]
     bands: list[Band]
     drawn: int
@@ -77,17 +77,17 @@ def pinned_lines(
 
 
 def _line(name: str, of_key: KeyPoints, shown: Sequence[Bar], axis: Axis) -> PinnedLine:
-    told = [(0.0, Told("0", 0, of_key.before)), *(_told(point, shown, axis) for point in of_key.points)]
-    numbers = [finite(each.value) for _x, each in told]
-    values = [each.value for _x, each in told]
+    placed = [(0.0, PinnedValue("0", 0, of_key.before)), *(_placed(point, shown, axis) for point in of_key.points)]
+    numbers = [finite(each.value) for _x, each in placed]
+    values = [each.value for _x, each in placed]
     is_number = any(number is not None for number in numbers) and all(
         number is not None or value is ABSENT or value is UNKNOWN for number, value in zip(numbers, values, strict=True)
     )
-    xs = [x for x, _each in told]
+    xs = [x for x, _each in placed]
     return PinnedLine(
         name,
         scope_of(name)[0],
-        [each for _x, each in told],
+        [each for _x, each in placed],
         _stretches(xs, numbers) if is_number else [],
         [] if is_number else _bands(xs, values),
         len(of_key.points),
@@ -95,11 +95,11 @@ def _line(name: str, of_key: KeyPoints, shown: Sequence[Bar], axis: Axis) -> Pin
     )
 
 
-def _told(point: Point, shown: Sequence[Bar], axis: Axis) -> tuple[float, Told]:
+def _placed(point: Point, shown: Sequence[Bar], axis: Axis) -> tuple[float, PinnedValue]:
     """Returns where a value begins, in the middle of its bar as the cursor stands there, and the value in words."""
     bar = shown[point.stretch]
     x = (axis.lefts[point.stretch] + axis.rights[point.stretch]) / 2
-    return x, Told(
+    return x, PinnedValue(
         f"{x:.3f}", point.seq, point.value, bar.number, bar.number + bar.events - 1, elsewhere=point.elsewhere
     )
 

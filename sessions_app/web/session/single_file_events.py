@@ -64,7 +64,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What a session comes to."""
+    """The figures of a whole session."""
 
     events: int
     turns: int

@@ -1,4 +1,4 @@
-"""What the page of what the agent sees tells of sizes: tokens, estimated, by part and by turn."""
+"""Sizes on the page of what the agent sees: tokens, estimated, by part and by turn."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
