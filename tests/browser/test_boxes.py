@@ -15,6 +15,7 @@ from tests.browser.serving import Adkweb
 WIDTHS: Final = (320, 390, 768, 1280, 1440, 1920, 2560)
 LANGUAGES: Final = ("en", "es", "ko")
 EVENT: Final = path("s", *FAMILY, end="e/all/")
+ONE_LINE: Final = 44  # px: a button and the room around it
 PAGES: Final = {
     "home": "/",
     "app": path("a", "demo", "booking"),
@@ -125,7 +126,8 @@ MEASURE: Final = r"""() => {
     }
     if (clientWidth < 2 || (scrollWidth <= clientWidth + 1 && scrollHeight <= clientHeight + 6)) continue;
     const { overflowX, overflowY, display, fontSize } = getComputedStyle(element);
-    if (display === "inline" || element.matches("body, option, .keyhints") || element.closest("pre")) continue;
+    // Hints of keys and the number of keys are there only where there is room.
+    if (display === "inline" || element.matches("body, option, .keyhints, .momenttabs + .meta") || element.closest("pre")) continue;
     if (!seen(element)) continue;
     const wide = /hidden|clip/.test(overflowX) && scrollWidth > clientWidth + 1;
     const high = /hidden|clip/.test(overflowY) && scrollHeight > clientHeight + 6;
@@ -169,3 +171,15 @@ def test_no_page_breaks_a_word_or_hides_what_it_says(
         page.goto(address)
         wrong += [f"{name}, {fault}" for fault in faults(page)]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("address", ["session", "session at an event"])
+def test_each_head_of_the_state_is_one_line(visit: Visit, server: Adkweb, language: str, address: str) -> None:
+    page = visit(viewport={"width": 1440, "height": 900})
+    page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": server.address}])
+    page.goto(PAGES[address])
+    heads = page.locator("#side > :not([hidden]) > :is(.sidehead, .then, .momentsteps, .momentactions)")
+    heights = heads.evaluate_all("(all) => all.map(({ className, offsetHeight }) => [className, offsetHeight])")
+    assert heights
+    assert [head for head in heights if head[1] > ONE_LINE] == []
