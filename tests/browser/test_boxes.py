@@ -116,6 +116,13 @@ MEASURE: Final = r"""() => {
     const cut = beyond > 0.005 && clips(name); // a hundredth of a pixel takes three letters away
     if (cut && short.length <= 20 && seen(name)) say("a short name cut", name, short);
   }
+  for (const by of document.querySelectorAll(".kv > .by")) {
+    const cut = [...by.querySelectorAll("*")].some((each) => clips(each) && each.scrollWidth > each.clientWidth);
+    const value = by.parentElement.querySelector(".value");
+    range.selectNodeContents(value);
+    const room = value.getBoundingClientRect().width - range.getBoundingClientRect().width;
+    if (cut && room > 8 && seen(by)) say(`cut beside ${Math.round(room)} px of room`, by, by.innerText);
+  }
   for (const element of document.body.querySelectorAll("*")) {
     const { clientWidth, clientHeight, scrollWidth, scrollHeight } = element;
     const box = element.getBoundingClientRect();
