@@ -190,3 +190,13 @@ def test_each_head_of_the_state_is_one_line(visit: Visit, server: Adkweb, langua
     heights = heads.evaluate_all("(all) => all.map(({ className, offsetHeight }) => [className, offsetHeight])")
     assert heights
     assert [head for head in heights if head[1] > ONE_LINE] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_filter_is_in_sight_beside_a_pane(visit: Visit, server: Adkweb, language: str) -> None:
+    page = visit(viewport={"width": 1440, "height": 900})
+    page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": server.address}])
+    page.goto(path("s", *SEOUL, end="?pane=drift"))
+    page.locator("#pane:not([hidden])").wait_for()
+    beyond = page.locator(".toolbar").evaluate("(filters) => filters.scrollWidth - filters.clientWidth")
+    assert beyond <= 0

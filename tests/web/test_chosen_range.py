@@ -71,7 +71,9 @@ def test_a_range_goes_together_with_filters_and_densities(
 
 def test_links_at_a_moment_stay_in_the_range_and_the_filters(ref: SessionRef, maria: Browser, ids: list[str]) -> None:
     asked = {"from": ["e2"], "to": ["e4"], "author": ["user"]}
-    page = maria.open("session", query={name: value for name, (value,) in asked.items()} | {"at": "e4"}, **ref._asdict())
+    page = maria.open(
+        "session", query={name: value for name, (value,) in asked.items()} | {"at": "e4"}, **ref._asdict()
+    )
     panel = page.one(id="moment")
     for name in ("show-merged", "show-changes", "show-event", "step-back", "step-on", "change-on", "travel-back"):
         query = parse_qs(urlsplit(panel.one("a", id=name)["href"]).query)
