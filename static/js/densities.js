@@ -1,6 +1,6 @@
 // [data-densities]: links to the same timeline in another density. Who has scrolled up, and sees the state of now, is led to
-// the first event in sight there. In a chat, an answer (li.message[data-answers]) that arrives after its call
-// ([data-call]) goes into the line of the call.
+// the first event in sight there. With another density or filter, the pane beside the timeline (pane.js) stays open. In a chat,
+// an answer (li.message[data-answers]) that arrives after its call ([data-call]) goes into the line of the call.
 (() => {
   const events = document.querySelector("#events[data-density]");
   if (!events) return;
@@ -11,16 +11,20 @@
     return [...events.querySelectorAll("[data-row]")].find((row) => row.getBoundingClientRect().bottom > top + 1);
   }
 
-  document.querySelector("[data-densities]")?.addEventListener(
+  document.querySelector(".timelinebar")?.addEventListener(
     "click",
     ({ target }) => {
-      const link = target.closest("a");
+      const link = target.closest("a.chip, [data-densities] > a");
       if (!link) return;
-      const at = new URL(location.href).searchParams.get("at");
-      const row = timeline.dataset.following === "true" ? null : inSight();
       const address = new URL(link.href);
-      if (at) address.searchParams.set("at", at);
-      else if (row) address.searchParams.set("around", row.id.replace("event-", ""));
+      const { searchParams: asked } = new URL(location.href);
+      if (asked.has("pane")) address.searchParams.set("pane", asked.get("pane"));
+      if (!link.matches(".chip")) {
+        const at = asked.get("at");
+        const row = timeline.dataset.following === "true" ? null : inSight();
+        if (at) address.searchParams.set("at", at);
+        else if (row) address.searchParams.set("around", row.id.replace("event-", ""));
+      }
       link.href = address;
     },
     true,

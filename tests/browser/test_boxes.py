@@ -15,6 +15,7 @@ from tests.browser.serving import Adkweb
 WIDTHS: Final = (320, 390, 768, 1280, 1440, 1920, 2560)
 LANGUAGES: Final = ("en", "es", "ko")
 EVENT: Final = path("s", *FAMILY, end="e/all/")
+ONE_LINE: Final = 44  # px: a button and the room around it
 PAGES: Final = {
     "home": "/",
     "app": path("a", "demo", "booking"),
@@ -115,6 +116,13 @@ MEASURE: Final = r"""() => {
     const cut = beyond > 0.005 && clips(name); // a hundredth of a pixel takes three letters away
     if (cut && short.length <= 20 && seen(name)) say("a short name cut", name, short);
   }
+  for (const by of document.querySelectorAll(".kv > .by")) {
+    const cut = [...by.querySelectorAll("*")].some((each) => clips(each) && each.scrollWidth > each.clientWidth);
+    const value = by.parentElement.querySelector(".value");
+    range.selectNodeContents(value);
+    const room = value.getBoundingClientRect().width - range.getBoundingClientRect().width;
+    if (cut && room > 8 && seen(by)) say(`cut beside ${Math.round(room)} px of room`, by, by.innerText);
+  }
   for (const element of document.body.querySelectorAll("*")) {
     const { clientWidth, clientHeight, scrollWidth, scrollHeight } = element;
     const box = element.getBoundingClientRect();
@@ -125,8 +133,9 @@ MEASURE: Final = r"""() => {
     }
     if (clientWidth < 2 || (scrollWidth <= clientWidth + 1 && scrollHeight <= clientHeight + 6)) continue;
     const { overflowX, overflowY, display, fontSize } = getComputedStyle(element);
-    if (display === "inline" || element.matches("body, option, .keyhints") || element.closest("pre")) continue;
-    if (!seen(element)) continue;
+    // Hints of keys and the number of keys are there only where there is room.
+    if (display === "inline" || element.matches("body, option, .keyhints, .momenttabs + .meta")) continue;
+    if (element.closest("pre") || !seen(element)) continue;
     const wide = /hidden|clip/.test(overflowX) && scrollWidth > clientWidth + 1;
     const high = /hidden|clip/.test(overflowY) && scrollHeight > clientHeight + 6;
     if ((wide || high) && element.innerText.trim() && !shown(element)) say("cut", element, element.innerText);
@@ -169,3 +178,25 @@ def test_no_page_breaks_a_word_or_hides_what_it_says(
         page.goto(address)
         wrong += [f"{name}, {fault}" for fault in faults(page)]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("address", ["session", "session at an event"])
+def test_each_head_of_the_state_is_one_line(visit: Visit, server: Adkweb, language: str, address: str) -> None:
+    page = visit(viewport={"width": 1440, "height": 900})
+    page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": server.address}])
+    page.goto(PAGES[address])
+    heads = page.locator("#side > :not([hidden]) > :is(.sidehead, .then, .momentsteps, .momentactions)")
+    heights = heads.evaluate_all("(all) => all.map(({ className, offsetHeight }) => [className, offsetHeight])")
+    assert heights
+    assert [head for head in heights if head[1] > ONE_LINE] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_filter_is_in_sight_beside_a_pane(visit: Visit, server: Adkweb, language: str) -> None:
+    page = visit(viewport={"width": 1440, "height": 900})
+    page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": server.address}])
+    page.goto(path("s", *SEOUL, end="?pane=drift"))
+    page.locator("#pane:not([hidden])").wait_for()
+    beyond = page.locator(".toolbar").evaluate("(filters) => filters.scrollWidth - filters.clientWidth")
+    assert beyond <= 0

@@ -118,6 +118,15 @@ def test_an_address_opens_its_pane_which_is_accessible_and_fits(page: Page, name
         assert page.evaluate(SIDEWAYS) == []
 
 
+@pytest.mark.parametrize("other", ["Trace", "State"])
+def test_a_pane_stays_open_with_another_density_or_filter(page: Page, other: str) -> None:
+    page.goto(with_pane("history?key=n", AT))
+    opened(page, "n")
+    page.locator(".timelinebar").get_by_role("link", name=re.compile(f"^{other}")).click()
+    expect(page).to_have_url(re.compile(r"(density=trace|kind=state)\S*pane="))
+    opened(page, "n")
+
+
 @pytest.mark.parametrize(
     "name",
     [

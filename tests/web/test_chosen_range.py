@@ -69,6 +69,19 @@ def test_a_range_goes_together_with_filters_and_densities(
         assert set(shown(maria.open(link))) <= {"e1", "e3", "e4"}
 
 
+def test_links_at_a_moment_stay_in_the_range_and_the_filters(ref: SessionRef, maria: Browser, ids: list[str]) -> None:
+    asked = {"from": ["e2"], "to": ["e4"], "author": ["user"]}
+    page = maria.open(
+        "session", query={name: value for name, (value,) in asked.items()} | {"at": "e4"}, **ref._asdict()
+    )
+    panel = page.one(id="moment")
+    for name in ("show-merged", "show-changes", "show-event", "step-back", "step-on", "change-on", "travel-back"):
+        query = parse_qs(urlsplit(panel.one("a", id=name)["href"]).query)
+        assert {name: query.get(name) for name in asked} == asked, name
+    before = maria.get(panel.one("a", id="step-back")["href"])
+    assert parse_qs(urlsplit(before["Location"]).query) == {**asked, "at": ["e3"]}
+
+
 def test_every_page_of_a_range_stays_in_it(ref: SessionRef, maria: Browser) -> None:
     fill(ref, 400)
     page = maria.open("session", query={"from": "e20", "to": "e350", "at": "e180"}, **ref._asdict())

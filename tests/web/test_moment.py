@@ -70,8 +70,8 @@ def test_the_panel_shows_all_scopes_as_they_were_after_the_event(
     edit_state(ref, [Entry("user:tier", "iron", "bronze")], actor=actor)
     second = add(ref, **change(step="done"))
     assert rows(at(maria, ref, first)) == {
-        "app:limit": "11 | other session event",
-        "user:tier": '"silver" | other session event',
+        "app:limit": "11 | other session",
+        "user:tier": '"silver" | other session',
         "count": "4 | event",
         "nothing": "null | at creation",
         "step": '"pay" | event',
@@ -124,7 +124,7 @@ def test_a_writer_leads_to_the_state_just_after_it_in_whichever_session(
     mine = add(ref, **change(step="pay"))
     links = at(maria, ref, mine).links()
     assert links["event"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
-    assert links["other event"] == reverse("session", kwargs=other._asdict()) + f"?at={theirs}"
+    assert links["other"] == reverse("session", kwargs=other._asdict()) + f"?at={theirs}"
 
 
 def test_what_the_event_changed_is_marked_with_the_value_before(

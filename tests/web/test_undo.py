@@ -282,6 +282,7 @@ def test_keys_and_scopes_are_restored(ref: SessionRef, maria: Browser, write: Ad
     assert state_of(ref)["session"] == {"step": "pay", "count": 3, "nothing": None}
     assert note(ref)["restores"] == event_id
     page = maria.open("restore", query={"to": event_id}, status=400, **ref._asdict())
+    assert page.one("h1").text == "Restore the state at event 1"
     assert "Nothing differs" in page.one(role="alert").text
 
 

@@ -54,7 +54,7 @@ def _nothing(request: HttpRequest, event: EventView, title: str, error: Invalid)
     context = {
         "ref": event.ref,
         "event": event,
-        "title": title % _named(request, event),
+        "title": title % {"number": _named(request, event)["number"].removeprefix("#")},
         "message": error.message,
         "writer": writer,
         "numbers": outline.numbers_of(writer.ref, [writer.seq], actor=actor(request)) if writer else {},

@@ -216,7 +216,7 @@ def _edit(form: str, key: str) -> SafeString:
 def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
     """Returns the end of a key's row: its buttons, the link to its history, and who wrote it last.
 
-    The turn links to the state just after the event that wrote it, in whichever session that was.
+    The turn links to the state just after the event that wrote it. An event of another session has the session's name.
     """
     pin = _pin(row.key) if kind == "session" else ""
     acts = format_html('<span class="rowacts">{}{}{}</span>', edit, pin, _history(row.key, ref, kind))
@@ -230,8 +230,8 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> S
     else:
         other = session_name(row.writer.ref)
         edited = row.writer.ref.session_id == OWN_NAME
-        name = "" if edited else format_html('<span class="bidi">{}</span> ', words(other, 40))
-        by = format_html('<a href="{}" title="{}">{}{}</a>', there, other, name, turn)
+        name = turn if edited else format_html('<span class="bidi">{}</span>', words(other, 40))
+        by = format_html('<a href="{}" title="{}">{}</a>', there, other, name)
     return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
 
 

@@ -164,5 +164,6 @@ def _narrowed(request: HttpRequest, chosen: ChosenRange | None, density: str) ->
         "author": request.GET.get("author", ""),
         "chosen_range": chosen,
         "ranged": query_of(request, *ends) if ends else "",
+        "kept": query_of(request, "kind", "author", *ends),
         "narrowed": query_of(request, "kind", "author", *ends, density=density),
     }
