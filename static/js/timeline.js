@@ -40,11 +40,15 @@
   function remember(timeline) {
     if (!timeline.checkVisibility()) return; // another tab is shown, which scrolls for itself
     const box = scroller(timeline);
-    const top = box === timeline ? box.getBoundingClientRect().top : 0;
-    const anchor = firstBelow(rows(timeline), top);
-    const following = atEnd(box, timeline);
+    const anchor = firstBelow(rows(timeline), box === timeline ? box.getBoundingClientRect().top : 0);
+    const { scrollTop, scrollHeight } = box;
+    const before = positions.get(timeline);
+    // Who was at the end and has not scrolled up since is still there: what came in the same frame took more room.
+    const grew = before?.atEnd && scrollTop >= before.scrollTop && scrollHeight > before.scrollHeight;
+    const following = atEnd(box, timeline) || (grew && !timeline.querySelector(".later"));
     timeline.dataset.following = following; // for live.js, which takes nothing away from a reader who is not
-    positions.set(timeline, { atEnd: following, anchor, top: anchor?.getBoundingClientRect().top });
+    const top = anchor?.getBoundingClientRect().top;
+    positions.set(timeline, { atEnd: following, anchor, top, scrollTop, scrollHeight });
     if (following) announce(timeline, 0);
   }
 
@@ -95,8 +99,8 @@
       if (scroller(target) === target && positions.get(target)?.atEnd) toEnd(target);
     }
   });
-  // On a narrow screen the page scrolls, and the strip, which comes later, pushes down what is read.
-  const strip = new ResizeObserver(() => {
+  // On a narrow screen the page scrolls, and what comes later (the strip, figures) pushes down what is read.
+  const page = new ResizeObserver(() => {
     for (const timeline of all())
       if (positions.get(timeline)?.atEnd && timeline.checkVisibility()) toEnd(scroller(timeline));
   });
@@ -131,7 +135,7 @@
   const startAll = () => all().forEach(start);
 
   startAll();
-  for (const above of document.querySelectorAll("#strip")) strip.observe(above);
+  page.observe(document.body);
   document.addEventListener("htmx:load", startAll);
   for (const name of ["htmx:beforeSwap", "htmx:oobBeforeSwap"]) {
     document.addEventListener(name, () => all().forEach(note));

@@ -39,6 +39,11 @@ def user_page(maria: Browser, ref: SessionRef, **query: str) -> Element:
     return maria.open("user", query=query, source=ref.source, app_name=ref.app_name, user_id=ref.user_id)
 
 
+def addresses(page: Element) -> list[str]:
+    """Where who wrote a key leads to."""
+    return [link["href"] for row in page.all("span", "wrote") for link in row.all("a")]
+
+
 def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
     ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
@@ -48,14 +53,14 @@ def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
     edit.edit_app_state(*ref[:2], [Entry("app:notice", "hi", ABSENT)], actor=actor)
     page = app_page(maria, ref)
     told = rows(page)
-    assert told["app:limit"] == "11 | bobs event"
+    assert told["app:limit"] == "11 | bobs"
     assert told["app:new"] == "1 | at creation"
     assert told["app:notice"] == '"hi" | event · maria'
     assert set(told) == {"app:limit", "app:new", "app:notice"}
-    assert page.links()["bobs event"] == reverse("session", kwargs=bob._asdict()) + f"?at={theirs}"
+    assert reverse("session", kwargs=bob._asdict()) + f"?at={theirs}" in addresses(page)
     page = user_page(maria, ref)
-    assert rows(page) == {"user:tier": '"silver" | s1 event'}
-    assert page.links()["s1 event"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
+    assert rows(page) == {"user:tier": '"silver" | s1'}
+    assert reverse("session", kwargs=ref._asdict()) + f"?at={mine}" in addresses(page)
 
 
 def test_a_user_sees_nothing_of_what_another_user_wrote(ref: SessionRef, maria: Browser, actor: Actor) -> None:
@@ -77,7 +82,7 @@ def test_while_the_source_is_being_read_state_shows_without_writers(
     monkeypatch.setattr("sessions_app.history.moments.consult", behind)
     assert rows(user_page(maria, ref)) == {"user:tier": '"silver" |'}
     monkeypatch.undo()
-    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | s1 event'}
+    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | s1'}
 
 
 @pytest.mark.parametrize(("scope", "opened"), [("app", app_page), ("user", user_page)])
