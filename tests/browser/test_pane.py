@@ -18,7 +18,6 @@ from tests.browser.targets import small
 
 SESSION = path("s", *TRAVEL)
 AT = SESSION + "?at=t396"
-SHORT = SESSION + "?from=t390&to=t400"  # a range of its timeline: rulers measure every row
 PAGES = {
     "add": "Add event",
     "artifacts": "Artifacts",
@@ -108,7 +107,7 @@ def test_what_is_offered_now_opens_there_and_the_back_button_closes_it(page: Pag
 
 @pytest.mark.parametrize("name", PAGES)
 def test_an_address_opens_its_pane_which_is_accessible_and_fits(page: Page, name: str) -> None:
-    page.goto(with_pane(name, SHORT))
+    page.goto(with_pane(name))
     opened(page, PAGES[name])
     expect(page.locator("#pane-page .empty .wait, #pane-page progress")).to_have_count(0)
     check(page)
