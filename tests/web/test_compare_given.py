@@ -1,4 +1,4 @@
-"""What the models of two runs got just before the runs parted, beside each other."""
+"""Two models are compared by what they got just before their runs parted."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def user_page(maria: Browser, ref: SessionRef, **query: str) -> Element:
 
 
 def addresses(page: Element) -> list[str]:
-    """Where who wrote a key leads to."""
+    """Lists the addresses to which the writers of keys lead."""
     return [link["href"] for row in page.all("span", "wrote") for link in row.all("a")]
 
 

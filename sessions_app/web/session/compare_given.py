@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(slots=True)
 class Given:
-    """What both models were given, beside each other. Without `left` or `right`, that run called no model from there on.
+    """Holds what both models were given. Without `left` or `right`, that run called no model from there on.
 
     `instruction` is the difference of the instructions; None if one of them is not known.
     """
@@ -75,18 +75,18 @@ def given(both: Runs, *, actor: Actor) -> Given | None:
     if at is None:
         return None
     answers = [_first_answer(pairs[at:], side) for side in ("left", "right")]
-    told = Given()
+    found = Given()
     try:
-        told.left, told.right = (
+        found.left, found.right = (
             _call(run, event, actor) if event else None
             for run, event in zip((both.left, both.right), answers, strict=True)
         )
     except Error as error:
-        told.error = error.message
-        return told
-    if told.left and told.right:
-        _compare(told, told.left, told.right)
-    return told
+        found.error = error.message
+        return found
+    if found.left and found.right:
+        _compare(found, found.left, found.right)
+    return found
 
 
 def _first_answer(pairs: Sequence[Pair[EventView]], side: str) -> EventView | None:
@@ -117,16 +117,16 @@ def _instruction(ref: SessionRef, event: EventView, agent: str, actor: Actor) ->
     return rendered([shown.piece for shown in preview(moment, written.text, given=True)])
 
 
-def _compare(told: Given, left: Call, right: Call) -> None:
+def _compare(found: Given, left: Call, right: Call) -> None:
     contents = [_contents(call.conversation) for call in (left, right)]
     alignment = align(*contents)
-    unknown = None if told.earlier else 0  # of parts of a conversation, nobody knows how much precedes them
+    unknown = None if found.earlier else 0  # of parts of a conversation, nobody knows how much precedes them
     start = Start(events=unknown, turns=unknown)
     one, other = (Run(call.event.ref, start, some, None) for call, some in zip((left, right), contents, strict=True))
-    told.blocks = list(blocks(Runs(one, other, alignment), None))
-    told.same = alignment.first is None
+    found.blocks = list(blocks(Runs(one, other, alignment), None))
+    found.same = alignment.first is None
     if left.instruction is not None and right.instruction is not None:
-        told.instruction = Differences().text(left.instruction, right.instruction)
+        found.instruction = Differences().text(left.instruction, right.instruction)
 
 
 def _contents(shown: Conversation) -> list[EventView]:
