@@ -75,18 +75,18 @@ def given(both: Runs, *, actor: Actor) -> Given | None:
     if at is None:
         return None
     answers = [_first_answer(pairs[at:], side) for side in ("left", "right")]
-    found = Given()
+    result = Given()
     try:
-        found.left, found.right = (
+        result.left, result.right = (
             _call(run, event, actor) if event else None
             for run, event in zip((both.left, both.right), answers, strict=True)
         )
     except Error as error:
-        found.error = error.message
-        return found
-    if found.left and found.right:
-        _compare(found, found.left, found.right)
-    return found
+        result.error = error.message
+        return result
+    if result.left and result.right:
+        _compare(result, result.left, result.right)
+    return result
 
 
 def _first_answer(pairs: Sequence[Pair[EventView]], side: str) -> EventView | None:
@@ -117,16 +117,16 @@ def _instruction(ref: SessionRef, event: EventView, agent: str, actor: Actor) ->
     return rendered([shown.piece for shown in preview(moment, written.text, given=True)])
 
 
-def _compare(found: Given, left: Call, right: Call) -> None:
+def _compare(result: Given, left: Call, right: Call) -> None:
     contents = [_contents(call.conversation) for call in (left, right)]
     alignment = align(*contents)
-    unknown = None if found.earlier else 0  # of parts of a conversation, nobody knows how much precedes them
+    unknown = None if result.earlier else 0  # of parts of a conversation, nobody knows how much precedes them
     start = Start(events=unknown, turns=unknown)
     one, other = (Run(call.event.ref, start, some, None) for call, some in zip((left, right), contents, strict=True))
-    found.blocks = list(blocks(Runs(one, other, alignment), None))
-    found.same = alignment.first is None
+    result.blocks = list(blocks(Runs(one, other, alignment), None))
+    result.same = alignment.first is None
     if left.instruction is not None and right.instruction is not None:
-        found.instruction = Differences().text(left.instruction, right.instruction)
+        result.instruction = Differences().text(left.instruction, right.instruction)
 
 
 def _contents(shown: Conversation) -> list[EventView]:
