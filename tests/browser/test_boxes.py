@@ -133,8 +133,8 @@ MEASURE: Final = r"""() => {
     }
     if (clientWidth < 2 || (scrollWidth <= clientWidth + 1 && scrollHeight <= clientHeight + 6)) continue;
     const { overflowX, overflowY, display, fontSize } = getComputedStyle(element);
-    // Hints of keys and the number of keys are there only where there is room.
-    if (display === "inline" || element.matches("body, option, .keyhints, .momenttabs + .meta")) continue;
+    // Hints of keys are there only where there is room.
+    if (display === "inline" || element.matches("body, option, .keyhints")) continue;
     if (element.closest("pre") || !seen(element)) continue;
     const wide = /hidden|clip/.test(overflowX) && scrollWidth > clientWidth + 1;
     const high = /hidden|clip/.test(overflowY) && scrollHeight > clientHeight + 6;
