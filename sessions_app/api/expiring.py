@@ -1,0 +1,111 @@
+"""Edits that take themselves back: which there are; they can last longer, or stay."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Router, Schema
+from pydantic import Field
+
+from ..edits import expiry
+from ..edits.expiry import Expiry
+from ..errors import Invalid, NotFound
+from . import schemas
+from .authorize import actor_of, source_of
+from .bodies import answer, body_of, body_schema, change_of
+from .openapi import needs
+
+router = Router()
+
+EDIT: str = "/apps/{plain:app_name}/expiring-edits/{uuid:expiry_id}"
+
+
+class End(Schema):
+    """The time at which an edit takes itself back: one of both."""
+
+    lasts: float | None = Field(None, gt=0, description="seconds from now after which the edit takes itself back")
+    until: float | None = Field(None, description="the time at which the edit takes itself back, in seconds")
+
+
+class TimedEdit(schemas.Edit, End):
+    """An edit of state, which becomes one event, and may take itself back."""
+
+
+class ExpiringEdit(Schema):
+    """An edit that takes itself back, and what became of it."""
+
+    id: str
+    source: str | None = Field(description="null while the source is not open")
+    app_name: str
+    user_id: str
+    session_id: str
+    event_id: str
+    actor: str
+    reason: str
+    changes: list[schemas.Json]
+    until: float
+    state: str = Field(description="waiting, ended, left, cancelled or failed")
+    left: list[str] = Field(description="keys that changed meanwhile, and were left as they are")
+
+
+class ExpiringEdits(Schema):
+    """Edits that take themselves back: those that wait, then what became of the last ones."""
+
+    items: list[ExpiringEdit]
+
+
+@router.get("/expiring-edits", response=ExpiringEdits, summary="Edits that take themselves back")
+def list_expiring(request: HttpRequest) -> HttpResponse:
+    """Returns those in the apps that the token may see: the next to end first, then those that ended."""
+    return answer({"items": [_told(each) for each in expiry.listed(actor=actor_of(request)) if each.ref]})
+
+
+@router.post(
+    EDIT + "/extend",
+    response=ExpiringEdit,
+    summary="Let an edit last longer",
+    openapi_extra=body_schema(End, required=True) | needs("append"),
+)
+def extend(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | None = None) -> HttpResponse:
+    """Sets another time at which an edit takes itself back. Answers 409 if it has ended."""
+    alias = source_of(request, app_name, source, "append")
+    of = end_of(body_of(request, End))
+    if not of:
+        raise Invalid("lasts, until: one of them")
+    _check_app(request, alias, app_name, expiry_id)
+    return answer(_told(expiry.extend(expiry_id, of, actor=actor_of(request))))
+
+
+@router.delete(EDIT, response=ExpiringEdit, summary="Let an edit stay", openapi_extra=needs("append"))
+def keep(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | None = None) -> HttpResponse:
+    """Forgets the end of an edit: its values stay. Answers 409 if it has ended."""
+    _check_app(request, source_of(request, app_name, source, "append"), app_name, expiry_id)
+    return answer(_told(expiry.cancel(expiry_id, actor=actor_of(request))))
+
+
+def _check_app(request: HttpRequest, source: str, app_name: str, expiry_id: UUID) -> None:
+    """Raises NotFound for an edit of another app or source than the address names."""
+    ref = expiry.get(expiry_id, actor=actor_of(request)).ref
+    if ref is None or ref[:2] != (source, app_name):
+        raise NotFound(_("There is no such edit."))
+
+
+def end_of(body: End) -> dict[str, float]:
+    """Returns when an edit ends as the core takes it."""
+    return {name: value for name in ("lasts", "until") if (value := getattr(body, name)) is not None}
+
+
+def _told(each: Expiry) -> dict[str, Any]:
+    return {
+        "id": str(each.id),
+        "source": each.ref.source if each.ref else None,
+        **dict(zip(("app_name", "user_id", "session_id"), each.ref[1:] if each.ref else ("", "", ""), strict=True)),
+        "event_id": each.event_id,
+        "actor": each.actor,
+        "reason": each.reason,
+        "changes": [change_of(change) for change in each.changes],
+        "until": each.until,
+        "state": each.state,
+        "left": each.left,
+    }

@@ -1,0 +1,113 @@
+"""Takes edits back whose time is over, each by one event. Any process may do so, but only one does, which claims the edit.
+
+A key that has another value by now is left alone. The id of the event is fixed: if a process dies after writing it and
+before saying so, the next one finds it. What ended while adkweb was away is taken back when it is there again."""
+
+import json
+import logging
+import time
+from typing import Final
+
+from django.conf import settings
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from ..access.actor import SYSTEM, Actor
+from ..domain.edit_note import EDIT_PREFIX, edit_of
+from ..domain.session_ref import SessionRef
+from ..errors import Behind, Conflict, Error, Invalid, NotFound, SourceError, StaleSession
+from ..jobs import claims
+from ..jobs.claims import Outcome
+from ..jobs.sessions import session_of
+from ..models import Job
+from ..reads import timeline, views
+from . import edit, expiry, queue, undo
+from .expiry import ENDED, FAILED, LEFT, WAITING
+
+log = logging.getLogger("adkweb.expiry")
+
+_MOST: Final = 100  # of a round: the others are due in the next one
+_WAIT: Final = Outcome(WAITING)
+
+
+def apply_due() -> int:
+    """Takes back the edits whose time is over. Returns how many are finished now.
+
+    One waits on while an invocation runs in its session, and while its database is away. Raises nothing for one that
+    fails."""
+    if settings.READ_ONLY:
+        return 0
+    due = expiry.rows().filter(state=WAITING, due__lte=time.time()).order_by("due", "id")
+    return sum(_try(job) for job in due[:_MOST])
+
+
+def seconds_to_next() -> float | None:
+    """Returns in how many seconds the next edit ends, 0 if its time is over; None if none does."""
+    due = expiry.rows().filter(state=WAITING).order_by("due").values_list("due", flat=True).first()
+    return None if due is None else max(0.0, due - time.time())
+
+
+def _try(job: Job) -> bool:
+    ref = session_of(job)
+    claim = claims.take(job, expiry.LEASE_SECONDS) if ref is not None else None
+    if claim is None or ref is None:
+        return False
+    job.refresh_from_db()
+    if job.due is None or job.due > time.time():  # extended since it was read
+        claim.end(_WAIT)
+        return False
+    try:
+        with translation.override(job.language or None):
+            outcome = _outcome(job, ref)
+    except Exception:
+        # An error in adkweb: the others go on, and this one is tried again when the claim has ended.
+        log.exception("the end of the edit %s of %s", job.pk, job.actor)
+        return False
+    finished = claim.end(outcome) and outcome.state != WAITING
+    if finished:
+        log.info("the edit %s of %s: %s", job.pk, job.actor, outcome.state)
+    return finished
+
+
+def _outcome(job: Job, ref: SessionRef) -> Outcome:
+    """Takes a claimed edit back, if its session is idle, and returns what became of it."""
+    try:
+        if expiry.taken_back(job, ref) is not None:
+            return _over(ENDED, [], written=True)
+        return _take_back(job, ref)
+    except NotFound:
+        return Outcome(FAILED, "The session was deleted, or the edit was never written.")
+    except (StaleSession, SourceError, Behind):
+        return _WAIT
+    except Conflict as conflict:
+        return _WAIT if "changed" in conflict.detail else Outcome(FAILED, conflict.message)
+    except Error as error:
+        return Outcome(FAILED, error.message)
+
+
+def _take_back(job: Job, ref: SessionRef) -> Outcome:
+    event_id = json.loads(job.task)["event_id"]
+    event = timeline.event(ref, event_id, actor=SYSTEM)
+    view = views.session(ref, actor=SYSTEM)  # whatever an agent writes after this makes the append stale
+    if not queue.is_idle(ref):
+        return _WAIT
+    try:
+        plan = undo.undo_by_note(event, view.state, actor=SYSTEM) or undo.undo(ref, event_id, actor=SYSTEM)
+    except Invalid:  # the values from before are there already
+        return _over(LEFT, [])
+    steps = [step for step in plan.steps if not step.contested]
+    left = [*(step.key for step in plan.steps if step.contested), *plan.unknown]
+    if not steps:
+        return _over(LEFT, left)
+    why = (_("Its time was over.") + " " + json.loads(job.task)["reason"]).strip()[: edit.REASON_LENGTH]
+    of = {"undoes": event_id, "expired": job.due}
+    written, seen = edit.state_event([step.entry for step in steps], Actor(job.actor, ()), why, of=of)
+    end_id = expiry.end_id(job)
+    written |= {"id": end_id, "invocation_id": EDIT_PREFIX + end_id}
+    edit_of(written)["left"] = left
+    edit.append_once(ref, written, SYSTEM, seen, view.revision)
+    return _over(LEFT if left else ENDED, left, written=True)
+
+
+def _over(state: str, left: list[str], *, written: bool = False) -> Outcome:
+    return Outcome(state, fields={"result": json.dumps({"left": left, "written": written})})
