@@ -1,0 +1,163 @@
+"""Decides which edits need a second person: by rules over patterns of keys, and over the size of batches.
+
+`check` stands where every edit passes (writes/append.py). An edit that it refuses becomes a proposal (edits/proposal.py).
+"""
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models.signals import post_delete, post_save
+from django.utils.translation import gettext as _
+
+from ..audit.record import record
+from ..domain.json_values import check_name
+from ..errors import Held, Invalid, NotFound
+from ..models import ApprovalRule, tables
+from .actor import SYSTEM, Actor
+
+log = logging.getLogger("adkweb.approval")
+
+DAYS: Final = 7  # until a proposal lapses
+MOST_DAYS: Final = 90
+MOST_SESSIONS: Final = 100_000  # of a batch
+_PATTERN_LENGTH: Final = 200
+_NAMED: Final = 10  # keys in a message
+_TRUSTED_SECONDS: Final = 1.0  # as long as a role is (roles.py)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule. `keys` is empty, or `sessions` None, if it is not about that. Its proposals lapse after `days`."""
+
+    number: int
+    sources: str
+    apps: str
+    keys: str
+    sessions: int | None
+    days: int
+    made_by: str
+
+    def is_about(self, source: str, app_name: str) -> bool:
+        """Tells whether the rule is about an app of a source."""
+        return fnmatchcase(source, self.sources) and fnmatchcase(app_name, self.apps)
+
+    def matches(self, key: str) -> bool:
+        """Tells whether the rule is about a key, by its full name."""
+        return bool(self.keys) and fnmatchcase(key, self.keys)
+
+
+known: dict[str, tuple[float, tuple[Rule, ...]]] = {}  # until when all rules are trusted, and they
+
+
+def listed() -> tuple[Rule, ...]:
+    """Returns all rules. A change holds at once here, and within a second elsewhere."""
+    until, rules = known.get("rules", (0.0, ()))
+    if time.monotonic() >= until:
+        rules = tuple(_rule(row) for row in tables.rows_of(ApprovalRule.objects.order_by("keys", "sessions", "pk")))
+        known["rules"] = (time.monotonic() + _TRUSTED_SECONDS, rules)
+    return rules
+
+
+def held_keys(source: str, app_name: str, keys: Iterable[str]) -> list[str]:
+    """Returns those of the keys whose edits need a second person, in the given order."""
+    rules = [rule for rule in listed() if rule.is_about(source, app_name)]
+    return [key for key in keys if any(rule.matches(key) for rule in rules)] if rules else []
+
+
+def check(source: str, app_name: str, keys: Collection[str], *, actor: Actor) -> None:
+    """Raises Held where an edit of these keys needs a second person. The machine itself needs none."""
+    if actor is not SYSTEM and (names := held_keys(source, app_name, keys)):
+        raise Held(_("%(keys)s: needs a second person, and was not written.") % {"keys": named(names)}, keys=names)
+
+
+def days_of(apps: Iterable[tuple[str, str]], keys: Collection[str], sessions: int = 0) -> int | None:
+    """Returns after how many days a proposal lapses, for an edit of these keys or a batch of so many sessions.
+
+    Returns None if no rule asks for a second person. `apps` are the sources and apps that it touches.
+    """
+    pairs = list(apps)
+    days = [
+        rule.days
+        for rule in listed()
+        if any(rule.is_about(*pair) for pair in pairs)
+        and (any(map(rule.matches, keys)) or (rule.sessions is not None and sessions > rule.sessions))
+    ]
+    return min(days, default=None)
+
+
+def named(keys: Sequence[str]) -> str:
+    """Returns keys as one text: “user:tier, app:limit”."""
+    return ", ".join(keys[:_NAMED]) + ("…" if len(keys) > _NAMED else "")
+
+
+def make(
+    *, by: Actor, keys: str = "", sessions: int | None = None, days: int = DAYS, apps: str = "*", sources: str = "*"
+) -> Rule:
+    """Makes a rule: `make(by=actor, keys="user:tier", apps="booking*")`. Raises Invalid, NotAllowed."""
+    by.check_runs_everything()
+    by.check_may_write()
+    keys = _pattern(keys, "keys")
+    if not keys and sessions is None:
+        raise Invalid(_("Name a pattern of keys, or a number of sessions."), field="keys")
+    if sessions is not None and not 0 <= sessions <= MOST_SESSIONS:
+        raise Invalid(_("From 0 to %(most)s sessions.") % {"most": MOST_SESSIONS}, field="sessions")
+    if not 1 <= days <= MOST_DAYS:
+        raise Invalid(_("From 1 to %(most)s days.") % {"most": MOST_DAYS}, field="days")
+    sources, apps = _pattern(sources, "sources") or "*", _pattern(apps, "apps") or "*"
+    with transaction.atomic():
+        record("approval-rule-made", by.name, source=sources, app_name=apps, keys=keys, sessions=sessions, days=days)
+        row = ApprovalRule.objects.create(
+            sources=sources, apps=apps, keys=keys, sessions=sessions, days=days, made_by=by.name
+        )
+    log.info("%s made the approval rule %s (apps %s): keys %s, sessions %s", by.name, row.pk, row.apps, keys, sessions)
+    return _rule(row)
+
+
+def drop(number: int, *, by: Actor) -> Rule:
+    """Deletes a rule. What waits for a second person by it goes on waiting. Raises NotFound, NotAllowed."""
+    by.check_runs_everything()
+    by.check_may_write()
+    row = ApprovalRule.objects.filter(pk=number).first()
+    if row is None:
+        raise NotFound(_("This rule is gone already."))
+    rule = _rule(row)
+    with transaction.atomic():
+        record(
+            "approval-rule-deleted",
+            by.name,
+            source=rule.sources,
+            app_name=rule.apps,
+            keys=rule.keys,
+            sessions=rule.sessions,
+        )
+        row.delete()
+    log.info("%s deleted the approval rule %s: keys %s, sessions %s", by.name, number, rule.keys, rule.sessions)
+    return rule
+
+
+def _pattern(text: str, field: str) -> str:
+    pattern = text.strip()
+    try:
+        check_name(pattern, _("The pattern"), _PATTERN_LENGTH)
+    except Invalid as error:
+        raise Invalid(error.message, field=field) from error
+    if not pattern.isprintable():
+        raise Invalid(_("A pattern has no line breaks or other characters that cannot be seen."), field=field)
+    return pattern
+
+
+def _rule(row: ApprovalRule) -> Rule:
+    return Rule(row.pk, row.sources, row.apps, row.keys, row.sessions, row.days, row.made_by)
+
+
+def _forget(**_signal: Any) -> None:
+    known.clear()
+
+
+post_save.connect(_forget, ApprovalRule, weak=False)
+post_delete.connect(_forget, ApprovalRule, weak=False)

@@ -1,0 +1,89 @@
+"""Proposals: the edits that wait for a second person. A program reads what became of its own, and may withdraw it."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Router, Schema
+from pydantic import Field
+
+from ..edits import approving, proposal
+from ..edits.proposal import Proposal
+from ..errors import NotFound
+from . import schemas
+from .authorize import actor_of, source_of
+from .bodies import answer, change_of
+from .openapi import needs
+
+router = Router()
+
+ONE: Final = "/apps/{plain:app_name}/proposals/{uuid:proposal_id}"
+
+
+class ProposalView(Schema):
+    """An edit that waits for a second person, and what became of it."""
+
+    id: str
+    source: str
+    app_name: str
+    user_id: str
+    session_id: str
+    event_id: str = Field(description="the id that its event has, or will have")
+    kind: str = Field(description="edit, event or rewind")
+    actor: str
+    reason: str
+    changes: list[schemas.Json]
+    until: float = Field(description="the time at which it lapses, in seconds")
+    state: str = Field(description="waiting, applied, declined, withdrawn or lapsed")
+    decided_by: str
+    why: str
+
+
+class Proposals(Schema):
+    """Proposals: those that wait, then what became of the last ones."""
+
+    items: list[ProposalView]
+
+
+@router.get("/proposals", response=Proposals, summary="Edits that wait for a second person")
+def listed(request: HttpRequest) -> HttpResponse:
+    """Returns those in the apps that the token may see: the oldest first, then those that are decided."""
+    return answer({"items": [_told(each) for each in proposal.listed(actor=actor_of(request)) if each.ref]})
+
+
+@router.get(ONE, response=ProposalView, summary="One proposal")
+def get(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
+    """Returns a proposal, and what became of it. Only people apply or decline one, on the page “Proposals”."""
+    return answer(_told(_of_app(request, source_of(request, app_name, source), app_name, proposal_id)))
+
+
+@router.delete(ONE, response=ProposalView, summary="Withdraw a proposal", openapi_extra=needs("append"))
+def withdraw(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
+    """Withdraws a proposal that this token made. Answers 409 if it is decided, 403 if somebody else made it."""
+    _of_app(request, source_of(request, app_name, source, "append"), app_name, proposal_id)
+    return answer(_told(approving.withdraw(proposal_id, actor=actor_of(request))))
+
+
+def _of_app(request: HttpRequest, source: str, app_name: str, proposal_id: UUID) -> Proposal:
+    """Returns a proposal. Raises NotFound for one of another app or source than the address names."""
+    each = proposal.get(proposal_id, actor=actor_of(request))
+    if each.ref is None or each.ref[:2] != (source, app_name):
+        raise NotFound(_("There is no such proposal."))
+    return each
+
+
+def _told(each: Proposal) -> dict[str, Any]:
+    return {
+        "id": str(each.id),
+        **dict(zip(("source", "app_name", "user_id", "session_id"), each.ref or ("", "", "", ""), strict=True)),
+        "event_id": each.event_id,
+        "kind": each.kind,
+        "actor": each.actor,
+        "reason": each.reason,
+        "changes": [change_of(change) for change in each.changes],
+        "until": each.until,
+        "state": each.state,
+        "decided_by": each.decided_by,
+        "why": each.why,
+    }

@@ -1,0 +1,169 @@
+"""Applies, declines and withdraws proposals, and lets them lapse. Exactly one process does so, which claims the row.
+
+What a proposal writes is compared as any edit is: if a key changed since its author saw it, nothing is written, and the
+proposal goes on waiting. The id of its event is fixed: if a process dies after writing it and before saying so, whoever
+is next finds the event."""
+
+import json
+import logging
+import time
+import uuid
+from typing import Any, Final
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from .. import broadcast
+from ..access.actor import SYSTEM, Actor
+from ..audit.record import record
+from ..domain.edit_note import edit_of, until_of
+from ..domain.event import Event
+from ..domain.session_ref import SessionRef
+from ..errors import Conflict, Error, NotAllowed, SourceError
+from ..jobs import claims, runner
+from ..jobs.claims import Claim, Outcome
+from ..jobs.sessions import session_of
+from ..models import Job
+from . import edit, proposal, queue
+from .proposal import APPLIED, DECLINED, LAPSED, WAITING, WITHDRAWN, Proposal
+
+log = logging.getLogger("adkweb.approval")
+
+_ACTS: Final = {APPLIED: "proposal-applied", DECLINED: "proposal-declined", WITHDRAWN: "proposal-withdrawn"}
+_LEASE_SECONDS: Final = 30.0
+_PATIENCE: Final = 2.0
+_IN_DOUBT: Final = 0.0  # marks a claim that ended without anybody knowing whether the event was written
+
+
+def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> Proposal:
+    """Applies a proposal: its event is written, with the names of both people.
+
+    With `now`, also where that ends a running invocation. Raises NotFound; NotAllowed for its author, for who may not
+    edit the app, and if the author may not any more; Conflict if a key changed, if it is decided, or if an invocation
+    runs (`running` in `detail`); StaleSession, SourceError."""
+    job = _checked(proposal_id, actor)
+    claim = _claimed(job)
+    try:
+        written = _write(job, actor, now=now)
+    except SourceError:
+        claim.end(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
+        raise
+    except BaseException:
+        claim.end(Outcome(WAITING))
+        raise
+    second = edit_of(written).get("approved_by")
+    _end(claim, APPLIED, second if isinstance(second, str) else actor.name)
+    return proposal.get(proposal_id, actor=actor)
+
+
+def decline(proposal_id: uuid.UUID | str, *, actor: Actor, why: str = "") -> Proposal:
+    """Declines a proposal. Nothing is written, and its author can open it again as an edit. Raises what `apply` does."""
+    claim = _settled(_checked(proposal_id, actor))
+    _end(claim, DECLINED, actor.name, why=why.strip()[: edit.REASON_LENGTH])
+    return proposal.get(proposal_id, actor=actor)
+
+
+def withdraw(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
+    """Withdraws a proposal of one's own. Raises what `apply` does."""
+    actor.check_may_write()
+    job = proposal.job_of(proposal_id, actor)
+    if not proposal.is_own(job, actor):
+        raise NotAllowed(_("Only who proposed it may withdraw it."))
+    _end(_settled(job), WITHDRAWN, actor.name)
+    return proposal.get(proposal_id, actor=actor)
+
+
+def lapse_due() -> int:
+    """Lets the proposals lapse whose time is over. Returns how many did."""
+    if settings.READ_ONLY:
+        return 0
+    lapsed = 0
+    for job in proposal.rows().filter(state=WAITING, due__lte=time.time()).order_by("due")[:100]:
+        try:
+            _end(_settled(job), LAPSED, "")
+            lapsed += 1
+        except Error as error:  # being applied just now, or its source is away
+            log.info("the proposal %s does not lapse yet: %s", job.pk, error.message)
+    return lapsed
+
+
+def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
+    """Returns the row of a proposal that the actor may decide on. Raises NotFound, NotAllowed, Conflict, SourceError."""
+    actor.check_may_write()
+    job = proposal.job_of(proposal_id, actor)
+    ref = _ref_of(job)
+    actor.check_may("append", ref.source, ref.app_name)
+    if not proposal.may_decide(job, actor):
+        raise NotAllowed(_("This needs a second person: somebody other than who proposed it."))
+    if job.state == WAITING and job.due is not None and job.due <= time.time():
+        _end(_settled(job), LAPSED, "")
+        raise Conflict(_("This proposal has lapsed: its time is over."))
+    return job
+
+
+def _write(job: Job, approver: Actor, *, now: bool) -> Event:
+    """Appends the event of a claimed proposal, and returns it as it is stored."""
+    ref, author = _ref_of(job), runner.actor_of(job)
+    event = proposal.event_of(job)
+    if (before := edit.stored(ref, event)) is not None:
+        return before.data
+    if not author.may("append", ref.source, ref.app_name):
+        raise NotAllowed(_("%(name)s proposed this, and may not edit this app any more.") % {"name": job.actor})
+    if not now and queue.held(ref, actor=SYSTEM) is not None:
+        raise Conflict(_("An invocation is running in this session: applied now, the edit ends it."), running=True)
+    revision = json.loads(job.task)["revision"]
+    event = _dated(event, approver, job.created)
+    return edit.append_once(ref, event, author, proposal.expected_of(job), revision, origin="approved").event
+
+
+def _dated(event: Event, approver: Actor, proposed: float) -> Event:
+    """Returns the event as it is written now: with the second person, and the end that the edit has from now on."""
+    note: dict[str, Any] = {**edit_of(event), "approved_by": approver.name, "proposed": proposed}
+    now, until = time.time(), until_of(note)
+    if "lasts" in note:
+        note["until"] = now + note["lasts"]
+    elif until is not None and until <= now:
+        raise Conflict(_("The time at which this edit would end is over."))
+    metadata = {**event["custom_metadata"], "adkweb": note}
+    return {**event, "timestamp": now, "custom_metadata": metadata}
+
+
+def _claimed(job: Job) -> Claim:
+    claim = claims.take_soon(job, _LEASE_SECONDS, _PATIENCE)
+    if claim is None:
+        raise Conflict(_("This proposal is decided already, or is being applied just now."))
+    return claim
+
+
+def _settled(job: Job) -> Claim:
+    """Claims a proposal of which it is certain that it was not written. Raises Conflict, SourceError."""
+    claim = _claimed(job)
+    if job.claimed_until is None:
+        return claim
+    # The process that claimed it before never said what came of it.
+    try:
+        before = edit.stored(_ref_of(job), proposal.event_of(job))
+    except Error:
+        claim.end(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
+        raise
+    if before is not None:
+        _end(claim, APPLIED, str(edit_of(before.data).get("approved_by", "")))
+        raise Conflict(_("This proposal was applied already."))
+    return claim
+
+
+def _end(claim: Claim, state: str, who: str, **result: str) -> None:
+    if claim.end(Outcome(state, who, {"result": json.dumps(result)})):
+        log.info("the proposal %s of %s: %s by %s", claim.job.pk, claim.job.actor, state, who or "adkweb")
+        ref = session_of(claim.job)
+        if who:
+            record(_ACTS[state], who, ref=ref, proposal=str(claim.job.pk), of=claim.job.actor, **result)
+        if ref is not None:
+            broadcast.tell("queued", ref)
+
+
+def _ref_of(job: Job) -> SessionRef:
+    ref = session_of(job)
+    if ref is None:
+        raise SourceError(_("Its database is not among adkweb's sources now."))
+    return ref
