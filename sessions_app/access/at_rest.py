@@ -1,0 +1,44 @@
+"""Encrypts the secrets of second factors, which allauth keeps in adkweb's own database. This is its MFA_ADAPTER.
+
+Somebody who reads the table, or a backup of it, makes no code with what is in it. The key follows from SECRET_KEY.
+"""
+
+import base64
+
+from allauth.mfa.adapter import DefaultMFAAdapter
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
+
+from ..errors import Invalid
+
+
+class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
+    """Adapts allauth to adkweb: secrets of second factors are stored encrypted."""
+
+    def get_totp_label(self, user: User) -> str:
+        """Returns the name that an authenticator app shows."""
+        return user.get_username()
+
+    def encrypt(self, text: str) -> str:
+        """Returns a text as it is stored."""
+        return _cipher().encrypt(text.encode()).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        """Returns a text that was stored. Raises Invalid if the key was changed."""
+        try:
+            return _cipher().decrypt(encrypted_text.encode()).decode()
+        except InvalidToken as error:
+            raise Invalid(
+                _("The second factor cannot be read, because the secret key was changed. An admin can reset it."),
+                field="code",
+            ) from error
+
+
+def _cipher() -> MultiFernet:
+    """Returns what encrypts with the present key, and also decrypts with those before it."""
+    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    digests = (salted_hmac("adkweb.second_factor", "at rest", secret=key, algorithm="sha256").digest() for key in keys)
+    return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])

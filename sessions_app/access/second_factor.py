@@ -1,0 +1,213 @@
+"""Keeps the second factor of a person: an app that shows another code each half minute, and codes for when it is lost.
+Passkeys, which passkeys.py keeps, are one as well.
+
+    codes = second_factor.switch_on(person, second_factor.offered(request.session), "123456")
+    second_factor.check(request, person, "654321")
+
+allauth keeps the secrets, encrypted by at_rest.py. A code signs in once, whatever process it is sent to.
+"""
+
+import hmac
+import logging
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import qrcode
+from allauth.mfa import app_settings
+from allauth.mfa.adapter import get_adapter
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal import auth as totp
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from ..audit.record import record
+from ..errors import AlreadyExists, Conflict, Invalid
+from . import guesses
+
+log = logging.getLogger("adkweb.sign_in")
+
+_APP: Final = Authenticator.Type.TOTP
+_RECOVERY: Final = Authenticator.Type.RECOVERY_CODES
+_FACTORS: Final = (_APP, Authenticator.Type.WEBAUTHN)
+_LAST: Final = "last"  # in the data of the app: the number of the half minute whose code was used last
+_OFFERED: Final = "second_factor_offered"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A QR code: `size` squares wide and high, and its dark stretches as (x, y, width)."""
+
+    size: int
+    stretches: tuple[tuple[int, int, int], ...]
+
+
+def exists(person: User) -> bool:
+    """Tells whether a person has a second factor."""
+    return _rows(person).filter(type__in=_FACTORS).exists()
+
+
+def has_app(person: User) -> bool:
+    """Tells whether a person has an app that shows codes."""
+    return _rows(person).filter(type=_APP).exists()
+
+
+def is_asked(person: User) -> bool:
+    """Tells whether a person needs more than a password to sign in: they have a second factor, or everybody needs one."""
+    return settings.REQUIRE_SECOND_FACTOR or exists(person)
+
+
+def offered(session: Any) -> str:
+    """Returns the secret that this browser is offered for an app. It stays the same until it is switched on."""
+    adapter = get_adapter()
+    if _OFFERED not in session:
+        session[_OFFERED] = adapter.encrypt(totp.generate_totp_secret())
+    return str(adapter.decrypt(session[_OFFERED]))
+
+
+def picture(person: User, secret: str) -> Picture:
+    """Returns what an app's camera reads."""
+    code = qrcode.QRCode(border=4)
+    code.add_data(get_adapter().build_totp_url(person, secret))
+    rows = code.get_matrix()
+    texts = ("".join("#" if dark else " " for dark in row) for row in rows)
+    stretches = [(run.start(), y, len(run[0])) for y, text in enumerate(texts) for run in re.finditer("#+", text)]
+    return Picture(len(rows), tuple(stretches))
+
+
+def switch_on(person: User, session: Any, code: str) -> list[str]:
+    """Gives a person the app that this browser was offered, and returns recovery codes, if they had none.
+
+    Raises Invalid if the app shows another code, and AlreadyExists if the person has an app.
+    """
+    secret = offered(session)
+    number = _number_of(secret, _plain(code))
+    if number is None:
+        raise Invalid(
+            _("The app does not show this code. Check the time of both devices, and try the next code."), field="code"
+        )
+    try:
+        with transaction.atomic():
+            record("second-factor-set", person.get_username())
+            row = totp.TOTP.activate(person, secret).instance
+            row.data[_LAST] = number
+            row.save(update_fields=["data"])
+            codes = first_codes(person)
+    except IntegrityError as error:
+        raise AlreadyExists(_("You have an app already."), field="code") from error
+    session.pop(_OFFERED, None)
+    log.info("%s has a second factor", person.get_username())
+    return codes
+
+
+def check(request: HttpRequest, person: User, code: str) -> None:
+    """Uses up a code of a person's app, or a recovery code. Raises Invalid if it is wrong or was used, and TryLater."""
+    name = person.get_username()
+    tried = guesses.begin(request, "code", name)
+    code = _plain(code)
+    if not (_uses_app(person, code) or _uses_recovery(person, code)):
+        log.warning("%s: a wrong code from %s", name, request.META.get("REMOTE_ADDR", ""))
+        record("sign-in-failed", name, how="code")
+        raise Invalid(_("This code is wrong or was used already. Wait for the next one."), field="code")
+    guesses.succeeded(tried)
+
+
+def codes_left(person: User) -> int:
+    """Returns how many recovery codes a person has not used."""
+    row = _rows(person).filter(type=_RECOVERY).first()
+    return 0 if row is None else app_settings.RECOVERY_CODE_COUNT - int(row.data["used_mask"]).bit_count()
+
+
+def new_codes(person: User) -> list[str]:
+    """Returns other recovery codes; the old ones are worth nothing from now on. Raises Conflict without a second factor."""
+    if not exists(person):
+        raise Conflict(_("You have no second factor."))
+    with transaction.atomic():
+        record("second-factor-set", person.get_username(), what="recovery codes")
+        return _new_codes(person)
+
+
+def first_codes(person: User) -> list[str]:
+    """Returns recovery codes for somebody's first second factor, which cannot be read again; none if they have some."""
+    return [] if _rows(person).filter(type=_RECOVERY).exists() else _new_codes(person)
+
+
+def remove_app(person: User) -> None:
+    """Removes a person's app, as they wish. Raises Conflict if they have none, or if everybody needs it."""
+    row = _rows(person).filter(type=_APP).first()
+    if row is None:
+        raise Conflict(_("You have no app."))
+    remove(person, row)
+
+
+def remove(person: User, row: Authenticator, **detail: Any) -> None:
+    """Removes an app or a passkey, and with the last one the recovery codes. Raises Conflict if everybody needs one."""
+    with transaction.atomic():
+        rows = list(_rows(person).select_for_update().filter(type__in=_FACTORS))
+        is_last = rows == [row]
+        if is_last and settings.REQUIRE_SECOND_FACTOR:
+            raise Conflict(_("Everybody needs a second factor here, so it stays. An admin can reset it."))
+        record("second-factor-removed", person.get_username(), name=person.get_username(), **detail)
+        if is_last:
+            _rows(person).delete()
+        else:
+            row.delete()
+    log.info("%s removed a second factor", person.get_username())
+
+
+def reset(person: User, *, by: str) -> None:
+    """Takes a person's second factor and recovery codes away."""
+    with transaction.atomic():
+        record("second-factor-removed", by, name=person.get_username())
+        _rows(person).delete()
+    log.info("%s removed the second factor of %s", by, person.get_username())
+
+
+def _rows(person: User) -> QuerySet[Any]:
+    rows: QuerySet[Any] = Authenticator.objects.filter(user_id=person.pk)
+    return rows
+
+
+def _new_codes(person: User) -> list[str]:
+    _rows(person).filter(type=_RECOVERY).delete()
+    return list(RecoveryCodes.activate(person).generate_codes())
+
+
+def _plain(code: str) -> str:
+    """Returns the digits of a code, which people also type with spaces; nothing if it is none."""
+    digits = re.sub(r"[\s-]", "", code[:100])
+    return digits if re.fullmatch("[0-9]{6,8}", digits) else ""
+
+
+def _number_of(secret: str, code: str) -> int | None:
+    """Returns the number of the half minute in which an app shows a code: the present one, or one beside it."""
+    for number in totp.yield_hotp_counters_from_time():
+        if hmac.compare_digest(totp.format_hotp_value(totp.hotp_value(secret, number)), code):
+            return int(number)
+    return None
+
+
+def _uses_app(person: User, code: str) -> bool:
+    with transaction.atomic():
+        row = _rows(person).select_for_update().filter(type=_APP).first()
+        if row is None:
+            return False
+        number = _number_of(get_adapter().decrypt(row.data["secret"]), code)
+        # allauth remembers used codes in the memory of one process, and for less time than they are good.
+        if number is None or number <= row.data.get(_LAST, 0):
+            return False
+        row.data[_LAST], row.last_used_at = number, timezone.now()
+        row.save(update_fields=["data", "last_used_at"])
+    return True
+
+
+def _uses_recovery(person: User, code: str) -> bool:
+    with transaction.atomic():  # of two processes that are sent the same code, one accepts it
+        row = _rows(person).select_for_update().filter(type=_RECOVERY).first()
+        return row is not None and bool(code) and bool(RecoveryCodes(row).validate_code(code))

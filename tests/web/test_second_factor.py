@@ -1,0 +1,249 @@
+"""The second factor: a password alone opens nothing, a code is good once, guesses are slowed down, secrets are encrypted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+import time_machine
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal import auth as totp
+from django.contrib.auth.models import User
+from pytest_django import Settings
+
+from sessions_app.access import guesses, invitations, sign_in
+from sessions_app.access.actor import TERMINAL
+from sessions_app.models import AuditRow
+from tests.web.conftest import Browser
+from tests.web.html import page_of
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD: Final = "correct horse battery staple"
+
+
+@pytest.fixture
+def clock() -> Iterator[Any]:
+    """A clock that a test moves."""
+    with time_machine.travel("2026-11-01T08:00:10Z", tick=False) as moved:
+        yield moved
+
+
+@pytest.fixture
+def ana(db: None, clock: Any) -> User:
+    """Somebody with a password, and an admin beside her."""
+    User.objects.create_superuser("chief", password=PASSWORD)
+    return User.objects.create_user("ana", password=PASSWORD)
+
+
+def first_step(name: str = "ana", next_page: str = "") -> tuple[Browser, Any]:
+    """A browser that gave the password, and the answer."""
+    browser = Browser()
+    return browser, browser.send("sign-in", {"username": name, "password": PASSWORD, "next": next_page})
+
+
+def code_of(secret: str, steps: int = 0) -> str:
+    """The code of an app, now or some half minutes from now."""
+    return totp.format_hotp_value(totp.hotp_value(secret, int(time.time()) // 30 + steps))
+
+
+def set_up(browser: Browser, address: str = "second-factor") -> tuple[str, list[str]]:
+    """Sets up an app: its secret, and the recovery codes."""
+    secret = browser.open(address).one("code", id="factor-secret").text
+    page = page_of(browser.send(address, {"code": code_of(secret)}))
+    return secret, page.one("pre", id="recovery-codes").text.split()
+
+
+@pytest.fixture
+def app(ana: User, clock: Any) -> tuple[str, list[str]]:
+    """Ana's app and her recovery codes; half a minute has gone by."""
+    browser, _answer = first_step()
+    made = set_up(browser)
+    clock.shift(timedelta(seconds=30))
+    return made
+
+
+def is_in(browser: Browser) -> bool:
+    """Whether a browser is shown pages."""
+    return bool(browser.get("/edits/").status_code == 200)
+
+
+def test_the_password_alone_opens_nothing_and_the_code_leads_where_it_was_wanted(app: tuple[str, list[str]]) -> None:
+    browser, answer = first_step(next_page="/edits/?before=x")
+    assert answer["Location"] == "/sign-in/code/"
+    assert not is_in(browser)
+    answer = browser.send("second-step", {"code": code_of(app[0])})
+    assert answer["Location"] == "/edits/?before=x"
+    assert is_in(browser)
+
+
+@pytest.mark.parametrize(("steps", "right"), [(-2, False), (-1, False), (0, True), (1, True), (2, False)])
+def test_a_code_is_good_beside_its_half_minute_but_never_again(
+    app: tuple[str, list[str]], steps: int, right: bool
+) -> None:
+    browser, _answer = first_step()
+    sent = browser.send("second-step", {"code": code_of(app[0], steps)})
+    assert sent.status_code == (302 if right else 403)  # that of the half minute before switched it on
+    again, _answer = first_step()
+    assert again.send("second-step", {"code": code_of(app[0], steps)}).status_code == 403
+    assert not is_in(again)
+
+
+def test_a_recovery_code_signs_in_once_and_new_ones_replace_the_old(app: tuple[str, list[str]]) -> None:
+    _secret, codes = app
+    assert len(set(codes)) == 10
+    browser, _answer = first_step()
+    assert browser.send("second-step", {"code": f" {codes[3][:4]} {codes[3][4:]}"}).status_code == 302
+    assert "9 codes are left" in browser.open("second-factor").text
+    again, _answer = first_step()
+    assert again.send("second-step", {"code": codes[3]}).status_code == 403
+    assert browser.send("new-codes", {"old": "wrong"}).status_code == 400
+    made = page_of(browser.send("new-codes", {"old": PASSWORD})).one("pre", id="recovery-codes").text.split()
+    assert not set(made) & set(codes)
+    assert again.send("second-step", {"code": codes[4]}).status_code == 403
+    assert again.send("second-step", {"code": made[4]}).status_code == 302
+
+
+@pytest.mark.parametrize("code", ["", "000000", "é", "１２３４５６", "a\0b", "1" * 10_000, "<script>alert(1)</script>"])
+def test_a_code_that_is_none_is_refused_in_words(app: tuple[str, list[str]], code: str) -> None:
+    browser, _answer = first_step()
+    answer = browser.send("second-step", {"code": code})
+    assert answer.status_code == 403
+    assert "wrong or was used already" in page_of(answer).one(role="alert").text
+    assert not is_in(browser)
+
+
+def test_guessing_codes_has_to_wait_although_the_password_is_given_again(app: tuple[str, list[str]]) -> None:
+    for number in range(guesses.FREE):
+        browser, _answer = first_step()
+        browser.defaults["REMOTE_ADDR"] = f"203.0.113.{number}"
+        assert browser.send("second-step", {"code": "000000"}).status_code == 403
+    browser, _answer = first_step()
+    browser.defaults["REMOTE_ADDR"] = "203.0.113.9"
+    answer = browser.send("second-step", {"code": code_of(app[0])})
+    assert (answer.status_code, answer["Retry-After"]) == (429, "5")
+    assert not is_in(browser)
+    failed = AuditRow.objects.filter(act="sign-in-failed", by="ana", detail='{"how":"code"}')
+    assert failed.count() == guesses.FREE
+
+
+def test_the_second_step_ends_after_ten_minutes_or_with_the_account(
+    app: tuple[str, list[str]], ana: User, clock: Any
+) -> None:
+    late, _answer = first_step()
+    clock.shift(timedelta(minutes=10, seconds=1))
+    assert late.send("second-step", {"code": code_of(app[0])})["Location"] == "/sign-in/"
+    browser, _answer = first_step()
+    ana.set_password(PASSWORD + "!")
+    ana.save()
+    assert browser.send("second-step", {"code": code_of(app[0])})["Location"] == "/sign-in/"
+    assert not is_in(late)
+    assert not is_in(browser)
+
+
+def test_secrets_and_codes_are_stored_encrypted_and_shown_once(ana: User) -> None:
+    browser, _answer = first_step()
+    secret, codes = set_up(browser)
+    stored = str(list(Authenticator.objects.values()))
+    assert secret not in stored
+    assert not any(code in stored for code in codes)
+    page = browser.open("second-factor").text
+    assert secret not in page
+    assert not any(code in page for code in codes)
+
+
+def test_a_changed_key_refuses_codes_in_words_and_the_old_one_as_fallback_reads_them(
+    app: tuple[str, list[str]], settings: Settings
+) -> None:
+    old, settings.SECRET_KEY = settings.SECRET_KEY, "another key"
+    browser, _answer = first_step()
+    answer = browser.send("second-step", {"code": code_of(app[0])})
+    assert answer.status_code == 403
+    assert "An admin can reset it" in page_of(answer).one(role="alert").text
+    settings.SECRET_KEY_FALLBACKS = [old]
+    assert browser.send("second-step", {"code": code_of(app[0])}).status_code == 302
+
+
+def test_the_set_up_shows_a_picture_and_takes_only_the_apps_code(ana: User) -> None:
+    browser, _answer = first_step()
+    page = browser.open("second-factor")
+    secret = page.one("code", id="factor-secret").text
+    assert len(page.one("svg", class_="qr").all("rect")) > 100
+    assert browser.send("second-factor", {"code": "000000"}).status_code == 400
+    assert not Authenticator.objects.exists()
+    assert browser.open("second-factor").one("code", id="factor-secret").text == secret
+    assert browser.send("second-factor", {"code": code_of(secret)}).status_code == 200
+    assert browser.send("second-factor", {"code": code_of(secret)}).status_code == 400
+    assert Authenticator.objects.filter(type="totp").count() == 1
+
+
+def test_removing_it_asks_for_the_password(app: tuple[str, list[str]], ana: User, settings: Settings) -> None:
+    browser, _answer = first_step()
+    browser.send("second-step", {"code": code_of(app[0])})
+    assert browser.send("remove-second-factor", {"old": "wrong"}).status_code == 400
+    settings.REQUIRE_SECOND_FACTOR = True
+    assert browser.send("remove-second-factor", {"old": PASSWORD}).status_code == 409
+    settings.REQUIRE_SECOND_FACTOR = False
+    assert Authenticator.objects.count() == 2
+    assert browser.send("remove-second-factor", {"old": PASSWORD}).status_code == 302
+    assert not Authenticator.objects.exists()
+    assert first_step()[1]["Location"] == "/"
+
+
+def test_an_admin_resets_it_and_the_person_is_signed_out(app: tuple[str, list[str]], ana: User) -> None:
+    browser, _answer = first_step()
+    browser.send("second-step", {"code": code_of(app[0])})
+    assert browser.send("reset-second-factor", {}, name="ana").status_code == 403
+    chief, _answer = first_step("chief")
+    assert "Reset the second factor" not in chief.open("person", name="chief").text
+    form = chief.open("person", name="ana").one("form", action="/people/ana/reset-second-factor/")
+    assert chief.send(form["action"], form.fields()).status_code == 302
+    assert not is_in(browser)
+    assert not Authenticator.objects.exists()
+    assert first_step()[1]["Location"] == "/"
+    assert [row.act for row in AuditRow.objects.filter(act__startswith="second")] == [
+        "second-factor-set",
+        "second-factor-removed",
+    ]
+
+
+def test_where_everybody_needs_one_nobody_is_in_before_it_is_set_up(ana: User, settings: Settings) -> None:
+    before, _answer = first_step()
+    assert is_in(before)
+    settings.REQUIRE_SECOND_FACTOR = True
+    assert not is_in(before)
+    browser, answer = first_step(next_page="/edits/")
+    assert answer["Location"] == "/sign-in/code/"
+    assert not is_in(browser)
+    assert browser.send("second-step", {"code": "000000"}).status_code == 403
+    secret = browser.open("second-step").one("code", id="factor-secret").text
+    page = page_of(browser.send("second-step", {"code": code_of(secret)}))
+    assert page.links()["I have kept them"] == "/edits/"
+    assert is_in(browser)
+    new = {"old": PASSWORD, "password": PASSWORD + "!"}
+    assert browser.send("new-password", new).status_code == 302
+    assert is_in(browser)
+
+
+def test_an_invited_person_sets_one_up_where_everybody_needs_one(ana: User, settings: Settings) -> None:
+    settings.REQUIRE_SECOND_FACTOR = True
+    _invitation, text = invitations.make("Eva", [], actor=TERMINAL)
+    browser = Browser()
+    answer = browser.send("join", {"token": text, "name": "eva", "password": PASSWORD})
+    assert answer["Location"] == "/sign-in/code/"
+    assert not is_in(browser)
+    set_up(browser, "second-step")
+    assert is_in(browser)
+
+
+def test_the_printed_link_asks_for_no_code(ana: User, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "ana")
+    browser, _answer = first_step()
+    set_up(browser)
+    settings.REQUIRE_SECOND_FACTOR = True
+    local = Browser()
+    assert local.get("/sign-in/", {"token": sign_in.sign_in_token()})["Location"] == "/"
+    assert is_in(local)
