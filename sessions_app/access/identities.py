@@ -1,0 +1,131 @@
+"""Keeps which account belongs to whom at the identity provider, and which groups they are in.
+
+    person = identities.person_of(identity)  # makes the account at the first sign-in; raises NotAllowed, AlreadyExists
+
+An account is never taken for somebody's because of a name or an e-mail address. Whoever has one connects it: signed in,
+and with its password.
+"""
+
+import logging
+from typing import Final
+
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from ..audit.record import record
+from ..errors import AlreadyExists, Conflict, NotAllowed
+from ..models import Role
+from . import people
+from .oidc import Identity
+
+log = logging.getLogger("adkweb.people")
+
+_GIVER: Final = "setting ADKWEB_OIDC_ROLES"  # no account can have a name with a blank
+
+
+def keep_roles() -> None:
+    """Gives groups the roles that ADKWEB_OIDC_ROLES names, and takes those that it named before and names no more."""
+    wanted = set(settings.OIDC_ROLES)
+    with transaction.atomic():
+        for row in Role.objects.filter(given_by=_GIVER).select_related("group"):
+            given = (row.group.name if row.group else "", row.role, row.apps)
+            if given in wanted and row.sources == "*":
+                wanted.discard(given)
+            else:
+                record("role-taken", _GIVER, app_name=row.apps, group=given[0], role=row.role)
+                row.delete()
+        for name, role, apps in sorted(wanted):
+            group, _made = Group.objects.get_or_create(name=name)
+            _row, made = Role.objects.get_or_create(
+                group=group, role=role, apps=apps, sources="*", defaults={"given_by": _GIVER}
+            )
+            if made:
+                record("role-given", _GIVER, app_name=apps, group=name, role=role)
+
+
+def person_of(identity: Identity) -> User:
+    """Returns the account of an identity, in the groups that its provider names now. At the first sign-in, makes it.
+
+    Raises NotAllowed for somebody in no group that has a role and for a deactivated account, AlreadyExists and Invalid
+    for a name that cannot be given, and Conflict.
+    """
+    keep_roles()
+    try:
+        with transaction.atomic():
+            person = _connected(identity) or _new_person(identity)
+            _set_groups(person, identity)
+    except IntegrityError as error:
+        raise Conflict(_("Two sign-ins of yours met. Sign in again.")) from error
+    if not person.is_active:
+        raise NotAllowed(_("The account “%(name)s” was deactivated. Ask an admin.") % {"name": person.get_username()})
+    return person
+
+
+def is_known(identity: Identity) -> bool:
+    """Tells whether an identity has an account."""
+    return _connected(identity) is not None
+
+
+def is_connected(person: User) -> bool:
+    """Tells whether an account belongs to somebody at the provider."""
+    return bool(SocialAccount.objects.filter(provider=settings.OIDC_ISSUER, user=person).exists())
+
+
+def opens_alone(person: User) -> bool:
+    """Tells whether the provider is the only way into an account. A superuser may have a password beside it."""
+    return not (person.is_superuser or person.has_usable_password()) and is_connected(person)
+
+
+def connect(person: User, identity: Identity) -> None:
+    """Connects the account of somebody who proved that it is theirs. Raises Conflict if either is connected already."""
+    keep_roles()
+    with transaction.atomic():
+        if is_known(identity) or is_connected(person):
+            raise Conflict(_("This account, or who you are there, is connected already. Nothing was changed."))
+        record("account-connected", person.get_username(), issuer=identity.issuer, subject=identity.subject)
+        SocialAccount.objects.create(provider=identity.issuer, uid=identity.subject, user=person)
+        _set_groups(person, identity)
+    log.info("%s connected their account with %s", person.get_username(), identity.issuer)
+
+
+def _connected(identity: Identity) -> User | None:
+    row = SocialAccount.objects.filter(provider=identity.issuer, uid=identity.subject).select_related("user").first()
+    return row.user if row else None
+
+
+def _new_person(identity: Identity) -> User:
+    if not _mapped(identity):
+        raise NotAllowed(
+            _("At %(provider)s, %(name)s is in no group that may use adkweb. Ask whoever runs it for access.")
+            % {"provider": settings.OIDC_NAME, "name": identity.name}
+        )
+    try:
+        person = people.new_account(identity.name)
+    except AlreadyExists as error:
+        raise AlreadyExists(
+            _(
+                "There is an account “%(name)s” already, which is not connected with %(provider)s. If it is yours, sign "
+                "in with its password, and connect it on the page Password. If not, ask an admin."
+            )
+            % {"provider": settings.OIDC_NAME, "name": identity.name}
+        ) from error
+    record("account-made", identity.issuer, name=person.get_username(), subject=identity.subject)
+    person.save()
+    SocialAccount.objects.create(provider=identity.issuer, uid=identity.subject, user=person)
+    log.info("%s made an account by signing in at %s", person.get_username(), identity.issuer)
+    return person
+
+
+def _set_groups(person: User, identity: Identity) -> None:
+    """Puts a person into those groups of ADKWEB_OIDC_ROLES that the provider names, and out of the others of it."""
+    names = _mapped(identity)
+    theirs = Group.objects.filter(name__in=[group for group, _role, _apps in settings.OIDC_ROLES])
+    person.groups.remove(*theirs.filter(user=person).exclude(name__in=names))
+    person.groups.add(*theirs.filter(name__in=names))
+
+
+def _mapped(identity: Identity) -> frozenset[str]:
+    return identity.groups & {group for group, _role, _apps in settings.OIDC_ROLES}
