@@ -1,0 +1,94 @@
+"""Keeps groups of people. What somebody may do is given to a group, and a person gets it by being in the group."""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib.auth.models import Group
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from ..audit.record import record
+from ..errors import AlreadyExists, NotFound
+from .actor import Actor
+from .names import checked_name
+from .people import check_keeps_people
+
+log = logging.getLogger("adkweb.people")
+
+NAME_LENGTH: Final = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A group, with the names of its people."""
+
+    name: str
+    people: tuple[str, ...]
+
+
+def listed(*, actor: Actor) -> list[Members]:
+    """Returns all groups by name."""
+    check_keeps_people(actor)
+    return [_members(row) for row in Group.objects.prefetch_related("user_set").order_by("name")]
+
+
+def get(name: str, *, actor: Actor) -> Members:
+    """Returns a group. Raises NotFound."""
+    check_keeps_people(actor)
+    return _members(_row(name))
+
+
+def make(name: str, *, actor: Actor) -> Members:
+    """Makes an empty group. Raises Invalid and AlreadyExists."""
+    check_keeps_people(actor)
+    row = Group(name=_checked(name))
+    with transaction.atomic():
+        _save(row)
+        record("group-made", actor.name, name=row.name)
+    log.info("%s made the group %s", actor.name, row.name)
+    return _members(row)
+
+
+def rename(name: str, new_name: str, *, actor: Actor) -> Members:
+    """Gives a group another name; its people and what they may do stay. Raises NotFound, Invalid and AlreadyExists."""
+    check_keeps_people(actor)
+    row = _row(name)
+    row.name = _checked(new_name)
+    with transaction.atomic():
+        _save(row)
+        record("group-renamed", actor.name, name=name, new_name=row.name)
+    log.info("%s renamed the group %s to %s", actor.name, name, row.name)
+    return _members(row)
+
+
+def delete(name: str, *, actor: Actor) -> None:
+    """Deletes a group. Its people keep their accounts, and lose what they may do by the group. Raises NotFound."""
+    check_keeps_people(actor)
+    with transaction.atomic():
+        _row(name).delete()
+        record("group-deleted", actor.name, name=name)
+    log.info("%s deleted the group %s", actor.name, name)
+
+
+def _checked(name: str) -> str:
+    return checked_name(name, _("A group needs a name."), NAME_LENGTH)
+
+
+def _save(row: Group) -> None:
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError as error:
+        raise AlreadyExists(_("There is a group “%(name)s” already.") % {"name": row.name}, field="name") from error
+
+
+def _row(name: str) -> Group:
+    row = Group.objects.filter(name=name).first()
+    if row is None:
+        raise NotFound(_("There is no group “%(name)s”.") % {"name": name})
+    return row
+
+
+def _members(row: Group) -> Members:
+    return Members(row.name, tuple(sorted(person.get_username() for person in row.user_set.all())))

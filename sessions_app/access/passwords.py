@@ -1,0 +1,53 @@
+"""Checks new passwords, and gives a person one."""
+
+import logging
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from ..audit.record import record
+from ..errors import Invalid, NotAllowed
+from . import browsers, guesses, identities
+
+log = logging.getLogger("adkweb.people")
+
+
+def check(password: str, person: User) -> None:
+    """Raises Invalid where a person may not have a password: it is short, common, only digits or like their name."""
+    if len(password) > guesses.LONGEST_PASSWORD:
+        raise Invalid(_("A password has at most %(n)s characters.") % {"n": guesses.LONGEST_PASSWORD}, field="password")
+    try:
+        validate_password(password, person)
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), field="password") from error
+
+
+def confirm(request: HttpRequest, person: User, password: str) -> None:
+    """Raises Invalid unless this is the person's password, if they have one, and TryLater."""
+    if person.has_usable_password() and guesses.person_of(request, person.get_username(), password) != person:
+        raise Invalid(_("This is not your password."), field="old")
+
+
+def change(request: HttpRequest, person: User, old: str, new: str) -> None:
+    """Gives a person a new password and signs out all their browsers. Raises Invalid, TryLater and NotAllowed.
+
+    Whoever has a password has to know it.
+    """
+    if identities.opens_alone(person):
+        # It would go on opening the account when the provider has long closed it.
+        raise NotAllowed(
+            _("You sign in by %(provider)s, and have no password here.") % {"provider": settings.OIDC_NAME}
+        )
+    confirm(request, person, old)
+    check(new, person)
+    with transaction.atomic():
+        person.set_password(new)
+        person.save(update_fields=["password"])
+        browsers.end_all(person.pk)
+        record("password-changed", person.get_username())
+    log.info("%s has a new password", person.get_username())

@@ -1,0 +1,174 @@
+"""Keeps the accounts of people: who there is, who is an admin, who may sign in, and which groups they are in.
+
+    people.change("ana", actor=actor, active=False, admin=False, groups=["Support"])
+
+An account is never deleted, because its name stands in edits. There is always an admin who can sign in.
+"""
+
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from ..audit.record import record
+from ..errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
+from . import browsers, second_factor
+from .actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor
+
+log = logging.getLogger("adkweb.people")
+
+# An account of such a name would write edits that look like the machine's.
+RESERVED: Final = frozenset(each.name for each in (SYSTEM, TERMINAL, AGENT, PEOPLE))
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """An account. `last` is its last sign-in, None if there was none."""
+
+    name: str
+    active: bool
+    admin: bool
+    has_password: bool
+    groups: tuple[str, ...]
+    last: datetime | None
+
+
+def keeps_people(actor: Actor) -> bool:
+    """Tells whether an actor is an admin, who may make, change and deactivate accounts and groups."""
+    if actor is TERMINAL:
+        return True
+    return get_user_model().objects.filter(username=actor.name, is_active=True, is_superuser=True).exists()
+
+
+def check_keeps_people(actor: Actor) -> None:
+    """Raises NotAllowed unless an actor is an admin."""
+    if not keeps_people(actor):
+        raise NotAllowed(_("Only an admin may see and change accounts and groups."))
+
+
+def listed(*, actor: Actor) -> list[Person]:
+    """Returns all accounts by name, with those that are deactivated last."""
+    check_keeps_people(actor)
+    rows = get_user_model().objects.prefetch_related("groups").order_by("username")
+    return sorted(map(_person, rows), key=lambda person: not person.active)
+
+
+def get(name: str, *, actor: Actor) -> Person:
+    """Returns an account. Raises NotFound."""
+    check_keeps_people(actor)
+    return _person(_row(name))
+
+
+def change(name: str, *, actor: Actor, active: bool, admin: bool, groups: Collection[str]) -> Person:
+    """Says whether somebody may sign in and is an admin, and which groups they are in.
+
+    Whoever may not sign in any more is signed out everywhere. Raises NotFound, Invalid for a group that does not exist,
+    and Conflict if no admin would be left.
+    """
+    check_keeps_people(actor)
+    with transaction.atomic():
+        chosen = groups_named(groups)
+        admins = list(get_user_model().objects.select_for_update().filter(is_active=True, is_superuser=True))
+        row = _row(name)
+        if not (active and admin):
+            _check_not_last(row, admins)
+        row.is_active, row.is_superuser = active, admin
+        row.save(update_fields=["is_active", "is_superuser"])
+        row.groups.set(chosen)
+        record("account-changed", actor.name, name=name, active=active, admin=admin, groups=list(groups))
+        if not active:
+            browsers.end_all(row.pk)
+    log.info("%s changed the account %s: active %s, admin %s, groups %s", actor.name, name, active, admin, list(groups))
+    return _person(row)
+
+
+def sign_ins(name: str, *, actor: Actor) -> list[browsers.Browser]:
+    """Returns the browsers that somebody is signed in with. Raises NotFound."""
+    check_keeps_people(actor)
+    return browsers.listed(_row(name).pk)
+
+
+def end_sign_in(name: str, which: str, *, actor: Actor) -> None:
+    """Signs one of somebody's browsers out, or all of them if `which` is empty. Raises NotFound."""
+    check_keeps_people(actor)
+    person_id = _row(name).pk
+    record("sign-out", actor.name, name=name, browsers="one" if which else "all")
+    if not which:
+        browsers.end_all(person_id)
+    else:
+        browsers.end(person_id, which)
+    log.info("%s signed %s out: %s", actor.name, name, "one browser" if which else "everywhere")
+
+
+def has_second_factor(name: str, *, actor: Actor) -> bool:
+    """Tells whether somebody has a second factor. Raises NotFound."""
+    check_keeps_people(actor)
+    return second_factor.exists(_row(name))
+
+
+def reset_second_factor(name: str, *, actor: Actor) -> None:
+    """Takes away the second factor that somebody lost, and signs them out everywhere. Raises NotFound."""
+    check_keeps_people(actor)
+    row = _row(name)
+    second_factor.reset(row, by=actor.name)
+    browsers.end_all(row.pk)
+
+
+def groups_named(names: Iterable[str]) -> list[Group]:
+    """Returns groups by their names. Raises Invalid if one does not exist."""
+    wanted = set(names)
+    rows = list(Group.objects.filter(name__in=wanted).order_by("name"))
+    if missing := wanted - {row.name for row in rows}:
+        raise Invalid(_("There is no group “%(name)s”.") % {"name": min(missing)}, field="groups")
+    return rows
+
+
+def new_account(name: str) -> User:
+    """Returns an account of a new name, without a password, which is not saved yet. Raises Invalid and AlreadyExists."""
+    accounts = get_user_model()
+    person = accounts(username=accounts.normalize_username(name.strip()))
+    person.set_unusable_password()
+    try:
+        person.clean_fields(exclude=["password"])
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), field="name") from error
+    # “Ana” beside “ana” would be taken for her.
+    if person.username.lower() in RESERVED or accounts.objects.filter(username__iexact=person.username).exists():
+        raise taken(person.username)
+    return person
+
+
+def taken(name: str) -> AlreadyExists:
+    """Returns the error for a name that somebody has already."""
+    return AlreadyExists(_("The name “%(name)s” is taken. Choose another one.") % {"name": name}, field="name")
+
+
+def _check_not_last(row: User, admins: list[User]) -> None:
+    # One with a password can sign in from anywhere; one without only by the link in the terminal.
+    able = [each for each in admins if each.has_usable_password()] or admins
+    if [each.pk for each in able] == [row.pk]:
+        raise Conflict(
+            _("%(name)s is the last admin who can sign in; nothing was changed. Make somebody else an admin first.")
+            % {"name": row.get_username()}
+        )
+
+
+def _row(name: str) -> User:
+    row = get_user_model().objects.filter(username=name).first()
+    if row is None:
+        raise NotFound(_("There is no account “%(name)s”.") % {"name": name})
+    return row
+
+
+def _person(row: User) -> Person:
+    groups = tuple(sorted(group.name for group in row.groups.all()))
+    return Person(
+        row.get_username(), row.is_active, row.is_superuser, row.has_usable_password(), groups, row.last_login
+    )

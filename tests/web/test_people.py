@@ -1,0 +1,234 @@
+"""People: an admin invites them by link, changes accounts and groups; whoever is no admin learns nothing of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session as SignIn
+from django.utils import timezone
+
+from sessions_app.access import invitations, people, sign_in
+from sessions_app.access.actor import Actor
+from sessions_app.models import Invitation
+from tests.web.conftest import NAME, Browser
+from tests.web.html import page_of
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.usefixtures("own"),
+    pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True),
+]
+
+PASSWORD = "correct horse battery staple"
+ADMIN = Actor.holding("chief", "admin")
+
+
+@pytest.fixture
+def root(db: None) -> Browser:
+    """An admin who signed in."""
+    browser = Browser()
+    browser.force_login(get_user_model().objects.create_superuser("chief", password=PASSWORD))
+    return browser
+
+
+def invited(root: Browser, **fields: object) -> str:
+    """The link of a new invitation."""
+    response = root.send("invite", {"note": "Ana", **fields})
+    assert response.status_code == 200, response.content.decode()
+    assert response["Cache-Control"] == "private, no-store"
+    return page_of(response).one("code", id="invitation-link").text.removeprefix("http://testserver")
+
+
+def accept(link: str, name: str = "ana", password: str = PASSWORD) -> tuple[Browser, int]:
+    """A new browser that opened the link and sent the form; the status of the answer."""
+    browser = Browser()
+    fields = browser.open(link).one("form", class_="form", action="/join/").fields()
+    return browser, browser.send("join", {**fields, "name": name, "password": password}).status_code
+
+
+def test_an_invited_person_chooses_name_and_password_and_gets_the_groups(root: Browser) -> None:
+    for name in ("Support", "Editors"):
+        root.send("new-group", {"name": name})
+    browser, status = accept(invited(root, groups=["Support"]))
+    assert status == 302
+    assert browser.open("home").one("h1").text == "Home"
+    ana = get_user_model().objects.get(username="ana")
+    assert (ana.is_superuser, ana.check_password(PASSWORD)) == (False, True)
+    assert [group.name for group in ana.groups.all()] == ["Support"]
+
+
+def test_an_invitation_is_used_once_and_within_seven_days(root: Browser) -> None:
+    link = invited(root)
+    assert accept(link)[1] == 302
+    assert "used already" in Browser().open(link, status=404).one("main").text
+    late = invited(root)
+    Invitation.objects.update(created=timezone.now() - timedelta(days=7, seconds=1))
+    Browser().open(late, status=404)
+    assert (
+        Browser().send("join", {"token": late.partition("=")[2], "name": "eve", "password": PASSWORD}).status_code
+        == 404
+    )
+    assert not get_user_model().objects.filter(username="eve").exists()
+
+
+def test_an_invitations_link_is_stored_nowhere_and_it_can_be_withdrawn(root: Browser) -> None:
+    link = invited(root)
+    text = link.partition("=")[2]
+    assert text not in root.get("/people/").content.decode()
+    (row,) = Invitation.objects.all()
+    assert text not in str(vars(row))
+    root.send("withdraw-invitation", {}, invitation_id=row.pk)
+    Browser().open(link, status=404)
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "status", "message"),
+    [
+        ("ana", "short", 400, "too short"),
+        ("ana", "password1234", 400, "too common"),
+        ("ana", "x" * 4097, 400, "at most 4096"),
+        ("anastasia-the-first", "anastasia-the-first", 400, "too similar"),
+        ("", PASSWORD, 400, "cannot be blank"),
+        ("a b", PASSWORD, 400, "valid username"),
+        ("a" * 151, PASSWORD, 400, "at most 150"),
+        ("CHIEF", PASSWORD, 409, "taken"),
+        ("Agent", PASSWORD, 409, "taken"),
+        ("adkweb", PASSWORD, 409, "taken"),
+        ("terminal", PASSWORD, 409, "taken"),
+        ("a\0", PASSWORD, 400, ""),
+    ],
+)
+def test_a_refused_name_or_password_says_why_and_leaves_the_invitation(
+    root: Browser, name: str, password: str, status: int, message: str
+) -> None:
+    token = invited(root).partition("=")[2]
+    response = Browser().send("join", {"token": token, "name": name, "password": password})
+    assert response.status_code == status
+    assert message in page_of(response).one("span", "error").text
+    assert get_user_model().objects.count() == 1
+    assert invitations.of(token)
+
+
+def test_an_admin_who_opens_the_link_by_mistake_does_not_use_it_up(root: Browser) -> None:
+    link = invited(root)
+    assert "not used up" in root.open(link, status=409).one("main").text
+    assert accept(link)[1] == 302
+
+
+def test_who_is_no_admin_sees_and_changes_nothing(maria: Browser, root: Browser) -> None:
+    Group.objects.create(name="Support")
+    for address in ("/people/", "/people/chief/", "/people/nobody/", "/groups/Support/", "/groups/none/"):
+        maria.open(address, status=403)
+    for name, data, names in (
+        ("invite", {"note": "x", "admin": "on"}, {}),
+        ("new-group", {"name": "x"}, {}),
+        ("person", {"active": "on", "admin": "on"}, {"name": NAME}),
+        ("group", {"name": "x"}, {"name": "Support"}),
+        ("delete-group", {}, {"name": "Support"}),
+        ("withdraw-invitation", {}, {"invitation_id": 1}),
+    ):
+        assert maria.send(name, data, **names).status_code == 403, name
+    assert not get_user_model().objects.get(username=NAME).is_superuser
+    assert [group.name for group in Group.objects.all()] == ["Support"]
+    assert not Invitation.objects.exists()
+    assert "/people/" not in [link["href"] for link in maria.open("home").all("a") if "href" in link]
+
+
+def test_who_is_deactivated_is_signed_out_and_stays_so_when_the_account_comes_back(
+    root: Browser, maria: Browser
+) -> None:
+    assert root.send("person", {}, name=NAME).status_code == 302
+    assert maria.get("/").status_code == 302
+    assert root.send("person", {"active": "on"}, name=NAME).status_code == 302
+    assert maria.get("/").status_code == 302
+    assert SignIn.objects.count() == 1
+
+
+def test_the_last_admin_stays_one_until_there_is_another(root: Browser, person: User) -> None:
+    for change in ({"active": "on"}, {"admin": "on"}, {}):
+        response = root.send("person", change, name="chief")
+        assert response.status_code == 409
+        assert "Make somebody else an admin first" in page_of(response).one(role="alert").text
+    # One without a password cannot sign in from elsewhere, so another one is needed.
+    root.send("person", {"active": "on", "admin": "on"}, name=NAME)
+    assert root.send("person", {"active": "on"}, name="chief").status_code == 409
+    person.refresh_from_db()
+    person.set_password(PASSWORD)
+    person.save()
+    assert root.send("person", {"active": "on"}, name="chief").status_code == 302
+    root.open("people", status=403)
+
+
+def test_a_group_is_renamed_with_its_people_and_deleted_without_them(root: Browser, person: User) -> None:
+    root.send("new-group", {"name": "Support"})
+    root.send("person", {"active": "on", "groups": ["Support"]}, name=NAME)
+    assert root.send("group", {"name": "Help / desk"}, name="Support").status_code == 302
+    assert people.get(NAME, actor=ADMIN).groups == ("Help / desk",)
+    assert root.open("group", name="Help / desk").one("dl", "facts").one("a").text == NAME
+    root.open("delete-group", name="Help / desk")
+    assert root.send("delete-group", {}, name="Help / desk").status_code == 302
+    assert people.get(NAME, actor=ADMIN).groups == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("", 400), ("Support", 409), ("a\nb", 400), ("x" * 151, 400), ("a\0", 400)]
+)
+def test_a_refused_name_of_a_group_says_why(root: Browser, name: str, status: int) -> None:
+    Group.objects.create(name="Support")
+    response = root.send("new-group", {"name": name})
+    assert response.status_code == status
+    assert page_of(response).one("span", "error").text
+    assert Group.objects.count() == 1
+
+
+def test_a_group_that_does_not_exist_is_given_to_nobody(root: Browser, person: User) -> None:
+    assert root.send("invite", {"groups": ["gone"]}).status_code == 400
+    assert root.send("person", {"active": "on", "groups": ["gone"]}, name=NAME).status_code == 400
+    assert not Invitation.objects.exists()
+
+
+def test_hostile_names_are_shown_as_text(root: Browser) -> None:
+    hostile = '"><script>alert(1)</script>'
+    root.send("new-group", {"name": hostile})
+    invited(root, note=hostile, groups=[hostile])
+    assert hostile in root.open("people").text
+    assert root.open("group", name=hostile).one("h1").text == hostile
+
+
+def test_the_link_of_a_new_adkweb_makes_the_first_admin(guest: Browser) -> None:
+    guest.get("/sign-in/", {"token": sign_in.sign_in_token()})
+    guest.open("people")
+    assert not sign_in.admin_exists()
+    assert guest.send("new-password", {"password": PASSWORD}).status_code == 302
+    assert sign_in.admin_exists()
+    assert guest.open("home").one("h1").text == "Home"
+
+
+def test_the_link_makes_nobody_an_admin_beside_another(root: Browser, guest: Browser) -> None:
+    guest.get("/sign-in/", {"token": sign_in.sign_in_token()})
+    guest.open("people", status=403)
+
+
+def test_the_link_of_a_deactivated_account_signs_nobody_in(root: Browser, guest: Browser) -> None:
+    token = sign_in.sign_in_token()
+    get_user_model().objects.exclude(username="chief").update(is_active=False)
+    guest.open("sign-in", query={"token": token}, status=403)
+
+
+def test_a_new_password_needs_the_old_one_and_signs_the_other_browsers_out(root: Browser) -> None:
+    other = Browser()
+    other.force_login(get_user_model().objects.get(username="chief"))
+    new = "another horse battery staple"
+    assert root.send("new-password", {"old": "wrong", "password": new}).status_code == 400
+    assert root.send("new-password", {"old": PASSWORD, "password": "short"}).status_code == 400
+    assert other.get("/").status_code == 200
+    assert root.send("new-password", {"old": PASSWORD, "password": new}).status_code == 302
+    assert other.get("/").status_code == 302
+    assert root.get("/").status_code == 200
+    for _ in range(6):
+        response = root.send("new-password", {"old": "wrong", "password": new})
+    assert response.status_code == 429
+    assert response["Retry-After"]
