@@ -1,0 +1,263 @@
+"""Puts dots in place of values that rules hide: in a state, and in an event (pure).
+
+    mask = Mask([Rule(KEY, "user:card_*"), Rule(TOOL, "charge_card: number")])
+    mask({"user:card_token": "abc", "step": "pay"}) == {"user:card_token": "••••", "step": "pay"}
+
+What nothing hides is returned as it is, not copied. Names of keys are never hidden: pages and links name them.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase, translate
+from typing import Any, Final
+
+from .mask_patterns import DOTS, FORMS, hide
+from .state import scope_of
+
+KEY, FORM, PATH, TOOL = "key", "form", "path", "tool"
+KINDS: Final = (KEY, FORM, PATH, TOOL)
+_REMEMBERED: Final = 10_000  # names of keys
+_MOST_REMEMBERED: Final = 200  # characters of a name
+_DEEPEST: Final = 160  # levels: nothing deeper is shown, for nobody could tell what it is
+_DEEPEST_FIELD: Final = 20  # levels at which an event still has fields of its own
+
+# The fields of google-adk's events that name what happened. No rule hides them, and no rule by key reaches the others that
+# hold more fields, or adkweb could not tell any more what an event is.
+_KEPT: Final = frozenset(
+    [
+        "id",
+        "invocationid",
+        "author",
+        "branch",
+        "name",
+        "timestamp",
+        "role",
+        "mimetype",
+        "usagemetadata",
+        "modelversion",
+        "artifactdelta",
+        "willcontinue",
+        "longrunningtoolids",
+        "turncomplete",
+        "partial",
+        "finishreason",
+        "errorcode",
+        "interrupted",
+        "undoes",
+        "restores",
+        "removed",
+        "thoughtsignature",
+        "actor",
+        "rewindbeforeinvocationid",
+        "transfertoagent",
+        "filedata",
+        "inlinedata",
+    ]
+)
+_FIELDS: Final = frozenset(
+    [
+        "content",
+        "parts",
+        "actions",
+        "functioncall",
+        "functionresponse",
+        "text",
+        "errormessage",
+        "reason",
+        "executablecode",
+        "codeexecutionresult",
+        "code",
+        "output",
+        "compaction",
+        "compactedcontent",
+        "inputtranscription",
+        "outputtranscription",
+        "thought",
+        "ended",
+        "skipsummarization",
+        "escalate",
+        "endofagent",
+        "language",
+        "outcome",
+    ]
+)
+_STATES: Final = frozenset(("statedelta", "replaced"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Says what is hidden: `kind` is one of KINDS. A pattern is that of a key (`*token*`), a form (`card`), a path in a
+    value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`)."""
+
+    kind: str
+    pattern: str
+
+
+class _Names:
+    """Tells which patterns a key matches, with its prefix or without it. All are one expression; answers are remembered."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        some = list(dict.fromkeys(patterns))
+        self._all = re.compile("|".join(map(translate, some)), re.I) if some else None
+        self._some = [each.lower() for each in some]
+        self._remembered: dict[str, frozenset[str]] = {}
+
+    def matched_by(self, name: str) -> frozenset[str]:
+        """Returns the patterns that a key matches, in lower case."""
+        known = self._remembered.get(name)
+        if known is None:
+            known = self._look(name)
+            if len(name) <= _MOST_REMEMBERED:
+                if len(self._remembered) >= _REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[name] = known
+        return known
+
+    def _look(self, name: str) -> frozenset[str]:
+        both = {name, scope_of(name)[1]}
+        if self._all is None or not any(map(self._all.match, both)):
+            return frozenset()
+        return frozenset(p for p in self._some for each in both if fnmatchcase(each.lower(), p))
+
+
+class _Paths:
+    """Tells whether a value is hidden by the names that lead to it. A rule by key is a path of one name."""
+
+    def __init__(self, paths: Iterable[tuple[str, ...]]) -> None:
+        self._paths = {tuple(name.lower() for name in path) for path in paths}
+        self._names = _Names(name for path in self._paths for name in path)
+        self._lasts = {path[-1] for path in self._paths}
+
+    def __bool__(self) -> bool:
+        return bool(self._paths)
+
+    def hides(self, names: tuple[str, ...]) -> bool:
+        """Tells whether some path ends the names that lead to a value."""
+        last = self._names.matched_by(names[-1])
+        if not last or last.isdisjoint(self._lasts):
+            return False
+        matches = [self._names.matched_by(name) for name in names]
+        return any(
+            len(path) <= len(names)
+            and all(step in each for step, each in zip(reversed(path), reversed(matches), strict=False))
+            for path in self._paths
+        )
+
+
+class Mask:
+    """Hides values by rules. Called with a state with full keys, it returns what may be seen of it; `event` does so for an
+    event, whose own fields stay readable. A single event or state with the same JSON always gives the same."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        rules = list(rules)
+        self._forms = [form for form in FORMS if Rule(FORM, form) in rules]
+        keys = [(rule.pattern,) for rule in rules if rule.kind == KEY]
+        self._paths = _Paths([*keys, *(path_of(rule.pattern) for rule in rules if rule.kind == PATH)])
+        tools: dict[str, list[tuple[str, ...]]] = {}
+        for rule in rules:
+            if rule.kind == TOOL:
+                tool, path = tool_of(rule.pattern)
+                tools.setdefault(tool.lower(), []).append(path)
+        self._tools = {tool: _Paths(paths) for tool, paths in tools.items()}
+
+    def __call__(self, state: Any) -> Any:
+        """Returns what may be seen of a state, or of any other value."""
+        return self._value(state, (), ())
+
+    def event(self, event: Any) -> Any:
+        """Returns what may be seen of an event, or of a part of one."""
+        return self._event(event, 0)
+
+    def _event(self, event: Any, depth: int) -> Any:
+        if depth > _DEEPEST_FIELD or not isinstance(event, list | dict):
+            return self._value(event, (), ())
+        if isinstance(event, list):
+            return _each(event, lambda each: self._event(each, depth + 1))
+        call = self._of_call(event)
+        return {name: self._field(name, value, call, depth + 1) for name, value in event.items()}
+
+    def _field(self, name: str, value: Any, call: list[_Paths] | None, depth: int) -> Any:
+        plain = name.replace("_", "").lower()
+        if call is not None and plain in ("args", "response"):
+            return self._value(value, (), call)
+        if plain in _STATES:
+            return self._value(value, (), ())
+        if plain == "custommetadata" and isinstance(
+            value, dict
+        ):  # adkweb's own notes are fields, all else is anybody's
+            return {
+                key: self._event(each, depth) if key == "adkweb" else self._other(key, each)
+                for key, each in value.items()
+            }
+        if plain in _KEPT:
+            return value
+        if plain in _FIELDS:
+            return self._event(value, depth)
+        return self._other(name, value)
+
+    def _other(self, name: str, value: Any) -> Any:
+        return DOTS if self._paths and self._paths.hides((name,)) else self._value(value, (name,), ())
+
+    def _value(self, value: Any, names: tuple[str, ...], more: Iterable[_Paths], depth: int = 0) -> Any:
+        if not isinstance(value, list | dict):
+            return self._text(value)
+        if depth > _DEEPEST:
+            return DOTS
+        if isinstance(value, list):
+            return _each(value, lambda each: self._value(each, names, more, depth + 1))
+        call = self._of_call(value)
+        seen = {}
+        for name, each in value.items():
+            path = (*names, name)
+            if any(paths.hides(path) for paths in (self._paths, *more) if paths):
+                seen[name] = DOTS
+            elif call and name in ("args", "response"):
+                seen[name] = self._value(each, (), call, depth + 1)
+            else:
+                seen[name] = self._value(each, path, more, depth + 1)
+        return seen if any(seen[name] is not each for name, each in value.items()) else value
+
+    def _text(self, value: Any) -> Any:
+        if not self._forms or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return hide(value, self._forms)
+        if isinstance(value, int) and value.bit_length() > 40:
+            return value if value.bit_length() > 70 or hide(str(value), self._forms) == str(value) else DOTS
+        return value
+
+    def _of_call(self, value: dict[str, Any]) -> list[_Paths] | None:
+        """Returns the rules for the arguments and the answer of a tool, if a value is its call or its answer; else None."""
+        name = value.get("name")
+        if not isinstance(name, str) or not ("args" in value or "response" in value):
+            return None
+        return [paths for tool, paths in self._tools.items() if fnmatchcase(name.lower(), tool)]
+
+
+def _each(values: list[Any], see: Any) -> list[Any]:
+    seen = list(map(see, values))  # no comprehension: it would take one more level of Python's stack
+    return seen if any(one is not other for one, other in zip(seen, values, strict=True)) else values
+
+
+def has_dots(value: Any) -> bool:
+    """Tells whether dots stand for something in a value, as a whole string or within one."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str) and DOTS in each:
+            return True
+        if isinstance(each, dict | list):
+            waiting.extend(each.values() if isinstance(each, dict) else each)
+    return False
+
+
+def path_of(pattern: str) -> tuple[str, ...]:
+    """Returns the patterns of the names that lead to a value: `profile.card.*` has three."""
+    return tuple(pattern.split("."))
+
+
+def tool_of(pattern: str) -> tuple[str, tuple[str, ...]]:
+    """Returns the pattern of a tool, and the path of an argument: `charge_card: card.number`."""
+    tool, _colon, path = pattern.partition(":")
+    return tool.strip(), path_of(path.strip())

@@ -1,0 +1,60 @@
+"""Reveals hidden values to who may see them: a key of a state or one event, for a reason that is recorded first."""
+
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import SYSTEM, Actor
+from ..access.shown import is_hidden, shown
+from ..audit.record import record
+from ..domain.session_ref import SessionRef
+from ..domain.state import ABSENT, Scope
+from ..edits.stored_state import stored_state
+from ..errors import Invalid, NotAllowed, NotFound
+from ..reads import timeline
+
+REASON_LENGTH: Final = 1000
+
+
+def check_may_reveal(ref: SessionRef, actor: Actor) -> None:
+    """Raises NotFound where the app does not exist for this actor, NotAllowed where no role of theirs may reveal."""
+    actor.check_sees(ref)
+    if not actor.may_reveal(ref.source, ref.app_name):
+        raise NotAllowed(_("No role of %(name)s may reveal masked values here.") % {"name": actor.name})
+
+
+def key(ref: SessionRef, name: str, reason: str, *, actor: Actor, only: Scope | None = None) -> Any:
+    """Returns the stored value of a full key of a session; with `only`, of its app or its user.
+
+    Raises Invalid, NotAllowed, NotFound, SourceError, and NotRecorded if nobody would know of it."""
+    check_may_reveal(ref, actor)
+    why = _checked(reason)
+    value = stored_state(ref, only, None).get(name, ABSENT)
+    if value is ABSENT:
+        raise NotFound(_("There is no key “%(key)s” in this state.") % {"key": name})
+    if not is_hidden(name, [value], actor, ref.app_name):
+        raise Invalid(_("Nothing of it is hidden."))
+    record("revealed", actor.name, ref=ref, key=name, reason=why)
+    return value
+
+
+def event(ref: SessionRef, event_id: str, reason: str, *, actor: Actor) -> Any:
+    """Returns an event as it is stored. Raises what `key` does."""
+    check_may_reveal(ref, actor)
+    why = _checked(reason)
+    stored = timeline.event(ref, event_id, actor=SYSTEM)
+    if stored.size:
+        raise Invalid(_("This event is too large to be shown here."))
+    if shown(stored.data, actor, ref.app_name, "event") == stored.data:
+        raise Invalid(_("Nothing of it is hidden."))
+    record("revealed", actor.name, ref=ref, event=event_id, reason=why)
+    return stored.data
+
+
+def _checked(reason: str) -> str:
+    reason = reason.strip()
+    if not reason:
+        raise Invalid(_("Say why: the reason is recorded."))
+    if len(reason) > REASON_LENGTH:
+        raise Invalid(_("The reason is longer than %(n)s characters.") % {"n": REASON_LENGTH})
+    return reason
