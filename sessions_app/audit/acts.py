@@ -1,0 +1,66 @@
+"""The acts that are recorded. Whoever records a new one adds its name here, and a line to docs/audit.md."""
+
+from typing import Final
+
+# They are refused if they cannot be recorded.
+MUST: Final = frozenset(
+    {
+        "account-changed",
+        "account-connected",
+        "account-made",
+        "admin-made",
+        "adopted",
+        "approval-rule-deleted",
+        "approval-rule-made",
+        "exported",
+        "group-deleted",
+        "group-made",
+        "group-renamed",
+        "imported",
+        "invited",
+        "joined",
+        "mask-rule-made",
+        "mask-rule-removed",
+        "password-changed",
+        "retention-changed",
+        "revealed",
+        "role-given",
+        "role-taken",
+        "rule-changed",
+        "rule-created",
+        "rule-deleted",
+        "second-factor-removed",
+        "second-factor-set",
+        "session-deleted",
+        "session-held",
+        "session-unheld",
+        "sign-in",
+        "token-created",
+        "token-renewed",
+        "user-erased",
+        "view-changed",
+        "view-deleted",
+        "view-saved",
+        "webhook-removed",
+        "webhook-set",
+    }
+)
+# They take access away, or are refusals themselves: they happen all the same, and the log has the row.
+ANYWAY: Final = frozenset(
+    {
+        "backed-up",
+        "invitation-withdrawn",
+        "proposal-applied",
+        "proposal-declined",
+        "proposal-withdrawn",
+        "proposed",
+        "refused",
+        "released",
+        "restored",
+        "retention-removed",
+        "sign-in-failed",
+        "sign-out",
+        "token-revoked",
+    }
+)
+ACTS: Final = MUST | ANYWAY

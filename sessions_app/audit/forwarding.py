@@ -1,0 +1,108 @@
+"""Sends the rows of the audit elsewhere: in order, each at least once, by one process at a time.
+
+    forward(Receiver("syslog", deliver, most=200))    # at intervals, in every process
+
+How far a receiver is stands in adkweb's own database, so that a restart loses nothing. Whoever records an act waits for no
+receiver. One that is away is tried again, less and less often, and nothing is ever given up.
+"""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from ..models import AuditReceiver, AuditRow
+from .record import row_text
+
+log = logging.getLogger("adkweb.audit")
+
+CLAIM_SECONDS: Final = 60.0  # longer than a delivery may take
+MOST_WAIT: Final = 300.0  # seconds between two tries, at most
+
+
+class Row(NamedTuple):
+    """A row as it is sent. `text` is its JSON."""
+
+    number: int
+    at: float
+    act: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """A receiver of the audit. `deliver` gets `most` rows at once, and returns what went wrong, or "" if it has them."""
+
+    name: str
+    deliver: Callable[[Sequence[Row]], str]
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A receiver's progress: how many rows it lacks, since when the oldest of them waits, and what went wrong last."""
+
+    name: str
+    lacks: int
+    since: float
+    message: str
+
+
+def forward(receiver: Receiver) -> bool:
+    """Sends the next rows, unless another process does just now. Returns whether there may be more."""
+    now = time.time()
+    row, _made = AuditReceiver.objects.get_or_create(name=receiver.name)
+    if max(row.due, row.claimed_until) > now:
+        return False
+    rows = [_row(each) for each in _after(row.sent)[: receiver.most]]
+    if not rows:
+        return False
+    claim = uuid.uuid4().hex
+    # A process that was faster has changed what is compared here.
+    same = AuditReceiver.objects.filter(name=row.name, sent=row.sent, claim=row.claim, claimed_until=row.claimed_until)
+    if not same.update(claim=claim, claimed_until=now + CLAIM_SECONDS):
+        return True
+    wrong = receiver.deliver(rows)
+    _note(row, claim, rows[-1].number, wrong)
+    return not wrong
+
+
+def standing_of_all() -> list[Standing]:
+    """Returns how far each receiver is that the settings name."""
+    names = [name for name, value in (("syslog", settings.AUDIT_SYSLOG), ("webhook", settings.AUDIT_WEBHOOK)) if value]
+    known = AuditReceiver.objects.in_bulk(names) if names else {}
+    return [_standing(name, known.get(name)) for name in names]
+
+
+def _standing(name: str, row: AuditReceiver | None) -> Standing:
+    sent = row.sent if row else 0
+    first, last = _after(sent).first(), _after(sent).last()
+    lacks = last.number - sent if last else 0
+    return Standing(name, lacks, first.at if first else 0.0, row.message if row else "")
+
+
+def _after(number: int) -> QuerySet[AuditRow]:
+    return AuditRow.objects.filter(number__gt=number).order_by("number")
+
+
+def _row(row: AuditRow) -> Row:
+    return Row(row.number, row.at, row.act, row_text(row))
+
+
+def _note(row: AuditReceiver, claim: str, number: int, wrong: str) -> None:
+    """Notes what came of a delivery, unless the claim was lost meanwhile: then another process has sent the rows again."""
+    mine = AuditReceiver.objects.filter(name=row.name, claim=claim)
+    if not wrong:
+        mine.update(sent=number, claim="", claimed_until=0.0, tries=0, due=0.0, message="")
+        if row.tries:
+            log.info("the audit is sent to the %s again", row.name)
+        return
+    due = time.time() + min(MOST_WAIT, 2.0 ** min(row.tries + 1, 20))
+    mine.update(claim="", claimed_until=0.0, tries=row.tries + 1, due=due, message=wrong)
+    if not row.tries:
+        log.warning("the audit cannot be sent to the %s, and is tried again: %s", row.name, wrong)

@@ -1,0 +1,93 @@
+"""Records acts. `record` is the one verb:
+
+    record("token-created", "maria", app_name="booking*", name="booking-agent", right="append")
+
+It is called before the act, or in the same transaction. If the row cannot be written (the disk is full, the database is
+away), the act is refused with NotRecorded. The few acts that only take access away happen all the same; then the log has
+the whole row. Where adkweb never was started, it has no tables, and no audit to write to: a command, or
+an agent with DjangoSessionService, needs none.
+"""
+
+import logging
+import time
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Final
+
+from django.db import DatabaseError, connection, transaction
+
+from ..domain.session_ref import SessionRef
+from ..errors import NotRecorded
+from ..models import AuditRow, tables
+from . import chain, heads
+from .acts import ACTS, MUST
+
+log = logging.getLogger("adkweb.audit")
+
+address: ContextVar[str] = ContextVar("address", default="")  # of whoever asks just now
+_LONGEST: Final = 1_000  # characters of one text
+_LOCK: Final = 0x61756469  # PostgreSQL's advisory lock of the chain
+
+
+def record(
+    act: str, by: str, *, ref: SessionRef | None = None, source: str = "", app_name: str = "", **detail: Any
+) -> None:
+    """Adds a row, about a session, or about a source or an app. Raises NotRecorded if it cannot be kept and must be."""
+    if act not in ACTS:
+        raise ValueError(act)
+    if tables.have_no_file():
+        return
+    about = ref or SessionRef(source, app_name, "", "")
+    row = AuditRow(
+        act=act,
+        by=_text(by),
+        address=_text(address.get()),
+        source=_text(about.source),
+        app_name=_text(about.app_name),
+        user_id=_text(about.user_id),
+        session_id=_text(about.session_id),
+        detail=chain.canonical({name: _plain(value) for name, value in detail.items() if value not in ("", None)}),
+    )
+    try:
+        _add(row)
+    except DatabaseError as error:
+        if tables.are_missing():
+            return
+        outcome = "refused" if act in MUST else "done"
+        log.critical("The audit cannot be written (%s). This act is %s: %s", error, outcome, row_text(row))
+        if act in MUST:
+            raise NotRecorded from error
+
+
+def row_text(row: AuditRow) -> str:
+    """Returns a row as one line of JSON."""
+    return chain.canonical({name: getattr(row, name) for name in (*chain.HASHED, "digest")})
+
+
+def _add(row: AuditRow) -> None:
+    """Adds a row at the end of the chain, one process after the other."""
+    with transaction.atomic():
+        if connection.vendor == "postgresql":  # on SQLite, the transaction has begun with the lock for writing
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        last = AuditRow.objects.order_by("-number").values_list("number", "digest").first()
+        number, row.previous = last or (0, chain.BEGINNING)
+        row.number, row.at = number + 1, time.time()
+        row.digest = chain.digest_of(row)
+        row.seal = chain.seal_of(row.digest)
+        row.save(force_insert=True)
+        transaction.on_commit(partial(heads.keep, row.at, row.number, row.digest))
+
+
+def _text(value: str) -> str:
+    """Returns a text that every database can hold: hostile names are recorded, too."""
+    kept = str(value).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return kept if len(kept) <= _LONGEST else kept[: _LONGEST - 1] + "…"
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in list(value)[:100]]
+    return _text(value)

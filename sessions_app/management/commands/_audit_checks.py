@@ -1,0 +1,35 @@
+"""Checks that the audit is whole, for `adkweb doctor --audit`."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from ...audit.forwarding import Standing, standing_of_all
+from ...audit.heads import Head
+from ...audit.verifying import verify
+from ._checks import BAD, NOTE, OK, Finding
+
+
+def check_audit(published: Head | None = None, *, ready: bool) -> Iterator[Finding]:
+    """Verifies every row, and prints the head that an auditor keeps. Without adkweb's own tables, that is what is wrong.
+
+    `published` is a head that somebody has kept elsewhere.
+    """
+    if not ready:
+        yield Finding(BAD, "adkweb's own database has no audit that could be verified: see above.")
+        return
+    yield from map(_sent, standing_of_all())
+    result = verify(published)
+    if result.fault:
+        yield Finding(BAD, f"{result.fault} The rows before it are whole.")
+        return
+    yield Finding(OK, f"All {result.rows} rows of the audit are whole. Its head: {result.rows} {result.head}")
+    if published:
+        yield Finding(OK, f"The head that was published on {published.day} is row {published.number} of it.")
+
+
+def _sent(receiver: Standing) -> Finding:
+    if not receiver.lacks:
+        return Finding(OK, f"The {receiver.name} has every row of the audit.")
+    since = datetime.fromtimestamp(receiver.since, UTC).isoformat(" ", "seconds")
+    why = f" {receiver.message}" if receiver.message else " Does an adkweb run that has the setting?"
+    return Finding(NOTE, f"{receiver.lacks} rows wait to be sent to the {receiver.name}, the oldest of {since}.{why}")

@@ -1,0 +1,51 @@
+"""The audit's tables: what was done that is no event of a session, and how far it was sent elsewhere."""
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class AuditRow(models.Model):
+    """An act: who did what, when, about what. Rows are only added; triggers refuse every change (migration 0028).
+
+    `number` counts from 1 without gaps. `digest` is the hash of the row, which contains the digest before it (`previous`),
+    and `seal` shows that somebody with adkweb's key wrote it. `at` is in seconds, `detail` is JSON as text. Names that an
+    act is not about are empty.
+    """
+
+    number = models.BigIntegerField(primary_key=True)
+    at = models.FloatField()
+    act = models.CharField(max_length=40)
+    by = models.TextField()
+    address = models.TextField(default="")
+    source = models.TextField(default="")
+    app_name = models.TextField(default="")
+    user_id = models.TextField(default="")
+    session_id = models.TextField(default="")
+    detail = models.TextField(default="{}")
+    previous = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+    seal = models.CharField(max_length=64)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["act", "number"], name="audit_of_act"),
+            models.Index(fields=["by", "number"], name="audit_of_person"),
+            models.Index(fields=["app_name", "number"], name="audit_of_app"),
+        ]
+
+
+class AuditReceiver(models.Model):
+    """A receiver to which the audit is sent (`syslog`, `webhook`), and how far that is. Times are seconds.
+
+    `sent` is the number of the last row that it has. While a process sends to it, `claim` is that process's until
+    `claimed_until`. After `tries` that failed, the next one is `due`, and `message` says what went wrong last.
+    """
+
+    name = models.CharField(max_length=10, primary_key=True)
+    sent = models.BigIntegerField(default=0)
+    claim = models.CharField(max_length=32, default="")
+    claimed_until = models.FloatField(default=0.0)
+    tries = models.IntegerField(default=0)
+    due = models.FloatField(default=0.0)
+    message = models.TextField(default="")

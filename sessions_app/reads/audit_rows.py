@@ -1,0 +1,112 @@
+"""Reads the rows of the audit for whoever may read it; history/audit_log.py puts the edits beside them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..audit.forwarding import Standing, standing_of_all
+from ..audit.record import row_text
+from ..domain.session_ref import SessionRef
+from ..errors import Invalid, NotAllowed
+from ..models import AuditRow
+
+_READ: Final = 2_000  # rows that an export reads at once
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Selects rows by their act, by who did it, by app, and by day (UTC). Empty texts select all."""
+
+    act: str = ""
+    by: str = ""
+    app: str = ""
+    day: str = ""
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Returns when the day begins, and when the next one does. Raises Invalid for a text that is no day."""
+        try:
+            first = datetime.combine(date.fromisoformat(self.day), datetime.min.time(), UTC)
+            return first.timestamp(), (first + timedelta(days=1)).timestamp()
+        except (ValueError, OverflowError) as error:
+            words = _("“%(day)s” is no day: write it as 2026-11-25.")
+            raise Invalid(words % {"day": self.day[:40]}, field="day") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An act: when, what, who, from which address, about what. `detail` says more. An edit has the id of its event."""
+
+    number: int
+    at: float
+    act: str
+    by: str
+    address: str
+    ref: SessionRef
+    detail: dict[str, Any]
+    event_id: str = ""
+
+
+def check_audits(actor: Actor) -> None:
+    """Raises NotAllowed unless an actor may read the audit."""
+    if not actor.audits:
+        raise NotAllowed(_("Only an auditor or an admin of all sources and apps may read the audit."))
+
+
+def newest(only: Filter, below: int | None, limit: int, *, actor: Actor) -> list[Entry]:
+    """Returns the newest rows that a filter selects, or the newest below a number. Raises Invalid and NotAllowed."""
+    check_audits(actor)
+    rows = _rows(only)
+    if below is not None:
+        rows = rows.filter(number__lt=below)
+    return [_entry(row) for row in rows.order_by("-number")[:limit]]
+
+
+def receivers(*, actor: Actor) -> list[Standing]:
+    """Returns how far each receiver is to which the audit is sent. Raises NotAllowed."""
+    check_audits(actor)
+    return standing_of_all()
+
+
+def lines(only: Filter, *, actor: Actor) -> Iterator[tuple[float, str]]:
+    """Yields the selected rows as lines of JSON, the oldest first, each with its time. Raises Invalid and NotAllowed."""
+    check_audits(actor)
+    rows, after = _rows(only), 0
+    while some := list(rows.filter(number__gt=after).order_by("number")[:_READ]):
+        yield from ((row.at, row_text(row)) for row in some)
+        after = some[-1].number
+
+
+def _rows(only: Filter) -> Any:
+    rows = AuditRow.objects.all()
+    for name, value in (("act", only.act), ("by", only.by), ("app_name", only.app)):
+        if value:
+            rows = rows.filter(**{name: value.replace("\0", "")})
+    if only.day:
+        first, next_day = only.seconds
+        rows = rows.filter(number__gte=_first_since(first), number__lt=_first_since(next_day))
+    return rows
+
+
+def _first_since(moment: float) -> int:
+    """Returns the number of the first row since a moment, or the next one to come. Rows are in the order of time."""
+    newest: int = AuditRow.objects.order_by("-number").values_list("number", flat=True).first() or 0
+    low, high = 1, newest + 1
+    while low < high:
+        middle = (low + high) // 2
+        at = AuditRow.objects.filter(number__gte=middle).order_by("number").values_list("at", flat=True).first()
+        if at is None or at >= moment:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _entry(row: AuditRow) -> Entry:
+    ref = SessionRef(row.source, row.app_name, row.user_id, row.session_id)
+    return Entry(row.number, row.at, row.act, row.by, row.address, ref, json.loads(row.detail))

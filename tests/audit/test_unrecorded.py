@@ -1,0 +1,231 @@
+"""Acts that must be recorded and cannot be are not done: one table of them all. A new act without a row fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pytest
+from allauth.mfa.totp.internal import auth as totp
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db.models import QuerySet
+from django.test import Client, RequestFactory
+from pytest_django import Settings
+
+from sessions_app import transfer
+from sessions_app.access import (
+    approval,
+    groups,
+    identities,
+    invitations,
+    passwords,
+    people,
+    roles,
+    second_factor,
+    sign_in,
+    tokens,
+)
+from sessions_app.access.actor import TERMINAL, Actor, Grant
+from sessions_app.access.oidc import Identity
+from sessions_app.audit import acts
+from sessions_app.checks import rules
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.errors import NotRecorded
+from sessions_app.masking import reveal
+from sessions_app.masking import rules as masking_rules
+from sessions_app.own import copying
+from sessions_app.privacy import erasures, holds, retention
+from sessions_app.saved import views, watching, webhooks
+from sessions_app.sources import adopting
+from sessions_app.transfer import importing
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import delete_session
+from tests.audit.test_acts import refusing_rows
+from tests.support.at_work import settle
+from tests.support.people import ALICE, an_admin, somebody
+from tests.support.stored import everything
+
+PASSWORD: Final = "correct horse battery"
+BY: Final = {"actor": TERMINAL}
+RITA: Final = Actor("rita", (Grant("read", reveals=True),))
+ANA: Final = Identity("https://id.example.com", "1", "ana", frozenset({"support"}))
+VIEW: Final = {"name": "Stuck", "query": "error", "sort": "", "columns": "", "shared": False}
+HOOK: Final = "http://127.0.0.1/hook"
+Act = Callable[[], Any]
+
+
+@pytest.fixture(autouse=True)
+def _settings(own: str, settings: Settings) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.WEBHOOK_HOSTS = ["127.0.0.1"]
+    settings.OIDC_ISSUER, settings.OIDC_ROLES = ANA.issuer, [("support", "viewer", "*")]
+
+
+# --- What each act needs before it can be tried; what comes back tries it -----------------------------------------------
+
+
+def a_group() -> None:
+    groups.make("Support", **BY)
+
+
+def a_person(name: str = "ana") -> User:
+    return User.objects.create_user(name, password=PASSWORD)
+
+
+def a_role() -> int:
+    return roles.give("viewer", by=TERMINAL, person=a_person().username).number
+
+
+def a_rule(ref: SessionRef) -> int:
+    number = rules.create(ref.source, "booking", "Steps", "step = pay", actor=ALICE)
+    settle("rule")
+    return number
+
+
+def a_second_factor(person: User, *, more: int = 0) -> Act:
+    session: dict[str, Any] = {}
+    secret = second_factor.offered(session)
+    code = totp.format_hotp_value(totp.hotp_value(secret, int(time.time()) // 30 + more))
+    return lambda: second_factor.switch_on(person, session, code)
+
+
+def a_masked_key(ref: SessionRef) -> None:
+    append_event(ref, {"author": "a", "actions": {"state_delta": {"password": "hunter-22"}}}, actor=ALICE)
+    masking_rules.create("book*", "key", "password", actor=ALICE)
+
+
+def a_view(*, hook: bool = False) -> Any:
+    maria = an_admin("maria")
+    view = views.save(maria, **VIEW)
+    watching.watch(view.id, maria, "UTC")
+    if hook:
+        webhooks.put(view.id, maria, HOOK, "http://adkweb")
+    return view.id, maria
+
+
+def by_password() -> None:
+    """Signs in at the page, which answers with 503."""
+    assert Client().post("/sign-in/", {"username": "ana", "password": PASSWORD}).status_code == 503
+    raise NotRecorded
+
+
+def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
+    """Returns what tries an act."""
+    source = ref.source
+    if act == "adopted":
+        patch.setattr(adopting.database, "keeps_creations", lambda alias: False)
+    if act == "admin-made":
+        patch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+    number = {"role-taken": a_role, "rule-changed": lambda: a_rule(ref), "rule-deleted": lambda: a_rule(ref)}.get(act)
+    which = number() if number else 0
+    options = {"interactive": False, "username": "ana", "email": "ana@example.com"}
+    return {
+        "account-made": lambda: sign_in.sign_in_token(),
+        "admin-made": lambda: call_command("createsuperuser", **options),
+        "adopted": lambda: adopting.start(source, ALICE),
+        "approval-rule-made": lambda: approval.make(by=TERMINAL, keys="user:tier"),
+        "exported": lambda: list(transfer.export("jsonl", source, transfer.exporting.Filter(), actor=ALICE)),
+        "group-made": a_group,
+        "imported": lambda: importing.bring(lambda: pytest.fail("read"), source, actor=ALICE),
+        "invited": lambda: invitations.make("Ana", [], **BY),
+        "mask-rule-made": lambda: masking_rules.create("*", "key", "password", actor=ALICE),
+        "retention-changed": lambda: retention.save(source, "booking", 30, export=False, actor=ALICE),
+        "role-taken": lambda: roles.take(which, by=TERMINAL),
+        "rule-created": lambda: rules.create(source, "booking", "Steps", "step = pay", actor=ALICE),
+        "rule-changed": lambda: rules.change(source, "booking", which, "Step", "step = book", actor=ALICE),
+        "rule-deleted": lambda: rules.delete(source, "booking", which, actor=ALICE),
+        "session-deleted": lambda: delete_session(ref, actor=ALICE),
+        "session-held": lambda: holds.hold(ref, "a trial", actor=ALICE),
+        "token-created": lambda: tokens.create("agent", "append", "*", by="maria"),
+        "user-erased": lambda: erasures.begin(source, "booking", "ana", actor=ALICE),
+    }.get(act) or after_more(act, ref)
+
+
+def after_more(act: str, ref: SessionRef) -> Act:
+    """Returns what tries an act for which something must be there."""
+    if act.startswith("group-"):
+        a_group()
+        rename = act == "group-renamed"
+        return lambda: groups.rename("Support", "Help", **BY) if rename else groups.delete("Support", **BY)
+    if act.startswith(("view-", "webhook-")):
+        view, maria = a_view(hook=act == "webhook-removed")
+        return {
+            "view-saved": lambda: views.save(maria, **VIEW | {"name": "Other"}),
+            "view-changed": lambda: views.change(view, maria, shared=True),
+            "view-deleted": lambda: views.delete(view, maria),
+            "webhook-set": lambda: webhooks.put(view, maria, HOOK, "http://adkweb"),
+            "webhook-removed": lambda: webhooks.remove(view, maria),
+        }[act]
+    if act == "approval-rule-deleted":
+        rule = approval.make(by=TERMINAL, keys="user:tier").number
+        return lambda: approval.drop(rule, by=TERMINAL)
+    if act == "joined":
+        _invitation, text = invitations.make("Ana", [], **BY)
+        return lambda: invitations.accept(text, "joe", PASSWORD)
+    if act in ("revealed", "mask-rule-removed"):
+        a_masked_key(ref)
+        rule = masking_rules.listed(actor=ALICE)[0].number
+        hidden = act == "revealed"
+        return lambda: (
+            reveal.key(ref, "password", "why", actor=RITA) if hidden else masking_rules.delete(rule, actor=ALICE)
+        )
+    if act == "session-unheld":
+        holds.hold(ref, "a trial", actor=ALICE)
+        return lambda: holds.release(ref, actor=ALICE)
+    if act == "token-renewed":
+        tokens.create("agent", "append", "*", by="maria")
+        return lambda: tokens.renew("agent", by="maria")
+    return of_a_person(act)
+
+
+def of_a_person(act: str) -> Act:
+    """Returns what tries an act about somebody's account."""
+    an_admin("maria")
+    ana = a_person()
+    if act == "second-factor-removed":
+        a_second_factor(ana)()
+    changed: Mapping[str, Any] = {"active": False, "admin": False, "groups": []}
+    return {
+        "account-changed": lambda: people.change("ana", **BY, **changed),
+        "account-connected": lambda: identities.connect(ana, ANA),
+        "password-changed": lambda: passwords.change(RequestFactory().post("/"), ana, PASSWORD, PASSWORD + "s"),
+        "role-given": lambda: roles.give("viewer", by=TERMINAL, person="ana"),
+        "second-factor-set": a_second_factor(ana) if act == "second-factor-set" else lambda: None,
+        "second-factor-removed": lambda: second_factor.reset(ana, by="maria"),
+        "sign-in": by_password,
+    }[act]
+
+
+# --- The promise --------------------------------------------------------------------------------------------------------
+
+
+def kept(source: str) -> object:
+    """All that is kept: adkweb's own tables without the indexes, and the source. Tries of passwords count in any case."""
+    models = [model for model in copying.tables() if model.__name__ not in copying.INDEXES | {"PasswordTries"}]
+    return {model.__name__: list(QuerySet(model).order_by("pk").values()) for model in models}, everything(source)
+
+
+@pytest.mark.parametrize("act", sorted(acts.MUST))
+def test_an_act_that_must_be_recorded_and_cannot_be_is_not_done(
+    act: str, ref: SessionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try_it = prepared(act, ref, monkeypatch)
+    somebody("bystander")
+    before = kept(ref.source)
+    with refusing_rows(), pytest.raises((NotRecorded, CommandError), match="could not be recorded"):
+        try_it()
+    after = kept(ref.source)
+    for name in before[0]:
+        assert after[0][name] == before[0][name], name
+    assert after == before
+
+
+def test_a_printed_link_is_not_used_up_by_a_sign_in_that_cannot_be_recorded(ref: SessionRef) -> None:
+    link = {"token": sign_in.sign_in_token()}
+    before = kept(ref.source)
+    with refusing_rows():
+        assert Client().get("/sign-in/", link).status_code == 503
+    assert kept(ref.source) == before
+    assert Client().get("/sign-in/", link).status_code == 302
