@@ -1,0 +1,214 @@
+"""Writes everything of one user of an app into one file: a zip with their sessions, their state and their artifacts.
+
+    sessions.jsonl          as `adkweb export` writes them: their state, then each session with its events
+    artifacts/0001-plan.pdf each version of each artifact that can be read here
+    about.json              what is in it, titles and tags, and what is missing and why
+
+Whatever is long is written as it is read, so that only a piece of it is in memory.
+"""
+
+import json
+import re
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, BinaryIO, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..artifacts import contents, saved
+from ..artifacts.contents import Unavailable
+from ..artifacts.saved import Save
+from ..artifacts.storages import USER
+from ..domain.session_ref import SessionRef
+from ..errors import Behind, Invalid, NotFound
+from ..models import SessionTag, SessionTitle
+from ..sources import registry
+from ..transfer import exporting
+from ..transfer.exporting import Filter
+from ..transfer.formats import jsonl
+from ..transfer.items import EventItem, Item, SessionItem, StateItem
+from .counting import count_events
+
+_UNSAFE: Final = re.compile(r"[^\w.-]+")
+_NAME_LENGTH: Final = 60
+_MOST_MISSING: Final = 1_000  # that are listed one by one
+
+Moved = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Bundle:
+    """The numbers of a file: what is in it, and how many artifacts could not be read."""
+
+    sessions: int = 0
+    events: int = 0
+    artifacts: int = 0
+    missing: int = 0
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A file that is being written, with what `about.json` will say of it."""
+
+    zip: zipfile.ZipFile
+    source: str
+    app_name: str
+    user_id: str
+    actor: Actor
+    moved: Moved
+    bundle: Bundle = field(default_factory=Bundle)
+    artifacts: list[dict[str, Any]] = field(default_factory=list)
+    missing: list[dict[str, Any]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+def write(file: BinaryIO, source: str, app_name: str, user_id: str, *, actor: Actor, moved: Moved) -> Bundle:
+    """Writes what the actor may see of a user. `moved` is called with the events that are written, of how many.
+
+    Raises NotFound if there is no such user; Conflict, Invalid, SourceError.
+    """
+    if not actor.may_see(source, app_name):
+        raise _no_user(user_id)
+    total = count_events(source, app_name, user_id)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
+        writing = _Writing(opened, source, app_name, user_id, actor, moved)
+        refs = _write_sessions(writing, total)
+        files: set[tuple[str, str, int]] = set()
+        for ref in refs:
+            moved(writing.bundle.events, total)
+            _write_artifacts(writing, ref, files, total)
+        with opened.open("about.json", "w") as about:
+            about.write(json.dumps(_about(writing), ensure_ascii=False, indent=2).encode("utf-8", "replace"))
+    return writing.bundle
+
+
+def _write_sessions(writing: _Writing, total: int) -> list[SessionRef]:
+    refs: list[SessionRef] = []
+
+    def told(items: Iterator[Item]) -> Iterator[Item]:
+        for item in items:
+            if isinstance(item, EventItem):
+                writing.bundle.events += 1
+                writing.moved(writing.bundle.events, total)
+            elif isinstance(item, SessionItem):
+                refs.append(SessionRef(writing.source, item.app, item.user, item.session))
+            yield item
+
+    there = False
+    with writing.zip.open("sessions.jsonl", "w", force_zip64=True) as file:
+        for line in jsonl.write(told(_items(writing))):
+            file.write(line)
+            there = there or line.startswith(b'{"app"')
+    writing.bundle.sessions = len(refs)
+    if not (refs or there):
+        raise _no_user(writing.user_id)
+    return refs
+
+
+def _no_user(user_id: str) -> NotFound:
+    return NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
+
+
+def _items(writing: _Writing) -> Iterator[Item]:
+    """Yields the user's state and sessions. The app's state is everybody's, so it is left out."""
+    names = (writing.source, writing.app_name, writing.user_id)
+    if state := exporting.user_state(*names, actor=writing.actor):
+        yield state
+    for item in exporting.items(writing.source, Filter(*names[1:]), actor=writing.actor):
+        if not isinstance(item, StateItem):
+            yield item
+
+
+# --- Artifacts --------------------------------------------------------------------------------------------------------
+
+
+def _write_artifacts(writing: _Writing, ref: SessionRef, files: set[tuple[str, str, int]], total: int) -> None:
+    """Writes the artifacts of a session. Those that all sessions of the user share are written once."""
+    try:
+        for save in _saves(writing, ref):
+            shared = save.name.startswith(USER)
+            one = ("" if shared else ref.session_id, save.name, -1 if save.version is None else save.version)
+            if one not in files:
+                files.add(one)
+                writing.moved(writing.bundle.events, total)
+                _write_artifact(writing, ref, save)
+    except (Behind, Invalid) as error:
+        _note_unread(writing, ref, error.message)
+
+
+def _saves(writing: _Writing, ref: SessionRef) -> Iterator[Save]:
+    before = 0
+    while True:
+        page = saved.listing(ref, before, actor=writing.actor)
+        if page.behind:
+            _note_unread(writing, ref, "the newest events are not indexed yet")
+        for artifact in page.rows:
+            versions = saved.versions(ref, artifact.name, actor=writing.actor)
+            if len(versions) >= saved.VERSIONS:
+                _note_unread(writing, ref, f"only the newest {saved.VERSIONS} versions of an artifact are looked for")
+            yield from versions
+        if not page.older:
+            return
+        before = page.older
+
+
+def _note_unread(writing: _Writing, ref: SessionRef, why: str) -> None:
+    writing.bundle.complete = False
+    if len(writing.unread) < _MOST_MISSING:
+        writing.unread.append(f"{ref.session_id}: {why}")
+
+
+def _write_artifact(writing: _Writing, ref: SessionRef, save: Save) -> None:
+    row = {"session": ref.session_id, "name": save.name, "version": save.version, "event": save.event_id}
+    try:
+        with contents.opened(ref, save.name, save.version, actor=writing.actor) as (content, source):
+            writing.bundle.artifacts += 1
+            name = _UNSAFE.sub("_", content.file_name)[-_NAME_LENGTH:].lstrip(".")
+            path = f"artifacts/{writing.bundle.artifacts:04}-{name or 'artifact'}"
+            with writing.zip.open(path, "w", force_zip64=True) as file:
+                at = 0
+                while at < content.size and (piece := source.read(at, min(source.piece, content.size - at))):
+                    file.write(piece)
+                    at += len(piece)
+            writing.artifacts.append({**row, "file": path, "type": content.mime_type, "size": at})
+    except Unavailable as error:
+        writing.bundle.missing += 1
+        if len(writing.missing) < _MOST_MISSING:
+            writing.missing.append({**row, "why": error.content.state, "storage": error.content.storage})
+
+
+# --- What is in it ----------------------------------------------------------------------------------------------------
+
+
+def _about(writing: _Writing) -> dict[str, Any]:
+    numbers = asdict(writing.bundle)
+    return {
+        "adkweb": "user",
+        "version": 1,
+        "source": writing.source,
+        "app": writing.app_name,
+        "user": writing.user_id,
+        "made": time.time(),
+        **{name: numbers[name] for name in ("sessions", "events", "complete")},
+        "artifacts": writing.artifacts,
+        "artifacts_that_cannot_be_read": writing.missing,
+        "not_looked_through": writing.unread,
+        "titles": _labels(writing, SessionTitle, "title"),
+        "tags": _labels(writing, SessionTag, "tag"),
+    }
+
+
+def _labels(writing: _Writing, model: Any, name: str) -> list[dict[str, str]]:
+    """Returns the titles or tags that people gave to the user's sessions."""
+    begins = json.dumps([writing.app_name, writing.user_id])[:-1] + ","
+    rows = model.objects.filter(where=registry.identity(writing.source), names__startswith=begins)
+    # SQLite compares without regard to case.
+    return [
+        {"session": json.loads(each.names)[-1], name: getattr(each, name)}
+        for each in rows.iterator()
+        if each.names.startswith(begins)
+    ]

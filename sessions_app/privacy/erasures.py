@@ -1,0 +1,166 @@
+"""Plans, begins, lists and stops erasures of users. Each is a job (jobs/); its row keeps the report."""
+
+import time
+import uuid
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, Literal, cast
+
+from django.db import IntegrityError
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..audit.record import record
+from ..domain.session_ref import OWN_NAME, SessionRef
+from ..errors import Conflict, NotFound
+from ..jobs import claims, runner
+from ..jobs.claims import DONE, STOPPED, WAITING, Lost, Outcome, Progress
+from ..models import Job
+from ..sources import database, registry
+from ..transfer import exporting
+from ..writes.sessions import is_on_hold
+from . import remains, user_jobs
+from .counting import count_events
+from .erasing import Report, erase, refs_of
+from .remains import Remains
+
+Stage = Literal["working", "done", "stopped"]
+KEPT_SECONDS: Final = 90 * 86400.0
+_COUNTED: Final = 10_000  # sessions that a plan looks at
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The numbers of an erasure before it is done. `more` says that there are more sessions than were looked at."""
+
+    sessions: int
+    more: bool
+    events: int
+    held: int
+    keys: int
+    remains: Remains
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """An erasure: how far it is, or what came of it."""
+
+    id: uuid.UUID
+    actor: str
+    created: float
+    stage: Stage
+    percent: int
+    message: str
+    report: Report
+
+
+def plan(source: str, app_name: str, user_id: str, *, actor: Actor) -> Plan | None:
+    """Tells what an erasure would remove, and what would remain; None if there is no such user. Writes nothing.
+
+    Raises NotAllowed, SourceError; Conflict for a name that is no user's."""
+    _check(source, app_name, user_id, actor)
+    refs = list(islice(refs_of(source, app_name, user_id), _COUNTED + 1))
+    state = exporting.user_state(source, app_name, user_id, actor=actor)
+    if not refs and state is None:
+        return None
+    return Plan(
+        min(len(refs), _COUNTED),
+        len(refs) > _COUNTED,
+        count_events(source, app_name, user_id),
+        sum(map(is_on_hold, refs[:_COUNTED])),
+        len(state.state) if state else 0,
+        remains.look(source, app_name, user_id, actor=actor),
+    )
+
+
+def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUID:
+    """Begins to erase a user. Raises NotAllowed, NotFound; Conflict if that is under way, or the name is no user's."""
+    _check(source, app_name, user_id, actor)
+    old = Job.objects.filter(kind=KIND.name, finished__lt=time.time() - KEPT_SECONDS)
+    old.exclude(state=WAITING).delete()
+    record("user-erased", actor.name, ref=SessionRef(source, app_name, user_id, ""))
+    return user_jobs.begin(KIND, source, app_name, user_id, _("This user is being erased already."), actor=actor)
+
+
+def go_on(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
+    """Goes on with an erasure that stopped. Does nothing if it is under way. Raises NotAllowed, NotFound, Conflict."""
+    job = _job(erasure_id, source, app_name, user_id, actor)
+    if job.state == DONE or (job.state == WAITING and claims.is_held(job)):
+        return
+    try:
+        runner.start(job, **runner.fields_of(actor))
+    except IntegrityError as error:
+        raise Conflict(_("This user is being erased already.")) from error
+
+
+def stop(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
+    """Stops an erasure within a second. What is deleted is gone, and it can go on. Raises NotAllowed, NotFound."""
+    job = _job(erasure_id, source, app_name, user_id, actor)
+    message = _("%(name)s stopped it.") % {"name": actor.name}
+    fields: dict[str, Any] = {"state": STOPPED, "claim": "", "claimed_until": None, "message": message}
+    Job.objects.filter(pk=job.pk, state=WAITING).update(finished=time.time(), **fields)
+
+
+def discard(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
+    """Deletes the report of an erasure that is under way no more. Raises NotAllowed, NotFound."""
+    job = _job(erasure_id, source, app_name, user_id, actor)
+    Job.objects.filter(pk=job.pk).exclude(state=WAITING).delete()
+
+
+def listed(source: str, app_name: str, user_id: str, *, actor: Actor) -> list[Erasure]:
+    """Returns the erasures of a user, the newest first. Raises NotAllowed."""
+    actor.check_may("admin", source, app_name)
+    return [_view(job) for job in _jobs(source, app_name, user_id).order_by("-created")]
+
+
+# --- At work ----------------------------------------------------------------------------------------------------------
+
+
+def _run(job: Job, beat: runner.Beat) -> Outcome:
+    source, actor = registry.alias_of(job.where) or "", runner.actor_of(job)
+    actor.check_may("admin", source, job.app_name)
+    report = Report.read(job.result)
+
+    def note(report: Report) -> None:
+        if not Job.objects.filter(pk=job.pk, state=WAITING, claim=job.claim).update(result=report.text()):
+            raise Lost
+
+    erase(SessionRef(source, job.app_name, job.user_id, ""), report, actor=actor, beat=beat, note=note)
+    return Outcome(DONE, fields={"result": report.text()})
+
+
+def _can_run(job: Job) -> bool:
+    """Tells whether this process has the source."""
+    return registry.alias_of(job.where) is not None
+
+
+KIND: Final = runner.register(runner.Kind("erase", _run, _can_run))
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
+
+
+def _check(source: str, app_name: str, user_id: str, actor: Actor) -> None:
+    actor.check_may("admin", source, app_name)
+    database.get(source)
+    if user_id == OWN_NAME:
+        raise Conflict(_("adkweb keeps its edits of app state under this name: it is no user."))
+
+
+def _jobs(source: str, app_name: str, user_id: str) -> Any:
+    where = registry.identity(source)
+    return Job.objects.filter(kind=KIND.name, where=where, app_name=app_name, user_id=user_id)
+
+
+def _job(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, actor: Actor) -> Job:
+    actor.check_may("admin", source, app_name)
+    job: Job | None = _jobs(source, app_name, user_id).filter(pk=erasure_id).first()
+    if job is None:
+        raise NotFound(_("This report is not here any more."))
+    return job
+
+
+def _view(job: Job) -> Erasure:
+    stage = {WAITING: "working", DONE: "done"}.get(job.state, "stopped")
+    percent = Progress(job.done, job.total).percent
+    return Erasure(job.id, job.actor, job.created, cast(Stage, stage), percent, job.message, Report.read(job.result))

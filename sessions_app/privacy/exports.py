@@ -1,0 +1,174 @@
+"""Exports everything of a user in the background, and keeps the file for a day.
+
+Each export is a job (jobs/). If its process dies, another one begins it anew. The file is in DATA_DIR/exports, where only
+adkweb's user can read it, and only an admin of the app can download it.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from ..access import private_files
+from ..access.actor import Actor
+from ..audit.record import record
+from ..domain.session_ref import SessionRef
+from ..errors import NotFound, SourceError
+from ..jobs import runner
+from ..jobs.claims import DONE, WAITING, Outcome, Progress
+from ..models import Job
+from ..sources import database, registry
+from . import bundle, user_jobs
+from .bundle import Bundle
+
+Stage = Literal["working", "done", "stopped"]
+KEPT_SECONDS: Final = 24 * 60 * 60
+_PIECE: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An export of a user: how far it is, or what is in its file and until when that can be downloaded.
+
+    `message` says why it stopped."""
+
+    id: uuid.UUID
+    actor: str
+    created: float
+    until: float
+    stage: Stage
+    percent: int
+    message: str
+    size: int
+    bundle: Bundle
+
+
+def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUID:
+    """Begins to export everything of a user. Raises NotAllowed, NotFound; Conflict if that is under way already."""
+    actor.check_may("admin", source, app_name)
+    database.get(source)
+    sweep()
+    record("exported", actor.name, ref=SessionRef(source, app_name, user_id, ""), what="everything of the user")
+    return user_jobs.begin(KIND, source, app_name, user_id, _("This user is being exported already."), actor=actor)
+
+
+def listed(source: str, app_name: str, user_id: str, *, actor: Actor) -> list[Export]:
+    """Returns the exports of a user whose file is still kept, and those under way, the newest first."""
+    actor.check_may("admin", source, app_name)
+    jobs = _jobs(source, app_name, user_id).order_by("-created")
+    return [view for job in jobs if (view := _view(job)).stage != "done" or view.size]
+
+
+def opened(
+    export_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor
+) -> tuple[Export, Iterator[bytes]]:
+    """Returns an export that is done, and its file piece by piece. Raises NotAllowed, NotFound."""
+    actor.check_may("admin", source, app_name)
+    job = _jobs(source, app_name, user_id).filter(pk=export_id, state=DONE).first()
+    if job is None or not (view := _view(job)).size:
+        raise NotFound(_("This file is not here any more: it is kept for a day. Export the user again."))
+    return view, _pieces(_path(job))
+
+
+def discard(export_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
+    """Deletes an export and its file; one that is under way stops. Raises NotAllowed, NotFound."""
+    actor.check_may("admin", source, app_name)
+    job = _jobs(source, app_name, user_id).filter(pk=export_id).first()
+    if job is None:
+        raise NotFound(_("This file is not here any more: it is kept for a day. Export the user again."))
+    _forget(job)
+
+
+def sweep() -> None:
+    """Deletes exports that are older than a day, and files that nothing leads to."""
+    oldest = time.time() - KEPT_SECONDS
+    for job in Job.objects.filter(kind=KIND.name, finished__lt=oldest).exclude(state=WAITING):
+        _forget(job)
+    for path in _folder().glob("*"):
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest:
+                path.unlink()
+
+
+# --- At work ----------------------------------------------------------------------------------------------------------
+
+
+def _run(job: Job, beat: runner.Beat) -> Outcome:
+    source, actor = registry.alias_of(job.where) or "", runner.actor_of(job)
+    actor.check_may("admin", source, job.app_name)
+
+    def moved(done: int, total: int) -> None:
+        beat(Progress(done, total, "exporting"))
+
+    part = _path(job).with_suffix(".part")
+    try:
+        _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)
+        private_files.new_file(part)
+        with part.open("wb") as file:
+            made = bundle.write(file, source, job.app_name, job.user_id, actor=actor, moved=moved)
+        part.replace(_path(job))
+    except OSError as error:
+        raise SourceError(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+    return Outcome(DONE, fields={"result": json.dumps(asdict(made))})
+
+
+def _can_run(job: Job) -> bool:
+    """Tells whether this process has the source."""
+    return registry.alias_of(job.where) is not None
+
+
+KIND: Final = runner.register(runner.Kind("export", _run, _can_run))
+
+
+# --- Rows and files ---------------------------------------------------------------------------------------------------
+
+
+def _jobs(source: str, app_name: str, user_id: str) -> Any:
+    where = registry.identity(source)
+    return Job.objects.filter(kind=KIND.name, where=where, app_name=app_name, user_id=user_id)
+
+
+def _folder() -> Path:
+    return Path(settings.DATA_DIR) / "exports"
+
+
+def _path(job: Job) -> Path:
+    return _folder() / f"{job.pk.hex}.zip"
+
+
+def _forget(job: Job) -> None:
+    path = _path(job)
+    runner.cancel(job)
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE):
+                yield piece
+    except FileNotFoundError as error:
+        raise NotFound(_("This file is not here any more: it is kept for a day. Export the user again.")) from error
+
+
+def _view(job: Job) -> Export:
+    until = (job.finished or time.time()) + KEPT_SECONDS
+    size = 0
+    with suppress(OSError):
+        size = _path(job).stat().st_size if job.state == DONE and until > time.time() else 0
+    stage = {WAITING: "working", DONE: "done"}.get(job.state, "stopped")
+    percent = Progress(job.done, job.total).percent
+    made = Bundle(**json.loads(job.result or "{}"))
+    return Export(job.id, job.actor, job.created, until, cast(Stage, stage), percent, job.message, size, made)

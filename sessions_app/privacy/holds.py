@@ -1,0 +1,63 @@
+"""Puts sessions on hold: while one is, adkweb deletes it by no way. `writes/sessions.py` asks."""
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import SYSTEM, Actor
+from ..audit.record import record
+from ..domain.session_ref import SessionRef, digest_of
+from ..errors import Invalid
+from ..models import SessionHold
+from ..reads import views
+from ..search.storing import names_of
+from ..sources import registry
+
+REASON_LENGTH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a session is kept, who says so, and since when."""
+
+    reason: str
+    by: str
+    at: float
+
+
+def of(ref: SessionRef, *, actor: Actor) -> Hold | None:
+    """Returns the hold of a session; None if it has none, or is not to be seen."""
+    if not actor.may_see(ref.source, ref.app_name):
+        return None
+    row = _rows(ref).first()
+    return Hold(row.reason, row.by, row.at) if row else None
+
+
+def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
+    """Puts a session on hold, or changes why. Raises NotFound, NotAllowed; Invalid without a reason."""
+    actor.check_sees(ref)
+    actor.check_may("admin", ref.source, ref.app_name)
+    views.session(ref, actor=SYSTEM, partly=True)  # raises NotFound
+    reason = " ".join(reason.replace("\0", " ").split())
+    if not reason:
+        raise Invalid(_("Say why this session is to be kept."))
+    if len(reason) > REASON_LENGTH:
+        raise Invalid(_("A reason has at most %(n)s characters.") % {"n": REASON_LENGTH})
+    record("session-held", actor.name, ref=ref, reason=reason)
+    where, digest = registry.identity(ref.source), digest_of(*ref[1:])
+    fields = {"names": names_of(ref), "reason": reason, "by": actor.name, "at": time.time()}
+    SessionHold.objects.update_or_create(where=where, digest=digest, defaults=fields)
+
+
+def release(ref: SessionRef, *, actor: Actor) -> None:
+    """Lets a session be deleted again. Raises NotFound, NotAllowed."""
+    actor.check_sees(ref)
+    actor.check_may("admin", ref.source, ref.app_name)
+    record("session-unheld", actor.name, ref=ref)
+    _rows(ref).delete()
+
+
+def _rows(ref: SessionRef):  # type: ignore[no-untyped-def]
+    return SessionHold.objects.filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:]))

@@ -1,0 +1,137 @@
+"""Deletes what adkweb itself keeps of a session, or of a user of an app: labels, the index, what waits, what names them."""
+
+import json
+import time
+from collections.abc import Collection
+from typing import Any, Final
+
+from django.db import transaction
+from django.utils.timezone import get_default_timezone
+
+from ..domain.session_ref import SessionRef, digest_of
+from ..history.keeping import stored_key
+from ..models import (
+    BatchItem,
+    Breach,
+    CheckedSession,
+    DueSession,
+    Job,
+    Projection,
+    SavedView,
+    SearchOwner,
+    SearchSession,
+    SearchValue,
+    SessionTag,
+    SessionTitle,
+    StateChange,
+    StateOwner,
+    ViewNews,
+    Waiting,
+    WebhookDelivery,
+)
+from ..search.forgetting import forget
+from ..search.language import parse
+from ..search.tree import Match, leaves
+from ..search.words import folded
+from ..sources import registry
+
+_SOME: Final = 200
+
+
+def forget_session(ref: SessionRef) -> None:
+    """Deletes what adkweb keeps of a session that was deleted."""
+    where, digest = registry.identity(ref.source), digest_of(*ref[1:])
+    for model in (CheckedSession, DueSession, ViewNews, SessionTitle, SessionTag):
+        model.objects.filter(where=where, digest=digest).delete()
+    Breach.objects.filter(rule__where=where, digest=digest).delete()
+    Waiting.objects.filter(where=where, names=json.dumps(ref[1:])).delete()
+    forget(list(SearchSession.objects.filter(source__where=where, digest=digest).values_list("pk", flat=True)))
+
+
+def forget_user(source: str, app_name: str, user_id: str, kept: Collection[str]) -> dict[str, int]:
+    """Deletes what adkweb keeps of a user, but of the sessions `kept`. Returns how many rows of which kind."""
+    where = registry.identity(source)
+    rows = {
+        "labels": _named(SessionTitle, where, app_name, user_id, kept)
+        + _named(SessionTag, where, app_name, user_id, kept),
+        "queued": _queued(where, app_name, user_id, kept),
+        "batches": _named(BatchItem, where, app_name, user_id, kept),
+        "deliveries": _deliveries(source, app_name, user_id, kept),
+        "views": _views(user_id),
+    }
+    if not kept:
+        rows["history"] = _history(where, app_name, user_id)
+        owners = SearchOwner.objects.filter(source__where=where, digest=digest_of(app_name, user_id))
+        while numbers := list(SearchSession.objects.filter(user_owner__in=owners).values_list("pk", flat=True)[:_SOME]):
+            forget(numbers)
+        with transaction.atomic():
+            SearchValue.objects.filter(
+                owner_id__in=[-number for number in owners.values_list("pk", flat=True)]
+            ).delete()
+            owners.delete()
+    return rows
+
+
+def _named(model: Any, where: str, app_name: str, user_id: str, kept: Collection[str]) -> int:
+    """Deletes the rows of a table that name a session of the user."""
+    begins = json.dumps([app_name, user_id])[:-1] + ","
+    rows = model.objects.filter(where=where, names__startswith=begins).values_list("pk", "names")
+    # SQLite compares without regard to case.
+    gone = [pk for pk, names in rows.iterator() if names.startswith(begins) and json.loads(names)[2] not in kept]
+    for start in range(0, len(gone), _SOME):
+        model.objects.filter(pk__in=gone[start : start + _SOME]).delete()
+    return len(gone)
+
+
+def _queued(where: str, app_name: str, user_id: str, kept: Collection[str]) -> int:
+    """Deletes edits that wait, or did, and other work on a session of the user."""
+    jobs = Job.objects.filter(where=where, app_name=app_name, user_id=user_id).exclude(kind__in=("erase", "export"))
+    gone = [pk for pk, session in jobs.values_list("pk", "session_id") if session not in kept]
+    for start in range(0, len(gone), _SOME):
+        Job.objects.filter(pk__in=gone[start : start + _SOME]).delete()
+    return len(gone)
+
+
+def _deliveries(source: str, app_name: str, user_id: str, kept: Collection[str]) -> int:
+    """Deletes messages to webhooks that name a session of the user."""
+    gone = []
+    for row in WebhookDelivery.objects.iterator():
+        session = json.loads(row.body).get("session", {})
+        names = [session.get(name) for name in ("source", "app_name", "user_id")]
+        if names == [source, app_name, user_id] and session.get("session_id") not in kept:
+            gone.append(row.pk)
+    for start in range(0, len(gone), _SOME):
+        WebhookDelivery.objects.filter(pk__in=gone[start : start + _SOME]).delete()
+    return len(gone)
+
+
+def _views(user_id: str) -> int:
+    """Deletes saved views that select by exactly this user."""
+    gone = [row.pk for row in SavedView.objects.iterator() if names_user(row.query, user_id)]
+    SavedView.objects.filter(pk__in=gone).delete()
+    return len(gone)
+
+
+def names_user(query: str, user_id: str) -> bool:
+    """Tells whether a query has a condition on exactly this user: `user:ana` and `user:"ana"`."""
+    tree = parse(query, now=time.time(), zone=get_default_timezone()).tree
+    wanted = folded(user_id)
+    conditions = leaves(tree) if tree else ()
+    return any(isinstance(each, Match) and each.name == "user" and folded(each.value) == wanted for each in conditions)
+
+
+def _history(where: str, app_name: str, user_id: str) -> int:
+    """Deletes where the user's keys were written, in the order in which the index is read on."""
+    gone = 0
+    for projection in Projection.objects.filter(where=where):
+        with transaction.atomic():
+            Projection.objects.select_for_update().filter(pk=projection.pk).first()
+            owners = StateOwner.objects.filter(
+                projection=projection, app_name=stored_key(app_name), user_id=stored_key(user_id)
+            )
+            numbers = list(owners.values_list("pk", flat=True))
+            for start in range(0, len(numbers), _SOME):
+                some = numbers[start : start + _SOME]
+                gone += StateChange.objects.filter(owner_id__in=some).delete()[0]
+            owners.delete()
+    return gone

@@ -1,0 +1,113 @@
+"""Rules that delete the sessions of an app to which nobody has written for some days. `retaining.py` does it."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..audit.record import record
+from ..domain.event import ID_LENGTH
+from ..domain.json_values import check_name
+from ..errors import Invalid, NotFound
+from ..models import RetentionRule
+from ..sources import database, registry
+from ..writes.sessions import is_on_hold
+from .idle import DAY, idle_sessions
+
+MOST_DAYS: Final = 36_500
+_COUNTED: Final = 10_000  # sessions that a dry run looks at
+_FIRST_SECONDS: Final = 60.0  # until a new rule runs first: there is time to take it back
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of an app. `source` is "" while its source is not open. `result` is what the last run did, {} before it."""
+
+    number: int
+    source: str
+    app_name: str
+    days: int
+    export: bool
+    by: str
+    changed: float
+    due: float
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The numbers of a dry run. `more` says that there are more sessions than were looked at."""
+
+    sessions: int
+    held: int
+    more: bool
+
+
+def listed(*, actor: Actor) -> list[Rule]:
+    """Returns the rules of the apps in which the actor is an admin, by app."""
+    rules = [_view(row) for row in RetentionRule.objects.order_by("app_name", "id")]
+    return [
+        rule
+        for rule in rules
+        if (actor.may("admin", rule.source, rule.app_name) if rule.source else actor.runs_everything)
+    ]
+
+
+def try_(source: str, app_name: str, days: int, *, actor: Actor) -> Trial:
+    """Tells how many sessions a rule would delete now. Writes nothing. Raises NotAllowed, NotFound, Invalid, SourceError."""
+    _check(source, app_name, days, actor)
+    some = list(islice(idle_sessions(source, app_name, time.time() - days * DAY), _COUNTED + 1))
+    held = sum(is_on_hold(ref) for ref, _revision in some[:_COUNTED])
+    return Trial(min(len(some), _COUNTED) - held, held, len(some) > _COUNTED)
+
+
+def save(source: str, app_name: str, days: int, *, export: bool, actor: Actor) -> None:
+    """Sets the rule of an app, in place of the one that it has. Raises NotAllowed, NotFound, Invalid, SourceError."""
+    _check(source, app_name, days, actor)
+    record("retention-changed", actor.name, source=source, app_name=app_name, days=days, export=export)
+    now = time.time()
+    fields = {"days": days, "export": export, "by": actor.name, "account": actor.account, "changed": now}
+    RetentionRule.objects.update_or_create(
+        where=registry.identity(source), app_name=app_name, defaults={**fields, "due": now + _FIRST_SECONDS}
+    )
+
+
+def remove(number: int, *, actor: Actor) -> None:
+    """Takes a rule away; what it is just doing ends soon. Raises NotFound."""
+    rule = next((each for each in listed(actor=actor) if each.number == number), None)
+    if rule is None:
+        raise NotFound(_("There is no such rule."))
+    actor.check_may_write()
+    record("retention-removed", actor.name, source=rule.source, app_name=rule.app_name)
+    RetentionRule.objects.filter(pk=number).delete()
+
+
+def check_days(text: str) -> int:
+    """Returns a number of days that was typed. Raises Invalid."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MOST_DAYS and len(text) < 9):
+        raise Invalid(_("Type a number of days, from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
+    return int(text)
+
+
+def sources(actor: Actor) -> Sequence[str]:
+    """Returns the sources in which the actor is an admin of an app."""
+    return [each.alias for each in registry.listed() if actor.has("admin", each.alias)]
+
+
+def _check(source: str, app_name: str, days: int, actor: Actor) -> None:
+    check_name(app_name, _("the app's name"), ID_LENGTH)
+    actor.check_may("admin", source, app_name)
+    database.get(source)
+    if not 0 < days <= MOST_DAYS:
+        raise Invalid(_("Type a number of days, from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
+
+
+def _view(row: RetentionRule) -> Rule:
+    source = registry.alias_of(row.where) or ""
+    result = json.loads(row.result or "{}")
+    return Rule(row.pk, source, row.app_name, row.days, row.export, row.by, row.changed, row.due, result)

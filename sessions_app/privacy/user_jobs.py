@@ -1,0 +1,36 @@
+"""Makes jobs about one user of an app, one of a kind at a time."""
+
+import json
+import time
+import uuid
+
+from django.db import IntegrityError, transaction
+
+from ..access.actor import Actor
+from ..errors import Conflict
+from ..jobs import runner
+from ..models import Job
+from ..sources import registry
+
+
+def begin(kind: runner.Kind, source: str, app_name: str, user_id: str, why_not: str, *, actor: Actor) -> uuid.UUID:
+    """Begins a job about a user, and returns its id. Raises Conflict with `why_not` if one of its kind is under way."""
+    now, where = time.time(), registry.identity(source)
+    try:
+        with transaction.atomic():
+            job = Job.objects.create(
+                id=uuid.uuid4(),
+                kind=kind.name,
+                where=where,
+                app_name=app_name,
+                user_id=user_id,
+                task="{}",
+                created=now,
+                beat=now,
+                lane=json.dumps([kind.name, where, app_name, user_id]),
+                **runner.fields_of(actor),
+            )
+    except IntegrityError as error:
+        raise Conflict(why_not) from error
+    runner.start(job)
+    return job.id

@@ -1,0 +1,42 @@
+"""Counts appends by what came of them, for `/metrics`."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from ..domain.session_ref import SessionRef
+from ..errors import Conflict, Invalid, NotAllowed, NotFound, StaleSession
+from ..metrics import APPENDS
+from ..sources import registry
+
+
+class _Appended(Protocol):
+    @property
+    def seq(self) -> object: ...
+
+
+P = ParamSpec("P")
+A = TypeVar("A", bound=_Appended)
+
+
+def counted(append: Callable[Concatenate[SessionRef, P], A]) -> Callable[Concatenate[SessionRef, P], A]:
+    """Returns an append that is counted: as `stored`, `unchanged` (nothing new), `refused`, `conflict` or `failed`."""
+
+    @wraps(append)
+    def counting(ref: SessionRef, /, *args: P.args, **kwargs: P.kwargs) -> A:
+        outcome = "failed"
+        try:
+            appended = append(ref, *args, **kwargs)
+            outcome = "unchanged" if appended.seq is None else "stored"
+        except (Conflict, StaleSession):
+            outcome = "conflict"
+            raise
+        except (Invalid, NotAllowed, NotFound):
+            outcome = "refused"
+            raise
+        finally:
+            # A caller may name any source: only those that there are become figures.
+            APPENDS.labels(ref.source if ref.source in registry.sources else "", outcome).inc()
+        return appended
+
+    return counting
