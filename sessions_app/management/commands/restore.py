@@ -1,0 +1,37 @@
+"""`adkweb restore FILE`: makes adkweb's own database what a backup has."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from ...access.actor import TERMINAL
+from ...audit.record import record
+from ...errors import Error
+from ...own import backups
+from ._terminal import plain
+
+
+class Command(BaseCommand):
+    """Restores a backup."""
+
+    help = "Restore adkweb's own database from a backup, on SQLite or PostgreSQL, whichever it was made from."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Defines FILE [--replace]"""
+        parser.add_argument("file", metavar="FILE", type=Path, help="that adkweb backup wrote")
+        parser.add_argument(
+            "--replace", action="store_true", help="although there are accounts or other data, which are then lost"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Restores the backup, and says so."""
+        try:
+            backups.restore(options["file"], replace=options["replace"])
+            record("restored", TERMINAL.name, file=str(options["file"]))
+        except (Error, DatabaseError, OSError) as error:
+            raise CommandError(str(error).strip()) from error
+        self.stderr.write(f"adkweb's own database is restored from {plain(str(options['file']))}")

@@ -1,0 +1,125 @@
+"""Copies the rows of adkweb's own tables between databases, whatever kind each is.
+
+What is read anew from the sources by itself (the indexes of history/ and search/) is left out.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from django.apps import apps
+from django.core.management import call_command
+from django.core.management.color import no_style
+from django.db import connections, transaction
+from django.db.models import Model, QuerySet
+from django.db.models.sql import InsertQuery
+
+SOME: Final = 200  # rows that are copied at a time
+INDEXES: Final = frozenset(
+    {
+        *("Projection", "StateOwner", "StateChange", "SearchSource", "Waiting", "SearchOwner", "SearchSession"),
+        *("SearchName", "SearchFact", "SearchValue", "SearchSpan", "SearchKey", "DriftedSession", "SearchDoc"),
+        *("SearchWord", "DueSession"),
+    }
+)
+_BOOKKEEPING: Final = frozenset({"ContentType", "Permission"})  # which Django fills by itself
+_ALIAS: Final = "adkweb-copy"
+
+
+def tables() -> list[type[Model]]:
+    """Returns the models of all own tables, those of Django's parts too."""
+    models = apps.get_models(include_auto_created=True)
+    return [model for model in models if model._meta.managed and not model._meta.proxy]
+
+
+def is_used(alias: str) -> bool:
+    """Tells whether anybody has used a database: it has accounts, tokens, jobs or anything else that is kept."""
+    kept = (model for model in tables() if model.__name__ not in INDEXES | _BOOKKEEPING)
+    return any(QuerySet(model, using=alias).exists() for model in kept)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[str]:
+    """Opens a SQLite file as a database with own tables of this version, and yields its alias."""
+    given = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(path), "OPTIONS": {"transaction_mode": "IMMEDIATE"}}
+    configured = connections.configure_settings({"default": given})["default"]
+    with _as_default(configured):  # migrations move rows of the default database, whichever is migrated
+        migrate()
+    connections.databases[_ALIAS] = configured
+    try:
+        yield _ALIAS
+    finally:
+        connections[_ALIAS].close()
+        del connections[_ALIAS]
+        del connections.databases[_ALIAS]
+
+
+@contextmanager
+def _as_default(configured: dict[str, Any]) -> Iterator[None]:
+    before, connection = connections.databases["default"], connections["default"]
+    connections.databases["default"] = configured
+    del connections["default"]
+    try:
+        yield
+    finally:
+        connections["default"].close()
+        connections.databases["default"] = before
+        connections["default"] = connection
+
+
+def migrate() -> None:
+    """Makes or completes own tables in the default database."""
+    call_command("migrate", verbosity=0, interactive=False)
+
+
+def copy(source: str, target: str) -> int:
+    """Replaces the rows of a database by those of another, all or nothing. Returns how many there are."""
+    with transaction.atomic(using=source):
+        _freeze(source)
+        with transaction.atomic(using=target), _emptied(target):
+            return sum(_copy(model, source, target) for model in tables() if model.__name__ not in INDEXES)
+
+
+def _freeze(alias: str) -> None:
+    """Makes the rest of a transaction see one moment, whatever is written meanwhile. SQLite does so by itself."""
+    if connections[alias].vendor == "postgresql":
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+
+@contextmanager
+def _emptied(alias: str) -> Iterator[None]:
+    """Empties all own tables, and lets nothing but this transaction write to them. The audit refuses this otherwise."""
+    connection = connections[alias]
+    names = [name for name in connection.introspection.table_names() if name.startswith("sessions_app_")]
+    names = sorted({*names, *(model._meta.db_table for model in tables())})
+    quoted = [connection.ops.quote_name(name) for name in names]
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":  # a file that has just been made
+            for model in (model for model in tables() if model.__name__ in _BOOKKEEPING):
+                QuerySet(model, using=alias).delete()
+            yield
+            return
+        for name in quoted:
+            cursor.execute(f"ALTER TABLE {name} DISABLE TRIGGER USER")
+        for statement in connection.ops.sql_flush(no_style(), names):
+            cursor.execute(statement)
+        yield
+        for statement in connection.ops.sequence_reset_sql(no_style(), tables()):
+            cursor.execute(statement)
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        for name in quoted:
+            cursor.execute(f"ALTER TABLE {name} ENABLE TRIGGER USER")
+
+
+def _copy(model: type[Model], source: str, target: str) -> int:
+    rows: Iterator[Model] = QuerySet(model, using=source).order_by("pk").iterator(SOME)
+    count = 0
+    while some := list(islice(rows, SOME)):
+        query: Any = InsertQuery(model)
+        query.insert_values(model._meta.concrete_fields, some, raw=True)  # as they are: no field gets the time of now
+        query.get_compiler(using=target).execute_sql()
+        count += len(some)
+    return count
