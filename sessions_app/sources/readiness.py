@@ -1,0 +1,190 @@
+"""Tells what adkweb's own database and each source lack. Looks are shared, and nobody waits long for one.
+
+A look runs in a thread of its own, at most one at a time for each database. Whoever asks gets what the last look saw, if
+a new one takes longer than PATIENCE_SECONDS: a server that does not answer delays no answer.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from ..errors import Error, NotAllowed
+from . import database, registry
+from .registry import Source
+
+FRESH_SECONDS = 2.0  # that what was seen is told without another look
+KEPT_SECONDS: Final = 60.0  # that it is told while another look is under way
+PATIENCE_SECONDS: Final = 0.03  # with the looks that are under way
+SILENT_SECONDS: Final = 5.0  # after which a look that is under way counts as unanswered
+
+REACHABLE, SCHEMA, WRITABLE = "reachable", "schema", "writable"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The parts a database lacks, of REACHABLE, SCHEMA (its tables are known, and of this version) and WRITABLE; and why.
+
+    The reason may name paths: only an admin may read it.
+    """
+
+    lacks: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Tells whether it can at least be read."""
+        return not {REACHABLE, SCHEMA} & {*self.lacks}
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The state of adkweb's own database, and of each source by alias."""
+
+    own: State
+    sources: dict[str, State]
+
+    @property
+    def ready(self) -> bool:
+        """Tells whether adkweb can work: pages need its own database, and one source that answers if there are any."""
+        anything = not self.sources or any(state.usable for state in self.sources.values())
+        return not self.own.lacks and anything
+
+    @property
+    def whole(self) -> bool:
+        """Tells whether nothing is amiss: every source can be read, too."""
+        return self.ready and all(state.usable for state in self.sources.values())
+
+
+class _Looks:
+    """The looks at one database: what the last one saw, and the one that is under way."""
+
+    def __init__(self, look: Callable[[], State]) -> None:
+        self._look = look
+        self._lock = threading.Lock()
+        self._seen: tuple[float, State] | None = None
+        self._began = 0.0
+        self._ended = threading.Event()
+        self._ended.set()
+
+    def begin(self) -> None:
+        """Starts a look, unless one is under way or what was seen is fresh."""
+        with self._lock:
+            now = time.monotonic()
+            fresh = self._seen is not None and now - self._seen[0] < FRESH_SECONDS
+            if fresh or not self._ended.is_set():
+                return
+            self._began = now
+            self._ended.clear()
+        threading.Thread(target=self._run, name="adkweb-ready", daemon=True).start()
+
+    def state(self, until: float) -> State:
+        """Returns what the look sees that is under way, or the last one saw."""
+        self._ended.wait(max(0.0, until - time.monotonic()))
+        now, seen, waiting = time.monotonic(), self._seen, not self._ended.is_set()
+        if seen is None or (waiting and (now - self._began > SILENT_SECONDS or now - seen[0] > KEPT_SECONDS)):
+            return State((REACHABLE,), _("the server does not answer in time. adkweb tries again with every request."))
+        return seen[1]
+
+    def _run(self) -> None:
+        try:
+            state = self._look()
+        except (Error, DatabaseError) as error:
+            state = State((REACHABLE,), str(error).strip())
+        finally:
+            connections.close_all()
+        self._seen = time.monotonic(), state
+        self._ended.set()
+
+
+def look() -> Readiness:
+    """Looks at everything at once, and returns what is seen within PATIENCE_SECONDS, or was seen lately."""
+    sources = registry.listed()
+    with _lock:
+        for alias in _sources.keys() - {source.alias for source in sources}:
+            del _sources[alias]
+        looks = {each.alias: _sources.setdefault(each.alias, _Looks(partial(_source, each))) for each in sources}
+    for each in (_own, *looks.values()):
+        each.begin()
+    until = time.monotonic() + PATIENCE_SECONDS
+    return Readiness(_own.state(until), {alias: each.state(until) for alias, each in looks.items()})
+
+
+def forget() -> None:
+    """Forgets what was seen, so that the next look is a new one."""
+    global _own
+    with _lock:
+        _own = _Looks(_own_database)
+        _sources.clear()
+
+
+# --- What is looked at ------------------------------------------------------------------------------------------------
+
+
+def _own_database() -> State:
+    connection = connections["default"]
+    waiting = len(_migrations() - MigrationRecorder(connection).applied_migrations().keys())
+    if waiting:
+        why = ngettext(
+            "adkweb's own database lacks %(n)s migration, which adkweb applies as it starts.",
+            "adkweb's own database lacks %(n)s migrations, which adkweb applies as it starts.",
+            waiting,
+        )
+        return State((SCHEMA,), why % {"n": waiting})
+    if connection.vendor == "sqlite":
+        return _file(Path(str(connection.settings_dict["NAME"])))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_is_in_recovery()")
+        return _server(may_write=not cursor.fetchone()[0])
+
+
+@cache
+def _migrations() -> set[tuple[str, str]]:
+    return set(MigrationLoader(None).graph.nodes)
+
+
+def _source(source: Source) -> State:
+    """Looks at a source, and opens it if nobody has yet."""
+    try:
+        with database.using(source.alias) as db, db.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM sessions LIMIT 1")
+            with database.writing(source.alias):
+                if settings.READ_ONLY:
+                    return State((WRITABLE,), "--read-only")
+                if db.vendor == "sqlite":
+                    return _file(Path(db.settings_dict["ADKWEB"]["path"]))
+                cursor.execute("SELECT NOT pg_is_in_recovery() AND has_table_privilege('events', 'INSERT')")
+                return _server(may_write=cursor.fetchone()[0])
+    except NotAllowed as error:
+        return State((WRITABLE,), error.message)
+    except Error as error:
+        path = connections.databases.get(source.alias, {}).get("ADKWEB", {}).get("path")
+        away = "alias" in error.detail or not (path is None or os.access(path, os.R_OK))
+        return State((REACHABLE if away else SCHEMA,), error.message)
+
+
+def _file(path: Path) -> State:
+    """Tells whether a SQLite file may be written, and its folder, in which SQLite keeps files beside it."""
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return State()
+    return State((WRITABLE,), f"{path}: " + _("the file may not be written; adkweb shows it with --read-only."))
+
+
+def _server(*, may_write: bool) -> State:
+    return State() if may_write else State((WRITABLE,), _("this user may not do that."))
+
+
+_lock: Final = threading.Lock()
+_own = _Looks(_own_database)
+_sources: dict[str, _Looks] = {}
