@@ -1,6 +1,7 @@
 """Manages the tokens of programs. A token has one right, for the apps that match a pattern.
 
-Its text is shown once and stored as a hash.
+Its text is shown once and stored as a hash. A token ends when it expires or is revoked, and with the person who made it.
+A renewed token has a new text; the text from before goes on for a while, so that programs can be given the new one.
 """
 
 import hashlib
@@ -8,48 +9,207 @@ import logging
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final, cast
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final, NamedTuple
 
+from django.conf import settings
 from django.db import IntegrityError, OperationalError, transaction
-from django.db.models import Q
+from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from ..audit.record import record
 from ..domain.json_values import check_name
-from ..errors import AlreadyExists, Invalid, NotFound
-from ..models import ApiToken
-from .actor import RIGHTS, Actor, Right
+from ..errors import AlreadyExists, Conflict, Invalid, NotFound
+from ..models import ApiToken, OldTokenText
+from . import token_terms
+from .actor import RIGHTS, Actor, Grant
+from .token import Token, token_of
 
 log = logging.getLogger("adkweb.tokens")
 
 PREFIX: Final = "adkweb_"  # scanners recognise a published secret by it
 NAME_LENGTH: Final = 100
 APPS_LENGTH: Final = 200
+ADDRESS_LENGTH: Final = 45  # of an IPv6 address
 _USED_STEP: Final = timedelta(minutes=1)  # so that a request rarely costs a write
 _TRUSTED_SECONDS: Final = 1.0  # looking a token up takes half the time of a small request
 
-known: dict[str, tuple[float, Actor]] = {}  # by digest: until when it is trusted, and its actor
+
+class SignedIn(NamedTuple):
+    """A program that is signed in. `rate` is its token's own limit of requests a minute, None if it has none."""
+
+    actor: Actor
+    rate: int | None
+
+    @property
+    def most(self) -> int:
+        """Returns how many requests a minute it may send: no more than other tokens. 0 is no limit."""
+        return min((limit for limit in (self.rate, settings.RATE_TOKEN) if limit), default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token without its text. `right` includes the rights before it; `used` is None if it was never used."""
-
-    name: str
-    right: Right
-    apps: str
-    created_by: str
-    created: datetime
-    used: datetime | None
-    revoked_by: str
-    revoked: datetime | None
+known: dict[str, tuple[float, SignedIn]] = {}  # by digest: until when it is trusted, and whose it is
 
 
-def create(name: str, right: str, apps: str, *, by: str) -> tuple[Token, str]:
-    """Creates a token and returns it with its text, which cannot be read again. Raises Invalid and AlreadyExists."""
+def create(
+    name: str,
+    right: str,
+    apps: str,
+    *,
+    by: str,
+    person: int | None = None,
+    days: int | None = None,
+    rate: int | None = None,
+) -> tuple[Token, str]:
+    """Creates a token and returns it with its text, which cannot be read again. Raises Invalid and AlreadyExists.
+
+    `person` is the account that makes it, with which it ends; None if a command makes it. It expires after `days`.
+    `rate` is a limit of requests a minute of its own.
+    """
     name, apps = name.strip(), apps.strip() or "*"
+    _check(name, right, apps)
+    token_terms.check("days", days)
+    token_terms.check("rate", rate)
+    expires = None if days is None else timezone.now() + timedelta(days=days)
+    text = _new_text()
+    try:
+        with transaction.atomic():
+            record("token-created", by, app_name=apps, name=name, right=right)
+            row = ApiToken.objects.create(
+                name=name,
+                digest=_digest(text),
+                right=right,
+                apps=apps,
+                created_by=by,
+                person_id=person,
+                expires=expires,
+                rate=rate,
+            )
+    except IntegrityError as error:
+        raise AlreadyExists(
+            _("There is a token “%(name)s” already; a name stays with its token, revoked or not.") % {"name": name},
+            field="name",
+        ) from error
+    log.info("%s created the token %s: %s, apps %s, expires %s", by, name, right, apps, expires or "never")
+    return token_of(row), text
+
+
+def renew(
+    name: str, *, by: str, person: int | None = None, hours: int = token_terms.OVERLAP_HOURS
+) -> tuple[Token, str]:
+    """Gives a token a new text, and as many days as it had, and returns it with the text.
+
+    Texts from before go on for `hours`, but no longer than they would have. From now on, the token ends with `person`.
+    Raises NotFound, Invalid, and Conflict if it is revoked.
+    """
+    token_terms.check("hours", hours)
+    now, text = timezone.now(), _new_text()
+    with transaction.atomic():
+        row = _rows().select_for_update(of=("self",)).filter(name=name).first()
+        if row is None:
+            raise _not_found(name)
+        token = token_of(row)
+        if token.revoked:
+            raise Conflict(_("The token “%(name)s” is revoked; make a new one.") % {"name": name})
+        record("token-renewed", by, app_name=row.apps, name=name, hours=hours)
+        until = now if token.ended else now + timedelta(hours=hours)
+        OldTokenText.objects.create(
+            token=row, digest=row.digest, person_id=row.person_id, until=min(until, row.expires or until)
+        )
+        row.old_texts.filter(until__gt=until).update(until=until)
+        if row.expires is not None:
+            row.expires = now + (row.expires - (row.renewed or row.created))
+        row.digest, row.person_id, row.renewed, row.renewed_by = _digest(text), person, now, by
+        row.save()
+    known.clear()
+    log.info("%s renewed the token %s; texts from before go on until %s", by, name, until)
+    return replace(token_of(_rows().get(pk=row.pk)), overlap=until), text
+
+
+def listed() -> list[Token]:
+    """Returns all tokens by name, with those that ended last."""
+    rows = _rows().annotate(overlap=Max("old_texts__until")).order_by("name")
+    return sorted((replace(token_of(row), overlap=row.overlap) for row in rows), key=lambda token: token.ended)
+
+
+def named(name: str) -> Token:
+    """Returns a token by its name. Raises NotFound."""
+    row = _rows().filter(name=name).first()
+    if row is None:
+        raise _not_found(name)
+    return token_of(row)
+
+
+def revoke(name: str, *, by: str) -> Token:
+    """Revokes a token, in this process at once and in others within a second. Raises NotFound.
+
+    A token that is revoked already stays as it is.
+    """
+    if ApiToken.objects.filter(name=name, revoked=None).update(revoked=timezone.now(), revoked_by=by):
+        known.clear()
+        record("token-revoked", by, name=name)
+        log.info("%s revoked the token %s", by, name)
+    return named(name)
+
+
+def sign_in(text: str, address: str = "") -> SignedIn | None:
+    """Returns whose token this is, or None if it is unknown or ended. Notes the use, by minute, and its address."""
+    digest = _digest(text)
+    until, signed_in = known.get(digest, (0.0, None))
+    if signed_in is not None and time.monotonic() < until:
+        return signed_in
+    token = _by_digest(digest)
+    actor = None if token is None else _actor(token)
+    if token is None or actor is None:
+        known.pop(digest, None)
+        return None
+    now = timezone.now()
+    if token.used is None or now - token.used > _USED_STEP:
+        stale = Q(used=None) | Q(used__lt=now - _USED_STEP)
+        with suppress(OperationalError):  # locked: the next request writes it
+            ApiToken.objects.filter(stale, pk=token.number).update(used=now, used_from=address[:ADDRESS_LENGTH])
+    left = _TRUSTED_SECONDS if token.expires is None else (token.expires - now).total_seconds()
+    signed_in = SignedIn(actor, token.rate)
+    known[digest] = (time.monotonic() + min(_TRUSTED_SECONDS, left), signed_in)
+    return signed_in
+
+
+def actor_of(text: str, address: str = "") -> Actor | None:
+    """Returns the actor that a token stands for, or None if it is unknown or ended."""
+    signed_in = sign_in(text, address)
+    return None if signed_in is None else signed_in.actor
+
+
+def actor_numbered(number: int) -> Actor | None:
+    """Returns the actor that a token stands for now, or None if it ended."""
+    row = _rows().filter(pk=number).first()
+    return None if row is None else _actor(token_of(row))
+
+
+def is_made_by(account: str, name: str) -> bool:
+    """Tells whether an account (`token 3`) is a token that the person of this name made."""
+    kind, _space, number = account.partition(" ")
+    return kind == "token" and ApiToken.objects.filter(pk=int(number), created_by=name).exists()
+
+
+def why_refused(text: str) -> str:
+    """Returns the sentence for whoever sends a token for which there is no actor."""
+    digest = _digest(text)
+    token = _by_digest(digest)
+    if token is None:
+        return _("This token is unknown, or was revoked.")
+    if token.revoked:
+        return _("This token was revoked.")
+    if token.expired and OldTokenText.objects.filter(digest=digest).exists():
+        return _("This token was renewed, and the time of its text from before is over; use the new one.")
+    if token.expired:
+        return _("This token expired; make a new one.")
+    return _("This token ended: the person who made it may not sign in any more.")
+
+
+def _check(name: str, right: str, apps: str) -> None:
+    """Raises Invalid for what no token can be."""
     if not name:
         raise Invalid(_("A token needs a name: that of the program that uses it."), field="name")
     try:
@@ -61,71 +221,36 @@ def create(name: str, right: str, apps: str, *, by: str) -> tuple[Token, str]:
         raise Invalid(_("A name has no line breaks or other characters that cannot be seen."), field="name")
     if right not in RIGHTS:
         raise Invalid(_("The right is one of: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")
-    text = PREFIX + secrets.token_urlsafe(32)
-    try:
-        with transaction.atomic():
-            row = ApiToken.objects.create(name=name, digest=_digest(text), right=right, apps=apps, created_by=by)
-    except IntegrityError as error:
-        raise AlreadyExists(
-            _("There is a token “%(name)s” already; a name stays with its token, revoked or not.") % {"name": name},
-            field="name",
-        ) from error
-    log.info("%s created the token %s: %s, apps %s", by, name, right, apps)
-    return _token(row), text
 
 
-def listed() -> list[Token]:
-    """Returns all tokens by name, with the revoked ones last."""
-    rows = ApiToken.objects.order_by("name")
-    return sorted((_token(row) for row in rows), key=lambda token: token.revoked is not None)
-
-
-def revoke(name: str, *, by: str) -> Token:
-    """Revokes a token, in this process at once and in others within a second. Raises NotFound.
-
-    A token that is revoked already stays as it is.
-    """
-    found = ApiToken.objects.filter(name=name)
-    if found.filter(revoked=None).update(revoked=timezone.now(), revoked_by=by):
-        known.clear()
-        log.info("%s revoked the token %s", by, name)
-    row = found.first()
-    if row is None:
-        raise NotFound(_("There is no token “%(name)s”.") % {"name": name})
-    return _token(row)
-
-
-def actor_of(text: str) -> Actor | None:
-    """Returns the actor that a token stands for, or None if it is unknown or revoked."""
-    digest = _digest(text)
-    until, actor = known.get(digest, (0.0, None))
-    if actor is not None and time.monotonic() < until:
-        return actor
-    row = ApiToken.objects.filter(digest=digest, revoked=None).first()
-    if row is None:
-        known.pop(digest, None)
+def _actor(token: Token) -> Actor | None:
+    """Returns the actor that a token stands for, or None if it ended."""
+    if token.ended:
         return None
-    now = timezone.now()
-    if row.used is None or now - row.used > _USED_STEP:
-        stale = Q(used=None) | Q(used__lt=now - _USED_STEP)
-        with suppress(OperationalError):  # locked: the next request writes it
-            ApiToken.objects.filter(stale, pk=row.pk).update(used=now)
-    actor = Actor(f"token {row.name}", cast(Right, row.right), row.apps)
-    known[digest] = (time.monotonic() + _TRUSTED_SECONDS, actor)
-    return actor
+    return Actor(f"token {token.name}", (Grant(token.right, token.apps),), f"token {token.number}")
 
 
-def _token(row: ApiToken) -> Token:
-    return Token(
-        row.name,
-        cast(Right, row.right),
-        row.apps,
-        row.created_by,
-        row.created,
-        row.used,
-        row.revoked_by,
-        row.revoked,
-    )
+def _rows() -> QuerySet[ApiToken]:
+    return ApiToken.objects.select_related("person")
+
+
+def _by_digest(digest: str) -> Token | None:
+    """Returns the token with this text; with one from before, it has the end of that."""
+    row = _rows().filter(digest=digest).first()
+    if row is not None:
+        return token_of(row)
+    old = OldTokenText.objects.select_related("token", "person").filter(digest=digest).first()
+    if old is None:
+        return None
+    return replace(token_of(old.token, old), expires=old.until)
+
+
+def _not_found(name: str) -> NotFound:
+    return NotFound(_("There is no token “%(name)s”.") % {"name": name})
+
+
+def _new_text() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
 
 
 def _digest(text: str) -> str:

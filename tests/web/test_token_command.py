@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.own import started_before
 from tests.web.test_commands import run
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """adkweb's own data, which is not there yet."""
-    return tmp_path / "data"
+def data(tmp_path: Path, blank: Path) -> Path:
+    """adkweb's own data, after a first start."""
+    return started_before(tmp_path / "data", blank)
 
 
 def token(data: Path, *words: str) -> tuple[int, str, str]:
@@ -35,13 +36,23 @@ def test_a_token_is_made_listed_and_revoked(data: Path) -> None:
 
     code, listed, told = token(data, "list")
     head, row = listed.splitlines()
-    assert head.split() == ["NAME", "RIGHT", "APPS", "CREATED", "LAST", "USED"]
+    assert head.split() == ["NAME", "RIGHT", "APPS", "CREATED", "EXPIRES", "LAST", "USED"]
     assert row.startswith("booking agent  append  booking*  ")
     assert row.endswith("never")
     assert text.strip() not in listed
 
     assert token(data, "revoke", "booking agent")[0] == 0
     assert "revoked" in token(data, "list")[1]
+
+
+def test_a_token_is_renewed_and_only_the_new_text_is_on_standard_output(data: Path) -> None:
+    before = token(data, "create", "agent", "--rate", "60")[1]
+    code, text, told = token(data, "renew", "agent", "--hours", "2")
+    assert (code, text.count("\n"), text != before) == (0, 1, True)
+    assert text.startswith("adkweb_")
+    assert "its text from before goes on until" in told
+    assert "renewed; the text from before goes on until" in token(data, "list")[1]
+    assert "its text from before is refused" in token(data, "renew", "agent", "--hours", "0")[2]
 
 
 def test_a_script_that_says_scope_still_works(data: Path) -> None:
@@ -69,7 +80,10 @@ def test_without_any_token_the_list_says_how_to_make_one(data: Path) -> None:
         (["create", "x" * 101], "100"),
         (["create", "agent", "--right", "all"], "invalid choice: 'all'"),
         (["revoke", "nobody"], "There is no token “nobody”."),
-        ([], "create|list|revoke"),
+        (["renew", "nobody"], "There is no token “nobody”."),
+        (["renew", "twice", "--hours", "-1"], "from 0 to 720"),
+        (["create", "agent", "--rate", "0"], "from 1 to 1000000"),
+        ([], "create|list|renew|revoke"),
         (["create"], "NAME"),
     ],
     ids=" ".join,

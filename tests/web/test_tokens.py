@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.contrib.auth import get_user_model
 
 from sessions_app.access import tokens
-from sessions_app.access.actor import Actor
+from sessions_app.access.actor import Grant
 from tests.web.conftest import NAME, Browser
 from tests.web.html import page_of
 
@@ -32,7 +33,9 @@ def test_a_token_is_made_and_signs_its_program_in(maria: Browser) -> None:
     response = maria.send("tokens", {**form.fields(), "name": "booking agent", "apps": "booking*"})
     page = page_of(response)
     text = page.one("code", id="token-text").text
-    assert tokens.actor_of(text) == Actor("token booking agent", "append", "booking*")
+    actor = tokens.actor_of(text)
+    assert actor
+    assert (actor.name, actor.grants) == ("token booking agent", (Grant("append", "booking*"),))
     assert page.one("button", data_copy_from="#token-text").text == "Copy"
     curl, service = page.texts("pre", "code")
     assert curl == 'curl http://testserver/api/apps \\ -H "Authorization: Bearer $ADKWEB_TOKEN"'
@@ -142,3 +145,74 @@ def test_a_token_that_is_not_there_is_not_found(maria: Browser) -> None:
 def test_the_menu_leads_to_tokens_and_to_the_import(maria: Browser) -> None:
     links = maria.open("home").one("details", "menu").links()
     assert (links["Tokens"], links["Import"]) == ("/tokens/", "/import/")
+
+
+def test_a_token_of_a_page_ends_with_its_person_and_after_its_days(maria: Browser) -> None:
+    text = make(maria, days="5")
+    assert " soon " in rows(maria)[0]
+    get_user_model().objects.create_user("omar")
+    get_user_model().objects.filter(username=NAME).update(is_active=False)
+    tokens.known.clear()
+    assert tokens.actor_of(text) is None
+    get_user_model().objects.filter(username=NAME).update(is_active=True)
+    assert tokens.actor_of(text)
+
+
+def test_a_token_is_renewed_after_a_question_and_its_new_text_is_shown_once(maria: Browser) -> None:
+    before = make(maria, name="a b/c")
+    tokens.actor_of(before, "203.0.113.5")
+    assert " · 203.0.113.5 " in rows(maria)[0]
+    link = next(
+        link
+        for link in maria.open("tokens").all("a", "btn")
+        if "aria-label" in link and link["aria-label"] == "Renew a b/c"
+    )
+    page = maria.open(link["href"])
+    assert page.one("form", class_="form").fields()["hours"] == "24"
+    assert "203.0.113.5" in page.text
+    response = maria.send(link["href"], {"hours": "2"})
+    assert "no-store" in response["Cache-Control"]
+    answer = page_of(response)
+    after = answer.one("code", id="token-text").text
+    assert after not in maria.get("/tokens/").content.decode()
+    assert tokens.actor_of(before) == tokens.actor_of(after) is not None
+    assert "goes on until" in answer.one(role="status").text
+    assert "text from before:" in rows(maria)[0]
+    assert f"renewed {NAME}" in re.sub(r"[\d:-]+ |· ", "", rows(maria)[0])
+
+
+@pytest.mark.parametrize("hours", ["", "soon", "-1", "721"])
+def test_a_renewal_without_a_time_is_refused_and_nothing_is_renewed(maria: Browser, hours: str) -> None:
+    text = make(maria, name="a")
+    response = maria.send("renew-token", {"hours": hours}, name="a")
+    assert response.status_code == 400
+    page = page_of(response)
+    assert "from 0 to 720" in page.one(id="hours-error").text
+    assert page.one("form", class_="form").fields()["hours"] == hours
+    assert tokens.actor_of(text)
+    assert tokens.named("a").renewed is None
+
+
+def test_a_revoked_token_is_not_renewed(maria: Browser) -> None:
+    make(maria, name="a")
+    tokens.revoke("a", by="omar")
+    for response in (maria.get("/tokens/a/renew/"), maria.send("renew-token", {"hours": "1"}, name="a")):
+        assert response["Location"] == "/tokens/"
+    maria.open("renew-token", name="nobody", status=404)
+
+
+def test_a_limit_of_requests_is_listed_and_a_wrong_one_comes_back(maria: Browser) -> None:
+    make(maria, name="a", rate="600")
+    assert "append 600 a minute" in rows(maria)[0]
+    response = maria.send("tokens", {"name": "b", "right": "read", "rate": "0"})
+    assert response.status_code == 400
+    assert "from 1 to 1000000" in page_of(response).one(id="rate-error").text
+
+
+def test_days_that_are_none_come_back_as_they_were_sent(maria: Browser) -> None:
+    response = maria.send("tokens", {"name": "agent", "right": "read", "days": "soon"})
+    assert response.status_code == 400
+    page = page_of(response)
+    assert "from 1 to 3650" in page.one(id="days-error").text
+    assert page.one("form", class_="form").fields()["days"] == "soon"
+    assert tokens.listed() == []

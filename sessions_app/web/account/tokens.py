@@ -1,4 +1,4 @@
-"""Lists, creates and revokes the tokens of programs."""
+"""Lists, creates, renews and revokes the tokens of programs."""
 
 from typing import Any
 
@@ -8,8 +8,9 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from ...access import token_terms
 from ...access import tokens as core
-from ...errors import Error, NotFound
+from ...errors import Error
 from ...http.problems import STATUS
 from ..html.render import page
 from ..html.targets import actor
@@ -18,30 +19,53 @@ from ..html.targets import actor
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
     """Lists the tokens and creates new ones. A new token's text is shown once, on the page that answers the form."""
+    actor(request).check_runs_everything()
     sent = request.method == "POST"  # no field may fall back to a default: a token must not get more than was chosen
     given = {name: request.POST.get(name, "") for name in _FORM} if sent else _FORM
-    context: dict[str, Any] = {"given": given, "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
+    context: dict[str, Any] = {"given": given}
     status = 200
     if sent:
         try:
             context["made"], context["text"] = core.create(
-                given["name"], given["right"], given["apps"], by=actor(request).name
+                given["name"],
+                given["right"],
+                given["apps"],
+                by=actor(request).name,
+                person=request.user.pk,
+                days=token_terms.number_of("days", given["days"]),
+                rate=token_terms.number_of("rate", given["rate"]),
             )
             context["given"] = _FORM
         except Error as error:
             context["errors"] = {error.detail.get("field", "form"): error.message}
             status = STATUS[type(error)]
-    response = page(request, "account/tokens/tokens.html", context | {"tokens": core.listed()}, status)
-    response["Cache-Control"] = "private, no-store"
-    return response
+    return _list(request, context, status)
+
+
+@require_http_methods(["GET", "POST"])
+def renew(request: HttpRequest, name: str) -> HttpResponse:
+    """Gives a token a new text, after asking how long the one from before goes on. Shows it once."""
+    actor(request).check_runs_everything()
+    token = core.named(name)
+    if token.revoked:
+        return redirect("tokens")
+    hours, error, status = request.POST.get("hours", str(token_terms.OVERLAP_HOURS)), "", 200
+    if request.method == "POST":
+        try:
+            number = token_terms.number_of("hours", hours, needed=True)
+            made, text = core.renew(name, by=actor(request).name, person=request.user.pk, hours=number or 0)
+        except Error as refused:
+            error, status = refused.message, STATUS[type(refused)]
+        else:
+            return _list(request, {"made": made, "text": text, "given": _FORM})
+    return page(request, "account/tokens/renew.html", {"token": token, "hours": hours, "error": error}, status)
 
 
 @require_http_methods(["GET", "POST"])
 def revoke(request: HttpRequest, name: str) -> HttpResponse:
     """Revokes a token, after asking for confirmation."""
-    token = next((token for token in core.listed() if token.name == name), None)
-    if token is None:
-        raise NotFound(_("There is no token “%(name)s”.") % {"name": name})
+    actor(request).check_runs_everything()
+    token = core.named(name)
     if request.method == "GET" and not token.revoked:
         return page(request, "account/tokens/revoke.html", {"token": token})
     if request.method == "POST":
@@ -50,4 +74,12 @@ def revoke(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("tokens")
 
 
-_FORM = {"name": "", "right": "append", "apps": ""}
+def _list(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    """Shows the tokens; the text of one may be in the context, and is kept by no cache."""
+    more = {"tokens": core.listed(), "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
+    response = page(request, "account/tokens/tokens.html", context | more, status)
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+_FORM = {"name": "", "right": "append", "apps": "", "days": "", "rate": ""}
