@@ -1,15 +1,14 @@
-"""Defines the actor: who asks, and what they may do.
+"""Defines the actor: who asks, and what they may do in which apps.
 
-Until roles exist, everybody who is signed in may read and edit everything, unless adkweb was started read-only; a program
-may do what its token allows (tokens.py).
+People get their rights from roles (roles.py), programs from their token (tokens.py).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import gettext as _
 
 from ..domain.session_ref import SessionRef
@@ -20,42 +19,127 @@ RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes 
 
 
 @dataclass(frozen=True, slots=True)
-class Actor:
-    """Somebody who asks. The name goes into every edit; the right holds in apps whose names match `apps` (`booking*`)."""
+class Grant:
+    """A right in the apps whose names match a pattern (`booking*`), in the sources whose names match another.
 
-    name: str
+    With `reveals`, masked values may be revealed there.
+    """
+
     right: Right
     apps: str = "*"
+    sources: str = "*"
+    reveals: bool = False
 
-    def may_see(self, app_name: str) -> bool:
+    def holds(self, source: str, app_name: str) -> bool:
+        """Tells whether this is about an app of a source."""
+        return fnmatchcase(source, self.sources) and fnmatchcase(app_name, self.apps)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tells whether this is about every app of every source."""
+        return self.sources == "*" and self.apps == "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Somebody who asks. The name goes into every edit.
+
+    `account` says whose rights these are, so that a job can ask again when it acts: `person 7`, `token 3`; empty for
+    the machine itself. Who `audits` may read the audit. With `is_agent`, a program says that it is an agent, which works
+    with values as they are stored.
+    """
+
+    name: str
+    grants: tuple[Grant, ...]
+    account: str = ""
+    audits: bool = False
+    is_agent: bool = False
+
+    @classmethod
+    def holding(cls, name: str, right: Right, apps: str = "*", sources: str = "*") -> "Actor":
+        """Returns an actor with one right: `Actor.holding("maria", "append", "booking*")`."""
+        return cls(name, (Grant(right, apps, sources),))
+
+    def may(self, right: Right, source: str, app_name: str) -> bool:
+        """Tells whether this actor has a right in an app."""
+        least = RIGHTS.index(right)
+        return any(RIGHTS.index(grant.right) >= least and grant.holds(source, app_name) for grant in self.grants)
+
+    def may_write(self, right: Right, source: str, app_name: str) -> bool:
+        """Tells whether this actor has a right in an app, and adkweb may write."""
+        return not settings.READ_ONLY and self.may(right, source, app_name)
+
+    def may_see(self, source: str, app_name: str) -> bool:
         """Tells whether an app exists for this actor."""
-        return fnmatchcase(app_name, self.apps)
+        return any(grant.holds(source, app_name) for grant in self.grants)
+
+    def may_reveal(self, source: str, app_name: str) -> bool:
+        """Tells whether this actor may reveal masked values of an app."""
+        return any(grant.reveals and grant.holds(source, app_name) for grant in self.grants)
+
+    def is_agent_of(self, app_name: str) -> bool:
+        """Tells whether this is an agent, and writes the sessions of an app: dots would be its tools' arguments."""
+        return self.is_agent and any(
+            grant.right != "read" and fnmatchcase(app_name, grant.apps) for grant in self.grants
+        )
+
+    def seen(self, source: str, app_names: Iterable[str]) -> list[str]:
+        """Returns those of a source's apps that exist for this actor, in the given order."""
+        return [name for name in app_names if self.may_see(source, name)]
+
+    def sees_all_of(self, source: str) -> bool:
+        """Tells whether every app of a source exists for this actor. A list need not ask of each then."""
+        return any(grant.apps == "*" and fnmatchcase(source, grant.sources) for grant in self.grants)
 
     @property
     def sees_all(self) -> bool:
-        """Tells whether every app exists for this actor. A list need not ask of each then."""
-        return self.apps == "*"
+        """Tells whether every app of every source exists for this actor."""
+        return any(grant.is_whole for grant in self.grants)
+
+    @property
+    def runs_everything(self) -> bool:
+        """Tells whether this actor is an admin everywhere: of sources, people, tokens and settings, too."""
+        return any(grant.is_whole and grant.right == "admin" for grant in self.grants)
+
+    def has(self, right: Right, source: str | None = None) -> bool:
+        """Tells whether this actor has a right in whatever app, of one source if that is given."""
+        least = RIGHTS.index(right)
+        return any(
+            RIGHTS.index(grant.right) >= least and (source is None or fnmatchcase(source, grant.sources))
+            for grant in self.grants
+        )
 
     def check_sees(self, ref: SessionRef) -> None:
         """Raises NotFound where the session's app does not exist for this actor, as for a session that does not exist."""
-        if not self.may_see(ref.app_name):
+        if not self.may_see(ref.source, ref.app_name):
             raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
 
-    def check_may(self, right: Right, app_name: str) -> None:
-        """Raises NotAllowed where this actor lacks a right in an app."""
-        if not self.may_see(app_name):
+    def check_may(self, right: Right, source: str, app_name: str) -> None:
+        """Raises NotAllowed where this actor lacks a right in an app, whether there is such an app or not."""
+        if not self.may_see(source, app_name):
             raise NotAllowed(_("%(name)s may do nothing in the app “%(app)s”.") % {"name": self.name, "app": app_name})
-        self.check_right(right)
+        if right != "read":
+            self.check_may_write()
+        if not self.may(right, source, app_name):
+            raise NotAllowed(
+                _("This needs the right “%(right)s” in the app “%(app)s”, which %(name)s does not have.")
+                % {"right": right, "app": app_name, "name": self.name}
+            )
 
     def check_right(self, right: Right) -> None:
         """Raises NotAllowed where this actor lacks a right in whatever app."""
         if right != "read":
             self.check_may_write()
-        if RIGHTS.index(self.right) < RIGHTS.index(right):
+        if not self.has(right):
             raise NotAllowed(
-                _("This needs the right “%(right)s”; %(name)s has “%(own)s”.")
-                % {"right": right, "name": self.name, "own": self.right}
+                _("This needs the right “%(right)s”, which %(name)s has in no app.")
+                % {"right": right, "name": self.name}
             )
+
+    def check_runs_everything(self) -> None:
+        """Raises NotAllowed unless this actor is an admin everywhere."""
+        if not self.runs_everything:
+            raise NotAllowed(_("Only an admin of all sources and apps may do this."))
 
     def check_may_write(self) -> None:
         """Raises NotAllowed where nobody may change anything."""
@@ -63,17 +147,8 @@ class Actor:
             raise NotAllowed(_("adkweb was started with --read-only: it shows everything and writes nothing."))
 
 
-SYSTEM: Final = Actor("adkweb", "admin")  # the machine itself
-TERMINAL: Final = Actor("terminal", "admin")  # whoever runs a command on this machine
-AGENT: Final = Actor("agent", "admin")  # an agent that reads and writes through DjangoSessionService
-PEOPLE: Final = Actor("people", "read")  # whoever is signed in: what sockets send to all of them is read once
-
-
-def of_person(name: str) -> Actor:
-    """Returns the actor that a signed-in person is: people may do everything, in every app."""
-    return Actor(name, "admin")
-
-
-def actor_of(person: AbstractBaseUser) -> Actor:
-    """Returns the actor that an account is."""
-    return of_person(person.get_username())
+SYSTEM: Final = Actor.holding("adkweb", "admin")  # the machine itself
+TERMINAL: Final = Actor.holding("terminal", "admin")  # whoever runs a command on this machine
+AGENT: Final = Actor.holding("agent", "admin")  # an agent that reads and writes through DjangoSessionService
+# Whoever may see a session: its sockets read it once for all of them. Each is asked first whether they may see it.
+PEOPLE: Final = Actor.holding("people", "read")
