@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
+from uuid import UUID
 
 import pytest
+from django.urls import resolve
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Watch
-from tests.browser.places import open_event, open_form, path, type_json
-from tests.browser.seed import BREAKOUT, EMOJI, GOOD, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, SVG, TEMPLATE, TEXTS
+from tests.browser.conftest import Visit, Watch
+from tests.browser.hostile import ELSEWHERE, PAGES, SESSION, STATUSES, WITHOUT_ATTACKS
+from tests.browser.places import open_event, open_form, type_json
+from tests.browser.seed import BREAKOUT, EMOJI, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, SVG, TEMPLATE, TEXTS
+from tests.browser.serving import Adkweb
+from tests.support import warm
+from tests.web.test_roles import PATTERNS, POSTED
 
-SESSION: Final = path("s", *HOSTILE)
-PLACES: Final = {
-    "home": "/",
-    "app": path("a", *HOSTILE[:2]),
-    "schema": path("a", *HOSTILE[:2], end="schema/"),
-    "users": path("a", *HOSTILE[:2], end="users/"),
-    "user": path("u", *HOSTILE[:3]),
-    "all sessions": "/sessions/?cols=user,app,source,error,tags,%22state.<img src=x onerror=injected=1>%22",
-    "all sessions, searched": f"/sessions/?q={IMAGE}",
-    "sessions": path("a", *HOSTILE[:2], end="sessions/"),
-    "session": SESSION,
-    "chat": SESSION + "?density=chat",
-    "an author's events": SESSION + "?author=%3Cscript%3Ealert(1)%3C/script%3E",
-    "artifacts": SESSION + "artifacts/",
-    "an artifact": SESSION + "artifacts/?" + urlencode({"name": IMAGE}),
-    "two versions of an artifact": SESSION + "artifacts/compare/?" + urlencode({"name": IMAGE}),
-    "trace": SESSION + "?density=trace",
-    "two runs": SESSION + "compare/?with=" + path("s", *GOOD),
-    "other runs": SESSION + "compare/?find=" + IMAGE,
-    "edits": "/edits/",
-    "add event": SESSION + "add/",
-    "delete": SESSION + "delete/",
-    "new session": f"/sessions/new/?source={SCRIPT}&app_name={BREAKOUT}&user_id={IMAGE}&state={SCRIPT}",
-}
+NOBODY: Final = str(UUID(int=0))
 # What only an escape that was forgotten puts into a page.
 FOREIGN: Final = """() => [
     ...(["injected"].filter((name) => name in window)),
@@ -44,16 +28,66 @@ FOREIGN: Final = """() => [
     ...[...document.querySelectorAll("img[src=x], iframe, object, embed, [onload], [onerror]")].map((e) => e.outerHTML),
 ]"""
 
+TWICE: Final = """() => [...document.querySelectorAll("[id]")].map((each) => each.id)
+    .filter((id, at, all) => all.indexOf(id) !== at)"""
+
 
 def check(page: Page) -> None:
     """Nothing foreign is in the page; what tries to run is refused by the CSP, which fails the test, too."""
     assert page.evaluate(FOREIGN) == []
+    assert page.evaluate(TWICE) == [], "an id stands twice"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_page_shows_hostile_names_as_text(page: Page, place: str) -> None:
-    page.goto(PLACES[place])
+@pytest.fixture(scope="module")
+def made(server: Adkweb) -> dict[str, str]:
+    """The ids of what people made, with attacks in it."""
+    command = server.command("-m", "tests.browser.seed_trust", str(server.folder))
+    done = warm.run(command, cwd=server.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def test_every_page_is_looked_at_or_says_why_not() -> None:
+    read = {str(pattern.name) for pattern in PATTERNS} - POSTED
+    named = [name for names in ELSEWHERE.values() for name in names.split()]
+    looked_at = set()
+    for place, address in PAGES.items():
+        if place not in STATUSES:
+            known = address.partition("?")[0].replace("RULE", "1").replace("VIEW", NOBODY).replace("BATCH", NOBODY)
+            looked_at.add(resolve(unquote(known)).url_name)
+    assert read - looked_at == set(named)
+    assert len(named) == len(set(named))
+
+
+def test_before_the_sign_in_hostile_names_are_text(
+    visitor: Visit, server: Adkweb, made: dict[str, str], watch: Watch
+) -> None:
+    watch.allow(403, 404)
+    page = visitor(server)
+    for address in (
+        "/sign-in/?" + urlencode({"next": LINK, "token": SCRIPT}),
+        "/sign-in/code/",
+        "/join/?" + urlencode({"token": made["invitation"]}),
+        "/join/?" + urlencode({"token": SCRIPT}),
+    ):
+        page.goto(address)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        check(page)
+
+
+@pytest.mark.parametrize("place", PAGES)
+def test_a_page_shows_hostile_names_as_text(page: Page, watch: Watch, made: dict[str, str], place: str) -> None:
+    watch.allow(*filter(None, [STATUSES.get(place)]))
+    address = PAGES[place]
+    for name in ("rule", "view", "batch"):
+        address = address.replace(name.upper(), made[name])
+    answer = page.goto(address)
+    assert answer
+    assert answer.status == STATUSES.get(place, 200)
+    shown = page.locator("#main").inner_html()
+    assert ("injected" in shown) == (place not in WITHOUT_ATTACKS)
     check(page)
     page.set_viewport_size({"width": 390, "height": 844})
     check(page)
@@ -163,7 +197,7 @@ def test_an_event_of_five_megabytes_is_cut_and_can_be_had_whole(page: Page) -> N
 
 @pytest.mark.parametrize("end", ["", "image/"])
 def test_a_hostile_artifact_is_shown_as_text_and_never_opened(page: Page, watch: Watch, end: str) -> None:
-    page.goto(PLACES["an artifact"])
+    page.goto(PAGES["an artifact"])
     expect(page.locator(".artifacttext")).to_contain_text("<script>")
     check(page)
     address = page.get_by_role("link", name="Download").get_attribute("href") or ""

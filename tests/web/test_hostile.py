@@ -64,10 +64,12 @@ def fill(ref: SessionRef, actor: Actor, hostile: str) -> list[str]:
     """Puts a text wherever a text may stand; the ids of the events that hold it."""
     create_session(*ref[:3], session_id=ref.session_id, actor=actor, state={hostile: hostile})
     entries = [Entry(hostile + "e", {hostile: [hostile]}, ABSENT)]
-    edit_state(ref, entries, actor=Actor(hostile, "admin"), reason=hostile)
-    edit_app_state(ref.source, ref.app_name, [Entry("app:" + hostile, hostile, ABSENT)], actor=Actor(hostile, "admin"))
+    edit_state(ref, entries, actor=Actor.holding(hostile, "admin"), reason=hostile)
+    edit_app_state(
+        ref.source, ref.app_name, [Entry("app:" + hostile, hostile, ABSENT)], actor=Actor.holding(hostile, "admin")
+    )
     edit_user_state(
-        *ref[:3], [Entry("user:" + hostile, hostile, ABSENT)], actor=Actor(hostile, "admin"), reason=hostile
+        *ref[:3], [Entry("user:" + hostile, hostile, ABSENT)], actor=Actor.holding(hostile, "admin"), reason=hostile
     )
     title = {"__session_metadata__": {"displayName": hostile}}
     events: list[dict[str, Any]] = [

@@ -1,0 +1,156 @@
+"""Attacks in what people make of adkweb, beside what agents write: `python -m tests.browser.seed_trust FOLDER`.
+
+A running server has them at once. The ids that addresses need are printed as JSON. A name that a form refuses stands in
+the database all the same where an older adkweb, a command or an identity provider could have written it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from sessions_app.domain.session_ref import SessionRef
+from tests.browser.seed import BREAKOUT, EMOJI, HOSTILE, HOSTILE_FILE, IMAGE, LINK, SCRIPT, TEMPLATE
+
+GUARDED: Final = SessionRef(HOSTILE.source, TEMPLATE, SCRIPT, IMAGE)  # its app has rules of every kind
+PERSON: Final = BREAKOUT
+GROUP: Final = SCRIPT
+TOKEN: Final = IMAGE
+KEY: Final = f"password {IMAGE}"
+STATE: Final = {f"{scope}{name}": BREAKOUT for scope in ("", "user:", "app:") for name in (KEY, "step")}
+
+
+def main(folder: Path) -> None:
+    """Writes attacks beside the hostile database of a folder, and prints their ids."""
+    import django
+
+    django.setup()
+    from django.contrib.auth.models import User
+
+    from sessions_app.access import roles
+    from sessions_app.sources import database, registry
+    from tests.support.at_work import settle
+
+    (source,) = registry.add(str(folder / HOSTILE_FILE))
+    database.open_source(source)
+    owner = User.objects.get(is_superuser=True)
+    admin = roles.actor_of(owner)
+    who = replace(admin, name=SCRIPT)
+    made = {**_accounts(owner, admin, who), **_session(who), **_views(owner), **_jobs(who)}
+    for kind in ("rule", "batch", "export"):
+        settle(kind)
+    print(json.dumps(made))
+
+
+def _accounts(owner: Any, admin: Any, who: Any) -> dict[str, Any]:
+    """People, groups, roles, tokens, invitations and sign-ins."""
+    from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+    from django.contrib.auth.models import User
+
+    from sessions_app.access import approval, groups, invitations, roles, tokens
+    from sessions_app.access.sign_ins import SessionStore
+    from sessions_app.masking import rules as masks
+
+    person = User.objects.create_user(PERSON, email=LINK)
+    groups.make(GROUP, actor=admin)
+    for name in (IMAGE, BREAKOUT):
+        person.groups.add(_group(groups.make(name, actor=admin).name))
+    for pattern in (SCRIPT, BREAKOUT):
+        roles.give("editor", by=who, apps=pattern, sources=IMAGE, person=PERSON)
+        roles.give("viewer", by=who, apps=pattern, group=GROUP)
+    for name, text in ((TOKEN, BREAKOUT), (SCRIPT, IMAGE), (TEMPLATE, SCRIPT)):
+        tokens.create(name, "admin", text, by=who.name, days=3)
+    tokens.renew(TOKEN, by=who.name)
+    tokens.revoke(SCRIPT, by=who.name)
+    tokens.sign_in("guess", IMAGE)
+    _invitation, invitation = invitations.make(IMAGE, [GROUP, BREAKOUT], actor=admin)
+    masks.create(TEMPLATE, "key", KEY, actor=who)
+    for pattern in (SCRIPT, BREAKOUT):
+        masks.create(pattern, "key", pattern, actor=who)
+        masks.create(pattern, "tool", f"{IMAGE}: {SCRIPT}", actor=who)
+        approval.make(by=who, keys=pattern, apps=TEMPLATE, sources=HOSTILE.source)
+    signed_in = SessionStore()
+    signed_in[SESSION_KEY], signed_in[HASH_SESSION_KEY] = str(owner.pk), owner.get_session_auth_hash()
+    signed_in[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    signed_in["agent"], signed_in["address"] = SCRIPT, IMAGE
+    signed_in.save()
+    return {"invitation": invitation}
+
+
+def _group(name: str) -> Any:
+    from django.contrib.auth.models import Group
+
+    return Group.objects.get(name=name)
+
+
+def _session(who: Any) -> dict[str, Any]:
+    """A session with masked keys, a hold, labels, a proposal, and an edit that takes itself back."""
+    from sessions_app.domain.state import ABSENT
+    from sessions_app.edits import edit
+    from sessions_app.errors import Held
+    from sessions_app.privacy import holds, retention
+    from sessions_app.search import labels
+    from sessions_app.writes.append import append_event
+    from sessions_app.writes.sessions import create_session
+
+    create_session(*GUARDED[:3], session_id=GUARDED.session_id, state=STATE, actor=who)
+    looks_secret = {f"api_key {IMAGE}": SCRIPT, "db_password": BREAKOUT}
+    delta = {"state_delta": {**looks_secret, KEY: SCRIPT, "step": EMOJI}}
+    append_event(GUARDED, {"id": IMAGE, "author": SCRIPT, "invocation_id": IMAGE, "actions": delta}, actor=who)
+    edit.edit_state(GUARDED, [edit.Entry(TEMPLATE, IMAGE, ABSENT)], actor=who, reason=SCRIPT, of={"lasts": 86_400})
+    for kind, apply in (("user:", edit.edit_user_state), ("app:", edit.edit_app_state)):
+        names = GUARDED[:3] if kind == "user:" else GUARDED[:2]
+        apply(*names, [edit.Entry(f"{kind}{IMAGE}", SCRIPT, ABSENT)], actor=who, reason=IMAGE)  # type: ignore[operator]
+    holds.hold(GUARDED, BREAKOUT, actor=who)
+    retention.save(*GUARDED[:2], 3650, export=True, actor=who)
+    labels.rename(GUARDED, IMAGE, actor=who)
+    for tag in ("<img src=x onerror=injected=1>", "<script>injected=1</script>"):
+        labels.tag([GUARDED], tag, actor=who)
+    try:
+        edit.edit_state(GUARDED, [edit.Entry(SCRIPT, BREAKOUT, ABSENT)], actor=who, reason=IMAGE)
+    except Held as held:
+        return {"proposal": str(held.detail["proposal"])}
+    raise AssertionError("the edit waits for nobody")
+
+
+def _views(owner: Any) -> dict[str, Any]:
+    """A watched view whose webhook was told in vain."""
+    from sessions_app.models import ViewWatch, Webhook, WebhookDelivery
+    from sessions_app.saved import views, watching
+
+    name = "<script>window.injected=1</script>"
+    view = views.save(owner, name=name, query=f'"{IMAGE}"', sort="", columns="user,app", shared=True)
+    watching.watch(view.id, owner, "UTC")
+    watch, now = ViewWatch.objects.get(view_id=view.id), time.time()
+    hook = Webhook.objects.create(
+        watch=watch, url=f"https://example.invalid/{BREAKOUT}", salt="0", link=LINK, created=now
+    )
+    outcome = {
+        "body": json.dumps({"view": {"name": SCRIPT}, "session": {"title": IMAGE}}),
+        "state": "failed",
+        "message": IMAGE,
+        "status": 500,
+    }
+    WebhookDelivery.objects.create(hook=hook, app_name=SCRIPT, created=now, due=now, tries=3, finished=now, **outcome)
+    return {"view": str(view.id)}
+
+
+def _jobs(who: Any) -> dict[str, Any]:
+    """A rule about state, a batch, and an export of everything."""
+    from sessions_app.batches import batch
+    from sessions_app.checks import rules
+    from sessions_app.privacy import exports
+
+    number = rules.create(*GUARDED[:2], IMAGE, f'step = "{IMAGE}"', actor=who)
+    batch_id = batch.begin("edit", actor=who, refs=[GUARDED, HOSTILE])
+    batch.try_(batch_id, {IMAGE: SCRIPT, "note": BREAKOUT}, actor=who, reason=IMAGE)
+    exports.begin(*GUARDED[:3], actor=who)
+    return {"rule": str(number), "batch": str(batch_id)}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
