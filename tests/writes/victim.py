@@ -98,7 +98,7 @@ def _operations(alias: str, job: dict[str, Any]) -> Callable[[int], Any]:
     from sessions_app.writes.append import append_event
     from sessions_app.writes.sessions import create_session, delete_session
 
-    actor, ref = Actor("victim", "admin"), SessionRef(alias, *job["key"])
+    actor, ref = Actor.holding("victim", "admin"), SessionRef(alias, *job["key"])
 
     def append(number: int, expected: Any = None) -> Any:
         delta = {"n": number, "user:n": number, "app:n": number, f"k{number % 7}": number, f"app:k{number % 7}": None}
