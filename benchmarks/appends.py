@@ -100,7 +100,7 @@ def adkweb(task: Task, ready: Callable[[], float]) -> list[Outcome]:
     if task.form.endswith("-journal"):
         with connections[source.alias].cursor() as cursor:
             cursor.execute("PRAGMA journal_mode = DELETE")
-    actor = Actor("benchmark", "admin")
+    actor = Actor.holding("benchmark", "admin")
     outcomes = [Outcome() for _ in task.writers]
     gate = threading.Barrier(len(task.writers) + 1)
     start = [0.0]
@@ -406,7 +406,7 @@ def running(directory: Path, server: PostgreSQL) -> None:
     for what, place in places.items():
         (source,) = registry.add(place)
         for count in (100, LARGE):
-            ref = create_session(source.alias, "app", "ana", actor=Actor("b", "admin"), session_id=f"s{count}")
+            ref = create_session(source.alias, "app", "ana", actor=Actor.holding("b", "admin"), session_id=f"s{count}")
             fill(ref, count)
             names = {"source": ref.source, "app_name": "app", "user_id": "ana", "session_id": ref.session_id}
             pages.append((what, count, reverse("session", kwargs=names)))

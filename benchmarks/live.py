@@ -146,7 +146,9 @@ def adkweb(place: str, names: list[str], rate: float, seconds: float) -> Written
             }
             before = time.time()
             try:
-                append_event(SessionRef(source.alias, APP, USER, name), event, actor=Actor("benchmark", "admin"))
+                append_event(
+                    SessionRef(source.alias, APP, USER, name), event, actor=Actor.holding("benchmark", "admin")
+                )
             except Error:
                 written.failed.append(str(event["id"]))
             else:

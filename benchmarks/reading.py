@@ -71,7 +71,7 @@ def make(file: Path, events: int) -> str:
     file.touch()
     (source,) = registry.add(str(file))
     state = {f"key_{number:03}": {"value": number} for number in range(KEYS - 1)}
-    ref = create_session(source.alias, "app", "ana", actor=Actor("b", "admin"), session_id="long", state=state)
+    ref = create_session(source.alias, "app", "ana", actor=Actor.holding("b", "admin"), session_id="long", state=state)
     fill(ref, events)
     database.forget(source.alias)
     return reverse("session", kwargs=ref._asdict())

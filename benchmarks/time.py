@@ -243,7 +243,7 @@ class Bench:
         from sessions_app.writes.append import append_event
 
         event = {"author": "agent", "actions": {"state_delta": {"n": self.random.random(), "app:limit": 1}}}
-        event_id = append_event(self.ref, event, actor=Actor("benchmark", "admin")).event["id"]
+        event_id = append_event(self.ref, event, actor=Actor.holding("benchmark", "admin")).event["id"]
         return timed(lambda: moments.state_at(self.ref, event_id, actor=SYSTEM))
 
     def over_http(self) -> None:
