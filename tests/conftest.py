@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.utils import translation
 from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 
+from sessions_app.access import approval, mask_rules, roles, tokens
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation
 from sessions_app.domain.session_ref import SessionRef
@@ -69,6 +71,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Puts the tests of long groups first, if this is a worker."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: turn_of(item.nodeid))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """Lets pytest-django empty its database after a test, the audit with it. `own` is as users have it."""
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        for act in ("update", "delete", "insert"):
+            cursor.execute(f"DROP TRIGGER IF EXISTS audit_refuses_{act}")
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> None:
+    """Makes every test look up who may do what: rows of an earlier test had the same numbers."""
+    roles.known.clear()
+    approval.known.clear()
+    tokens.known.clear()
+    mask_rules.forget()
 
 
 @pytest.fixture(autouse=True)
@@ -230,7 +249,7 @@ def source(form: str, new_store: Callable[[str], str], open_source: Callable[[st
 @pytest.fixture
 def actor() -> Actor:
     """Returns somebody who may edit."""
-    return Actor("maria@example.com", "admin")
+    return Actor.holding("maria@example.com", "admin")
 
 
 @pytest.fixture

@@ -175,7 +175,6 @@ def _main(file: str, given: str) -> None:
     import django
 
     django.setup()
-    from django.contrib.auth import get_user_model
     from django.core.management import call_command
     from django.db import connections
 
@@ -186,7 +185,9 @@ def _main(file: str, given: str) -> None:
     from sessions_app.sources import database, registry
 
     call_command("migrate", verbosity=0)
-    person = get_user_model().objects.create_user("maria")
+    from tests.support.people import an_admin  # its models need Django to be set up
+
+    person = an_admin("maria")
     token = tokens.create("t", "admin", "*", by="maria")[1]
     with tempfile.TemporaryDirectory() as folder:
         small = write(Path(folder) / "small.db", [parts({"text": "Hello"}), delta(a=1)], state={"a": 1})

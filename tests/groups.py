@@ -17,10 +17,16 @@ GROUPS: Final = {
     **{
         f"browser/test_{name}.py": "browser, own servers" for name in ("find", "live_outages", "main_job", "new_source")
     },
-    **{f"browser/test_{name}.py": "browser, own servers" for name in ("queued", "time_story", "transfer", "webhook")},
+    **{
+        f"browser/test_{name}.py": "browser, own servers"
+        for name in ("queued", "team", "time_story", "transfer", "webhook")
+    },
     "browser/test_live.py": "browser, live",
     "browser/": "browser",
-    **{f"live/test_{name}.py": "live" for name in ("access", "following", "processes", "sockets", "watching")},
+    **{
+        f"live/test_{name}.py": "live"
+        for name in ("access", "following", "processes", "rates", "roles", "sockets", "watching")
+    },
     "api/test_schemathesis.py": "schemathesis",
     "management/test_doctor.py": "doctor",
     "api/test_strangers.py": "strangers",

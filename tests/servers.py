@@ -94,6 +94,7 @@ class Server:
 
     name: ClassVar[str]
     stop_signals: ClassVar[tuple[signal.Signals, ...]]
+    death_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
     def __init__(self) -> None:
         self.port = 0
@@ -139,6 +140,13 @@ class Server:
                 process.wait(STOP_SECONDS)
                 return
         process.kill()
+        process.wait()
+
+    def die(self) -> None:
+        """End the server without notice, as a crash does, keeping its port and data for the next start()."""
+        process, self.process = self.process, None
+        assert process is not None
+        process.send_signal(self.death_signal)
         process.wait()
 
     def close(self) -> None:
@@ -214,6 +222,8 @@ class PostgreSQL(Server):
     name = "PostgreSQL"
     # Fast shutdown, then immediate shutdown, which also ends the server's own children; then Server kills it.
     stop_signals = (signal.SIGINT, signal.SIGQUIT)
+    # Its children end at once, too, and its log is replayed at the next start. They would survive SIGKILL for a while.
+    death_signal = signal.SIGQUIT
 
     def __init__(self, *, fsync: bool = False, max_connections: int = 200) -> None:
         super().__init__()
@@ -243,6 +253,12 @@ class PostgreSQL(Server):
         if self._connection and os.getpid() == self._owner:
             self._connection.close()
         super().stop()
+
+    def die(self) -> None:
+        """End the server at once, without a checkpoint."""
+        if self._connection:
+            self._connection.close()
+        super().die()
 
     def _administer(self, statement: LiteralString, *names: str) -> None:
         import psycopg

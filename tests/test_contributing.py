@@ -108,16 +108,16 @@ TRIAL: Final = textwrap.dedent(
     (source,) = registry.add("agent.db")
     database.open_source(source, adopting=True)
     state = {"user:card": "4111", "user:tier": "gold"}
-    ref = create_session(source.alias, "booking", "ana", actor=Actor("maria", "admin"), session_id="s1", state=state)
+    ref = create_session(source.alias, "booking", "ana", actor=Actor.holding("maria", "admin"), session_id="s1", state=state)
     for part in ({"text": "Loud"}, {"text": "Silent", "thought": True}):
         event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [part]}}
-        append_event(ref, event, actor=Actor("agent", "admin"))
+        append_event(ref, event, actor=Actor.holding("agent", "admin"))
 
     event = {"author": "agent", "invocation_id": "i2", "actions": {"route": "refund"}}
-    routed = append_event(ref, event, actor=Actor("agent", "admin")).event["id"]
+    routed = append_event(ref, event, actor=Actor.holding("agent", "admin")).event["id"]
 
     person = Client(SERVER_NAME="localhost")
-    person.force_login(get_user_model().objects.create_user("maria"))
+    person.force_login(get_user_model().objects.create_superuser("maria"))
     session = f"/s/{source.alias}/booking/ana/s1/"
     api = "/api/apps/booking/users/ana/sessions/"
     made = {right: tokens.create(right, right, "*", by="maria")[1] for right in ("append", "review")}
@@ -136,7 +136,7 @@ TRIAL: Final = textwrap.dedent(
         "rewind": {right: response.status_code for right, response in rewind.items()},
         "lines": person.get(session).content.decode(),
         "kind": programs["append"].get(f"{api}s1/events/{routed}").json()["kind"],
-        "terminal": told(timeline.event(ref, routed, actor=Actor("maria", "read"))),
+        "terminal": told(timeline.event(ref, routed, actor=Actor.holding("maria", "read"))),
         "tokens": person.get("/tokens/").content.decode(),
         "masked": programs["append"].get(f"{api}s1/state").json(),
         "stored": views.session(ref, actor=SYSTEM).state.user,

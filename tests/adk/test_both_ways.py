@@ -54,7 +54,7 @@ def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callab
         f"before {n}" for n in range(3)
     ]
     adk.append(session, "after", count=3)  # the very session object from before the adoption
-    append_event(ref, _message("from adkweb"), actor=Actor("maria", "admin"))
+    append_event(ref, _message("from adkweb"), actor=Actor.holding("maria", "admin"))
     reloaded = adk.get()
     assert [_text(event) for event in reloaded.events] == ["before 0", "before 1", "before 2", "after", "from adkweb"]
     adk.append(reloaded, "and on", count=4)

@@ -130,7 +130,7 @@ def test_any_json_that_adkweb_stores_is_loaded_equal_and_kept_by_adks_next_appen
     loaded_source: tuple[str, Adk], state: dict[str, Any], delta: dict[str, Any]
 ) -> None:
     source, adk = loaded_source
-    actor = Actor("maria", "admin")
+    actor = Actor.holding("maria", "admin")
     user = f"user{next(_numbers)}"
     ref = create_session(source, APP, user, actor=actor, session_id="s1", state=state)
     append_event(ref, {"author": "x", "actions": {"state_delta": delta}}, actor=actor)

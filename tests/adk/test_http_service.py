@@ -28,6 +28,7 @@ from sessions_app.adk import HttpSessionService, http_client
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
+from sessions_app.masking import rules
 from sessions_app.reads import timeline
 from sessions_app.sources import registry
 from sessions_app.writes.sessions import create_session
@@ -35,6 +36,7 @@ from tests.adk.proxy import Proxy, proxied
 from tests.adk.services import key_of
 from tests.adk.serving import Serving
 from tests.adk.sides import APP, USER, event, texts
+from tests.support.people import ALICE
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
@@ -106,7 +108,7 @@ def test_an_append_whose_answer_is_lost_receives_what_came_after_it(
         async with through(on_stale="rebase") as service:
             session = await service.create_session(**NAME)
             entry = Entry("a", 1, ABSENT)
-            await asyncio.to_thread(edit.edit_state, key_of(source), [entry], actor=Actor("maria", "admin"))
+            await asyncio.to_thread(edit.edit_state, key_of(source), [entry], actor=Actor.holding("maria", "admin"))
             # Refused as stale, sent again without a condition, stored, and the answer lost.
             proxy.faults = [("POST", "refuse"), ("POST", "drop"), ("GET", 503), ("POST", "drop")]
             await service.append_event(session, event("mine"))
@@ -196,6 +198,19 @@ def test_a_cancelled_append_is_whole(
             stored = await service.get_session(**NAME)
             assert stored is not None
             assert texts(stored) == texts(session) == ["cancelled", "aborted"]
+
+    asyncio.run(run())
+
+
+def test_an_agent_gets_what_is_stored_whatever_rules_hide(through: Callable[..., HttpSessionService]) -> None:
+    rules.create("*", "key", "card", actor=ALICE)
+
+    async def run() -> None:
+        async with through() as service:
+            await service.create_session(**NAME, state={"card": "4111", "user:card": "5500"})
+            stored = await service.get_session(**NAME)
+            assert stored is not None
+            assert stored.state == {"card": "4111", "user:card": "5500"}
 
     asyncio.run(run())
 
@@ -304,7 +319,7 @@ def test_tokens_that_may_not_are_refused_at_once_with_adkwebs_sentence(
                 service.append_event(session, event("x")),
                 service.delete_session(**NAME),
             ):
-                await refused(work, PermissionError, "may do nothing in the app “booking”")
+                await refused(work, PermissionError, "There is no app “booking” that token")
 
     asyncio.run(run())
     assert len(timeline.events(key_of(source), actor=SYSTEM).rows) == 1
@@ -347,7 +362,7 @@ def test_an_address_with_options_is_what_adks_command_line_gives(
         async with HttpSessionService(uri=uri, agents_dir="agents") as service:
             session = await service.create_session(**NAME)
             await asyncio.to_thread(
-                edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria", "admin")
+                edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor.holding("maria", "admin")
             )
             await service.append_event(session, event("x"))
             assert session.state == {"a": 1}
@@ -408,7 +423,7 @@ def test_where_several_sources_could_be_meant_it_says_so(
 ) -> None:
     other = open_source(new_database("sqlite"))
     for alias in (source, other):
-        create_session(alias, APP, USER, session_id="s1", actor=Actor("maria", "admin"))
+        create_session(alias, APP, USER, session_id="s1", actor=Actor.holding("maria", "admin"))
 
     anywhere = HttpSessionService(serving.url, token=new_token())
 
@@ -533,7 +548,9 @@ def test_a_list_of_many_pages_has_every_session_with_its_state_once(
 ) -> None:
     for number in range(1_203):
         state = {"n": number, f"user:{number % 3}": number, "app:last": number}
-        create_session(source, APP, f"u{number % 3}", session_id=f"{number}", state=state, actor=Actor("m", "admin"))
+        create_session(
+            source, APP, f"u{number % 3}", session_id=f"{number}", state=state, actor=Actor.holding("m", "admin")
+        )
 
     async def run() -> None:
         async with through() as service:
@@ -551,13 +568,15 @@ def test_a_list_of_many_pages_has_every_session_with_its_state_once(
 def test_a_session_that_is_updated_while_it_is_listed_is_in_the_list_once(
     through: Callable[..., HttpSessionService], source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = [create_session(source, APP, USER, session_id=f"{n:03}", actor=Actor("m", "admin")) for n in range(600)]
+    keys = [
+        create_session(source, APP, USER, session_id=f"{n:03}", actor=Actor.holding("m", "admin")) for n in range(600)
+    ]
     ask = http_client.Client.ask
 
     def updated_between(self: Any, *request: Any, **query: Any) -> Any:
         if query.get("after"):
             for ref in (keys[0], keys[599]):
-                edit.edit_state(ref, [Entry("new", 1, ABSENT)], actor=Actor("maria", "admin"))
+                edit.edit_state(ref, [Entry("new", 1, ABSENT)], actor=Actor.holding("maria", "admin"))
         return ask(self, *request, **query)
 
     monkeypatch.setattr(http_client.Client, "ask", updated_between)
@@ -582,7 +601,7 @@ def test_stale_sessions_and_large_events_are_told_as_adk_tells_them(
         async with over_http(source) as service:
             session = await service.create_session(**NAME)
             await asyncio.to_thread(
-                edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor("maria", "admin")
+                edit.edit_state, key_of(source), [Entry("a", 1, ABSENT)], actor=Actor.holding("maria", "admin")
             )
             await refused(service.append_event(session, event("x")), StaleSessionError, "Please reload the session")
             big = event("x" * 100, data="y" * 3_000_000)

@@ -39,7 +39,7 @@ OLD = {"1.14.1": ("deprecated", "psycopg[binary]", "sqlalchemy<2.1")}  # with ta
 VERSIONS = {**dict.fromkeys(("1.28.1", "1.39.1", "2.0.0", "2.5.0"), _DRIVERS), version("google-adk"): ()}
 FORMS = ("sqlite", "sqlite-database", "postgresql")
 AGENT = Path(__file__).with_name("any_version.py")
-MARIA = Actor("maria", "admin")
+MARIA = Actor.holding("maria", "admin")
 
 
 def python(adk: str) -> str:

@@ -29,7 +29,7 @@ from sessions_app.edits.edit import Entry
 from sessions_app.reads import timeline, views
 from tests.adk.services import APP, USER, Adk, key_of
 
-MARIA = Actor("maria", "admin")
+MARIA = Actor.holding("maria", "admin")
 SAID = ["go to Lisbon", "go to Seoul", "go to Oslo"]
 
 pytestmark = [

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from google.adk.apps import App
 from google.adk.artifacts import InMemoryArtifactService
@@ -26,6 +25,7 @@ from sessions_app.edits.edit import Entry
 from sessions_app.reads import timeline, views
 from tests.adk.services import APP, USER, Adk, key_of
 from tests.support.own import migrated, own_database
+from tests.support.people import an_admin
 
 AGENTS = Path(__file__).resolve().parents[2] / "examples" / "agents"
 
@@ -46,7 +46,7 @@ def booking(monkeypatch: pytest.MonkeyPatch) -> App:
 def maria(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[User]:
     """Somebody who queues edits, in a database of adkweb's own that threads share."""
     with django_db_blocker.unblock(), own_database(f"sqlite:///{migrated(tmp_path / 'adkweb-own.db')}"):
-        yield get_user_model().objects.create_user("maria")
+        yield an_admin("maria")
 
 
 @pytest.fixture

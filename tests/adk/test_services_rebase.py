@@ -41,7 +41,7 @@ class Rebasing:
 
     async def edit(self, *entries: Entry) -> None:
         """What a person does, in the thread of a page."""
-        await asyncio.to_thread(edit.edit_state, key_of(self._source), entries, actor=Actor("maria", "admin"))
+        await asyncio.to_thread(edit.edit_state, key_of(self._source), entries, actor=Actor.holding("maria", "admin"))
 
     async def stored(self) -> Session:
         """The session as anybody else loads it."""
@@ -277,7 +277,7 @@ def test_an_append_whose_session_is_deleted_between_two_tries_is_not_found(
 
         def deleted_first(*arguments: Any, **how: Any) -> Any:
             if how["expected"] is None:
-                delete_session(key_of(source), actor=Actor("maria", "admin"))
+                delete_session(key_of(source), actor=Actor.holding("maria", "admin"))
             return append(*arguments, **how)
 
         for door in (table_store, api_events):

@@ -202,7 +202,7 @@ def editor(source: str, only: int | None = None) -> Callable[[int], Awaitable[No
 
     def edit(number: int) -> None:
         entry = Entry("limit", number * 100, views.session(key_of(source), actor=SYSTEM).state.get("limit"))
-        edits.edit_state(key_of(source), [entry], actor=Actor("maria", "admin"))
+        edits.edit_state(key_of(source), [entry], actor=Actor.holding("maria", "admin"))
 
     async def edit_if(number: int) -> None:
         if only in (None, number):
@@ -286,7 +286,7 @@ def test_no_key_of_the_state_is_lost_between_the_two(source: str, ours: Ours, bo
         nonlocal count
         count = number
         entry = Entry(f"note{number}", number, ABSENT)
-        await asyncio.to_thread(edits.edit_state, key_of(source), [entry], actor=Actor("maria", "admin"))
+        await asyncio.to_thread(edits.edit_state, key_of(source), [entry], actor=Actor.holding("maria", "admin"))
 
     async def run() -> None:
         async with ours(source, on_stale="rebase") as service:

@@ -130,7 +130,8 @@ def checked(answer: Answer) -> Answer:
         return answer
     assert kind == PROBLEM, answer
     told = answer.json()
-    assert {"type", "title", "status", "detail"} <= told.keys() <= {*_PROBLEM}, told
+    assert {"type", "title", "status", "detail", "request_id"} <= told.keys() <= {*_PROBLEM}, told
+    assert told["request_id"] == answer.headers["x-request-id"]
     assert told["status"] == answer.status
     assert all(isinstance(told[name], str) and told[name] for name in ("type", "title", "detail")), told
     assert ("www-authenticate" in answer.headers) == (answer.status == 401)
@@ -138,7 +139,18 @@ def checked(answer: Answer) -> Answer:
     return answer
 
 
-_PROBLEM: Final = ("type", "title", "status", "detail", "errors", "place", "current")
+_PROBLEM: Final = (
+    "type",
+    "title",
+    "status",
+    "detail",
+    "errors",
+    "place",
+    "current",
+    "request_id",
+    "retry_after",
+    "proposal",
+)
 
 
 async def _ask(method: str, path: str, query: str, headers: dict[str, str], pieces: list[bytes]) -> Answer:

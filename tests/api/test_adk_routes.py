@@ -107,11 +107,11 @@ def test_what_adkweb_or_another_program_stored_is_sent_as_google_adk_sends_it(
     shared: tuple[AdkServer, AdkwebServer, Adk, str], events: list[dict[str, Any]]
 ) -> None:
     adks, ours, _adk, source = shared
-    ref = create_session(source, APP, USER, actor=Actor("test", "admin"))
+    ref = create_session(source, APP, USER, actor=Actor.holding("test", "admin"))
     for number, hostile in enumerate(events):
         told = {name: value for name, value in hostile.items() if name not in ("id", "timestamp")}
         try:
-            append_event(ref, {**told, "timestamp": 1e9 + number}, actor=Actor("test", "admin"))
+            append_event(ref, {**told, "timestamp": 1e9 + number}, actor=Actor.holding("test", "admin"))
         except Invalid:
             continue
     theirs = adks.ask("GET", f"{SESSIONS}/{ref.session_id}")

@@ -28,7 +28,7 @@ DOOMED: Final = "doomed"
 EXAMPLES: Final = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "8"))
 COMMON: Final = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True, "database": None}
 
-# Without its sign-in, which every request here has: tokens are test_rights.py's.
+# Without its sign-in, which every request here has: tokens are test_token_table.py's.
 SCHEMA: Final = schemathesis.openapi.from_dict(
     {
         **document(),

@@ -39,7 +39,7 @@ def get(program: Program, session: SessionRef, tail: str, **query: Any) -> Any:
 @pytest.fixture
 def told(each_ref: SessionRef, add: Add) -> SessionRef:
     """A session in a source of each format, after four events and one of another session."""
-    other = create_session(each_ref.source, "booking", "ana", session_id="s2", actor=Actor("a", "admin"))
+    other = create_session(each_ref.source, "booking", "ana", session_id="s2", actor=Actor.holding("a", "admin"))
     add(each_ref, id="e1", invocation_id="i1", **delta(step="pay", n=1))
     add(each_ref, id="e2", invocation_id="i1", **delta(n=2, user__tier="silver"))
     add(other, id="o1", **delta(user__tier="platinum", app__limit=11))

@@ -133,4 +133,4 @@ def test_a_comparison_takes_no_long_time_and_shows_no_long_page(
 def test_who_may_not_see_the_app_compares_nothing(ref: SessionRef, saving: Saving) -> None:
     saving.save(ref, "plan.txt", "text")
     with pytest.raises(NotFound):
-        compare(ref, "plan.txt", 0, 0, actor=Actor("bob", "read", "weather*"))
+        compare(ref, "plan.txt", 0, 0, actor=Actor.holding("bob", "read", "weather*"))

@@ -19,6 +19,7 @@ from sessions_app.errors import NotFound
 from sessions_app.sources import registry
 from sessions_app.writes.sessions import create_session
 from tests.artifacts.saving import PNG, Saving, beside
+from tests.support.masking import Hiding
 from tests.support.people import ALICE
 
 HTML = b"<script>window.injected = 1</script>"
@@ -310,9 +311,9 @@ def test_who_may_not_see_the_app_or_the_artifact_gets_nothing(
 ) -> None:
     saving.save(ref, "plan.txt", "text")
     with pytest.raises(NotFound):
-        contents.about(ref, "plan.txt", 0, actor=Actor("bob", "read", "weather*"))
+        contents.about(ref, "plan.txt", 0, actor=Actor.holding("bob", "read", "weather*"))
     with pytest.raises(NotFound):
-        contents.stored_versions(ref, "plan.txt", actor=Actor("bob", "read", "weather*"))
-    monkeypatch.setattr(shown, "mask_of", lambda actor, app: lambda values: {"actions": {"artifact_delta": {}}})
+        contents.stored_versions(ref, "plan.txt", actor=Actor.holding("bob", "read", "weather*"))
+    monkeypatch.setattr(shown, "mask_of", lambda actor, app: Hiding(lambda values: {"actions": {"artifact_delta": {}}}))
     assert contents.about(ref, "plan.txt", 0, actor=ALICE).state == "nowhere"
     assert contents.stored_versions(ref, "plan.txt", actor=ALICE) == []

@@ -19,6 +19,7 @@ from sessions_app.search import outline
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
+from tests.support.masking import Hiding
 from tests.support.people import ALICE
 from tests.support.stored import events_of, overwrite_event
 
@@ -139,7 +140,7 @@ def test_a_version_that_is_no_number_is_not_known(own: str, source: str, version
 def test_what_an_actor_may_not_see_is_not_listed(own: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     append_event(ref, event(1, plan=1, secret=2), actor=ALICE)
-    stranger = Actor("bob", "read", "weather*")
+    stranger = Actor.holding("bob", "read", "weather*")
     for asked in (saved.count, saved.listing):
         with pytest.raises(NotFound):
             asked(ref, actor=stranger)
@@ -150,7 +151,7 @@ def test_what_an_actor_may_not_see_is_not_listed(own: str, source: str, monkeypa
         actions = {"artifact_delta": {"plan": 1}} if "artifact_delta" in values.get("actions", {}) else {}
         return {**values, "actions": actions}
 
-    monkeypatch.setattr(shown, "mask_of", lambda actor, app: masked)
+    monkeypatch.setattr(shown, "mask_of", lambda actor, app: Hiding(masked))
     for _ in range(2):
         assert [row.name for row in saved.listing(ref, actor=ALICE).rows] == ["plan"]
         assert saved.versions(ref, "secret", actor=ALICE) == []

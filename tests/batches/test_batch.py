@@ -12,6 +12,7 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
+from sessions_app.access import roles
 from sessions_app.access.actor import Actor
 from sessions_app.batches import acts, batch, items, reading, working
 from sessions_app.batches.acts import Done
@@ -28,11 +29,12 @@ from tests.search.finding import feed
 from tests.support import processes
 from tests.support.at_work import settle
 from tests.support.booking import APP, START
+from tests.support.people import somebody
 from tests.support.stored import assert_state_is_what_events_say, events_of, everything, state_of
 
 pytestmark = pytest.mark.usefixtures("own")
 
-AGENT = Actor("agent", "admin")
+AGENT = Actor.holding("agent", "admin")
 PAY = {"step": "pay"}
 LONG_AGO = 60.0
 
@@ -398,7 +400,8 @@ def test_a_batch_has_at_most_so_many_sessions(
 
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_what_an_actor_may_not_do_no_batch_does(sessions: list[SessionRef], actor: Actor, settings: Settings) -> None:
-    stranger, reader = Actor("stranger", "admin", "other*"), Actor("reader", "read")
+    stranger = roles.actor_of(somebody("stranger", "admin", "other*"))
+    reader = roles.actor_of(somebody("reader", "viewer"))
     made = begin(sessions, actor)
     with pytest.raises(NotFound):
         reading.get(made, actor=stranger)

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.usefixtures("own"), pytest.mark.long]
 
 SESSIONS = 10_000
 OTHERS = range(0, SESSIONS, 100)  # sessions to which somebody else writes after the batch
-MARIA = Actor("maria@example.com", "admin")
+MARIA = Actor.holding("maria@example.com", "admin")
 
 
 def fill(source: str) -> None:

@@ -98,6 +98,11 @@ def looks() -> Looks:
     return Looks()
 
 
+# htmx reports a request that a newer one or the next page cancels, as two errors. One that fails says
+# htmx:sendError or htmx:timeout beside the first.
+CANCELLED = {"htmx:afterRequest", "htmx:sendAbort"}
+
+
 @dataclass
 class Watch:
     """What went wrong on the pages of a test; statuses that a test provokes are named by it beforehand.
@@ -129,7 +134,7 @@ class Watch:
     def _console(self, message: ConsoleMessage) -> None:
         reports = ("responded with a status of {} ", "Response Status Error Code {} from")  # the browser's, htmx's
         provoked = any(report.format(status) in message.text for status in self.allowed for report in reports)
-        provoked = provoked or any(text in message.text for text in self.excused)
+        provoked = provoked or any(text in message.text for text in self.excused | CANCELLED)
         if message.type in ("error", "warning") and not provoked:
             self.problems.append(f"{message.type}: {message.text} ({message.location.get('url')})")
 

@@ -140,7 +140,7 @@ def main(folder: Path) -> None:
     for file in ("demo.db", HOSTILE_FILE):
         (source,) = registry.add(str(folder / file))
         database.open_source(source)
-    who = Actor("seed", "admin")
+    who = Actor.holding("seed", "admin")
 
     def append(ref: SessionRef, **event: Any) -> None:
         append_event(ref, {"author": "booking", "invocation_id": "e-1", **event}, actor=who, origin="person")

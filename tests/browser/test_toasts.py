@@ -48,7 +48,7 @@ def test_it_leads_to_the_event_and_back_and_the_newest_event_stays_in_sight(page
 
 
 def test_an_error_stays_until_it_is_closed(page: Page, watch: Watch) -> None:
-    watch.excuse("net::ERR", "htmx:sendError", "htmx:afterRequest")
+    watch.excuse("net::ERR", "htmx:sendError")
     watch.stay = False
     page.clock.install()
     open_form(page, own("toasts"), "step")

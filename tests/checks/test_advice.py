@@ -16,6 +16,7 @@ from sessions_app.search.drift_looks import Looker
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
+from tests.support.masking import Hiding
 from tests.support.people import ALICE, BOB
 from tests.support.stored import execute
 
@@ -168,9 +169,9 @@ def test_what_an_actor_may_not_see_is_neither_looked_at_nor_counted(
     session(source, "s1", app="payroll", notes=KEY)
     session(source, "s2", notes=KEY, note=KEY)
     with pytest.raises(NotFound):
-        health(source, "payroll", actor=Actor("program", "read", "booking"))
+        health(source, "payroll", actor=Actor.holding("program", "read", "booking"))
     assert [finding.owners for finding in asked(source).findings["secret"]] == [1, 1]
-    monkeypatch.setattr(shown, "mask_of", lambda actor, app: lambda state: {**state, "notes": "hidden"})
+    monkeypatch.setattr(shown, "mask_of", lambda actor, app: Hiding(lambda state: {**state, "notes": "hidden"}))
     assert list(told(source, "secret")) == ["note"]
 
 

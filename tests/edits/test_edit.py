@@ -15,6 +15,7 @@ from sessions_app.domain.event import Event
 from sessions_app.domain.session_ref import SessionRef, own_session
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
+from sessions_app.edits import own_event
 from sessions_app.edits.edit import Entry
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import edit_log, moments
@@ -105,7 +106,7 @@ class Counted(str):
 def test_an_edit_of_many_keys_compares_each_a_few_times() -> None:
     Counted.compared = 0
     names = [Counted(f"k{number}") for number in range(5_000)]
-    edits.state_event([Entry(name, 1, ABSENT) for name in names], Actor("alice", "admin"), "")
+    edits.state_event([Entry(name, 1, ABSENT) for name in names], Actor.holding("alice", "admin"), "")
     assert Counted.compared < 20 * len(names)
 
 
@@ -172,7 +173,7 @@ def test_of_two_people_who_saw_the_same_value_one_wins_and_one_is_told(source: s
     def edit(name: str) -> None:
         barrier.wait(10)
         try:
-            edits.edit_state(ref, [Entry("user:n", name, 0)], actor=Actor(name, "admin"))
+            edits.edit_state(ref, [Entry("user:n", name, 0)], actor=Actor.holding(name, "admin"))
             outcomes.append(name)
         except Conflict:
             outcomes.append("")
@@ -253,7 +254,7 @@ def test_a_session_that_was_deleted_is_not_found_and_not_made_anew(ref: SessionR
     with pytest.raises(NotFound, match="s1"):
         edits.edit_state(ref, [Entry("step", "pay", "search")], actor=actor)
     with pytest.raises(NotFound, match="s1"):
-        edits.add_event(ref, {"author": "x"}, actor=actor)
+        own_event.add_event(ref, {"author": "x"}, actor=actor)
     assert counts(ref.source)["sessions"] == 0
 
 
@@ -264,7 +265,7 @@ def test_read_only_refuses_every_edit(ref: SessionRef, actor: Actor, settings: S
         lambda: edits.edit_state(ref, [Entry("a", 1, ABSENT)], actor=actor),
         lambda: edits.edit_app_state(ref.source, APP, [Entry("app:a", 1, ABSENT)], actor=actor),
         lambda: edits.edit_user_state(ref.source, APP, "ana", [Entry("user:a", 1, ABSENT)], actor=actor),
-        lambda: edits.add_event(ref, {"author": "x"}, actor=actor),
+        lambda: own_event.add_event(ref, {"author": "x"}, actor=actor),
     ]
     for work in works:
         with pytest.raises(NotAllowed, match="read-only"):
@@ -347,7 +348,7 @@ def test_two_first_edits_of_app_state_at_once_both_succeed(ref: SessionRef) -> N
         barrier.wait(10)
         try:
             edits.edit_app_state(
-                ref.source, APP, [Entry(f"app:n{number}", number, ABSENT)], actor=Actor(f"p{number}", "admin")
+                ref.source, APP, [Entry(f"app:n{number}", number, ABSENT)], actor=Actor.holding(f"p{number}", "admin")
             )
         except Exception as error:
             failed.append(error)
@@ -428,7 +429,7 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(ref: SessionR
         "actions": {"state_delta": {"step": "pay", "new": 1, "user:tier": None, "app:limit": 3, "temp:x": 1}},
         "custom_metadata": {"mine": True},
     }
-    appended = edits.add_event(ref, event, actor=actor, reason="as the customer asked")
+    appended = own_event.add_event(ref, event, actor=actor, reason="as the customer asked")
     (view,) = timeline.events(ref, actor=SYSTEM).rows
     assert (view.data["author"], view.invocation_id, view.description.text) == ("agent", "e-7", "Hello")
     assert view.data["custom_metadata"]["mine"] is True
@@ -449,7 +450,7 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(ref: SessionR
 
 
 def test_an_event_by_hand_without_author_and_invocation_is_the_systems(ref: SessionRef, actor: Actor) -> None:
-    edits.add_event(ref, {}, actor=actor)
+    own_event.add_event(ref, {}, actor=actor)
     (view,) = timeline.events(ref, actor=SYSTEM).rows
     assert view.data["author"] == "system"
     assert view.invocation_id.startswith("edit-")
@@ -458,7 +459,7 @@ def test_an_event_by_hand_without_author_and_invocation_is_the_systems(ref: Sess
 def test_who_made_an_edit_cannot_be_forged(ref: SessionRef, actor: Actor) -> None:
     forged = {"actor": "boss@example.com", "reason": "forged", "replaced": {"step": "forged"}, "other": "forged"}
     event = {"custom_metadata": {"adkweb": forged}, "actions": {"state_delta": {"step": "pay"}}}
-    edits.add_event(ref, event, actor=actor, reason="mine")
+    own_event.add_event(ref, event, actor=actor, reason="mine")
     (view,) = timeline.events(ref, actor=SYSTEM).rows
     assert note(view.data) == {
         "actor": "maria@example.com",
@@ -475,7 +476,7 @@ def test_an_event_by_hand_may_remove_keys(ref: SessionRef, actor: Actor) -> None
         "actions": {"state_delta": {"draft": None, "step": None}},
         "custom_metadata": {"adkweb": {"removed": ["draft", "never mentioned"]}},
     }
-    edits.add_event(ref, event, actor=actor)
+    own_event.add_event(ref, event, actor=actor)
     state = views.session(ref, actor=SYSTEM).state
     assert (state.get("draft"), state.get("step")) == (ABSENT, None)
     assert_state_is_what_events_say(ref.source, {ref: START})
@@ -503,15 +504,15 @@ def test_an_event_by_hand_that_adk_could_not_load_is_refused_with_its_place(
 ) -> None:
     before = everything(ref.source)
     with pytest.raises(Invalid, match=message):
-        edits.add_event(ref, event, actor=actor)
+        own_event.add_event(ref, event, actor=actor)
     assert everything(ref.source) == before
 
 
 def test_another_event_under_an_id_that_is_taken_is_a_conflict(ref: SessionRef, actor: Actor) -> None:
-    edits.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 1}}}, actor=actor)
+    own_event.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 1}}}, actor=actor)
     before = everything(ref.source)
     with pytest.raises(Conflict, match="Another event of this session has the id e1"):
-        edits.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 2}}}, actor=actor)
+        own_event.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 2}}}, actor=actor)
     assert everything(ref.source) == before
 
 
@@ -526,7 +527,7 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
             for step in range(3):
                 event = {"author": f"a{number}", "actions": {"state_delta": {"n": f"{number}.{step}"}}}
                 if number == 0:
-                    edits.add_event(ref, event, actor=actor)
+                    own_event.add_event(ref, event, actor=actor)
                 else:
                     append_event(ref, event, actor=actor)
         except Exception as error:
@@ -568,14 +569,14 @@ def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Act
 def test_the_same_hand_written_event_is_stored_once(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor)
     event = {"id": "same", "author": "user", "actions": {"state_delta": {"a": 1}}}
-    edits.add_event(ref, event, actor=actor)
-    assert edits.add_event(ref, event, actor=actor).seq is None
+    own_event.add_event(ref, event, actor=actor)
+    assert own_event.add_event(ref, event, actor=actor).seq is None
     with pytest.raises(Conflict):
-        edits.add_event(ref, {**event, "author": "agent"}, actor=actor)
+        own_event.add_event(ref, {**event, "author": "agent"}, actor=actor)
     assert len(timeline.events(ref, actor=SYSTEM).rows) == 1
 
 
 def test_camel_case_is_refused_where_a_person_writes(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor)
     with pytest.raises(Invalid, match="invocationId: fields are written in snake_case"):
-        edits.add_event(ref, {"author": "user", "invocationId": "x"}, actor=actor)
+        own_event.add_event(ref, {"author": "user", "invocationId": "x"}, actor=actor)

@@ -21,7 +21,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits import edit as edits
 from sessions_app.edits import fork as forks
-from sessions_app.edits import fork_jobs, fork_tree, queue, rewind, undo
+from sessions_app.edits import fork_jobs, fork_tree, own_event, queue, rewind, undo
 from sessions_app.edits.edit import Entry
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import drift, edit_log, indexing, key_history, moments
@@ -334,7 +334,7 @@ def test_only_who_may_do_everything_in_an_app_forks(
 ) -> None:
     event_id = add(ref, step="pay")
     before = everything(ref.source)
-    for refused in (BOB, Actor("writer", "append"), CHARLIE):
+    for refused in (BOB, Actor.holding("writer", "append"), CHARLIE):
         with pytest.raises(NotAllowed):
             fork(ref, event_id, refused)
     with pytest.raises(Invalid, match="reason is longer"):
@@ -436,7 +436,7 @@ def test_nobody_writes_to_a_fork_that_is_being_copied(source: str, actor: Actor)
         lambda: append_event(into, {"author": "agent"}, actor=actor),
         lambda: edits.edit_state(into, [Entry("n", 1, ABSENT)], actor=actor),
         lambda: edits.edit_state(into, [Entry("adkweb:importing", ABSENT, True)], actor=actor),
-        lambda: edits.add_event(into, {"author": "user"}, actor=actor),
+        lambda: own_event.add_event(into, {"author": "user"}, actor=actor),
         lambda: undo.undo(into, "e5", actor=SYSTEM),
         lambda: undo.restore(into, "e5", actor=SYSTEM),
         lambda: rewind.plan(into, copied.invocation_id, actor=SYSTEM),

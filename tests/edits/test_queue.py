@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import connections
 from django.utils import translation
@@ -31,10 +30,11 @@ from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support import processes
+from tests.support.people import an_admin
 from tests.support.stored import assert_state_is_what_events_say, events_of, everything, execute, in_threads, state_of
 
 START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3}
-AGENT = Actor("agent", "admin")
+AGENT = Actor.holding("agent", "admin")
 LONG_AGO = 60.0
 
 
@@ -47,14 +47,14 @@ on_both_of_adkwebs_own = pytest.mark.parametrize("own", ["sqlite", "postgresql"]
 @pytest.fixture
 def maria(own: str) -> User:
     """Somebody who queues edits."""
-    found: User = get_user_model().objects.create_user("maria")
+    found: User = an_admin("maria")
     return found
 
 
 @pytest.fixture
 def bo(own: str) -> User:
     """Somebody else."""
-    found: User = get_user_model().objects.create_user("bo")
+    found: User = an_admin("bo")
     return found
 
 
@@ -346,7 +346,7 @@ def test_a_form_that_is_sent_many_times_at_once_is_queued_once(ref: SessionRef, 
 def test_an_edit_that_was_applied_now_by_the_same_form_is_not_written_again(ref: SessionRef, maria: User) -> None:
     run(ref)
     waiting = queue.queue_edit(ref, PAY, person=maria, once="form1")
-    edit.edit_state(ref, PAY, actor=Actor("maria", "admin"), once="form1")
+    edit.edit_state(ref, PAY, actor=Actor.holding("maria", "admin"), once="form1")
     run(ref)
     assert queue.apply_due() == 1
     assert (now(waiting).state, len(edits_in(ref))) == ("applied", 1)

@@ -225,10 +225,10 @@ def test_only_who_may_append_rewinds(ref: SessionRef, say: Callable[..., str], s
         with pytest.raises(NotAllowed):
             rewind.rewind(ref, "i1", actor=actor)
     with pytest.raises(Invalid, match="reason is longer"):
-        rewind.rewind(ref, "i1", actor=Actor("x", "admin"), reason="x" * 1001)
+        rewind.rewind(ref, "i1", actor=Actor.holding("x", "admin"), reason="x" * 1001)
     settings.READ_ONLY = True
     with pytest.raises(NotAllowed, match="read-only"):
-        rewind.rewind(ref, "i1", actor=Actor("x", "admin"))
+        rewind.rewind(ref, "i1", actor=Actor.holding("x", "admin"))
     assert everything(ref.source) == before
 
 

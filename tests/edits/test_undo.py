@@ -147,7 +147,7 @@ def test_where_no_event_brought_the_values_back_none_is_named(ref: SessionRef, a
 def test_what_was_written_since_is_contested_and_the_rest_is_not(ref: SessionRef, add: Callable[..., str]) -> None:
     event_id = add(ref, step="pay", draft=1, user__tier="silver", app__limit=4)
     add(ref, step="done", draft={"a": [1]})
-    other = create_session(ref.source, APP, "ana", actor=Actor("other", "admin"))
+    other = create_session(ref.source, APP, "ana", actor=Actor.holding("other", "admin"))
     add(other, user__tier="black")
     plan = undo.undo(ref, event_id, actor=SYSTEM)
     assert [(s.key, s.then, s.wrote, s.now, s.contested) for s in plan.steps] == [

@@ -25,7 +25,7 @@ from tests.support.stored import events_of, everything, execute, in_threads, sta
 
 pytestmark = pytest.mark.django_db
 
-MARIA = Actor("maria", "admin")
+MARIA = Actor.holding("maria", "admin")
 STATE = {"first": 1, "gone": [1], "user:tier": "gold", "app:limit": 10}
 
 

@@ -192,10 +192,10 @@ def test_edits_come_from_what_is_read_and_the_list_says_that_more_is_to_come(sou
 def test_only_edits_in_apps_that_somebody_sees_are_counted(source: str) -> None:
     keys = [create_session(source, app, "ana", session_id="s1", actor=ALICE) for app in ("mine", "other")]
     made = [edit(keys[number % 2], **{f"k{number}": 1}) for number in range(8)]
-    page, _problems = edits(limit=4, actor=Actor("mallory", "read", "mine"))
+    page, _problems = edits(limit=4, actor=Actor.holding("mallory", "read", "mine"))
     assert ([view.id for view in page.rows], page.next) == (made[::2][::-1], None)
-    page, _problems = edits(limit=3, actor=Actor("mallory", "read", "mine"))
-    rest, _problems = edits(page.next, limit=3, actor=Actor("mallory", "read", "mine"))
+    page, _problems = edits(limit=3, actor=Actor.holding("mallory", "read", "mine"))
+    rest, _problems = edits(page.next, limit=3, actor=Actor.holding("mallory", "read", "mine"))
     assert [view.id for view in (*page.rows, *rest.rows)] == made[::2][::-1]
 
 

@@ -133,7 +133,7 @@ def test_a_strip_costs_the_same_queries_for_every_session_and_reads_few_events(r
 @pytest.fixture
 def placed(ref: SessionRef, append: Append) -> tuple[SessionRef, list[int]]:
     """A session of six events e0 to e5, of which e1 and e4 changed state, and their seqs."""
-    other = create_session(*ref[:3], session_id="other", actor=Actor("x", "admin"))
+    other = create_session(*ref[:3], session_id="other", actor=Actor.holding("x", "admin"))
     seqs = []
     for number in range(6):
         delta = {"n": number} if number in (1, 4) else {}
@@ -177,7 +177,7 @@ def test_a_place_between_events_is_the_one_before_and_the_first_where_none_is(
 def test_a_change_far_back_is_found(ref: SessionRef, append: Append) -> None:
     first = append(ref, id="first", actions={"state_delta": {"a": 1}})
     for number in range(3):
-        filler = create_session(*ref[:3], session_id=f"filler{number}", actor=Actor("x", "admin"))
+        filler = create_session(*ref[:3], session_id=f"filler{number}", actor=Actor.holding("x", "admin"))
         fill(filler, 3_000)
     last = append(ref, id="last")
     assert query(ref.source, "SELECT count(*) FROM events")[0][0] == 9_002

@@ -13,20 +13,22 @@ from django.db import DatabaseError, IntegrityError
 from django.utils import translation
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access import roles
+from sessions_app.access.actor import Actor, Grant
 from sessions_app.errors import Conflict, Invalid, NotFound, SourceError
 from sessions_app.jobs import claims, runner
 from sessions_app.jobs.claims import Claim, Lost, Outcome, Progress
 from sessions_app.jobs.runner import Beat, Kind
 from sessions_app.models import Job
 from tests.support.at_work import settle
+from tests.support.people import somebody
 from tests.support.stored import in_threads
 
 pytestmark = pytest.mark.usefixtures("own")
 on_both_of_adkwebs_own = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 
 Run = Callable[[Job, Beat], Outcome]
-ACTOR = Actor("maria", "append", "book*")
+ACTOR = Actor.holding("maria", "admin")
 
 
 def waiting_for(go: threading.Event, runs: list[Any]) -> Run:
@@ -210,11 +212,31 @@ def test_a_job_runs_with_the_rights_and_the_language_of_who_wanted_it(kind: Call
         return Outcome("done")
 
     kind(run)
+    maria = somebody("maria", "editor", "book*")
     with translation.override("ko"):
-        job = add()
+        job = add(**runner.fields_of(roles.actor_of(maria)))
     runner.start(job)
     settle("test")
-    assert seen == [(ACTOR, "ko")]
+    assert seen == [(roles.actor_of(maria), "ko")]
+    assert seen[0][0].grants == (Grant("append", "book*"),)
+
+
+@pytest.mark.parametrize("gone", ["role", "account", "active"])
+def test_a_job_has_no_right_that_was_taken_from_who_wanted_it(kind: Callable[..., Kind], gone: str) -> None:
+    seen = []
+    kind(lambda job, beat: seen.append(runner.actor_of(job).grants) or Outcome("done"))  # type: ignore[func-returns-value]
+    maria = somebody("maria", "editor")
+    job = add(**runner.fields_of(roles.actor_of(maria)))
+    if gone == "role":
+        somebody("maria")
+    elif gone == "account":
+        maria.delete()
+    else:
+        maria.is_active = False
+        maria.save()
+    runner.start(job)
+    settle("test")
+    assert seen == [()]
 
 
 def test_a_job_that_is_cancelled_ends_at_its_next_sign_of_life(kind: Callable[..., Kind]) -> None:

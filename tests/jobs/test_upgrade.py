@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
@@ -34,7 +35,7 @@ from tests.transfer.files import file_of, session_line
 pytestmark = pytest.mark.usefixtures("own")
 on_both_of_adkwebs_own = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 
-MARIA = Actor("maria", "admin")
+MARIA = Actor.holding("maria", "admin")
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +65,7 @@ def settled(import_id: uuid.UUID) -> imports.Import:
 
 @on_both_of_adkwebs_own
 def test_imports_that_an_earlier_version_left_half_done_go_on(into: str) -> None:
+    get_user_model().objects.create_user("maria")
     upload = uploads.receive([file_of(session_line("s1"))])
     text = json.dumps(
         {
@@ -166,14 +168,14 @@ def test_edits_that_an_earlier_version_queued_wait_on_and_those_it_finished_are_
 @on_both_of_adkwebs_own
 def test_an_edit_that_an_earlier_version_applied_without_saying_so_is_not_applied_again(into: str) -> None:
     ref = create_session(into, "app", "u", actor=MARIA, session_id="s1")
+    note = {"custom_metadata": {"adkweb": {"actor": "maria", "reason": "by phone"}}}
+    event = {"id": "event-1", "author": "system", "actions": {"state_delta": {"k1": 1}}, **note}
+    append_event(ref, event, actor=MARIA, origin="person")  # before going back: today's append asks for rules
+    before = events_of(ref)
     models = go_back("0010_job")
     person = models.get_model("auth", "User").objects.create(username="maria")
     row = keep(person, registry.identity(into), 1, claimed_until=1.0)
     models.get_model("sessions_app", "QueuedEdit").objects.create(**row)
-    note = {"custom_metadata": {"adkweb": {"actor": "maria", "reason": "by phone"}}}
-    event = {"id": "event-1", "author": "system", "actions": {"state_delta": {"k1": 1}}, **note}
-    append_event(ref, event, actor=MARIA, origin="person")
-    before = events_of(ref)
     call_command("migrate", verbosity=0, interactive=False)
     assert queue.apply_due() == 1
     assert queue.get(uuid.UUID(int=1), actor=SYSTEM).state == "applied"

@@ -25,7 +25,7 @@ from tests.live.pages import FEED, Page, sign_in
 from tests.servers import PostgreSQL
 
 _numbers = itertools.count()
-WRITER = Actor("another process", "admin")
+WRITER = Actor.holding("another process", "admin")
 
 
 @dataclass

@@ -17,6 +17,7 @@ from django.urls import reverse
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from sessions_app.access import roles
 from sessions_app.access.actor import SYSTEM
 from sessions_app.access.sign_ins import SessionStore
 from sessions_app.domain.session_ref import SessionRef
@@ -84,17 +85,23 @@ class Own:
 def sign_in(server: Adkweb, name: str = "maria") -> str:
     """The key of a fresh sign-in of somebody, who has a password and no rights of an operator."""
     with Own(server):
-        person, created = get_user_model().objects.get_or_create(username=name)
-        if created:
-            person.password = "not-a-hash"  # nobody signs in with it, and changing it changes the sign-ins' hash
-            person.save()
-        store = SessionStore()
-        store[SESSION_KEY] = str(person.pk)
-        store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
-        store[HASH_SESSION_KEY] = person.get_session_auth_hash()
-        store.create()
-        assert store.session_key
-        return store.session_key
+        return signed_in(name)
+
+
+def signed_in(name: str) -> str:
+    """The same in the database that is adkweb's own just now."""
+    person, created = get_user_model().objects.get_or_create(username=name)
+    if created:
+        person.password = "not-a-hash"  # nobody signs in with it, and changing it changes the sign-ins' hash
+        person.save()
+        roles.make_admin(person)
+    store = SessionStore()
+    store[SESSION_KEY] = str(person.pk)
+    store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    store[HASH_SESSION_KEY] = person.get_session_auth_hash()
+    store.create()
+    assert store.session_key
+    return store.session_key
 
 
 def browser(server: Adkweb, sign_in: str = "") -> httpx.Client:

@@ -100,7 +100,7 @@ def test_read_only_opens_what_appears_and_leaves_it_as_it_is(tmp_path: Path, new
         adk.close()
         as_it_was = file.read_bytes()
         page.until(lambda page: page.parts["sources"] != before, "the source")
-        eventually(lambda: "INFO adkweb.live: opened" in server.log, "opened")
+        eventually(lambda: '"event": "opened ' in server.log, "opened")
         assert file.read_bytes() == as_it_was
         assert initial_states(file) is None
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -17,10 +18,11 @@ from django.db import connections
 from websockets.exceptions import InvalidStatus
 
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import AuditRow
 from sessions_app.writes.sessions import delete_session
 from tests.browser.serving import Adkweb
 from tests.live.conftest import WRITER, Stage
-from tests.live.pages import Page, browser, ids_of, live_path, sign_in
+from tests.live.pages import Own, Page, browser, ids_of, live_path, sign_in
 from tests.servers import HOST
 
 # --- The handshake ----------------------------------------------------------------------------------------------------
@@ -79,6 +81,15 @@ def test_no_cookie_at_all_is_answered_the_same(stage: Stage) -> None:
 )
 def test_a_foreign_origin_is_refused_although_the_cookie_is_right(stage: Stage, origin: str | None) -> None:
     assert refusal(stage, stage.new_session(events=1), origin=origin) == 403
+
+
+def test_a_page_of_another_site_that_opens_a_socket_in_somebodys_name_is_in_the_audit(stage: Stage) -> None:
+    ref = stage.new_session(events=1)
+    for who in (sign_in(stage.server, "wanda"), "nobody"):
+        assert refusal(stage, ref, who=who, origin="http://evil.example") == 403
+    with Own(stage.server):
+        (row,) = AuditRow.objects.filter(act="refused", session_id=ref.session_id)
+    assert (row.by, row.address, json.loads(row.detail)) == ("wanda", HOST, {"what": "websocket from another site"})
 
 
 def test_a_name_of_this_machine_that_was_not_asked_for_is_refused(stage: Stage) -> None:

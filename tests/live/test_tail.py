@@ -25,7 +25,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.bulk import fill
 
-WHO = Actor("test", "admin")
+WHO = Actor.holding("test", "admin")
 SQLITE = pytest.mark.parametrize("form", ["sqlite", "sqlite-database"])
 POSTGRESQL = pytest.mark.parametrize("form", ["postgresql"])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user_model
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.db import connections
 
 from sessions_app import broadcast
@@ -29,8 +29,9 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.live.pages import eventually, ids_in, ids_of
 from tests.support.own import migrated, own_database
+from tests.support.people import an_admin
 
-WHO = Actor("test", "admin")
+WHO = Actor.holding("test", "admin")
 
 
 class Reader:
@@ -121,7 +122,7 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(registry, "listed", lambda: [here])  # other tests' sources stay out of it
     broadcast.listen(source_follower.tell)
     with own_database(own):
-        person = get_user_model().objects.create_user("maria")
+        person = an_admin("maria")
         store = SessionStore()
         store[SESSION_KEY], store[HASH_SESSION_KEY] = str(person.pk), person.get_session_auth_hash()
         store.create()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,11 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pytest_django import DjangoDbBlocker
 
 from tests.adk.services import Adk
 from tests.support import warm
-from tests.support.own import migrated
+from tests.support.own import started_before
 from tests.web.conftest import ROOT
 
 SECONDS = 30
@@ -46,17 +44,10 @@ def run(tmp_path: Path, *words: str | Path, program: str = PROGRAM, **more: str)
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.fixture(scope="session")
-def _own(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Path:
-    with django_db_blocker.unblock():
-        return migrated(tmp_path_factory.mktemp("own") / "adkweb.db")
-
-
 @pytest.fixture
-def ready(tmp_path: Path, _own: Path) -> None:
+def ready(tmp_path: Path, blank: Path) -> None:
     """adkweb's own database, made."""
-    (tmp_path / "data").mkdir(mode=0o700)
-    Path(shutil.copy(_own, tmp_path / "data")).chmod(0o600)
+    started_before(tmp_path / "data", blank)
 
 
 class Tailing:

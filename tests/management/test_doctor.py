@@ -82,7 +82,7 @@ def test_a_healthy_machine_and_stores_of_every_format_are_content_and_untouched(
     append_event(
         ref,
         {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}},
-        actor=Actor("maria", "admin"),
+        actor=Actor.holding("maria", "admin"),
         origin="person",
     )
     assert findings(tmp_path, place, "--drift") == (0, [])
@@ -334,7 +334,7 @@ def test_a_row_of_state_that_adk_needs_is_missed(
             in line
         )
         event = {"author": "system", "actions": {"state_delta": {"user:x": 1}}}
-        append_event(key_of(alias), event, actor=Actor("maria", "admin"))  # as it is told
+        append_event(key_of(alias), event, actor=Actor.holding("maria", "admin"))  # as it is told
         assert findings(tmp_path, place) == (0, [])
 
 
@@ -411,14 +411,14 @@ def test_a_clock_that_is_wrong_is_told(tmp_path: Path, server_store: str) -> Non
 def ref(source: str) -> SessionRef:
     """A session whose state many events made, in a source of each format."""
     ref = create_session(
-        source, "app", "ana", actor=Actor("a", "admin"), session_id="s1", state={"first": 1, "user:u": 1}
+        source, "app", "ana", actor=Actor.holding("a", "admin"), session_id="s1", state={"first": 1, "user:u": 1}
     )
     for number in range(100):
         event = {"author": "a", "actions": {"state_delta": {"n": number, "gone": None, "app:p": number, "temp:t": 1}}}
         append_event(
             ref,
             {**event, "custom_metadata": {"adkweb": {"removed": ["gone"]}}},
-            actor=Actor("a", "admin"),
+            actor=Actor.holding("a", "admin"),
             origin="person",
         )
     return ref
@@ -454,7 +454,9 @@ def test_all_sessions_are_folded_only_when_asked_for(
     place = new_database("sqlite")
     alias = open_source(place)
     for number in range(102):
-        create_session(alias, "app", "ana", actor=Actor("a", "admin"), session_id=f"s{number:03}", state={"x": 1})
+        create_session(
+            alias, "app", "ana", actor=Actor.holding("a", "admin"), session_id=f"s{number:03}", state={"x": 1}
+        )
     execute(alias, "UPDATE sessions SET state = '{}' WHERE id = 's000'")
     assert findings(tmp_path, place) == (0, [])
     code, (line,) = findings(tmp_path, place, "--drift")
@@ -473,9 +475,9 @@ def test_drift_of_what_sessions_share_is_suspected_once_a_user_and_once_an_app(
     alias = open_source(place)
     for user in ("ana", "omar"):
         for name in ("s1", "s2"):
-            ref = create_session(alias, "app", user, actor=Actor("a", "admin"), session_id=name)
+            ref = create_session(alias, "app", user, actor=Actor.holding("a", "admin"), session_id=name)
             event = {"author": "a", "actions": {"state_delta": {"user:u": 1, "app:p": 1, "n": 1}}}
-            append_event(ref, event, actor=Actor("a", "admin"))
+            append_event(ref, event, actor=Actor.holding("a", "admin"))
     assert findings(tmp_path, place, "--drift") == (0, [])
     execute(alias, "UPDATE app_states SET state = %s", ['{"p": 2}'])
     execute(alias, "UPDATE user_states SET state = %s WHERE user_id = 'omar'", ['{"u": 2}'])
@@ -508,3 +510,40 @@ def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -
     assert len(adoption.missing(source.alias)) == 18
     online.add(source.alias)
     assert adoption.missing(source.alias) == []
+
+
+def test_it_verifies_the_audit_and_names_the_first_row_that_was_altered(tmp_path: Path, ready: None) -> None:
+    for name in ("one", "two", "three"):
+        assert run(tmp_path, "token", "create", name, "--right", "read")[0] == 0
+    own = tmp_path / "data" / "adkweb.db"
+    code, out, _errors = run(tmp_path, "doctor", "--audit")
+    assert (code, "All 3 rows of the audit are whole. Its head: 3 " in out) == (0, True)
+    with closing(sqlite3.connect(own)) as connection:
+        connection.execute("DROP TRIGGER audit_refuses_update")
+        connection.execute("UPDATE sessions_app_auditrow SET detail = '{}' WHERE number = 2")
+        connection.commit()
+    assert findings(tmp_path, "--audit") == (
+        1,
+        ["✗ Row 2 was altered: its content does not have its digest. The rows before it are whole."],
+    )
+
+
+def test_a_head_that_was_printed_once_shows_what_is_missing_at_the_end(tmp_path: Path, ready: None) -> None:
+    assert run(tmp_path, "audit-head") == (1, "", "CommandError: Nothing is recorded yet.\n")
+    for name in ("one", "two"):
+        assert run(tmp_path, "token", "create", name, "--right", "read")[0] == 0
+    code, head, errors = run(tmp_path, "audit-head")
+    assert (code, errors) == (0, "")
+    assert (tmp_path / "data" / "audit-heads").read_text() == head
+    assert run(tmp_path, "doctor", "--audit", "--head", head)[0] == 0
+    (waits,) = findings(tmp_path, "--audit", ADKWEB_AUDIT_SYSLOG="udp://127.0.0.1:9")[1]
+    assert waits.startswith("! 2 rows wait to be sent to the syslog, the oldest of ")
+    with closing(sqlite3.connect(tmp_path / "data" / "adkweb.db")) as connection:
+        connection.execute("DROP TRIGGER audit_refuses_delete")
+        connection.execute("DELETE FROM sessions_app_auditrow WHERE number = 2")
+        connection.commit()
+    (tmp_path / "data" / "audit-heads").unlink()
+    assert run(tmp_path, "doctor", "--audit")[0] == 0
+    code, (line,) = findings(tmp_path, "--head", head)
+    assert line.startswith("✗ Row 2 is missing, and what came after it: the head that was published on ")
+    assert run(tmp_path, "doctor", "--head", "gold")[2].startswith("CommandError: “gold” is no line of")

@@ -22,7 +22,7 @@ from tests.management.conftest import PROGRAM, environment, run
 from tests.support import warm
 
 NOON = 1_767_268_800.0  # 2026-01-01 12:00 in UTC
-MARIA = Actor("maria", "admin")
+MARIA = Actor.holding("maria", "admin")
 
 
 def say(ref: SessionRef, author: str, text: str, at: float) -> None:

@@ -23,10 +23,12 @@ def place(form: str, new_database: Callable[[str], str], open_source: Callable[[
     """A source of each format with a few events."""
     place = new_database(form)
     alias = open_source(place, form)
-    ref = create_session(alias, "app", "ana", actor=Actor("a", "admin"), session_id="s1", state={"x": 1, "user:u": 1})
+    ref = create_session(
+        alias, "app", "ana", actor=Actor.holding("a", "admin"), session_id="s1", state={"x": 1, "user:u": 1}
+    )
     for number in range(3):
         event = {"author": "a", "actions": {"state_delta": {"n": number, "app:p": number, "temp:t": 1}}}
-        append_event(ref, event, actor=Actor("a", "admin"))
+        append_event(ref, event, actor=Actor.holding("a", "admin"))
     return place
 
 
@@ -111,8 +113,8 @@ def test_events_and_state_stay_as_they_are(
 ) -> None:
     place = new_database("postgresql")
     alias = open_source(place)
-    ref = create_session(alias, "app", "ana", actor=Actor("a", "admin"), session_id="s1")
-    append_event(ref, {"author": "a", "actions": {"state_delta": {"n": 1}}}, actor=Actor("a", "admin"))
+    ref = create_session(alias, "app", "ana", actor=Actor.holding("a", "admin"), session_id="s1")
+    append_event(ref, {"author": "a", "actions": {"state_delta": {"n": 1}}}, actor=Actor.holding("a", "admin"))
     with psycopg.connect(place) as db:
         before = [db.execute(f"SELECT * FROM {table}").fetchall() for table in ("sessions", "events", "app_states")]
         assert run(tmp_path, "reindex", place)[0] == 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from django.contrib.auth import get_user_model
 from pytest_django import Settings
 
 from sessions_app.errors import AlreadyExists, Error, Invalid, NotAllowed, NotFound
 from sessions_app.saved import views
 from sessions_app.saved.views import View
+from tests.support.people import an_admin
 
 pytestmark = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 QUERY: Final = {"query": "app:booking error:any", "sort": "-took", "columns": "user,took"}
@@ -18,7 +18,7 @@ QUERY: Final = {"query": "app:booking error:any", "sort": "-took", "columns": "u
 
 def person(name: str) -> Any:
     """Returns somebody's account."""
-    return get_user_model().objects.get_or_create(username=name)[0]
+    return an_admin(name)
 
 
 def saved(name: str = "Failed bookings", by: str = "maria", **fields: Any) -> View:

@@ -15,8 +15,6 @@ import pytest
 from django.contrib.auth import get_user_model
 from pytest_django import Settings
 
-from sessions_app.access import actor as access_actor
-from sessions_app.access.actor import Actor
 from sessions_app.errors import Invalid, NotAllowed, NotFound
 from sessions_app.models import Webhook, WebhookDelivery
 from sessions_app.saved import addresses, noticing, sending, views, watching, webhooks
@@ -27,7 +25,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.saved.receiver import Receiver, receiver
 from tests.search.finding import feed
-from tests.support.people import ALICE
+from tests.support.people import ALICE, an_admin, somebody
 
 LINK: Final = "https://adkweb.example.com"
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs" / "webhooks.md"
@@ -53,7 +51,7 @@ def view(own: str) -> View:
 
 def maria() -> Any:
     """Returns Maria's account."""
-    return get_user_model().objects.get_or_create(username="maria")[0]
+    return an_admin("maria")
 
 
 def deliveries(view: View) -> list[Delivery]:
@@ -344,15 +342,12 @@ def test_a_secret_is_kept_nowhere_and_another_address_has_another(own: str, view
 
 
 @OWN
-def test_nothing_is_told_of_what_its_person_may_not_see_any_more(
-    own: str, view: View, told: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_told_of_what_its_person_may_not_see_any_more(own: str, view: View, told: Receiver) -> None:
     webhooks.put(view.id, maria(), told.url, LINK)
     webhooks.test(view.id, maria())
     WebhookDelivery.objects.update(app_name="booking")
-    with monkeypatch.context() as patch:
-        patch.setattr(access_actor, "of_person", lambda name: Actor(name, "admin", "weather"))
-        send_all()
+    somebody("maria", "admin", "weather")
+    send_all()
     get_user_model().objects.update(is_active=False)
     send_all(now=True)
     assert told.bodies == []

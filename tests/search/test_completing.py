@@ -126,7 +126,7 @@ def test_a_source_is_suggested_by_its_name(
     feed(other)
     assert applied("source:¦") == [f"source:{each}" for each in sorted([fed, other])]
     assert applied(f"source:{other.upper()}¦") == [f"source:{other}"]
-    of_booking = complete("source:", len("source:"), actor=Actor("program", "read", "booking"))
+    of_booking = complete("source:", len("source:"), actor=Actor.holding("program", "read", "booking"))
     assert [each.text for each in of_booking] == [fed]
 
 

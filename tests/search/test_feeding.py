@@ -26,7 +26,7 @@ from sessions_app.models import (
     SearchWord,
     Waiting,
 )
-from sessions_app.search import feeding, reading
+from sessions_app.search import feeding, masked, reading
 from sessions_app.search.feeding import Feeder
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
@@ -293,7 +293,7 @@ def test_an_index_of_another_version_is_made_anew(own: str, source: str) -> None
     feed(source)
     before = kept()
     assert all(before.values())
-    SearchSource.objects.update(version=feeding.VERSION - 1, claimed_until=0)
+    SearchSource.objects.update(version=masked.VERSION - 1, claimed_until=0)
     SearchSession.objects.update(title="of before", folded_title="of before")
     assert feeding.share(source) == 0
     feed(source)

@@ -83,4 +83,4 @@ def test_what_nobody_can_tell_is_not_known(own: str, source: str, monkeypatch: p
     monkeypatch.setattr(first_reads, "LOOKED_AT", 2)  # more turns of another app have begun since
     assert not first_reads.readers(every[3], Seq(1), event["timestamp"], "app", actor=SYSTEM).known
     with pytest.raises(NotFound):
-        first_reads.readers(every[0], Seq(1), 0.0, "session", actor=Actor("bob", "read", "support"))
+        first_reads.readers(every[0], Seq(1), 0.0, "session", actor=Actor.holding("bob", "read", "support"))

@@ -118,7 +118,7 @@ def test_figures_of_an_app_of_a_user_and_of_who_may_see_little(own: str, source:
 
     for app, user in (("booking", ""), ("support", ""), ("booking", "ana"), ("support", "ben")):
         assert health.figures(during, actor=SYSTEM, of=Of(source, app, user)).whole.turns == count(app, user)
-    assert health.figures(during, actor=Actor("bob", "read", "book*")).whole.turns == count("booking", "")
+    assert health.figures(during, actor=Actor.holding("bob", "read", "book*")).whole.turns == count("booking", "")
 
 
 @BOTH

@@ -178,7 +178,7 @@ def test_tags_that_exist_complete_a_query_and_others_do_not(source: str) -> None
     feed(source, walk=True)
     labels.tag([other], "to hide", actor=ALICE)
     assert labels.known_tags("to", 9, actor=ALICE) == ["to check", "to hide"]
-    assert labels.known_tags("to", 9, actor=Actor("carol", "read", "book*")) == ["to check"]
+    assert labels.known_tags("to", 9, actor=Actor.holding("carol", "read", "book*")) == ["to check"]
 
 
 def test_thousands_of_sessions_are_tagged_with_few_statements(source: str) -> None:
@@ -218,7 +218,7 @@ def test_who_may_not_write_changes_nothing(source: str, settings: Settings) -> N
             labels.rename(of(source), "Refund", actor=actor)
 
     refused(BOB, NotAllowed)
-    refused(Actor("carol", "admin", "weather"), NotAllowed)
+    refused(Actor.holding("carol", "admin", "weather"), NotAllowed)
     settings.READ_ONLY = True
     refused(ALICE, NotAllowed)
     assert not SessionTag.objects.exists()
@@ -240,7 +240,7 @@ def test_labels_are_told_to_nobody_who_may_not_see_the_app(source: str) -> None:
     labels.rename(of(source), "Refund", actor=ALICE)
     labels.tag([of(source)], "vip", actor=ALICE)
     assert labels_of([of(source)], actor=BOB) == {of(source): Labels("Refund", ("vip",))}
-    assert labels_of([of(source)], actor=Actor("carol", "read", "weather")) == {}
+    assert labels_of([of(source)], actor=Actor.holding("carol", "read", "weather")) == {}
 
 
 def test_a_deleted_session_takes_its_labels_with_it_and_a_fork_does_not_inherit_them(source: str) -> None:

@@ -20,6 +20,7 @@ from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
+from tests.support.masking import Hiding
 from tests.support.people import ALICE
 
 pytestmark = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
@@ -109,12 +110,12 @@ def test_values_that_an_actor_may_not_see_are_not_told(own: str, source: str, mo
     write(session(source), user_card="4111", n=1)
     feed(source)
     dots = lambda values: {key: "•••" if key == "user:card" else value for key, value in values.items()}  # noqa: E731
-    monkeypatch.setattr(shown, "mask_of", lambda actor, app: dots)
+    monkeypatch.setattr(shown, "mask_of", lambda actor, app: Hiding(dots))
     keys = schemas.schemas(source, "booking", actor=ALICE).keys
     assert (keys["user:card"].hidden, keys["user:card"].texts, keys["n"].low) == (True, {}, 1)
     assert of(source, "user:card").texts == {"4111": 1}
     with pytest.raises(NotFound):
-        schemas.schemas(source, "booking", actor=Actor("bob", "admin", "support"))
+        schemas.schemas(source, "booking", actor=Actor.holding("bob", "admin", "support"))
 
 
 def test_an_app_has_a_limit_and_a_key_beyond_it_is_not_learnt(

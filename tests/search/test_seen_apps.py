@@ -24,7 +24,7 @@ def source(own: str, new_store: Callable[[str], str], open_source: Callable[[str
     return open_source(new_store("sqlite"))
 
 
-BOOKING: Final = Actor("program", "read", "booking*")
+BOOKING: Final = Actor.holding("program", "read", "booking*")
 
 
 @pytest.fixture

@@ -88,4 +88,4 @@ def test_an_app_that_the_actor_may_not_see_is_not_there(source: str) -> None:
     ref = session(source, "ana", "a1")
     feed(source)
     with pytest.raises(NotFound):
-        sharing(ref, "app", actor=Actor("program", "admin", "support*"))
+        sharing(ref, "app", actor=Actor.holding("program", "admin", "support*"))

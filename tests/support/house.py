@@ -300,6 +300,7 @@ WAYS: Final[dict[tuple[str, str], set[str]]] = {
     ("INSERT", "sessions"): {"create_session", "import_session"},
     ("DELETE", "sessions"): {"delete_session"},
     ("DELETE", "events"): {"delete_session"},
+    ("DELETE", "user_states"): {"delete_user_state"},  # of a user who is erased, and has no session
 }
 
 

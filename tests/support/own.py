@@ -41,6 +41,13 @@ def migrated(path: Path) -> Path:
     return path
 
 
+def started_before(data: Path, tables: Path) -> Path:
+    """Makes a data directory as after a first start, which takes seconds to make `tables`. Returns the directory."""
+    data.mkdir(mode=0o700)
+    Path(shutil.copy(tables, data / "adkweb.db")).chmod(0o600)
+    return data
+
+
 @functools.cache
 def _tables() -> Path:
     """Makes adkweb's own tables, which are empty, in a file that lives as long as this process."""

@@ -5,8 +5,35 @@ Alice may do everything, Bob may only read, and Charlie cannot see the app booki
 
 from typing import Final
 
-from sessions_app.access.actor import Actor
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 
-ALICE: Final = Actor("alice", "admin")
-BOB: Final = Actor("bob", "read")
-CHARLIE: Final = Actor("charlie", "admin", "weather*")
+from sessions_app.access import roles
+from sessions_app.access.actor import Actor
+from sessions_app.models import Role
+
+ALICE: Final = Actor.holding("alice", "admin")
+BOB: Final = Actor.holding("bob", "read")
+CHARLIE: Final = Actor.holding("charlie", "admin", "weather*")
+
+
+def _account(name: str) -> User:
+    accounts = get_user_model().objects
+    return accounts.filter(username=name).first() or accounts.create_user(name)
+
+
+def an_admin(name: str) -> User:
+    """Somebody without a password who is an admin of everything, as whoever opens the printed link is."""
+    person = _account(name)
+    roles.make_admin(person)
+    return person
+
+
+def somebody(name: str, role: str = "", apps: str = "*", sources: str = "*") -> User:
+    """Somebody without a password, who has this role and no other, or none."""
+    person = _account(name)
+    for role_of_theirs in Role.objects.filter(person=person):
+        role_of_theirs.delete()
+    if role:
+        Role.objects.create(person=person, role=role, apps=apps, sources=sources, given_by="adam")
+    return person

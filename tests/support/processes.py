@@ -71,6 +71,36 @@ def adopt(place: str) -> None:
     database.open_source(registry.add(place)[0], adopting=True)
 
 
+def record_many(own: str, folder: str, rows: int) -> None:
+    """Records acts in adkweb's own database, one after the other."""
+    from django.conf import settings
+
+    from sessions_app.audit.record import record
+    from tests.support.own import own_database
+
+    settings.DATA_DIR = folder
+    with own_database(own):
+        for number in range(rows):
+            record("exported", "terminal", number=number)
+
+
+def forward_audit(own: str, folder: str, address: tuple[str, str, int]) -> None:
+    """Sends the audit to a syslog, some rows at a time, until it has all."""
+    from functools import partial
+
+    from django.conf import settings
+
+    from sessions_app.audit import syslog
+    from sessions_app.audit.forwarding import Receiver, forward, standing_of_all
+    from tests.support.own import own_database
+
+    settings.DATA_DIR, settings.AUDIT_SYSLOG = folder, address
+    receiver = Receiver("syslog", partial(syslog.deliver, address), 4)
+    with own_database(own):
+        while standing_of_all()[0].lacks:
+            forward(receiver)
+
+
 def open_together(place: str, barrier: Barrier) -> None:
     """Opens a source at the same moment as other processes."""
     from sessions_app.sources import database, registry
@@ -124,7 +154,7 @@ def fork_then_die(own: str, place: str, session_id: str, event_id: str) -> None:
     with own_database(own):
         (source,) = registry.add(place)
         database.open_source(source)
-        ref, actor = SessionRef(source.alias, APP, "ana", session_id), Actor("maria@example.com", "admin")
+        ref, actor = SessionRef(source.alias, APP, "ana", session_id), Actor.holding("maria@example.com", "admin")
         fork_jobs.begin(ref, event_id, user_id="ana", session_id="fork", actor=actor, reason="what if")
         threading.Event().wait(30)
 
@@ -148,7 +178,7 @@ def batch_then_die(own: str, place: str, batch_id: str, events: int) -> None:
     items.note = die
     with own_database(own):
         database.open_source(registry.add(place)[0])
-        batch.do(uuid.UUID(batch_id), actor=Actor("maria@example.com", "admin"))
+        batch.do(uuid.UUID(batch_id), actor=Actor.holding("maria@example.com", "admin"))
         threading.Event().wait(300)
 
 

@@ -48,7 +48,16 @@ def counts(source: str) -> dict[str, int]:
 
 def events_of(ref: SessionRef) -> list[tuple[int, Event]]:
     """Returns a session's events with their seqs, in append order."""
-    return [(seq, event) for seq, of, event in _events(ref.source) if of == ref]
+    return [(seq, event) for seq, of, event in stored_events(ref.source) if of == ref]
+
+
+def stored_events(source: str, app_name: str = "") -> list[tuple[int, SessionRef, Event]]:
+    """Returns all events, or those of an app, with their seqs and sessions, in append order."""
+    seq = "seq" if connections[source].vendor == "postgresql" else "rowid"
+    of_app, names = ("WHERE app_name = %s", [app_name]) if app_name else ("", [])
+    columns = f"{seq}, app_name, user_id, session_id, event_data"
+    rows = query(source, f"SELECT {columns} FROM events {of_app} ORDER BY {seq}", names)
+    return [(number, SessionRef(source, *each), json.loads(data)) for number, *each, data in rows]
 
 
 def state_of(ref: SessionRef) -> dict[Scope, State]:
@@ -60,14 +69,17 @@ def state_of(ref: SessionRef) -> dict[Scope, State]:
     }
 
 
-def assert_state_is_what_events_say(source: str, initial: dict[SessionRef, State] | None = None) -> None:
+def assert_state_is_what_events_say(
+    source: str, initial: dict[SessionRef, State] | None = None, app_name: str = ""
+) -> None:
     """Asserts that every stored scope equals the fold, in append order, of the deltas of all sessions that share it.
 
-    `initial` is the state that sessions were created with.
+    `initial` is the state that sessions were created with. With `app_name`, only this app is looked at.
     """
     given: dict[SessionRef, State] = initial or {}
-    deltas = [(ref, delta_of(event), removed_by(event)) for _seq, ref, event in _events(source)]
-    for names in query(source, "SELECT app_name, user_id, id FROM sessions"):
+    deltas = [(ref, delta_of(event), removed_by(event)) for _seq, ref, event in stored_events(source, app_name)]
+    of_app, names_of_app = ("WHERE app_name = %s", [app_name]) if app_name else ("", [])
+    for names in query(source, f"SELECT app_name, user_id, id FROM sessions {of_app}", names_of_app):
         ref = SessionRef(source, *names)
         for scope, stored in state_of(ref).items():
             length = {"session": 4, "user": 3, "app": 2}[scope]
@@ -105,12 +117,6 @@ def in_threads(work: Iterable[Callable[[], T]]) -> list[T | Exception]:
         thread.join(120)
         assert not thread.is_alive(), "a writer hangs"
     return results
-
-
-def _events(source: str) -> list[tuple[int, SessionRef, Event]]:
-    seq = "seq" if connections[source].vendor == "postgresql" else "rowid"
-    rows = query(source, f"SELECT {seq}, app_name, user_id, session_id, event_data FROM events ORDER BY {seq}")
-    return [(number, SessionRef(source, *names), json.loads(data)) for number, *names, data in rows]
 
 
 def _one(source: str, table: str, columns: tuple[str, ...], values: Iterable[str]) -> State:

@@ -19,7 +19,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.stored import execute
 
-ANA = Actor("ana", "admin")
+ANA = Actor.holding("ana", "admin")
 Line = dict[str, Any]
 
 

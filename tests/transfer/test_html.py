@@ -154,7 +154,7 @@ def test_a_page_holds_one_session_that_is_named(hostile: SessionRef) -> None:
     with pytest.raises(NotFound):
         page_of(hostile._replace(session_id="gone"))
     with pytest.raises(NotFound):
-        export("html", hostile.source, exporting.Filter(*hostile[1:]), actor=Actor("bob", "read", ("other",)))
+        export("html", hostile.source, exporting.Filter(*hostile[1:]), actor=Actor.holding("bob", "read", ("other",)))
 
 
 def test_a_page_without_events_shows_what_is_stored(source: str, make: Make) -> None:

@@ -26,7 +26,7 @@ from tests.transfer.files import event_line, exported, file_of, furnish, session
 
 pytestmark = pytest.mark.django_db
 
-ANA = Actor("ana", "admin")
+ANA = Actor.holding("ana", "admin")
 FOLDER = Path(settings.DATA_DIR) / "uploads"
 
 
@@ -168,7 +168,7 @@ def test_a_bad_file_is_refused_with_the_place_and_nothing_is_written(
 
 def test_a_file_with_one_app_that_is_not_ones_own_is_refused_whole(into: str, file: bytes) -> None:
     upload = uploads.receive([file])
-    for actor in (Actor("zoo's", "admin", "Zoo"), BOB, Actor("agent", "append")):
+    for actor in (Actor.holding("zoo's", "admin", "Zoo"), BOB, Actor.holding("agent", "append")):
         for work in (uploads.preview, uploads.bring):
             with pytest.raises(NotAllowed):
                 work(upload, into, actor)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -19,6 +18,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.support.people import an_admin
 from tests.web.html import Element, page_of, read
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -72,7 +72,7 @@ class Browser(Client):
 @pytest.fixture
 def person(db: None) -> User:
     """Somebody who has an account, without a password."""
-    found: User = get_user_model().objects.create_user(NAME)
+    found: User = an_admin(NAME)
     return found
 
 

@@ -27,7 +27,7 @@ ATTRIBUTES: Final = re.compile(
     r"""(data-[a-z-]+|aria-[a-z]+|accesskey|action
     |hx-(get|include|post|preserve|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
     |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|enctype
-    |for|form
+    |for|form|inputmode
     |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|points
     |preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|start|tabindex|title|type|value|viewbox|height|width|x|y)""",
     re.VERBOSE,

@@ -10,7 +10,8 @@ import pytest
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app.access.actor import Actor
+from sessions_app.access import approval
+from sessions_app.access.actor import TERMINAL, Actor
 from sessions_app.batches import batch, reading, working
 from sessions_app.batches.acts import event_id_of
 from sessions_app.domain.session_ref import SessionRef
@@ -18,6 +19,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
 from tests.support.at_work import settle
+from tests.support.people import somebody
 from tests.support.stored import state_of
 from tests.transfer.files import imported
 from tests.web.conftest import Browser
@@ -169,7 +171,7 @@ def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(
     maria: Browser, refs: list[SessionRef], settings: Settings
 ) -> None:
     event = {"author": "user", "invocation_id": "i1", "content": {"role": "user", "parts": [{"text": "…"}]}}
-    append_event(refs[0], event, actor=Actor("agent", "admin"))
+    append_event(refs[0], event, actor=Actor.holding("agent", "admin"))
     address = select(maria, "edit", *refs)["Location"]
     page = send(maria, address, "try", **row("step", '"pay"'))
     assert tally(page)["running now"] == "1"
@@ -183,7 +185,7 @@ def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(
     assert page.one("button", value="do").text == "Go on"
     settings.SETTLE_SECONDS = 0.0
     event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [{"text": "Done"}]}}
-    append_event(refs[0], event, actor=Actor("agent", "admin"))
+    append_event(refs[0], event, actor=Actor.holding("agent", "admin"))
     assert tally(send(maria, address, "do")) == {"changed": "3", "of them were running": "1"}
     assert maria.open("batches").one("tbody").one("span", "delta").text == "step"
 
@@ -283,8 +285,8 @@ def test_who_may_not_write_gets_no_batch(maria: Browser, refs: list[SessionRef],
 
 def test_hostile_keys_values_and_reasons_are_texts(maria: Browser, source: str, actor: Actor) -> None:
     ref = create_session(source, HOSTILE, HOSTILE, session_id=HOSTILE, state={HOSTILE: HOSTILE}, actor=actor)
-    made = batch.begin("edit", actor=Actor(HOSTILE, "admin"), refs=[ref])
-    batch.try_(made, {HOSTILE: [HOSTILE]}, actor=Actor(HOSTILE, "admin"), reason=HOSTILE)
+    made = batch.begin("edit", actor=Actor.holding(HOSTILE, "admin"), refs=[ref])
+    batch.try_(made, {HOSTILE: [HOSTILE]}, actor=Actor.holding(HOSTILE, "admin"), reason=HOSTILE)
     settle("batch")
     page = maria.open("batch", batch_id=made)
     assert HOSTILE in page.text
@@ -309,3 +311,23 @@ def test_a_session_whose_source_is_away_stops_the_dry_run_with_the_reason(
     page = maria.open("batch", batch_id=made)
     assert "A source of this batch is not open here" in page.text
     assert page.one("button", value="again").text == "Go on"
+
+
+def test_a_batch_that_needs_a_second_person_waits_on_its_page(maria: Browser, refs: list[SessionRef]) -> None:
+    approval.make(by=TERMINAL, sessions=2)
+    address = select(maria, "edit", *refs)["Location"]
+    send(maria, address, "try", **row("step", '"pay"'), reason=HOSTILE)
+    page = send(maria, address, "do")
+    assert "This batch needs a second person" in page.text
+    assert [button.text for button in page.one("section", "batch").all("button")] == ["Withdraw"]
+    assert maria.send(address, {"action": "apply"}).status_code == 403
+    ben = Browser()
+    ben.force_login(somebody("ben", "editor", "booking"))
+    assert ben.open("proposals").all("a", href=address)
+    assert "choose" in ben.open(address).one("ul", "differing").text
+    declined = send(ben, address, "decline", why="not all of them")
+    assert "ben declined it. not all of them" in declined.text
+    send(maria, address, "again")
+    send(maria, address, "do")
+    done = send(ben, address, "apply")
+    assert ("applied by ben" in done.text, [state_of(ref)["session"]["step"] for ref in refs]) == (True, ["pay"] * 3)

@@ -188,9 +188,9 @@ def test_who_may_not_see_the_app_asks_the_bucket_nothing(ref: SessionRef, saving
     requested.clear()
     for ask in (contents.about, contents.glance, contents.excerpt):
         with pytest.raises(NotFound):
-            ask(ref, "plan.txt", 0, actor=Actor("bob", "read", "weather*"))
+            ask(ref, "plan.txt", 0, actor=Actor.holding("bob", "read", "weather*"))
     with pytest.raises(NotFound):
-        contents.stored_versions(ref, "plan.txt", actor=Actor("bob", "read", "weather*"))
+        contents.stored_versions(ref, "plan.txt", actor=Actor.holding("bob", "read", "weather*"))
     assert requested == []
 
 

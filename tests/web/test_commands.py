@@ -21,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.support import warm
+from tests.support.own import started_before
 from tests.web.conftest import DEMO, ROOT
 from tests.web.html import Element, read
 
@@ -29,9 +30,9 @@ SECONDS = 60
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """adkweb's own data."""
-    return tmp_path / "data"
+def data(tmp_path: Path, blank: Path) -> Path:
+    """adkweb's own data, after a first start."""
+    return started_before(tmp_path / "data", blank)
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind
-from sessions_app.edits.edit import Entry, add_event, edit_app_state, edit_state
+from sessions_app.edits.edit import Entry, edit_app_state, edit_state
+from sessions_app.edits.own_event import add_event
 from sessions_app.errors import Behind
 from sessions_app.history import indexing
 from sessions_app.history.edit_log import edits

@@ -31,6 +31,7 @@ def test_nothing_comes_from_elsewhere_and_nothing_runs_but_adkwebs_own_files(dem
     assert found["default-src"] == ["'none'"]
     assert found["base-uri"] == found["frame-ancestors"] == ["'none'"]
     assert found["form-action"] == found["connect-src"] == found["font-src"] == ["'self'"]
+    assert (found["require-trusted-types-for"], found["trusted-types"]) == (["'script'"], ["default"])
     for name in ("script-src", "style-src"):
         assert found[name][0] == "'self'"
         assert all(re.fullmatch(r"'nonce-[\w+/=-]{16,}'", value) for value in found[name][1:])

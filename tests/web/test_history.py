@@ -222,7 +222,9 @@ def test_keys_that_are_gone_are_offered_too_and_said_to_be(anywhere: SessionRef,
     add(anywhere, **delta(**{"draft": 1, long: 2, "user:trial": True, "app:beta": 1}))
     gone = [Entry("draft", ABSENT, 1), Entry(long, ABSENT, 2), Entry("user:trial", ABSENT, True)]
     edit_state(
-        anywhere, [*gone, Entry("app:beta", ABSENT, 1), Entry("step", ABSENT, "choose")], actor=Actor("m", "admin")
+        anywhere,
+        [*gone, Entry("app:beta", ABSENT, 1), Entry("step", ABSENT, "choose")],
+        actor=Actor.holding("m", "admin"),
     )
     offered = {
         "session": ["app:beta", "draft", long, "step", "user:trial"],

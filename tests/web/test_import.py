@@ -16,7 +16,6 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from sessions_app.access import actor as access_actor
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.limits import Limited
@@ -28,6 +27,7 @@ from sessions_app.transfer import imports, uploads
 from sessions_app.writes.append import append_event
 from sessions_app.writes.half_made import IMPORTING
 from tests.support.at_work import settle
+from tests.support.people import somebody
 from tests.support.stored import execute
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
 from tests.web.conftest import Browser, names_of
@@ -36,7 +36,7 @@ from tests.web.html import Element, page_of
 # The work is done by threads, which see only what is committed.
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ANA = Actor("ana", "admin")
+ANA = Actor.holding("ana", "admin")
 FOLDER = Path(settings.DATA_DIR) / "uploads"
 STATE = {"type": "app", "app": "booking", "state": {"plan": "pro", "new": 1}, "updated": 1.0}
 
@@ -362,18 +362,16 @@ def test_an_import_that_is_not_there_is_not_found(maria: Browser, store: str) ->
     assert "files are kept for a day" in page.text
 
 
-def test_who_may_not_see_every_app_sees_their_own_imports_alone(
-    maria: Browser, store: str, file: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_may_not_see_every_app_sees_their_own_imports_alone(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file, "backup.jsonl")
-    for name, status in (("bob", 404), ("maria", 200)):
-        limited = Actor(name, "admin", "booking*")
-        monkeypatch.setattr(access_actor, "of_person", lambda account, limited=limited: limited)
-        assert maria.get(address).status_code == status
-        assert ("backup.jsonl" in maria.get("/import/").content.decode()) == (status == 200)
-        if status == 404:
-            assert maria.send(address, {"discard": "1"}).status_code == 404
-            assert maria.send(address, {}).status_code == 404
+    bob = Browser()
+    bob.force_login(somebody("bob", "admin", "booking*"))
+    somebody("maria", "admin", "booking*")
+    for browser, status in ((bob, 404), (maria, 200)):
+        assert browser.get(address).status_code == status
+        assert ("backup.jsonl" in browser.get("/import/").content.decode()) == (status == 200)
+    assert bob.send(address, {"discard": "1"}).status_code == 404
+    assert bob.send(address, {}).status_code == 404
 
 
 def test_where_there_is_no_store_the_page_says_how_to_make_one(maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from django.conf import settings
-from django.utils.module_loading import import_string
 
+from adkweb.logs import Line
 from sessions_app.sources import database
 from tests.web.conftest import DEMO
 from tests.web.test_commands import LINK, environment, run, serve
@@ -212,8 +211,7 @@ def test_a_name_cannot_forge_a_line_of_the_log(data: Path) -> None:
 def test_a_line_of_the_log_is_one_line_and_a_traceback_is_indented(name: str) -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    (configured,) = settings.LOGGING["formatters"].values()
-    handler.setFormatter(import_string(configured["class"])(configured["format"], style=configured["style"]))
+    handler.setFormatter(Line(as_json=False))
     log = logging.getLogger("test.of.lines")
     log.propagate = False
     log.addHandler(handler)

@@ -8,7 +8,6 @@ import uuid
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -25,6 +24,7 @@ from sessions_app.history.edit_log import edits
 from sessions_app.reads import timeline
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.support.people import an_admin
 from tests.support.stored import events_of, everything, state_of
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
@@ -39,7 +39,7 @@ WARNING = "the agent's next append fails with StaleSessionError"
 def bo(db: None) -> Browser:
     """Somebody else who signed in."""
     browser = Browser()
-    browser.force_login(get_user_model().objects.create_user("bo"))
+    browser.force_login(an_admin("bo"))
     return browser
 
 
@@ -47,7 +47,7 @@ def say(ref: SessionRef, author: str, ago: float = 0.0, **event: Any) -> None:
     """Appends a word of a run."""
     content = {"role": "user" if author == "user" else "model", "parts": [{"text": "…"}]}
     said = {"author": author, "invocation_id": "i1", "timestamp": time.time() - ago, "content": content, **event}
-    append_event(ref, said, actor=Actor("agent", "admin"))
+    append_event(ref, said, actor=Actor.holding("agent", "admin"))
 
 
 @pytest.fixture
@@ -379,14 +379,14 @@ def test_a_removal_that_was_queued_opens_again_as_one(running: SessionRef, maria
 
 def test_an_edit_opens_again_in_its_own_session_only(running: SessionRef, maria: Browser) -> None:
     waiting = queue(maria, running, step='"pay"')
-    other = create_session(*running[:3], session_id="s2", actor=Actor("x", "admin"))
+    other = create_session(*running[:3], session_id="s2", actor=Actor.holding("x", "admin"))
     for ref, value in ((other, str(waiting.id)), (running, str(uuid.uuid4())), (running, "x' --")):
         maria.open("session-edit", query={"queued": value}, status=404, **ref._asdict())
 
 
 def test_after_a_failure_what_was_typed_can_still_be_read_whole(running: SessionRef, maria: Browser) -> None:
     queue(maria, running, step='"' + "long" * 5000 + '"')
-    delete_session(running, actor=Actor("x", "admin"))
+    delete_session(running, actor=Actor.holding("x", "admin"))
     queued.apply_due()
     (notice,) = told(maria)
     assert "Queued edit not applied: The session was deleted." in notice.text
@@ -468,11 +468,11 @@ def test_a_page_asks_for_outcomes_by_one_query(running: SessionRef, maria: Brows
             maria.open("session", **running._asdict())
         return sum("sessions_app_job" in query["sql"] for query in captured)
 
-    assert count() == 2  # the session's, and one's own outcomes
+    assert count() == 4  # the session's, one's own outcomes, and the proposals and batches that wait for one
     for number in range(5):
         queue(maria, running, **{f"k{number}": "1"})
     end(running)
-    assert (queued.apply_due(), count()) == (5, 2)
+    assert (queued.apply_due(), count()) == (5, 4)
 
 
 def test_the_edits_page_and_the_timeline_show_a_queued_edit_as_any_other(running: SessionRef, maria: Browser) -> None:

@@ -361,7 +361,8 @@ def test_pages_and_actions_are_offered_where_they_are_asked_for(
         options = maria.open("complete", query=query, htmx=True).all("li", role="option")
         return [each.all("span")[0].text for each in options]
 
-    everything = ["Home", "Sessions", "Edits", "Batches", "Import", "New session", "API tokens", "Theme", "Keys"]
+    pages = ["Home", "Sessions", "Edits", "Batches", "Import", "New session", "API tokens", "Roles"]
+    everything = [*pages, "Theme", "Keys"]
     assert offered(go="1") == everything
     assert offered(go="1", q="toK") == ["API tokens"]
     assert offered(q="home") == []
@@ -417,7 +418,7 @@ def test_what_is_dragged_becomes_a_filter_and_an_end_without_a_limit_none(world:
 
 def test_around_a_chosen_range_there_is_room_to_drag_to(world: World) -> None:
     def shown(text: str) -> tuple[Any, Any]:
-        histogram.draw(an_asked(text), Actor("maria", "admin"))
+        histogram.draw(an_asked(text), Actor.holding("maria", "admin"))
         limits = {"after": None, "before": None}
         tree_ = world.over[-1].tree
         for node in tree_.children if isinstance(tree_, tree.And) else [tree_]:
@@ -434,16 +435,16 @@ def test_around_a_chosen_range_there_is_room_to_drag_to(world: World) -> None:
 
 
 def test_the_chosen_bars_stand_out(world: World) -> None:
-    picture = histogram.draw(an_asked("after:10:00 before:11:00"), Actor("maria", "admin"))
+    picture = histogram.draw(an_asked("after:10:00 before:11:00"), Actor.holding("maria", "admin"))
     assert picture
     assert [drawn.label for drawn in picture.bars if drawn.chosen] == ["today 10:00 – today 11:00"]
     assert len(picture.bars) == 30  # of which four were counted
-    later = histogram.draw(an_asked("after:2027-01-01"), Actor("maria", "admin"))
+    later = histogram.draw(an_asked("after:2027-01-01"), Actor.holding("maria", "admin"))
     assert later
     assert [drawn.chosen for drawn in later.bars] == [False] * 29 + [True]
     assert picture.spoken == ("today 10:00", "today 11:00")
     assert (picture.goes_back, picture.goes_on) == (False, True)
-    whole = histogram.draw(an_asked("late"), Actor("maria", "admin"))
+    whole = histogram.draw(an_asked("late"), Actor.holding("maria", "admin"))
     assert whole
     assert not any(drawn.chosen for drawn in whole.bars)
     assert (whole.goes_back, whole.goes_on) == (True, True)

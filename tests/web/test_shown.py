@@ -7,6 +7,7 @@ would have shown the value.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
+from tests.support.masking import Hiding
 from tests.support.stored import execute
 from tests.transfer.files import ANA, file_of, imported
 from tests.web.conftest import Browser
@@ -65,7 +67,7 @@ def masked(values: Any) -> Any:
 @pytest.fixture
 def mask(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Begins to hide the key from everybody."""
-    return lambda: monkeypatch.setattr(shown, "mask_of", lambda actor, app: masked)
+    return lambda: monkeypatch.setattr(shown, "mask_of", lambda actor, app: Hiding(masked))
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def card(ref: SessionRef, person: User) -> SessionRef:
     for number in (1, 2):
         delta = {"state_delta": {KEY: f"{SECRET}{number}", "n": number}}
         append_event(ref, {"id": f"e{number}", "author": "agent", "invocation_id": "i1", "actions": delta}, actor=ANA)
-    edit_state(ref, [Entry(KEY, f"{SECRET}3", f"{SECRET}2")], actor=Actor("adam", "admin"), reason="by phone")
+    edit_state(ref, [Entry(KEY, f"{SECRET}3", f"{SECRET}2")], actor=Actor.holding("adam", "admin"), reason="by phone")
     queue.queue_edit(ref, [Entry(KEY, f"{SECRET}5", f"{SECRET}3")], person=person)
     execute(ref.source, "UPDATE user_states SET state = %s", [json.dumps({"card": f"{SECRET}2"})])
     return ref
@@ -120,7 +122,7 @@ def routes(program: Program, ref: SessionRef) -> dict[str, Door]:
     rule = rules.create(ref.source, ref.app_name, "", f'{KEY} = "free"', actor=ANA)
     doors: dict[str, Door] = {
         f"{path} {number}": lambda path=path, query=query: program.get(  # type: ignore[misc]
-            path.format(**ref._asdict(), event_id="e2", number=rule), **query
+            path.format(**ref._asdict(), event_id="e2", number=rule, proposal_id=uuid.UUID(int=0)), **query
         ).content.decode()
         for path, operations in document()["paths"].items()
         if "get" in operations
@@ -214,7 +216,7 @@ def test_an_account_with_the_name_of_the_machine_or_of_agents_sees_no_more(
     card: SessionRef, mask: Callable[[], None], name: str
 ) -> None:
     mask()
-    assert views.session(card, actor=Actor(name, "admin")).state.user == {"card": "•••"}
+    assert views.session(card, actor=Actor.holding(name, "admin")).state.user == {"card": "•••"}
 
 
 def test_a_masked_value_is_not_taken_back_by_who_cannot_see_it(card: SessionRef, mask: Callable[[], None]) -> None:

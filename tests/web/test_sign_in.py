@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 PASSWORD = "correct horse battery staple"
 AWAY = "203.0.113.7"
-OPEN_TO_ALL = {"sign-in", "set_language"}
+OPEN_TO_ALL = {"sign-in", "second-step", "provider-sign-in", "provider-callback", "join", "set_language"}
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from sessions_app.web.session.strip_axis import NAMED, NAMED_WIDTH, Step, axis_o
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.bulk import fill
+from tests.support.masking import Hiding
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -285,7 +286,7 @@ def test_what_somebody_may_not_see_stands_in_no_line(
     add(ref, {"text": "Hello"})
     for number in range(3):
         add(ref, actions={"state_delta": {"step": f"secret {number}"}})
-    monkeypatch.setattr(shown, "mask_of", lambda actor, app: masked)
+    monkeypatch.setattr(shown, "mask_of", lambda actor, app: Hiding(masked))
     (line,) = pinned(maria, ref, "step")
     assert [each.partition(": ")[2] for each in told(line)] == ['"•••"'] * 4
     fill(ref, 300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -11,7 +12,6 @@ from django.contrib.auth.models import User
 from django.db import connections
 from django.urls import URLPattern, reverse
 
-from sessions_app.access import actor as access_actor
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.positions import NO_SEQ
 from sessions_app.domain.session_ref import SessionRef
@@ -27,12 +27,13 @@ from sessions_app.web.lists import feed
 from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.support.people import somebody
 from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db
 
 SECRET: Final = "4111-1111"
-OWN: Final = Actor("maria", "admin", "booking*")
+OWN: Final = Actor.holding("maria", "admin", "booking*")
 QUERY: Final = {
     "key": "card",
     "a": "e1",
@@ -64,13 +65,14 @@ def other(ref: SessionRef, actor: Actor) -> SessionRef:
 
 
 @pytest.fixture
-def limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """People see the apps that begin with “booking”, and no other."""
-    monkeypatch.setattr(access_actor, "of_person", lambda name: OWN)
+def limited(person: User) -> None:
+    """Maria sees the apps that begin with “booking”, and no other."""
+    somebody(person.get_username(), "admin", "booking*")
 
 
 def address_of(pattern: URLPattern, ref: SessionRef) -> str:
     given = {**ref._asdict(), "event_id": "e1", "number": 0, "artifact": "plan.txt", "version": 0}
+    given["export_id"] = uuid.UUID(int=0)
     names = {name: given[name] for name in pattern.pattern.converters}
     return reverse(str(pattern.name), kwargs=names)
 
@@ -108,7 +110,7 @@ def test_a_queued_edit_in_such_an_app_is_not_there(
 def test_lists_of_all_apps_leave_out_those_that_somebody_may_not_see(
     ref: SessionRef, other: SessionRef, maria: Browser, name: str, request: pytest.FixtureRequest
 ) -> None:
-    edit_state(other, [Entry("x", 1, ABSENT)], actor=Actor("adam", "admin"))
+    edit_state(other, [Entry("x", 1, ABSENT)], actor=Actor.holding("adam", "admin"))
     assert "weather" in maria.get(reverse(name)).content.decode() or name == "new-session"
     request.getfixturevalue("limited")
     assert "weather" not in maria.get(reverse(name)).content.decode()

@@ -17,6 +17,7 @@ from sessions_app.saved.views import View
 from sessions_app.search.results import Results, Row
 from sessions_app.sources import registry
 from sessions_app.web.search import results
+from tests.support.people import an_admin
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -103,7 +104,7 @@ def test_a_deleted_view_is_brought_back_from_its_toast(view: View, maria: Browse
 
 
 def test_another_persons_shared_view_can_be_used_and_not_changed(maria: Browser, db: None) -> None:
-    bob = User.objects.create_user("bob")
+    bob = an_admin("bob")
     fields = {"query": "error:any", "sort": "-started", "columns": ""}
     shared = views.save(bob, name="Bob’s", shared=True, **fields)
     alone = views.save(bob, name="Bob’s own", shared=False, **fields)

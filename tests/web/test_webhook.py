@@ -12,6 +12,7 @@ from sessions_app.models import WebhookDelivery
 from sessions_app.saved import views, watching, webhooks
 from sessions_app.saved.views import View
 from tests.saved.receiver import Receiver, receiver
+from tests.support.people import an_admin
 from tests.web.conftest import Browser
 from tests.web.html import page_of
 
@@ -66,7 +67,7 @@ def test_an_address_that_is_not_allowed_is_said_and_kept_in_the_form(view: View,
 
 
 def test_only_who_watches_has_the_page(view: View, maria: Browser, person: User) -> None:
-    bob = User.objects.create_user("bob")
+    bob = an_admin("bob")
     his = views.save(bob, name="Bob’s", query="x", sort="", columns="", shared=False)
     maria.open("webhook", view_id=his.id, status=404)
     watching.unwatch(view.id, person)

@@ -145,7 +145,7 @@ def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(
 ) -> None:
     ref = create_session(source, "app", "user", actor=ALICE, state={} if seen is ABSENT else {name: seen})
     results = in_threads(
-        [partial(edit_state, ref, [Entry(name, n, seen)], actor=Actor(f"person{n}", "admin")) for n in range(8)]
+        [partial(edit_state, ref, [Entry(name, n, seen)], actor=Actor.holding(f"person{n}", "admin")) for n in range(8)]
     )
     winners = [n for n, result in enumerate(results) if not isinstance(result, Exception)]
     assert len(winners) == 1
