@@ -10,7 +10,7 @@ WORKERS ?= 4
 # What Python compiles is kept: hundreds of processes of the tests would otherwise compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long check lint bench bench-live messages demo vendor clean
+.PHONY: run test test-long check lint bench bench-live messages demo vendor wheel sbom audit clean
 
 run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 	@$(BIN)/adkweb $(SOURCE) --host $(HOST) --port $(PORT)
@@ -18,7 +18,7 @@ run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 test: lint ## everything: linters, then all tests against real servers and a real browser
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
 
-test-long: $(VENV)/test.stamp ## what takes an hour: twenty times the random examples, more crashes
+test-long: $(VENV)/test.stamp ## what takes hours: twenty times the random examples, more crashes, a thousand kills (or KILLS=50)
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or hypothesis"
 
 check: $(VENV)/test.stamp ## the tests that belong to one file: make check FILE=sessions_app/writes/append.py
@@ -31,12 +31,14 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/djlint templates --lint --quiet
 	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
 
-bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session and a large store, searching, rules
+bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session and a large store, searching, rules; what roles, masks and approval cost, and what an agent notices of privacy
 	$(BIN)/python -m benchmarks.appends
 	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.time
 	$(BIN)/python -m benchmarks.opening
 	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.access
+	$(BIN)/python -m benchmarks.guest
 
 bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 watchers, a burst, an idle server; reading a long session in the browser
 	$(BIN)/python -m benchmarks.live
@@ -51,6 +53,17 @@ demo: $(VENV)/test.stamp ## record the demo store anew
 vendor: $(VENV)/node.stamp ## build static/vendor anew
 	$(BIN)/pip install --quiet --disable-pip-version-check "fonttools[woff]==4.68.0"
 	$(BIN)/python frontend/vendor.py
+
+wheel: $(VENV)/test.stamp ## dist/*.whl, byte for byte the same from the same commit
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -t wheel -d dist
+
+sbom: $(VENV)/test.stamp ## dist/adkweb.cdx.json: what users install with adkweb, as CycloneDX
+	$(BIN)/python -m tests.sbom dist/adkweb.cdx.json --requirements dist/requirements.txt
+
+audit: sbom ## known vulnerabilities of what users install; asks PyPI, so it is no part of `make test`
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	build/audit/bin/pip-audit --strict --no-deps --disable-pip --requirement dist/requirements.txt
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("adkweb needs Python 3.11 or newer; this is %d.%d. Name another: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

@@ -9,8 +9,9 @@ django.setup()
 
 from sessions_app.http.headers import Headed  # noqa: E402
 from sessions_app.http.limits import Limited  # noqa: E402 - models can be imported only after setup
+from sessions_app.http.request_id import Identified  # noqa: E402
 from sessions_app.live.sockets import application as live  # noqa: E402
 
 from .handler import Handler  # noqa: E402
 
-application = Headed(Limited(live(Handler())))
+application = Identified(Headed(Limited(live(Handler()))))
