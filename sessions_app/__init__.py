@@ -6,16 +6,17 @@ Numbers are layers. A folder imports only from smaller numbers, and inside a fol
 
 0  errors              what can go wrong, in words for the person who has to act on it
 1  domain              what a session's state and events are; pure
-2  models  broadcast   ADK's tables and adkweb's own; “this session moved”, told to all processes
-3  access              who is asking, what they may do
-4  sources             databases: found, opened, adopted, released
-5  writes              THE WRITE PATH
-6  reads               every query
-7  history  jobs       time travel: where each key was written, state at any event, drift; work that outlives a request
-8  transfer  search    sessions as files and back; the language that sessions are searched with
-9  edits  agent_view  checks  artifacts   what a person does; what a model is given; is state well kept; saved files
-10  http  batches  saved  what pages and programs share; one thing done to many sessions; what people keep
-11  web  api  adk      pages for people, JSON for programs, services for agents
-12  live               websockets
-13  management         commands
+2  models  broadcast  metrics   ADK's tables and adkweb's own; “this session moved”, told to all processes; figures
+3  audit               what was done that is no event of a session, in a chain of hashes
+4  access              who is asking, what they may do
+5  sources  own        databases: found, opened, adopted, released; adkweb's own as a whole
+6  writes              THE WRITE PATH
+7  reads               every query
+8  history  jobs       time travel: where each key was written, state at any event, drift; work that outlives a request
+9  transfer  search    sessions as files and back; the language that sessions are searched with
+10  edits  agent_view  checks  artifacts   what a person does; what a model is given; is state well kept; saved files
+11  http  batches  saved  masking  privacy  shared by doors; many sessions at once; what is kept, hidden; one user
+12  web  api  adk      pages for people, JSON for programs, services for agents
+13  live               websockets
+14  management         commands
 """

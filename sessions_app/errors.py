@@ -33,6 +33,10 @@ class NotAllowed(Error):
     """This is not allowed."""
 
 
+class Held(NotAllowed):
+    """This needs a second person; nothing was written yet."""
+
+
 class AlreadyExists(Error):
     """It exists already."""
 
@@ -51,6 +55,14 @@ class SourceError(Error):
 
 class Slow(Error):
     """This takes too long."""
+
+
+class NotRecorded(Error):
+    """This could not be recorded in the audit, so it was not done. The log of adkweb says what is in the way."""
+
+
+class TooOften(Error):
+    """Too many requests."""
 
 
 class Behind(Error):

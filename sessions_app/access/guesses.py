@@ -7,7 +7,6 @@ tries at the same moment gain nothing.
 """
 
 import hashlib
-import ipaddress
 import logging
 import math
 import threading
@@ -20,7 +19,9 @@ from django.db import transaction
 from django.db.models import F
 from django.http import HttpRequest
 
+from ..audit.record import record
 from ..models import PasswordTries
+from .rates import network_of
 
 log = logging.getLogger("adkweb.sign_in")
 
@@ -45,18 +46,33 @@ class TryLater(Exception):
 def person_of(request: HttpRequest, name: str, password: str) -> User | None:
     """Returns the person with this name and password, or None if they are wrong. Raises TryLater."""
     address = request.META.get("REMOTE_ADDR", "")
-    whose, where = key_of("name", name), key_of("address", _network(address))
-    pause = _count(sorted((whose, where)))
-    if pause > 0:
-        log.warning("%s: no further password is tried from %s for %d s", name, address, math.ceil(pause))
-        raise TryLater(pause)
+    tried = begin(request, "name", name)
     person = _authenticated(request, name, password) if len(password) <= LONGEST_PASSWORD else None
     if person is None:
         log.warning("%s: a wrong password from %s", name, address)
+        record("sign-in-failed", _known(name), how="password")
     else:
-        PasswordTries.objects.filter(pk=whose).delete()
-        PasswordTries.objects.filter(pk=where, count__gt=0).update(count=F("count") - 1)
+        succeeded(tried)
     return person
+
+
+def begin(request: HttpRequest, kind: str, name: str) -> tuple[str, str]:
+    """Counts a try, of a password ("name") or of a code ("code"). Returns what `succeeded` takes. Raises TryLater."""
+    address = request.META.get("REMOTE_ADDR", "")
+    tried = key_of(kind, name), key_of("address", network_of(address))
+    pause = _count(sorted(tried))
+    if pause > 0:
+        what = "code" if kind == "code" else "password"
+        log.warning("%s: no further %s is tried from %s for %d s", name, what, address, math.ceil(pause))
+        raise TryLater(pause)
+    return tried
+
+
+def succeeded(tried: tuple[str, str]) -> None:
+    """Forgets the tries of a name, because one was right, and this one of its address."""
+    whose, where = tried
+    PasswordTries.objects.filter(pk=whose).delete()
+    PasswordTries.objects.filter(pk=where, count__gt=0).update(count=F("count") - 1)
 
 
 def _authenticated(request: HttpRequest, name: str, password: str) -> User | None:
@@ -66,6 +82,11 @@ def _authenticated(request: HttpRequest, name: str, password: str) -> User | Non
         return authenticate(request, username=name, password=password)
     finally:
         _hashing.release()
+
+
+def _known(name: str) -> str:
+    """Returns the name of an account; else nothing, because people sometimes type a password into the name field."""
+    return name if User.objects.filter(username=name).exists() else ""
 
 
 def _count(keys: list[str]) -> float:
@@ -88,17 +109,6 @@ def _count(keys: list[str]) -> float:
 
 def _pause_after(count: int) -> float:
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(count - FREE, 30)) if count >= FREE else 0.0
-
-
-def _network(address: str) -> str:
-    """Returns an IPv4 address as it is, and an IPv6 address as its /64 network: one sender has all addresses in it."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        return str(parsed.ipv4_mapped or ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)
 
 
 def key_of(kind: str, text: str) -> str:

@@ -10,7 +10,9 @@ from typing import Final
 
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")  # SQLite makes these beside a database, with the database's mode
-_OWN: Final = re.compile(r"secret-key|uploads|demo\.\d+|(adkweb|demo)\.db(-wal|-shm|-journal)?")
+_OWN: Final = re.compile(
+    r"secret-key|audit-heads|uploads|exports|retained|demo\.\d+|(adkweb|demo)\.db(-wal|-shm|-journal)?"
+)
 
 
 def keep_folder(folder: Path) -> None:

@@ -1,39 +1,59 @@
 """Decides which values leave the core, and for whom: whatever is read for somebody passes `shown`.
 
-No rule hides anything yet: every actor sees each value of the apps that they may see. A rule that masks a key stands in
-`mask_of`; it then holds for pages, REST, sockets, exports and commands alike.
+What is hidden follows from the rules that people write (mask_rules.py). It holds for everybody, in pages, REST, sockets,
+exports and commands alike; who may see such a value asks for it by itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Protocol, TypeVar
+
+from django.utils.translation import gettext as _
 
 from ..domain.json_values import dumps, read_stored_or_none
+from ..domain.mask_patterns import DOTS
+from ..domain.masks import has_dots
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, full_key, same
+from ..errors import Invalid
+from . import mask_rules
 from .actor import AGENT, SYSTEM, Actor
 
 Values = TypeVar("Values")
-Mask = Callable[[Any], Any]
+Kind = Scope | Literal["event"]
+
+
+class Mask(Protocol):
+    """Hides values of an app: returns a state with full keys (`user:card`), or an event, with other values or fewer keys."""
+
+    def __call__(self, state: Any, /) -> Any:
+        """Returns what may be seen of a state."""
+
+    def event(self, event: Any, /) -> Any:
+        """Returns what may be seen of an event, or of a part of it with the names of its fields."""
 
 
 def mask_of(actor: Actor, app_name: str) -> Mask | None:
     """Returns what hides values of an app from an actor; None if the actor may see them all.
 
-    A mask gets an event, or a state with full keys (`user:card`), and returns it with other values or fewer keys. A
-    socket shows everybody what PEOPLE may see: hide from PEOPLE what is hidden from any person.
+    All that are masked see the same: what a socket shows to PEOPLE is hidden as it is from any person.
     """
-    return None
+    return mask_rules.mask(app_name)
 
 
 def _mask(actor: Actor, app_name: str) -> Mask | None:
-    # SYSTEM computes with what is stored, and AGENT passes it on to a model. An account may have the name of either.
-    return mask_of(actor, app_name) if actor is not SYSTEM and actor is not AGENT else None
+    # SYSTEM computes with what is stored, and agents pass it on to a model. An account may have the name of either.
+    if actor is SYSTEM or actor is AGENT or actor.is_agent_of(app_name):
+        return None
+    return mask_of(actor, app_name)
 
 
-def shown(values: Values, actor: Actor, app_name: str, scope: Scope = "session") -> Values:
-    """Returns what an actor may see of an event, or of a state. The state of one scope has bare keys."""
+def shown(values: Values, actor: Actor, app_name: str, scope: Kind = "session") -> Values:
+    """Returns what an actor may see of a state, or of an event or a part of it, if `scope` is "event". The state of one
+    scope has bare keys."""
     mask = _mask(actor, app_name)
     if mask is None:
         return values
+    if scope == "event":
+        return mask.event(values)  # type: ignore[no-any-return]
     if scope == "session" or not isinstance(values, dict):
         return mask(values)  # type: ignore[no-any-return]
     seen = mask({full_key(scope, bare): value for bare, value in values.items()})
@@ -58,14 +78,27 @@ def _shown_value(key: str, value: Any, actor: Actor, app_name: str) -> Any:
     return value if same(seen, value) else seen
 
 
-def shown_text(text: str, actor: Actor, app_name: str, scope: Scope = "session") -> str:
+def shown_text(text: str, actor: Actor, app_name: str, scope: Kind = "session") -> str:
     """Returns what an actor may see of a JSON text: the text itself if that is all of it."""
     if _mask(actor, app_name) is None:
         return text
     return dumps(shown(read_stored_or_none(text), actor, app_name, scope))
 
 
-def shown_pieces(pieces: Iterator[str], actor: Actor, app_name: str, scope: Scope = "session") -> Iterator[str]:
+def unmasked(key: str, seen: Any, stored: Any, actor: Actor, app_name: str) -> Any:
+    """Returns the stored value of a full key if it is what an actor saw, with or without dots; else what they saw."""
+    return stored if same(_shown_value(key, stored, actor, app_name), seen) else seen
+
+
+def check_unmasked(state: Any, actor: Actor, app_name: str) -> None:
+    """Raises Invalid for a state, or values of keys, in which dots stand for what was hidden from whoever sends it back."""
+    if _mask(actor, app_name) is not None and has_dots(state):
+        raise Invalid(
+            _("“%(dots)s” stands for a hidden value. Leave the key out, or give it a new value.") % {"dots": DOTS}
+        )
+
+
+def shown_pieces(pieces: Iterator[str], actor: Actor, app_name: str, scope: Kind = "session") -> Iterator[str]:
     """Returns what an actor may see of a JSON text in pieces. Only to hide something, the whole text is put together."""
     if _mask(actor, app_name) is None:
         return pieces

@@ -10,14 +10,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
+from django.contrib.sessions.backends.base import UpdateError
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.utils import timezone
 
-_BEGAN: Final = "began"
-_STEP: Final = 0.1  # share of IDLE_SECONDS after which the use of a sign-in is written down
+BEGAN: Final = "began"
+USED: Final = "used"
+CHECKED: Final = "checked"  # the person showed a second factor, or opened the link on this machine
+_STEP: Final = 0.1  # share of IDLE_SECONDS after which the use of a sign-in is written down,
+_LONGEST_STEP: Final = 3600.0  # but at least each hour, because people look at when a browser was used
 
 
 def digest(key: str | None) -> str:
@@ -44,10 +49,18 @@ class SessionStore(db.SessionStore):
         if row is None:
             return {}
         data = self.decode(row.session_data)
-        expires = _expires(data)
-        if (expires - row.expire_date).total_seconds() > settings.IDLE_SECONDS * _STEP:
+        if has_ended(data):
+            self._session_key = None
+            return {}
+        now = time.time()
+        since = now - data.get(USED, data.get(BEGAN, 0.0))
+        put_off = (_expires(data) - row.expire_date).total_seconds()
+        if max(since, put_off) > min(settings.IDLE_SECONDS * _STEP, _LONGEST_STEP):
+            # If another request has changed the data meanwhile, that one stays, and a later one writes the use down.
+            same = Session.objects.filter(pk=row.pk, session_data=row.session_data)
+            data[USED] = now
             with suppress(OperationalError):  # locked: the next request writes it
-                Session.objects.filter(pk=row.pk).update(expire_date=expires)
+                same.update(session_data=self.encode(data), expire_date=_expires(data))
         return data
 
     def exists(self, session_key: str) -> bool:
@@ -56,18 +69,41 @@ class SessionStore(db.SessionStore):
 
     def create_model_instance(self, data: Any) -> AbstractBaseSession:
         """Returns the row to store, under the key's hash."""
-        data.setdefault(_BEGAN, time.time())
+        data.setdefault(BEGAN, time.time())
+        data.setdefault(USED, time.time())
         row = super().create_model_instance(data)
         row.session_key, row.expire_date = digest(row.session_key), _expires(data)
         return row
+
+    def save(self, must_create: bool = False) -> None:
+        """Stores this sign-in. Raises OperationalError while the database is away: nobody was signed out then."""
+        try:
+            super().save(must_create)
+        except UpdateError as error:
+            if isinstance(error.__context__, OperationalError):
+                raise error.__context__ from None
+            raise
+
+    def end_within(self, seconds: float) -> None:
+        """Makes this sign-in end soon: one of a browser whose person is not known yet."""
+        self[BEGAN] = time.time() + seconds - settings.SESSION_COOKIE_AGE
 
     def delete(self, session_key: str | None = None) -> None:
         """Ends this sign-in, or the one with the given key."""
         super().delete(digest(session_key or self.session_key))
 
 
+def has_ended(data: dict[str, Any]) -> bool:
+    """Tells whether a sign-in is older than the limits allow now, or had no second factor where everybody needs one."""
+    if settings.REQUIRE_SECOND_FACTOR and SESSION_KEY in data and not data.get(CHECKED):
+        return True
+    now = time.time()
+    began = data.get(BEGAN, now)
+    return bool(min(began + settings.SESSION_COOKIE_AGE, data.get(USED, now) + settings.IDLE_SECONDS) <= now)
+
+
 def _expires(data: dict[str, Any]) -> datetime:
     """Returns when a sign-in ends: IDLE_SECONDS from now, but at most SESSION_COOKIE_AGE after it began."""
-    began = datetime.fromtimestamp(data.get(_BEGAN, time.time()), UTC)
+    began = datetime.fromtimestamp(data.get(BEGAN, time.time()), UTC)
     latest = began + timedelta(seconds=settings.SESSION_COOKIE_AGE)
     return min(latest, timezone.now() + timedelta(seconds=settings.IDLE_SECONDS))

@@ -48,7 +48,7 @@ def _set_up_django() -> None:
     if not apps.is_installed("sessions_app"):
         raise RuntimeError(
             "This process runs a Django project without adkweb: add sessions_app.apps.SessionsConfig to its "
-            "INSTALLED_APPS, and to its settings those of adkweb/settings.py that docs/settings.md names."
+            "INSTALLED_APPS, and to its settings those of adkweb/environment.py that docs/settings.md names."
         )
 
 

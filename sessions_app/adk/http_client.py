@@ -18,6 +18,7 @@ import httpx
 from google.adk.errors.input_validation_error import InputValidationError
 from pydantic import BaseModel
 
+from ..http.names import AGENT_HEADER, UNSEEN
 from .threads import Crew
 
 log = logging.getLogger("adkweb.adk")
@@ -64,7 +65,7 @@ class Client:
     def __init__(self, url: str, token: str, source: str | None) -> None:
         self._url = url
         self._source = {} if source is None else {"source": source}
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._headers = {"Authorization": f"Bearer {token}", AGENT_HEADER: "1"}
         self._verify = httpx.create_ssl_context() if url.startswith("https:") else False
         self._begin()
 
@@ -97,6 +98,8 @@ class Client:
         as_usual = {200: "application/json", 201: "application/json", 204: kind}
         if kind != as_usual.get(answer.status, "application/problem+json") or answer.status >= 500:
             raise self.strange(answer)
+        if answer.status == 404 and answer.response.json().get("type") == UNSEEN:
+            raise PermissionError(sentence_of(answer.response))
         return answer
 
     def _send(self, method: str, url: str, **request: Any) -> Answer:

@@ -1,22 +1,40 @@
 """Finds out who asks, what they may do, and which source they mean."""
 
+from dataclasses import replace
+
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
 
-from ..access import tokens
+from ..access import rates, tokens
 from ..access.actor import Actor, Right
+from ..audit import refusals
 from ..errors import Conflict, Error, Invalid, NotFound, SourceError
+from ..http.asking import note
+from ..http.names import AGENT_HEADER, UNSEEN
+from ..http.rates import count_stranger
 from ..reads import lists
 from ..sources import database, registry
+
+
+class Unseen(NotFound):
+    """There is no such app for whoever asks, whether there is one or not."""
 
 
 class Bearer(HttpBearer):
     """Reads `Authorization: Bearer …`. The token's actor becomes `request.auth`."""
 
     def authenticate(self, request: HttpRequest, token: str) -> Actor | None:
-        """Returns the token's actor; None for an unknown one, which is answered with 401."""
-        return tokens.actor_of(token)
+        """Returns the token's actor; None for an unknown one, which is answered with 401. Raises TooOften."""
+        signed_in = tokens.sign_in(token, request.META.get("REMOTE_ADDR", ""))
+        if signed_in is None:
+            refusals.note("sign-in-failed", "", "token")
+            count_stranger(request)
+            return None
+        rates.count("token", signed_in.actor.name, signed_in.most)
+        if request.headers.get(AGENT_HEADER) == "1":
+            return replace(signed_in.actor, is_agent=True)
+        return signed_in.actor
 
 
 def actor_of(request: HttpRequest) -> Actor:
@@ -28,13 +46,12 @@ def actor_of(request: HttpRequest) -> Actor:
 def may_know(request: HttpRequest, source: str) -> bool:
     """Tells whether the actor may know of a source, because it has an app that they may see. Raises SourceError."""
     actor = actor_of(request)
-    return actor.sees_all or bool(lists.app_names(source, actor=actor))
+    return actor.sees_all_of(source) or bool(lists.app_names(source, actor=actor))
 
 
 def runs_everything(request: HttpRequest) -> bool:
     """Tells whether the actor may do everything in every app, and so may know where the databases are."""
-    actor = actor_of(request)
-    return actor.sees_all and actor.right == "admin"
+    return actor_of(request).runs_everything
 
 
 def problems_for(request: HttpRequest, problems: list[str]) -> list[str]:
@@ -62,21 +79,27 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
     """Returns the alias of the source in which an app is meant, once it is certain that the actor has the right.
 
     An unnamed source is the only one there is, or the only one with this app. With `new`, the app need not exist yet.
-    Raises NotAllowed, NotFound, Conflict if several could be meant, SourceError."""
-    actor_of(request).check_may(right, app_name)
+    Raises Unseen for an app that does not exist for the actor, NotAllowed, NotFound, Conflict if several could be meant,
+    SourceError."""
+    actor = actor_of(request)
     if source is not None:
+        _check_may(request, right, source, app_name)
         return database.get(source).alias
-    every = [each.alias for each in registry.listed()]
+    every = [each.alias for each in registry.listed() if actor.may_see(each.alias, app_name)]
+    if not every:
+        _check_may(request, right, "", app_name)
     if len(every) == 1:
+        _check_may(request, right, every[0], app_name)
         return every[0]
     having, away = [], None
     for alias in every:
         try:
-            if lists.has_app(alias, app_name, actor=actor_of(request)):
+            if lists.has_app(alias, app_name, actor=actor):
                 having.append(alias)
         except SourceError as error:
             away = error
     if len(having) == 1:
+        _check_may(request, right, having[0], app_name)
         return having[0]
     if away is not None and not having:
         raise away
@@ -86,3 +109,14 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
         _("Name the source: “%(app)s” could be in several (%(names)s).")
         % {"app": app_name, "names": ", ".join(having or every)}
     )
+
+
+def _check_may(request: HttpRequest, right: Right, source: str, app_name: str) -> None:
+    """Raises Unseen where the app does not exist for the actor, which is noted as refused; NotAllowed where a right is
+    lacking."""
+    actor = actor_of(request)
+    if not actor.may_see(source, app_name):
+        note(request)
+        message = _("There is no app “%(app)s” that %(name)s may see.") % {"app": app_name, "name": actor.name}
+        raise Unseen(message, type=UNSEEN)
+    actor.check_may(right, source, app_name)

@@ -8,7 +8,7 @@ from ninja import NinjaAPI
 from ..http.problems import MEDIA_TYPE, TITLES
 from .schemas import Problem
 
-ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 503)  # the errors that any operation may answer
+ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 429, 503)  # the errors that any operation may answer
 RIGHT: Final = "x-right"  # of an operation: the right that a token needs for it
 
 _HEADERS: Final[dict[int, dict[str, Any]]] = {
@@ -16,6 +16,7 @@ _HEADERS: Final[dict[int, dict[str, Any]]] = {
     503: {
         "Retry-After": {"schema": {"type": "string"}, "description": "seconds, while the source is still being read"},
     },
+    429: {"Retry-After": {"schema": {"type": "string"}, "required": True, "description": "seconds"}},
     405: {"Allow": {"schema": {"type": "string"}, "required": True, "description": "the methods that it has"}},
 }
 _PARAMETERS: Final = {

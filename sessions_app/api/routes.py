@@ -13,8 +13,9 @@ from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from ..access import tokens
 from ..domain.state import ABSENT
-from ..errors import Behind, Error
+from ..errors import Behind, Error, TooOften
 from ..http.names import Name
 from ..http.problems import TITLES, problem, status_of
 from . import (
@@ -23,9 +24,11 @@ from . import (
     artifacts,
     checks,
     events,
+    expiring,
     find,
     history,
     key_schemas,
+    proposals,
     sessions,
     state,
     taking_back,
@@ -65,6 +68,8 @@ _PARTS = (
     key_schemas,
     history,
     taking_back,
+    expiring,
+    proposals,
     agent_view,
     artifacts,
     checks,
@@ -78,7 +83,11 @@ for part in _PARTS:
 def failed(request: HttpRequest, error: Error) -> HttpResponse:
     """Answers an error of the core."""
     status = 412 if isinstance(error, Precondition) else status_of(error)
-    where = {name: error.detail[name] for name in ("place", "errors") if error.detail.get(name)}
+    where = {
+        name: error.detail[name]
+        for name in ("type", "place", "errors", "retry_after", "proposal")
+        if error.detail.get(name)
+    }
     current = error.detail.get("current")
     if current is None:
         response = problem(status, message_for(request, error), **where)
@@ -98,9 +107,9 @@ def not_valid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 @api.exception_handler(AuthenticationError)
 def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-    """Answers a missing, unknown or revoked token with 401."""
-    if request.headers.get("Authorization"):
-        return problem(401, _("This token is unknown, or was revoked."))
+    """Answers a missing or unknown token, or one that ended, with 401."""
+    if said := request.headers.get("Authorization"):
+        return problem(401, tokens.why_refused(said.partition(" ")[2]))
     return problem(401, _("Sign in by a token: Authorization: Bearer …"))
 
 
@@ -131,9 +140,11 @@ def document() -> dict[str, Any]:
 @require_safe
 def openapi(request: HttpRequest) -> HttpResponse:
     """Sends the OpenAPI document to programs with a token and people who are signed in."""
-    if not request.user.is_authenticated and Bearer()(request) is None:
-        return unknown(request, AuthenticationError())
-    return answer(document())
+    try:
+        known = request.user.is_authenticated or Bearer()(request) is not None
+    except TooOften as error:
+        return failed(request, error)
+    return answer(document()) if known else unknown(request, AuthenticationError())
 
 
 def urls() -> list[URLPattern | URLResolver]:

@@ -19,6 +19,9 @@ class Problem(Schema):
     )
     place: str | None = Field(None, description="where in the imported file")
     current: Json | None = Field(None, description="the current values of the keys that differ from `expected`")
+    retry_after: int | None = Field(None, description="seconds to wait, after too many requests")
+    proposal: str | None = Field(None, description="the proposal that waits for a second person")
+    request_id: str | None = Field(None, description="names the request in the log of the server")
 
 
 class Source(Schema):

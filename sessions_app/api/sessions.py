@@ -119,6 +119,7 @@ def create(request: HttpRequest, app_name: str, user_id: str, source: str | None
         actor=actor_of(request),
         state=body.state,
         session_id=body.session_id,
+        origin="person",
     )
     response = answer(_names(ref), 201)
     response["Location"] = f"{quote(request.path)}/{quote(Name().to_url(ref.session_id))}"

@@ -19,6 +19,7 @@ from . import schemas
 from .authorize import actor_of, source_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
 from .events import told
+from .expiring import TimedEdit, end_of
 from .openapi import needs, tagged
 from .sessions import SESSION, USER
 
@@ -26,7 +27,7 @@ router = Router()
 
 APP: Final = "/apps/{plain:app_name}"
 _ANSWERS: Final = {201: schemas.Appended, 200: schemas.Appended}
-_EDIT: Final = body_schema(schemas.Edit, required=True) | needs("append") | tagged(200, 201, required=False)
+_EDIT: Final = body_schema(TimedEdit, required=True) | needs("append") | tagged(200, 201, required=False)
 
 
 @router.get(
@@ -95,7 +96,7 @@ def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> 
 def _edit(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> HttpResponse:
     """Applies an edit. Only the keys in `expected` and `absent` are compared; of the others, a value that is written
     meanwhile is overwritten."""
-    body, who = body_of(request, schemas.Edit), actor_of(request)
+    body, who = body_of(request, TimedEdit), actor_of(request)
     revision = None if only else expected_revision(request)
     entries = _entries(body)
     once = f"{who.name}\n{body.once}" if body.once else ""
@@ -103,7 +104,7 @@ def _edit(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> H
         return told(request, stored, ref)
     try:
         written = edit.overwrite_state(
-            ref, entries, only=only, actor=who, reason=body.reason, once=once, revision=revision
+            ref, entries, only=only, actor=who, reason=body.reason, once=once, revision=revision, of=end_of(body)
         )
     except StaleSession as error:
         raise Precondition from error

@@ -15,7 +15,7 @@ from ..sources import database, registry
 from ..transfer import FORMATS, WRITTEN, exporting, uploads
 from ..transfer import export as written
 from . import schemas
-from .authorize import actor_of, source_of
+from .authorize import actor_of, may_know, source_of
 from .bodies import answer, change_of
 from .openapi import needs
 
@@ -104,9 +104,9 @@ def _source(request: HttpRequest, app: str | None, source: str | None, every_app
     `every_app` is false."""
     if app is not None:
         return source_of(request, app, source)
-    if every_app and not actor_of(request).sees_all:
+    if every_app and not (actor_of(request).sees_all_of(source) if source else actor_of(request).sees_all):
         raise NotAllowed(_("This token is not for every app; name one."))
-    every = [each.alias for each in registry.listed()]
+    every = [each.alias for each in registry.listed() if may_know(request, each.alias)]
     if source is None and len(every) != 1:
         raise Invalid(_("Name the source: %(names)s.") % {"names": ", ".join(every)})
     return database.get(source or every[0]).alias

@@ -2,10 +2,12 @@
 
 from django.urls import include, path
 
+from . import probes
 from .adk import routes
 from .routes import urls
 
 urlpatterns = [
     path("api/", include((urls(), "api"))),
+    *probes.addresses(),
     *routes.addresses(),
 ]

@@ -167,7 +167,7 @@ def storages_of(source: str) -> list[Storage]:
 
 def _may_see(ref: SessionRef, name: str, version: int | None, actor: Actor) -> bool:
     """Tells whether an actor may see that an event saved this artifact."""
-    seen = shown({"actions": {"artifact_delta": {name: version}}}, actor, ref.app_name)
+    seen = shown({"actions": {"artifact_delta": {name: version}}}, actor, ref.app_name, "event")
     return name in as_object(as_object(seen.get("actions")).get("artifact_delta"))
 
 

@@ -1,4 +1,4 @@
-"""Reads what google-adk's FileArtifactService keeps in a folder, and nothing outside of it: no link is followed.
+"""Reads and deletes what google-adk's FileArtifactService keeps in a folder, nothing outside of it: no link is followed.
 
 A version is `apps/<app>/users/<user>/sessions/<session>/artifacts/<name>/versions/<version>/<end of the name>`, beside a
 `metadata.json`. What all sessions of a user share is in `users/<user>/artifacts/`. Releases of google-adk before 2.13 had no
@@ -7,6 +7,7 @@ A version is `apps/<app>/users/<user>/sessions/<session>/artifacts/<name>/versio
 
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -85,6 +86,34 @@ class Folder:
                 return sorted(numbers, reverse=True)
         except OSError as error:
             raise Unreadable(_fault(error)) from error
+
+    def remove(self, ref: SessionRef, *, whole: bool = False) -> int:
+        """Deletes the artifacts of a session; if `whole`, all of its user. Returns how many files. Raises Unreadable.
+
+        Links are not followed: one that stands for a folder stays."""
+        gone = 0
+        ref = ref._replace(session_id="any") if whole else ref
+        for way in _ways(self, ref, USER if whole else ""):
+            with suppress(Unreadable):
+                inside = _walk(self.base, (*self.below, *way[:-1]))
+                try:
+                    gone += sum(_removed(name, inside) for name in (("sessions", way[-1]) if whole else way[-1:]))
+                finally:
+                    os.close(inside)
+        return gone
+
+
+def _removed(name: str, inside: int) -> int:
+    """Deletes a folder in an open one with all that is in it. Returns how many files that were. Raises Unreadable."""
+    try:
+        os.close(_open(name, inside, _FOLDER))
+        files = sum(len(names) for _top, _folders, names, _handle in os.fwalk(name, dir_fd=inside))
+        shutil.rmtree(name, dir_fd=inside)
+    except Unreadable:
+        return 0
+    except OSError as error:
+        raise Unreadable(_fault(error)) from error
+    return files
 
 
 def _parts(name: str) -> tuple[str, ...]:

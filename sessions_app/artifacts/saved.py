@@ -18,7 +18,7 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..models import Event, SearchName, SearchSession, SearchSpan
 from ..reads.event_views import EventView
 from ..reads.weights import Small
-from ..search.feeding import VERSION
+from ..search import masked
 from ..search.folding import MOST_ARTIFACTS, artifact_name
 from ..search.lines import clean
 from ..search.outline import so_far_of
@@ -139,8 +139,8 @@ def _known(ref: SessionRef, actor: Actor) -> tuple[int, Sequence[EventView] | No
     """Returns the number of a session's row in the index, 0 if it has none, and the events that are newer; None if they are
     too many."""
     pk, _summary, newer = so_far_of(ref, actor)
-    if pk and not SearchSession.objects.filter(pk=pk, source__version=VERSION).exists():
-        return 0, None  # an older adkweb made it, without artifacts
+    if pk and not SearchSession.objects.filter(pk=pk, source__version=masked.version()).exists():
+        return 0, None  # an older adkweb made it, without artifacts, or by other rules
     return pk, newer
 
 
@@ -190,7 +190,7 @@ def _stored(ref: SessionRef, seqs: Collection[int], actor: Actor) -> dict[tuple[
 
 def _told(ref: SessionRef, row: Mapping[str, Any], actor: Actor) -> Iterator[Save]:
     event = {"author": str(row["by"] or ""), "actions": {"artifact_delta": as_object(row["delta"])}}
-    seen = shown(event, actor, ref.app_name)
+    seen = shown(event, actor, ref.app_name, "event")
     for name, version in as_object(as_object(seen.get("actions")).get("artifact_delta")).items():
         yield Save(name, _number(version), row["id"], row["seq"], str(seen.get("author") or ""), row["timestamp"])
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from django.utils.translation import gettext as _
 
+from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import is_hidden
 from ..domain.edit_note import EDIT_PREFIX, edit_of
@@ -23,6 +24,7 @@ from ..edits import queue, undo
 from ..edits.edit import Entry, append_once, state_event
 from ..errors import Conflict, Invalid, NotAllowed, NotFound, StaleSession
 from ..reads import timeline, views
+from ..writes.append import Origin
 from ..writes.sessions import delete_session
 from .items import CHANGED, MOVED, SAME, TO_DO
 
@@ -71,6 +73,7 @@ class Edit:
     actor: Actor
     values: Mapping[str, Any] = field(hash=False)
     reason: str = ""
+    approved_by: str = ""  # the second person
 
     def try_(self, ref: SessionRef) -> Tried:
         """Tells whether any key has another value, and what stands in the keys now."""
@@ -91,7 +94,7 @@ class Edit:
         changes = _changes(entries)
         if not changes or any(current[entry.key] != expected[entry.key] for entry in changes):
             return was_done(self.batch, ref) or Done(MOVED if changes else SAME)
-        note = _note(self.batch, first)
+        note = _note(self.batch, first, self.approved_by)
         return _append(ref, state_event(entries, self.actor, self.reason, of=note), self.actor, view.revision)
 
     def _entries(self, state: Scoped) -> list[Entry]:
@@ -105,6 +108,7 @@ class Undo:
     batch: str
     actor: Actor
     reason: str = ""
+    approved_by: str = ""  # the second person
 
     def do(self, ref: SessionRef, expects: str, *, first: bool, begin: Begin) -> Done | None:
         """Undoes the event `expects`."""
@@ -121,7 +125,7 @@ class Undo:
             return was_done(self.batch, ref) or Done(SAME)
         if plan.unknown or any(step.contested for step in plan.steps):
             return was_done(self.batch, ref) or Done(MOVED)
-        note = {"undoes": expects, **_note(self.batch, first)}
+        note = {"undoes": expects, **_note(self.batch, first, self.approved_by)}
         return _append(ref, state_event(plan.entries, self.actor, self.reason, of=note), self.actor, view.revision)
 
 
@@ -133,7 +137,7 @@ class Delete:
 
     def try_(self, ref: SessionRef) -> Tried:
         """Tells the session's revision."""
-        self.actor.check_may("admin", ref.app_name)
+        self.actor.check_may("admin", ref.source, ref.app_name)
         return Tried(TO_DO, repr(views.session(ref, actor=self.actor, partly=True).revision))
 
     def do(self, ref: SessionRef, expects: str, *, first: bool, begin: Begin) -> Done | None:
@@ -155,18 +159,21 @@ def event_id_of(batch: str, ref: SessionRef) -> str:
     return str(uuid.uuid5(_NAMESPACE, ascii([batch, *ref[1:]])))
 
 
-def _note(batch: str, first: bool) -> dict[str, str]:
-    return {"batch": batch, **({"for_batch": batch} if first else {})}
+def _note(batch: str, first: bool, second: str) -> dict[str, str]:
+    return {"batch": batch, **({"for_batch": batch} if first else {}), **({"approved_by": second} if second else {})}
 
 
 def _append(ref: SessionRef, made: tuple[Event, dict[str, Any]], actor: Actor, revision: float) -> Done | None:
     if not queue.is_idle(ref):
         return None
     event, seen = made
+    origin: Origin = "approved" if "approved_by" in edit_of(event) else "person"
+    if origin == "person":  # a rule was made since it began: a batch makes no proposals for single sessions
+        approval.check(ref.source, ref.app_name, seen, actor=actor)
     event_id = event_id_of(edit_of(event)["batch"], ref)
     event |= {"id": event_id, "invocation_id": EDIT_PREFIX + event_id}
     try:
-        append_once(ref, event, actor, seen, revision)
+        append_once(ref, event, actor, seen, revision, origin)
     except StaleSession:  # an agent has begun
         return None
     except Conflict as conflict:

@@ -6,17 +6,20 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..audit.record import record
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT
-from ..edits.edit import Entry, state_event
-from ..errors import Conflict, Invalid
+from ..edits.edit import REASON_LENGTH, Entry, state_event
+from ..errors import Conflict, Invalid, NotAllowed
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, STOPPED, WAITING
 from ..models import Job
-from . import items
+from . import held, items
+from .held import HELD
 from .reading import DRAFT, ActName, dry_run_of, job_of, jobs
 from .working import DOING, KIND, MOST, READY, TRYING, asked_for
 
@@ -63,14 +66,17 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
         state_event(
             [Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()], actor, reason
         )
-    if job.step == DOING or (job.state == WAITING and claims.is_held(job)):
+    if job.state == HELD or job.step == DOING or (job.state == WAITING and claims.is_held(job)):
         raise Conflict(_("This batch is under way, or done."))
+    task.pop("approved_by", None)
     task |= {"values": [_kept(key, value) for key, value in values.items()], "reason": reason}
     runner.start(job, step=TRYING, task=json.dumps(task), **runner.fields_of(actor))
 
 
 def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     """Does what was tried, or goes on where it stopped. Does nothing if it is under way or done.
+
+    A batch that needs a second person is held instead, whole (held.py).
 
     `dry_run` names the dry run that the actor has seen, if they have.
 
@@ -81,13 +87,65 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     job = job_of(batch_id, actor)
     if "undone" in json.loads(job.result or "{}"):
         raise Conflict(_("This batch was undone."))
-    if job.state == DONE or (job.state == WAITING and claims.is_held(job)):
+    if job.state in (DONE, HELD) or (job.state == WAITING and claims.is_held(job)):
         return
     if job.state != READY and job.step != DOING:
         raise Conflict(_("The dry run of this batch has not ended yet."))
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
         raise Conflict(_("This batch was tried again meanwhile: look at what it would do now."))
-    runner.start(job, step=DOING, **runner.fields_of(actor))
+    if not held.hold(job, actor=actor):
+        runner.start(job, step=DOING, **runner.fields_of(actor))
+
+
+def apply(batch_id: uuid.UUID, *, actor: Actor) -> None:
+    """Does a batch that was held, as its second person. Exactly one process begins it.
+
+    Raises NotFound; NotAllowed for who wants it, and for who may not edit all its apps; Conflict if it waits no more.
+    """
+    actor.check_may_write()
+    job = _held(batch_id, actor)
+    task = json.loads(job.task) | {"approved_by": actor.name}
+    if not runner.start(job, step=DOING, task=json.dumps(task), due=None):
+        raise Conflict(_("This batch does not wait any more."))
+    record("proposal-applied", actor.name, batch=str(job.pk), of=job.actor)
+
+
+def decline(batch_id: uuid.UUID, *, actor: Actor, why: str = "") -> None:
+    """Declines a batch that was held, or withdraws one's own. It can go on later, which asks again.
+
+    Raises what `apply` does.
+    """
+    actor.check_may_write()
+    job = _held(batch_id, actor, own=True)
+    own = held.is_own(job, actor)
+    said = _("%(name)s withdrew it.") if own else _("%(name)s declined it.")
+    message = " ".join(filter(None, (said % {"name": actor.name}, why.strip()[:REASON_LENGTH])))
+    if not _let_go(job, message):
+        raise Conflict(_("This batch does not wait any more."))
+    record(f"proposal-{'withdrawn' if own else 'declined'}", actor.name, batch=str(job.pk), of=job.actor)
+
+
+def lapse_due() -> int:
+    """Lets the held batches lapse whose time is over. Returns how many did."""
+    if settings.READ_ONLY:
+        return 0
+    due = jobs().filter(state=HELD, due__lte=time.time())
+    return sum(_let_go(job, _("Nobody applied it in time.")) for job in due)
+
+
+def _held(batch_id: uuid.UUID, actor: Actor, *, own: bool = False) -> Job:
+    """Returns the job of a held batch that the actor may decide on; with `own`, also of their own."""
+    job = job_of(batch_id, actor)
+    if job.state != HELD or (job.due is not None and job.due <= time.time()):
+        raise Conflict(_("This batch does not wait any more."))
+    if not (held.may_decide(job, actor) or (own and held.is_own(job, actor))):
+        raise NotAllowed(_("This needs a second person, who may edit all apps of this batch."))
+    return job
+
+
+def _let_go(job: Job, message: str) -> bool:
+    waiting = jobs().filter(pk=job.pk, state=HELD)
+    return bool(waiting.update(state=STOPPED, message=message, due=None, finished=time.time()))
 
 
 def stop(batch_id: uuid.UUID, *, actor: Actor) -> None:
@@ -131,14 +189,16 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
     changed = items.of(job.pk, items.CHANGED).exclude(event_id="").order_by("number")
     if not changed.exists():
         raise Invalid(_("This batch has changed nothing that can be undone."))
-    task = {"act": "undo", "sender": actor.name, "values": [], "reason": reason, "undoes": str(job.pk)}
+    keys = held.keys_of(json.loads(job.task))
+    task = {"act": "undo", "sender": actor.name, "values": [], "keys": keys, "reason": reason, "undoes": str(job.pk)}
     made = _create(task, DRAFT, actor, step=DOING)
     sources = items.sources_of(job.pk)
     items.add(made.pk, ((items.ref_of(item, sources), item.event_id) for item in changed.iterator()))
     if not jobs().filter(pk=job.pk, result=job.result).update(result=json.dumps({**result, "undone": str(made.pk)})):
         made.delete()  # somebody else was faster
         return undo(batch_id, actor=actor, reason=reason)
-    runner.start(made)
+    if not held.hold(made, actor=actor):
+        runner.start(made)
     return made.pk
 
 

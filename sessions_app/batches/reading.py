@@ -18,11 +18,11 @@ from ..jobs.claims import STOPPED, WAITING, Progress
 from ..models import Job
 from ..reads import views
 from ..search import results
-from . import items
+from . import held, items
 from .working import DOING, KIND, READY, values_of
 
 ActName = Literal["edit", "delete", "undo"]
-Stage = Literal["draft", "trying", "ready", "doing", "stopped", "done", "refused"]
+Stage = Literal["draft", "trying", "ready", "held", "doing", "stopped", "done", "refused"]
 DRAFT: Final = "draft"
 SAMPLES: Final = 8
 LISTED: Final = 100
@@ -35,6 +35,7 @@ class Batch:
 
     `counts` has how many sessions have each outcome of items.py. With `by_query`, they are all that `query` selects.
     `tried` tells whether its dry run has ended, and `dry_run` names that one: somebody may try another edit.
+    One that is held lapses at `until`; `approved_by` is the second person of one that was.
     `undoes` is the batch that this one undoes, `undone` the one that undoes this.
     """
 
@@ -55,6 +56,8 @@ class Batch:
     behind: Sequence[tuple[str, float]]
     undoes: uuid.UUID | None
     undone: uuid.UUID | None
+    until: float | None
+    approved_by: str
 
     @property
     def working(self) -> bool:
@@ -100,6 +103,18 @@ def recent(*, actor: Actor) -> list[Batch]:
     rows = jobs().exclude(state=DRAFT).order_by("-created")[: 4 * RECENT]
     seen = [job for job in rows if _is_seen(job, actor)][:RECENT]
     return [_view(job, {items.TO_DO: job.total}) for job in seen]
+
+
+def waiting(*, actor: Actor) -> list[Batch]:
+    """Returns the batches that wait for a second person, and that the actor may see; the oldest first."""
+    rows = jobs().filter(state=held.HELD).order_by("created")[: 4 * RECENT]
+    return [_view(job) for job in rows if _is_seen(job, actor)][:RECENT]
+
+
+def deciding(batch_id: uuid.UUID, *, actor: Actor) -> tuple[bool, bool]:
+    """Tells whether the actor may decide on a held batch, and whether it is their own. Raises NotFound."""
+    job = job_of(batch_id, actor)
+    return held.may_decide(job, actor), held.is_own(job, actor)
 
 
 def samples(batch_id: uuid.UUID, *, actor: Actor) -> list[Sample]:
@@ -164,7 +179,7 @@ def dry_run_of(job: Job) -> str:
 
 def _is_seen(job: Job, actor: Actor) -> bool:
     """Tells whether a batch exists for an actor: its sessions may be of any app."""
-    return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name)
+    return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name) or held.is_party(job, actor)
 
 
 def _view(job: Job, counts: Mapping[str, int] | None = None) -> Batch:
@@ -190,4 +205,6 @@ def _view(job: Job, counts: Mapping[str, int] | None = None) -> Batch:
         results.behind() if "query" in task and stage == READY else [],
         uuid.UUID(task["undoes"]) if "undoes" in task else None,
         uuid.UUID(result["undone"]) if "undone" in result else None,
+        job.due,
+        task.get("approved_by", ""),
     )

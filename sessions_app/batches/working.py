@@ -162,14 +162,14 @@ def values_of(task: dict[str, Any]) -> dict[str, Any]:
 
 def _act(job: Job, task: dict[str, Any], actor: Actor) -> Act:
     if task["act"] == "undo":
-        return Undo(str(job.pk), actor, task["reason"])
+        return Undo(str(job.pk), actor, task["reason"], task.get("approved_by", ""))
     return _triable(job, task, actor)
 
 
 def _triable(job: Job, task: dict[str, Any], actor: Actor) -> Triable:
     if task["act"] == "delete":
         return Delete(actor)
-    return Edit(str(job.pk), actor, values_of(task), task["reason"])
+    return Edit(str(job.pk), actor, values_of(task), task["reason"], task.get("approved_by", ""))
 
 
 KIND: Final = runner.register(runner.Kind("batch", run, can_run))

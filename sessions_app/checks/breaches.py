@@ -66,7 +66,7 @@ _COLUMNS: Final = "b.names, b.event_id, b.position, b.at, b.now"
 
 def broken(rule: RuleView, before: str | None = None, limit: int = PAGE, *, actor: Actor) -> Page[Broken]:
     """Returns a page of the sessions that broke a rule, the newest breach first."""
-    if not actor.may_see(rule.app_name):
+    if not actor.may_see(rule.source, rule.app_name):
         return Page([])
     condition, values = "b.rule_id = %s", [rule.number]
     if before:
@@ -82,7 +82,7 @@ def broken(rule: RuleView, before: str | None = None, limit: int = PAGE, *, acto
 
 def counts(rule: RuleView, *, actor: Actor) -> Counts:
     """Returns how many sessions broke a rule, and how many do now."""
-    if not actor.may_see(rule.app_name):
+    if not actor.may_see(rule.source, rule.app_name):
         return Counts(0, 0, False)
     every, now = (
         rows(f"SELECT count(*) FROM (SELECT 1 FROM {_FROM} WHERE b.rule_id = %s {also} LIMIT %s) AS counted", values)[

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from django.db import transaction
 
-from ..access.actor import SYSTEM
+from ..access.actor import PEOPLE
 from ..access.shown import shown
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Position, Seq, position_of
@@ -94,9 +94,9 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
         if stored := rows.get((ref.app_name, ref.user_id, ref.session_id)):
             read = None if is_large(stored) else read_stored_or_none(stored.state)
             large = stored if read is None else None
-            own = shown(as_object(read), SYSTEM, ref.app_name)
+            own = as_object(read)
             app, user = (shared.get((ref.app_name, name), {}) for name in ("", ref.user_id))
-            state = own | _prefixed("app", app) | _prefixed("user", user)
+            state = shown(own | _prefixed("app", app) | _prefixed("user", user), PEOPLE, ref.app_name)
             until = position_of(Seq(json.loads(row.summary).get("read", 0)))
             existing.append(Subject(ref, row.digest, row.names, stored.created, until, state, row.listed, large))
     return existing
@@ -108,7 +108,7 @@ def whole(subject: Subject, rules: Sequence[Checked]) -> Subject:
     if subject.large is None:
         return subject
     with database.using(subject.ref.source) as db:
-        own = shown(state_of(db, subject.large), SYSTEM, subject.ref.app_name)
+        own = shown(state_of(db, subject.large), PEOPLE, subject.ref.app_name)
     keys = dict.fromkeys(key for rule in rules for key in rule.keys if scope_of(key)[0] == "session")
     state = {key: own.get(key, ABSENT) if own else UNKNOWN for key in keys}
     return replace(subject, state=state | subject.state, large=None)
@@ -126,7 +126,7 @@ def check(rules: Sequence[Checked], subject: Subject, after: Position | None) ->
     steps = Steps(subject.until)
     if after is None or after < subject.until:
         names = list(dict.fromkeys(key for rule in rules for key in rule.keys))
-        steps = steps_of(subject.ref, names, after, subject.until, CHANGES, actor=SYSTEM)
+        steps = steps_of(subject.ref, names, after, subject.until, CHANGES, actor=PEOPLE)
     subject = whole(subject, rules)
     numbers = [rule.number for rule in rules]
     kept = {each.rule_id: each for each in Breach.objects.filter(rule_id__in=numbers, digest=subject.digest)}

@@ -5,9 +5,11 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..audit.record import record
 from ..domain.session_ref import digest_of
 from ..errors import Invalid, NotFound
 from ..jobs.claims import WAITING
@@ -62,52 +64,62 @@ def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -
     """Creates a rule, and has all sessions of the app checked. Returns its number.
 
     Raises Invalid, NotAllowed, NotFound, SourceError."""
-    actor.check_may("append", app_name)
+    actor.check_may("append", source, app_name)
     views.app(source, app_name, partly=True, actor=actor)
     of_app = _of_app(source, app_name)
     fields = _fields(title, text)
     if Rule.objects.filter(**of_app).count() >= MOST:
         raise Invalid(_("An app has at most %(n)s rules.") % {"n": MOST})
-    made = Rule.objects.create(
-        **of_app, **fields, names=json.dumps([app_name]), created=time.time(), created_by=actor.name[:150]
-    )
+    with transaction.atomic():
+        made = Rule.objects.create(
+            **of_app, **fields, names=json.dumps([app_name]), created=time.time(), created_by=actor.name[:150]
+        )
+        _record("rule-created", actor, made, source, app_name)
     rule_jobs.begin(made, actor)
     return made.pk
 
 
 def change(source: str, app_name: str, number: int, title: str, text: str, *, actor: Actor) -> None:
     """Changes a rule. If its condition is another one, all is checked again. Raises what `create` does."""
-    actor.check_may("append", app_name)
+    actor.check_may("append", source, app_name)
     row, fields = _row(source, app_name, number, actor), _fields(title, text)
     again = row.condition != fields["condition"]
-    Rule.objects.filter(pk=row.pk).update(**fields)
-    if again:
+    with transaction.atomic():
+        Rule.objects.filter(pk=row.pk).update(**fields)
         row.refresh_from_db()
+        _record("rule-changed", actor, row, source, app_name)
+    if again:
         rule_jobs.begin(row, actor)
 
 
 def delete(source: str, app_name: str, number: int, *, actor: Actor) -> None:
     """Deletes a rule with what is kept of it. Raises NotAllowed, NotFound."""
-    actor.check_may("append", app_name)
+    actor.check_may("append", source, app_name)
     row = _row(source, app_name, number, actor)
-    rule_jobs.stop(row)
-    row.delete()
+    with transaction.atomic():
+        rule_jobs.stop(row)
+        row.delete()
+        _record("rule-deleted", actor, row, source, app_name)
 
 
 def check_again(source: str, app_name: str, number: int, *, actor: Actor) -> None:
     """Checks a rule from the beginning. Raises NotAllowed, NotFound."""
-    actor.check_may("append", app_name)
+    actor.check_may("append", source, app_name)
     rule_jobs.begin(_row(source, app_name, number, actor), actor)
 
 
 def stop(source: str, app_name: str, number: int, *, actor: Actor) -> None:
     """Stops the check of a rule. Raises NotAllowed, NotFound."""
-    actor.check_may("append", app_name)
+    actor.check_may("append", source, app_name)
     rule_jobs.stop(_row(source, app_name, number, actor))
 
 
 def _of_app(source: str, app_name: str) -> dict[str, Any]:
     return {"where": registry.identity(source), "digest": digest_of(app_name, "")}
+
+
+def _record(act: str, actor: Actor, row: Rule, source: str, app_name: str) -> None:
+    record(act, actor.name, source=source, app_name=app_name, title=row.title, condition=row.condition)
 
 
 def _fields(title: str, text: str) -> dict[str, str]:

@@ -25,6 +25,12 @@ def ended_by(edit: Mapping[str, Any]) -> str:
     return ended if isinstance(ended, str) else ""
 
 
+def until_of(edit: Mapping[str, Any]) -> float | None:
+    """Returns when an edit takes itself back, by its note, in seconds; None if it stays."""
+    until = edit.get("until")
+    return float(until) if isinstance(until, int | float) and not isinstance(until, bool) else None
+
+
 def is_edit(event: Mapping[str, Any]) -> bool:
     """Tells whether the event has adkweb's note of an edit."""
     return "adkweb" in as_object(event.get("custom_metadata"))

@@ -49,6 +49,8 @@ def edit(d: Description, event: Mapping[str, Any]) -> Pieces:
     elif forked:
         yield Piece(_("Forked from") + " ")
         yield Piece(words(forked.get("session"), _NAME), own=True, aside=True)
+    elif d.edit.get("undoes") and d.edit.get("expired"):
+        yield Piece(_("Taken back when its time was over"))
     elif d.edit.get("undoes"):
         yield Piece(_("Undo of an earlier event"))
     elif d.edit.get("restores"):

@@ -14,20 +14,20 @@ from django.utils.translation import gettext as _
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..access.shown import shown, shown_change
-from ..domain.adk_fields import check_fields
 from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
 from ..domain.event import Event, check_event, delta_of, new_id
 from ..domain.json_values import check, equal
 from ..domain.session_ref import SessionRef, own_session
-from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of
-from ..errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
-from ..reads import timeline, views
+from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, same, scope_of
+from ..errors import AlreadyExists, Conflict, Held, Invalid, NotFound
+from ..reads import timeline
 from ..reads.event_views import EventView
-from ..writes.append import Appended, append_event
+from ..writes.append import Appended, Origin, append_event
 from ..writes.sessions import create_session
+from . import expiry, proposal
+from .stored_state import seen_as_stored, stored_state
 
 REASON_LENGTH: Final = 1000
-_TRIES: Final = 5
 _OVERWRITES: Final = 100  # tries: each one fails because somebody else's write succeeded
 
 
@@ -49,22 +49,23 @@ def edit_state(
     reason: str = "",
     once: str = "",
     revision: float | None = None,
-    of: Mapping[str, str] | None = None,
+    of: Mapping[str, Any] | None = None,
 ) -> Appended:
     """Sets, adds or removes keys of any scope in one event of this session.
 
     Raises Conflict, and writes nothing, if a key no longer has the value that the person saw; `detail["current"]` has
-    the current values. Raises Invalid, NotFound, NotAllowed, SourceError.
+    the current values. Raises Invalid, NotFound, NotAllowed, SourceError; Held if it waits for a second person now.
 
     `once` is a token of the form: if the same edit is sent again with it because the answer was lost, it is stored only
     once. With `revision`, the edit is stored only if the session still has that revision; otherwise raises
-    StaleSession. `of` says what the edit comes from, `{"undoes": id}` or `{"restores": id}`, and is noted beside who
-    and why."""
+    StaleSession. `of` says what the edit comes from, `{"undoes": id}` or `{"restores": id}`, and when it takes itself
+    back (expiry.py); both are noted beside who and why."""
+    entries = seen_as_stored(ref, entries, actor)
     event, seen = state_event(entries, actor, reason, once=once, of=of)
     return append_once(ref, event, actor, seen, revision)
 
 
-def overwrite_state(
+def overwrite_state(  # noqa: PLR0913  (what an edit says, as `edit_state` has it)
     ref: SessionRef,
     entries: Sequence[Entry],
     *,
@@ -73,6 +74,7 @@ def overwrite_state(
     reason: str = "",
     once: str = "",
     revision: float | None = None,
+    of: Mapping[str, Any] | None = None,
 ) -> Appended | None:
     """Edits state as `edit_state` does, but overwrites a key whose `seen` is UNKNOWN, whoever writes it meanwhile.
 
@@ -81,7 +83,7 @@ def overwrite_state(
     actor.check_sees(ref)
     expected = {e.key for e in entries if e.seen is not UNKNOWN}
     for attempt in range(_OVERWRITES):
-        state = _stored_state(ref, only, revision)
+        state = stored_state(ref, only, revision)
         known = [_filled_in(e, state.get(e.key, ABSENT), actor, ref) for e in entries]
         if all(same(e.value, e.seen) for e in known) and all(
             same(e.seen, state.get(e.key, ABSENT)) for e in known if e.key in expected
@@ -89,8 +91,8 @@ def overwrite_state(
             return None
         try:
             if only:
-                return _edit_apart(ref, only, known, actor, reason, once)
-            return edit_state(ref, known, actor=actor, reason=reason, once=once, revision=revision)
+                return _edit_apart(ref, only, known, actor, reason, once, of)
+            return edit_state(ref, known, actor=actor, reason=reason, once=once, revision=revision, of=of)
         except Conflict as conflict:
             changed = conflict.detail.get("changed")
             if changed is None or expected & {*changed} or attempt == _OVERWRITES - 1:
@@ -108,27 +110,13 @@ def _filled_in(entry: Entry, stored: Any, actor: Actor, ref: SessionRef) -> Entr
     return replace(entry, seen=entry.value if same(entry.value, told) else stored)
 
 
-def _stored_state(ref: SessionRef, only: Scope | None, revision: float | None) -> State:
-    """Returns the keys that may be edited, with full names, as they are stored."""
-    if only == "app":
-        bare = views.app(ref.source, ref.app_name, actor=MACHINE)[1]
-    elif only == "user":
-        bare = views.user_state(ref.source, ref.app_name, ref.user_id, actor=MACHINE)
-    else:
-        view = views.session(ref, actor=MACHINE)
-        if revision not in (None, view.revision):
-            raise StaleSession
-        return view.state.merged()
-    return {full_key(only, name): value for name, value in bare.items()}
-
-
 def state_event(
     entries: Sequence[Entry],
     actor: Actor,
     reason: str,
     only: Scope | None = None,
     once: str = "",
-    of: Mapping[str, str] | None = None,
+    of: Mapping[str, Any] | None = None,
 ) -> tuple[Event, dict[str, Any]]:
     """Returns the event for an edit, and the values that the person saw in the keys that it changes. Writes nothing.
 
@@ -145,7 +133,7 @@ def state_event(
         "author": SYSTEM,
         "timestamp": time.time(),
         "actions": {"state_delta": {e.key: None if e.value is ABSENT else e.value for e in changes}},
-        "custom_metadata": {"adkweb": {**(of or {}), **note(changes, actor, reason)}},
+        "custom_metadata": {"adkweb": {**expiry.resolved(of), **note(changes, actor, reason)}},
     }
     return check_event(event), {e.key: e.seen for e in changes}
 
@@ -172,13 +160,20 @@ def id_of(once: str, what: Any) -> str:
 
 
 def edit_app_state(
-    source: str, app_name: str, entries: Sequence[Entry], *, actor: Actor, reason: str = "", once: str = ""
+    source: str,
+    app_name: str,
+    entries: Sequence[Entry],
+    *,
+    actor: Actor,
+    reason: str = "",
+    once: str = "",
+    of: Mapping[str, Any] | None = None,
 ) -> Appended:
     """Edits `app:` keys in adkweb's own session of the app, so that no running conversation becomes stale."""
-    return _edit_apart(own_session(source, app_name), "app", entries, actor, reason, once)
+    return _edit_apart(own_session(source, app_name), "app", entries, actor, reason, once, of)
 
 
-def edit_user_state(
+def edit_user_state(  # noqa: PLR0913  (as `edit_app_state`, for one user)
     source: str,
     app_name: str,
     user_id: str,
@@ -187,57 +182,40 @@ def edit_user_state(
     actor: Actor,
     reason: str = "",
     once: str = "",
+    of: Mapping[str, Any] | None = None,
 ) -> Appended:
     """Edits `user:` keys in adkweb's own session of this user, so that no running conversation becomes stale."""
-    return _edit_apart(own_session(source, app_name, user_id), "user", entries, actor, reason, once)
-
-
-def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
-    """Appends an event that a person wrote by hand. It is an edit, whatever author and invocation it names.
-
-    Raises Invalid with the path of the fault, NotFound, NotAllowed, Conflict (another event has its id), SourceError.
-    """
-    checked = check_event(event)
-    if checked.get("partial"):
-        raise Invalid(_("partial: a partial event is never stored"))
-    if camel := [name for name in checked if name != name.lower()]:
-        raise Invalid(_("%(names)s: fields are written in snake_case here") % {"names": ", ".join(camel)})
-    check_fields(checked)
-    checked["author"] = checked["author"] or SYSTEM
-    checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
-    for attempt in range(_TRIES):
-        state = views.session(ref, actor=MACHINE).state
-        before = {name: state.get(name) for name in delta_of(checked)}
-        noted = note([Entry(name, None, value) for name, value in before.items()], actor, reason)
-        noted["removed"] = edit_of(checked).get("removed", [])
-        checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": noted}
-        try:
-            return append_once(ref, checked, actor, before)
-        except Conflict as conflict:
-            # Somebody has just written one of its keys: note again what it replaces.
-            if "current" not in conflict.detail or attempt == _TRIES - 1:
-                raise
-    raise AssertionError("unreachable")
+    return _edit_apart(own_session(source, app_name, user_id), "user", entries, actor, reason, once, of)
 
 
 def append_once(
-    ref: SessionRef, event: Event, actor: Actor, expected: Mapping[str, Any], revision: float | None = None
+    ref: SessionRef,
+    event: Event,
+    actor: Actor,
+    expected: Mapping[str, Any],
+    revision: float | None = None,
+    origin: Origin = "person",
 ) -> Appended:
     """Appends an edit. If it is stored already, returns it as it is stored, whatever was written since.
 
-    An edit that ends a running invocation notes which one. Raises what `append_event` does."""
+    An edit that ends a running invocation notes which one. One that needs a second person becomes a proposal. Raises
+    what `append_event` does."""
     actor.check_sees(ref)
+    given = event
     running = timeline.in_flight(ref, actor=MACHINE)
     if running and running.invocation_id and not running.waiting:
         noted = {**edit_of(event), "ended": running.invocation_id}
         event = {**event, "custom_metadata": {**event["custom_metadata"], "adkweb": noted}}
     try:
-        return append_event(ref, event, actor=actor, origin="person", expected=expected, revision=revision)
-    except Conflict:
+        with expiry.kept(ref, event, actor):
+            return append_event(ref, event, actor=actor, origin=origin, expected=expected, revision=revision)
+    except (Conflict, Held) as refused:
         before = stored(ref, event)
+        if before is None and isinstance(refused, Held):
+            raise proposal.keep(ref, given, expected, revision, actor=actor) from None
         if before is None:
             raise
-        return Appended(shown(before.data, actor, ref.app_name))
+        return Appended(shown(before.data, actor, ref.app_name, "event"))
 
 
 def stored(ref: SessionRef, event: Mapping[str, Any]) -> EventView | None:
@@ -250,10 +228,17 @@ def stored(ref: SessionRef, event: Mapping[str, Any]) -> EventView | None:
 
 
 def _edit_apart(
-    ref: SessionRef, scope: Scope, entries: Sequence[Entry], actor: Actor, reason: str, once: str
+    ref: SessionRef,
+    scope: Scope,
+    entries: Sequence[Entry],
+    actor: Actor,
+    reason: str,
+    once: str,
+    of: Mapping[str, Any] | None,
 ) -> Appended:
     # Checked first, so that a refused edit leaves no session behind.
-    event, seen = state_event(entries, actor, reason, only=scope, once=once)
+    entries = seen_as_stored(ref, entries, actor, scope)
+    event, seen = state_event(entries, actor, reason, only=scope, once=once, of=of)
     with suppress(AlreadyExists):
         create_session(*ref[:3], session_id=ref.session_id, actor=actor)
     return append_once(ref, event, actor, seen)

@@ -68,7 +68,7 @@ def fork(
 
 def prepare(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reason: str) -> "Copying":
     """Finds what there is to copy, and checks that it can be copied. Writes nothing. Raises what `fork` does."""
-    actor.check_may("admin", ref.app_name)
+    actor.check_may("admin", ref.source, ref.app_name)
     return Copying(ref, into, timeline.event(ref, event_id, actor=actor), edits.note([], actor, reason))
 
 

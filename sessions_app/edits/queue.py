@@ -1,9 +1,8 @@
 """Queued edits, which wait until no invocation runs in their session, because an append from outside would end it.
 
-A queued edit is a job (jobs/), so it survives a restart. `apply_due` applies it, and not jobs/runner.py, because it
-waits for an idle session. Any process may apply it, but only one does, which claims it for LEASE_SECONDS. The id of its
-event is fixed when it is queued: if a process dies after writing the event and before saying so, the next one finds the
-event and writes no second one."""
+A queued edit is a job (jobs/), so it survives a restart. `apply_due` applies it, because it waits for an idle session.
+One process claims it for LEASE_SECONDS. The id of its event is fixed when it is queued: if that process dies after
+writing the event, the next one finds it and writes no second one."""
 
 import json
 import logging
@@ -13,13 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import AbstractBaseUser, User
 from django.db.models import Q
 from django.utils import translation
 from django.utils.translation import gettext as _
 
 from .. import broadcast
-from ..access.actor import SYSTEM, Actor, actor_of, of_person
+from ..access import approval
+from ..access.actor import SYSTEM, Actor
+from ..access.roles import actor_of
 from ..access.shown import shown
 from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.event import ID_LENGTH, Event
@@ -31,15 +32,17 @@ from ..domain.state import same
 from ..errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
 from ..jobs import claims
 from ..jobs.claims import Claim, Outcome
+from ..jobs.sessions import session_of
 from ..models import Job
 from ..reads import timeline
 from ..reads import views as reads_views
 from ..reads.event_views import events_of, ordered, views
 from ..sources import database, registry
 from . import edit as edits
-from . import queued_edit
+from . import proposal, queued_edit
 from .edit import Entry
 from .queued_edit import APPLIED, CONFLICT, FAILED, WAITING, WITHDRAWN, Queued
+from .stored_state import seen_as_stored
 
 log = logging.getLogger("adkweb.queued")
 
@@ -64,15 +67,15 @@ def queue_edit(
     person: AbstractBaseUser,
     reason: str = "",
     once: str = "",
-    of: Mapping[str, str] | None = None,
+    of: Mapping[str, Any] | None = None,
 ) -> Queued:
     """Keeps an edit until its session is idle. Nothing is written to the session before `apply_due` applies it.
 
-    An edit that is sent again with the same `once`, a token of the form, is kept only once. Raises what `edit_state`
-    would raise now: Invalid, NotFound, NotAllowed, Conflict, SourceError."""
+    An edit that is sent again with the same `once`, a token of the form, is kept once. Raises what `edit_state` would."""
     actor = actor_of(person)
     actor.check_may_write()
     actor.check_sees(ref)
+    entries = seen_as_stored(ref, entries, actor)
     event, seen = edits.state_event(entries, actor, reason, once=once, of=of)
     state = reads_views.session(ref, actor=SYSTEM).state
     names = [check_name(name, _("a name"), ID_LENGTH) for name in ref[1:]]
@@ -84,6 +87,8 @@ def queue_edit(
             raise Conflict(current=shown(current, actor, ref.app_name))
         now = time.time()
         queued_edit.jobs().filter(told=True, finished__lt=now - _KEPT_SECONDS).delete()
+        if approval.held_keys(ref.source, ref.app_name, seen):
+            raise proposal.keep(ref, event, seen, None, actor=actor)
         kept = [entry for entry in entries if entry.key in seen]
         fields = queued_edit.fields_of(ref, event, kept, person=person, actor=actor, of=of, now=now)
         job, _created = Job.objects.get_or_create(id=job_id, defaults=fields)
@@ -131,9 +136,7 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     if job.claimed_until is not None:
         # The process that claimed it before never said what came of it.
         try:
-            before = edits.stored(
-                queued_edit.session_of(job) or _raise_away(), event_of(queued_edit.view_of(job, SYSTEM))[0]
-            )
+            before = edits.stored(session_of(job) or _raise_away(), event_of(queued_edit.view_of(job, SYSTEM))[0])
         except Error:
             finish(claim, _let_go(job.claimed_until))
             raise
@@ -170,7 +173,7 @@ def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
     for job in (
         queued_edit.jobs().filter(state=WAITING).order_by("created", "id").select_related("person").defer("task")
     ):
-        ref = queued_edit.session_of(job)
+        ref = session_of(job)
         if ref is None or ref in blocked or (wanted is not None and ref not in wanted):
             continue
         if _try(job, ref):
@@ -207,13 +210,13 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
         if (before := edits.stored(ref, event)) is not None:
             return _applied(before.seq)
         claimed_until = None
-        _check_author(job.person)
+        author = _author(job.person)
         # Read first, so that whatever an agent writes after this makes the append stale.
         revision = reads_views.session(ref, actor=SYSTEM).revision
         if not is_idle(ref):
             return _let_go(None)
         claimed_until = _IN_DOUBT
-        appended = edits.append_once(ref, event, of_person(job.actor), seen, revision)
+        appended = edits.append_once(ref, event, author, seen, revision)
         written = edits.stored(ref, event) if appended.seq is None else None
         return _applied(written.seq if written else appended.seq)
     except StaleSession:
@@ -255,15 +258,16 @@ def is_idle(ref: SessionRef) -> bool:
     return True
 
 
-def _check_author(person: Any) -> None:
+def _author(person: User | None) -> Actor:
     if person is None or not person.is_active:
         raise NotAllowed(_("Whoever queued it has no account any more."))
     actor_of(person).check_may_write()
+    return actor_of(person)
 
 
 def event_of(queued: Queued) -> tuple[Event, dict[str, Any]]:
     """Returns the event for the edit, under the id that was fixed for it, and the values that the person saw."""
-    event, seen = edits.state_event(queued.entries, of_person(queued.actor), queued.reason, of=queued.of)
+    event, seen = edits.state_event(queued.entries, Actor(queued.actor, ()), queued.reason, of=queued.of)
     event |= {"id": queued.event_id, "invocation_id": EDIT_PREFIX + queued.event_id}
     edit_of(event)["queued"] = queued.created
     return event, seen
@@ -288,7 +292,7 @@ def finish(claim: Claim, outcome: Outcome) -> bool:
 
 
 def _tell(job: Job) -> None:
-    if (ref := queued_edit.session_of(job)) is not None:
+    if (ref := session_of(job)) is not None:
         broadcast.tell("queued", ref)
 
 

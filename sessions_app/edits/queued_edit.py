@@ -24,6 +24,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
 from ..errors import NotFound
 from ..jobs import claims, runner
+from ..jobs.sessions import may_see, session_of
 from ..models import Job
 from ..sources import registry
 from .edit import Entry
@@ -43,7 +44,7 @@ class Queued:
     id: uuid.UUID
     ref: SessionRef | None
     entries: list[Entry]
-    of: dict[str, str]  # as in edits.edit_state
+    of: dict[str, Any]  # as in edits.edit_state
     author_id: int | None
     actor: str
     reason: str
@@ -84,7 +85,7 @@ def job_of(queued_id: uuid.UUID | str, actor: Actor) -> Job:
         job = jobs().filter(pk=queued_id).first()
     except ValidationError:  # not a UUID
         job = None
-    if job is None or not actor.may_see(job.app_name):
+    if job is None or not may_see(actor, job):
         raise NotFound(_("There is no such edit."))
     return job
 
@@ -96,7 +97,7 @@ def fields_of(
     *,
     person: AbstractBaseUser,
     actor: Actor,
-    of: Mapping[str, str] | None,
+    of: Mapping[str, Any] | None,
     now: float,
 ) -> dict[str, Any]:
     """Returns the fields of a new row, except its id, for an edit and its event."""
@@ -118,12 +119,6 @@ def fields_of(
         "beat": now,
         **runner.fields_of(actor),
     }
-
-
-def session_of(job: Job) -> SessionRef | None:
-    """Returns the session of a queued edit, by its source's current alias; None if its source is not among adkweb's."""
-    alias = registry.alias_of(job.where)
-    return None if alias is None else SessionRef(alias, job.app_name, job.user_id, job.session_id)
 
 
 def view_of(job: Job, actor: Actor) -> Queued:

@@ -57,7 +57,7 @@ def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: 
     Raises Conflict, and writes nothing, if the stored value or what the events say has changed since;
     `detail["current"]` has the stored values. Raises Invalid, NotFound, NotAllowed, SourceError. `once` is a token of
     the form: the same repair sent again with it is stored only once."""
-    actor.check_may("append", ref.app_name)
+    actor.check_may("append", ref.source, ref.app_name)
     event = repair_event(choices, actor, reason, once)
     for _attempt in range(_TRIES):
         found = own(ref, actor=MACHINE)
@@ -67,7 +67,7 @@ def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: 
         ]
         if (stored := _still(drifted, choices)) is None:
             if once and (before := edit.stored(ref, event)):
-                return Appended(shown(before.data, actor, ref.app_name))
+                return Appended(shown(before.data, actor, ref.app_name, "event"))
             state = views.session(ref, actor=actor).state
             raise Conflict(current={choice.key: state.get(choice.key) for choice in choices})
         try:

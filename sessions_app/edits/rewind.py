@@ -19,7 +19,7 @@ from ..domain.positions import NO_SEQ, Seq
 from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, diff
-from ..errors import Error, Invalid, NotFound
+from ..errors import Error, Held, Invalid, NotFound
 from ..history import index, indexing, moments
 from ..reads import timeline, views
 from ..reads.event_views import EventView, events_of, ordered, view_of
@@ -28,7 +28,7 @@ from ..sources import database
 from ..sources.dialect import if_json
 from ..writes.append import Appended, append_event
 from ..writes.half_made import check_whole
-from . import edit
+from . import edit, proposal
 from .edit import Entry
 
 USER: Final = "user"  # the author of a rewind, as in ADK
@@ -140,7 +140,7 @@ def rewind(
     With `revision`, that of the plan that a person saw, only if nobody has written since. A rewind that is sent again
     with the same `once`, because the answer was lost, is written only once. Raises StaleSession if somebody wrote
     meanwhile, NotFound, NotAllowed, Invalid, Conflict, Behind, SourceError."""
-    actor.check_may("append", ref.app_name)
+    actor.check_may("append", ref.source, ref.app_name)
     event_id = edit.id_of(once, ["rewind", invocation_id]) if once else str(uuid.uuid4())
     if once and (before := _written(ref, event_id, invocation_id, actor)):
         return Appended(before.data)
@@ -148,7 +148,10 @@ def rewind(
         found = plan(ref, invocation_id, actor=MACHINE)
         event = event_of(found, actor, reason, event_id)
         expected = found.revision if revision is None else revision
-        return append_event(ref, event, actor=actor, origin="person", expected=expected)
+        try:
+            return append_event(ref, event, actor=actor, origin="person", expected=expected)
+        except Held:
+            raise proposal.keep(ref, event, {}, expected, actor=actor) from None
     except Error:
         # If it was sent twice at the same moment, the other one has been written.
         if once and (before := _written(ref, event_id, invocation_id, actor)):

@@ -5,17 +5,17 @@ session that adkweb created has one before that, as `sessions.initial_place` say
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from django.db import connection, transaction
+from django.db import connection
 
 from ..domain.positions import POSITIONS_OF_TIMES, Position, Seq, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
-from ..models import Projection, SearchSource, StateChange, StateOwner, Waiting
+from ..models import SearchSource, StateChange, StateOwner, Waiting
 
 HIGHLIGHTED: Final = "marks"  # as a scope: the owner of a session's highlights
 EDITS: Final = "edits"  # as a scope: of an app's edits
@@ -24,6 +24,8 @@ _SESSIONS: Final = "sessions"  # as a scope: the sessions at each position, if e
 _KEY_LENGTH: Final = 500  # bytes of a key or a name that a database's index can hold
 _REMEMBERED: Final = 25_000  # owners whose numbers are remembered, and as many older ones
 _SOME: Final = 500  # owners asked for at once
+_DIGITS: Final = 16  # of a moment
+LAST_MOMENT: Final = 10**_DIGITS - 1
 # Names that an owner has; a session's has all three.
 _LEVELS: Final = {"user": 2, "app": 1, EDITS: 1, ALL_EDITS: 0, _SESSIONS: 0}
 _OWNER: Final = """SELECT id FROM sessions_app_stateowner
@@ -180,7 +182,7 @@ def insert(owners: Owners, rows: Sequence[Row], where: str) -> None:
             writes.append(((ref, scope), kept_key, position, None))
         writes += [((ref, HIGHLIGHTED), kind, position, since) for kind in kinds]
         if moment is not None:
-            at = _moment_key(moment)
+            at = moment_key(moment)
             writes += [((ref, EDITS), at, position, None), ((ref, ALL_EDITS), at, position, None)]
         if origin is not None:
             writes.append(((origin, HIGHLIGHTED), "fork", position, None))
@@ -243,57 +245,6 @@ def sessions_at(where: str, seqs: Collection[Seq]) -> dict[tuple[str, str, str],
     return sessions
 
 
-# --- Edits ------------------------------------------------------------------------------------------------------------
-
-
-def edits(
-    projection: int, below: EditPosition | None, limit: int, sees: Callable[[str], bool] | None = None
-) -> list[EditPosition]:
-    """Returns the newest edits, or the newest ones below `below`; of all apps, or of those that `sees` accepts."""
-    kept = _owners_of_edits(projection)
-    owners = [owner for app, owner in kept.items() if (app is None if sees is None else app is not None and sees(app))]
-    moment, position = below or (10**_DIGITS - 1, Position(0))
-    rows: list[EditPosition] = []
-    with connection.cursor() as cursor:
-        for owner in owners:
-            cursor.execute(
-                """SELECT key, place FROM sessions_app_statechange WHERE owner_id = %s AND (key, place) < (%s, %s)
-                ORDER BY key DESC, place DESC LIMIT %s""",
-                [owner, _moment_key(moment), position, limit],
-            )
-            rows += [EditPosition(int(row[0]), row[1]) for row in cursor.fetchall()]
-    return sorted(rows, reverse=True)[:limit]
-
-
-def drop_edits(standing: Standing, gone: Iterable[EditPosition]) -> None:
-    """Forgets edits whose events were deleted, unless somebody has read on since."""
-    with transaction.atomic():
-        same = Projection.objects.select_for_update().filter(pk=standing.projection, marks=standing.checkpoints)
-        if same.exists():
-            owners = list(_owners_of_edits(standing.projection).values())
-            for moment, position in gone:
-                StateChange.objects.filter(owner_id__in=owners, key=_moment_key(moment), place=position).delete()
-
-
-_DIGITS: Final = 16
-
-
-def _moment_key(moment: int) -> str:
+def moment_key(moment: int) -> str:
     """Returns a moment as a key. All of them have the same length, so that their order is that of time."""
     return f"{moment:0{_DIGITS}}"
-
-
-# Steps from app to app along the index: it does not matter how many owners there are.
-_OWNERS_OF_EDITS: Final = """WITH RECURSIVE apps (name) AS (
-        SELECT min(app_name) FROM sessions_app_stateowner WHERE projection_id = %(projection)s
-        UNION ALL SELECT (SELECT min(o.app_name) FROM sessions_app_stateowner AS o
-            WHERE o.projection_id = %(projection)s AND o.app_name > apps.name) FROM apps WHERE apps.name IS NOT NULL)
-    SELECT o.app_name, o.scope, o.id FROM apps JOIN sessions_app_stateowner AS o ON o.projection_id = %(projection)s
-        AND o.app_name = apps.name AND o.user_id = '' AND o.session_id = '' AND o.scope IN (%(one)s, %(all)s)"""
-
-
-def _owners_of_edits(projection: int) -> dict[str | None, int]:
-    """Returns the owner that has the edits of each app, and under None the one that has all."""
-    with connection.cursor() as cursor:
-        cursor.execute(_OWNERS_OF_EDITS, {"projection": projection, "one": EDITS, "all": ALL_EDITS})
-        return {None if scope == ALL_EDITS else app: number for app, scope, number in cursor.fetchall()}

@@ -19,7 +19,7 @@ from django.core.files.storage import FileSystemStorage
 _STYLES: Final = """
     tokens base layout html/controls session/timeline html/values html/forms html/notices html/markdown
     html/tables session/event session/chat session/trace editing/edit editing/queued html/live transfer
-    account/tokens session/moment errors lists/home lists/schema session/labels session/overview
+    account/tokens account/second_factor session/moment errors lists/home lists/schema session/labels session/overview
     session/chosen_range session/pins editing/drift session/agent_view html/difference session/history
     session/compare session/compare_state session/artifacts editing/fork editing/undo editing/rewind
     checks/state_health session/panes search/bar
@@ -31,7 +31,7 @@ _SCRIPTS: Final = """
 """
 BUNDLES: Final = {
     "css/pages.css": [f"css/{name}.css" for name in _STYLES.split()],
-    "js/pages.js": ["django_htmx/htmx-2.min.js", *(f"js/{name}.js" for name in _SCRIPTS.split())],
+    "js/pages.js": ["js/trusted.js", "django_htmx/htmx-2.min.js", *(f"js/{name}.js" for name in _SCRIPTS.split())],
 }
 _COMMENTS: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _INDENTS: Final = re.compile(r"\n\s+")

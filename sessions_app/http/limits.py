@@ -16,13 +16,14 @@ from asgiref.sync import ThreadSensitiveContext
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpResponse, parse_cookie
+from django.http import parse_cookie
 from django.utils.translation import gettext as _
 
 from ..access import actor as access_actor
-from ..access import sign_in, tokens
+from ..access import roles, sign_in, tokens
+from ..audit import refusals
 from ..errors import NotAllowed
-from .problems import for_programs, problem
+from .problems import for_programs, sentence
 
 SMALL: Final = 64 * 1024  # bytes that anybody may send
 UPLOADS: Final = 4  # files that a process receives at the same time
@@ -148,13 +149,15 @@ class _Body:
             if self.upload:
                 sender.check_right("admin")
         except NotAllowed as error:
+            refusals.note("refused", sender.name, "upload")
             raise Refused(403, error.message) from error
         except DatabaseError as error:
             raise Refused(503, _("adkweb's own database is locked or does not answer; try again.")) from error
 
     def _program(self) -> access_actor.Actor:
         kind, _space, text = self._headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        actor = tokens.actor_of(text) if kind.lower() == "bearer" else None
+        address = (self._scope.get("client") or [""])[0]
+        actor = tokens.actor_of(text, address) if kind.lower() == "bearer" else None
         if actor is None:
             raise Refused(401, _("Only who has a token may send so much: Authorization: Bearer …"))
         return actor
@@ -162,20 +165,14 @@ class _Body:
     def _person(self) -> access_actor.Actor:
         cookies = parse_cookie(self._headers.get(b"cookie", b"").decode("latin-1"))
         key = cookies.get(settings.SESSION_COOKIE_NAME, "")
-        name = sign_in.signed_in([key]).get(key)
-        if name is None:
+        person = sign_in.signed_in([key]).get(key)
+        if person is None:
             raise Refused(403, _("You are signed out; nothing was written. Sign in in another tab, then reload."))
-        return access_actor.of_person(name)
+        return roles.actor_of(person)
 
 
 async def _refuse(send: Send, path: str, refused: Refused) -> None:
-    if for_programs(path):
-        response = problem(refused.status, refused.message)
-    else:  # a browser shows the sentence, or a page shows it in a toast
-        response = HttpResponse(refused.message, "text/plain; charset=utf-8", refused.status)
-        response["Cache-Control"] = "no-store"
-    if refused.status == 503:
-        response["Retry-After"] = str(_RETRY_SECONDS)
+    response = sentence(path, refused.status, refused.message, _RETRY_SECONDS if refused.status == 503 else None)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
     start = {"type": "http.response.start", "status": refused.status}
     await send({**start, "headers": [*headers, (b"connection", b"close")]})

@@ -14,10 +14,13 @@ from ..errors import (
     Invalid,
     NotAllowed,
     NotFound,
+    NotRecorded,
     Slow,
     SourceError,
     StaleSession,
+    TooOften,
 )
+from . import request_id
 
 STATUS: Final[dict[type[Error], int]] = {
     Invalid: 400,
@@ -26,7 +29,9 @@ STATUS: Final[dict[type[Error], int]] = {
     AlreadyExists: 409,
     StaleSession: 409,
     Conflict: 409,
+    TooOften: 429,
     Slow: 503,
+    NotRecorded: 503,
     SourceError: 503,
     Behind: 503,
 }
@@ -42,12 +47,12 @@ TITLES: Final = {
     413: "Too large",
     415: "This kind of body is not understood",
     416: "There are no such bytes",
-    429: "Too many tries",
+    429: "Too many requests",
     500: "A fault of adkweb's",
     503: "A source cannot be used",
 }
 MEDIA_TYPE: Final = "application/problem+json"
-_PROGRAMS: Final = re.compile(r"/(api|apps|sources|list-apps|health|version)(/|$)")
+_PROGRAMS: Final = re.compile(r"/(api|apps|sources|list-apps|health|version|ready|metrics)(/|$)")
 
 
 def status_of(error: Error) -> int:
@@ -61,11 +66,24 @@ def for_programs(path: str) -> bool:
 
 
 def problem(status: int, detail: str, **more: Any) -> HttpResponse:
-    """Makes an answer that says what is wrong. `more` are further fields, for programs."""
+    """Makes an answer that says what is wrong. `more` are further fields, for programs. `retry_after` is a header, too."""
     told = {"type": "about:blank", "title": TITLES[status], "status": status, "detail": detail, **more}
+    if name := request_id.current():
+        told["request_id"] = name
     response = HttpResponse(
         json.dumps(told), MEDIA_TYPE, status, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     )
+    if "retry_after" in more:
+        response["Retry-After"] = str(more["retry_after"])
     if status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="adkweb"'
     return response
+
+
+def sentence(path: str, status: int, message: str, retry_after: int | None = None) -> HttpResponse:
+    """Makes the answer to a request that no view sees. A browser shows the sentence, or a page shows it in a toast."""
+    waits = {} if retry_after is None else {"retry_after": retry_after}
+    if for_programs(path):
+        return problem(status, message, **waits)
+    headers = {"Cache-Control": "no-store", **({"Retry-After": str(retry_after)} if waits else {})}
+    return HttpResponse(message, "text/plain; charset=utf-8", status, headers=headers)

@@ -20,11 +20,16 @@ from ..models import Job
 WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
 _TRIES: Final = 5
 RETRY_SECONDS: Final = 0.5
+LET_GO: Final = 0.0  # until when a job is claimed whose process ended, and did not die
 _LOOK_SECONDS: Final = 0.02  # between two tries to claim a job
 
 
 class Lost(RuntimeError):
     """The job was cancelled, or another process has taken it."""
+
+
+class LetGo(Lost):
+    """The process ends, so that another one is to go on with the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,11 @@ def is_held(job: Job) -> bool:
     return job.claimed_until is not None and job.claimed_until >= time.time()
 
 
+def was_let_go(job: Job) -> bool:
+    """Tells whether the process that had a job ended, and did not die."""
+    return job.claimed_until == LET_GO
+
+
 def take(job: Job, seconds: float, **fields: Any) -> Claim | None:
     """Claims a job as it was read, and sets `fields` of its row. Returns None if another process has it, or had it
     meanwhile.
@@ -126,5 +136,5 @@ def take_soon(job: Job, seconds: float, patience: float) -> Claim | None:
 
 
 def take_over(job: Job, seconds: float) -> Claim | None:
-    """Claims a job whose process died. Returns None if another process was faster."""
-    return take(job, seconds, crashes=F("crashes") + 1)
+    """Claims a job whose process died, or let it go. Returns None if another process was faster."""
+    return take(job, seconds) if was_let_go(job) else take(job, seconds, crashes=F("crashes") + 1)

@@ -21,11 +21,12 @@ from django.db.models import Q
 from django.utils import translation
 from django.utils.translation import gettext as _
 
+from ..access import roles, tokens
 from ..access.actor import Actor
 from ..errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
 from . import claims
-from .claims import REFUSED, STOPPED, WAITING, Claim, Lost, Outcome, Progress
+from .claims import LET_GO, REFUSED, STOPPED, WAITING, Claim, LetGo, Lost, Outcome, Progress, was_let_go
 
 log = logging.getLogger("adkweb.jobs")
 
@@ -61,16 +62,23 @@ def register(kind: Kind) -> Kind:
 
 
 def actor_of(job: Job) -> Actor:
-    """Returns who wanted a job, with the rights that they had then."""
-    return Actor(job.actor, job.right, job.apps)  # type: ignore[arg-type]
+    """Returns who wanted a job, with the rights that they have now: none if their account or token is gone."""
+    kind, _space, number = job.account.partition(" ")
+    if not kind:
+        return Actor.holding(job.actor, "admin")
+    actor = (roles if kind == "person" else tokens).actor_numbered(int(number))
+    return actor or Actor(job.actor, (), job.account)
 
 
 def fields_of(actor: Actor) -> dict[str, Any]:
-    """Returns the fields of a new job's row that say who wants it, and in which language."""
+    """Returns the fields of a new job's row that say who wants it, and in which language.
+
+    Raises ValueError for an actor with limits and no account: nobody could tell later what they may do."""
+    if not actor.account and not actor.runs_everything:
+        raise ValueError(f"{actor.name} has no account")
     return {
         "actor": actor.name,
-        "right": actor.right,
-        "apps": actor.apps,
+        "account": actor.account,
         "language": translation.get_language() or "",
     }
 
@@ -96,14 +104,26 @@ def take_over() -> int:
     for job in Job.objects.filter(dead, state=WAITING, kind__in=kinds):
         if not kinds[job.kind].can_run(job) or (claim := claims.take_over(job, SILENT_SECONDS)) is None:
             continue
-        if job.crashes + 1 >= MOST_CRASHES:
+        if job.crashes + 1 >= MOST_CRASHES and not was_let_go(job):
             with translation.override(job.language or None):
                 claim.end(Outcome(STOPPED, _("adkweb ended several times while it was at this.")))
             continue
-        log.warning("goes on with the %s %s, whose process died", job.kind, job.pk)
+        how = "ended" if was_let_go(job) else "died"
+        log.warning("goes on with the %s %s, whose process %s", job.kind, job.pk, how)
         _start(claim, patience=0.0)
         taken += 1
     return taken
+
+
+def let_go(seconds: float) -> None:
+    """Makes every job of this process stop at its next progress, so that another process goes on with it at once.
+
+    Waits for so many seconds at most: what shows no progress is taken over when its claim has expired."""
+    _leaving.set()
+    until = time.monotonic() + seconds
+    for thread in list(_at_work):
+        thread.join(max(0.0, until - time.monotonic()))
+    _leaving.clear()
 
 
 def cancel(job: Job) -> None:
@@ -133,6 +153,8 @@ class _Pulse:
     def __call__(self, progress: Progress) -> None:
         if self._lost:
             raise Lost
+        if _leaving.is_set():
+            raise LetGo
         if (now := time.monotonic()) >= self._due:
             self._due = now + BEAT_SECONDS
             self._beat(progress)
@@ -158,10 +180,15 @@ def _start(claim: Claim, patience: float = PATIENCE_SECONDS) -> None:
     thread = threading.Thread(target=_run, args=[claim], name=f"adkweb-{claim.job.kind}", daemon=True)
 
     def start() -> None:
+        _at_work.add(thread)
         thread.start()
         thread.join(patience)
 
     transaction.on_commit(start)  # not before every connection can see the row
+
+
+_at_work: Final[set[threading.Thread]] = set()
+_leaving: Final = threading.Event()  # this process ends
 
 
 def _run(claim: Claim) -> None:
@@ -169,7 +196,7 @@ def _run(claim: Claim) -> None:
         job = Job.objects.get(pk=claim.job.pk)
         with translation.override(job.language or None), _Pulse(claim) as beat:
             outcome = _outcome(job, beat)
-        if outcome and claim.end_surely(outcome):
+        if outcome and claim.end_surely(outcome) and outcome.state != WAITING:
             kinds[job.kind].ended(Job.objects.get(pk=job.pk))
     except Job.DoesNotExist:  # cancelled
         pass
@@ -177,12 +204,15 @@ def _run(claim: Claim) -> None:
         log.exception("a job stopped")
     finally:
         connections.close_all()
+        _at_work.discard(threading.current_thread())
 
 
 def _outcome(job: Job, beat: Beat) -> Outcome | None:
     """Runs a job, and returns what came of it; None if it was cancelled, or another process has it."""
     try:
         return kinds[job.kind].run(job, beat)
+    except LetGo:
+        return Outcome(fields={"claimed_until": LET_GO})
     except Lost:
         return None
     except (Invalid, NotAllowed, NotFound) as error:

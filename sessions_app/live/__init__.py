@@ -10,6 +10,7 @@ watch_feed.py        which sessions begin to match watched views
 queue_worker.py      applies queued edits, and takes over jobs whose process died
 search_feeder.py     keeps the index of search/ up to date
 source_finder.py     opens databases that appear
+lags.py              how many watch, and how far these threads are behind, for `/metrics`
 
 reads/tail.py tells what is new in a source.
 """

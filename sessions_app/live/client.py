@@ -10,8 +10,10 @@ MOST_WAITING: Final = 4_000_000  # characters that wait for a client that reads 
 SHARE: Final = 10  # after making a part, this many times as long goes by before it is made again
 LONGEST_REST: Final = 5.0  # seconds; a live page is never older, even if the machine was slow for a moment
 
+GOING_AWAY: Final = 1001  # the server stops: a page comes back, to whatever answers then
+
 # The codes with which a socket is closed, apart from 1000, by the client.
-FAULT, BAD_REQUEST, SIGNED_OUT, REFUSED, GONE, SLOW = 1011, 4400, 4401, 4403, 4404, 4408
+FAULT, BAD_REQUEST, SIGNED_OUT, REFUSED, GONE, SLOW, TOO_OFTEN = 1011, 4400, 4401, 4403, 4404, 4408, 4429
 
 
 class Watcher:
@@ -67,6 +69,15 @@ class Watcher:
     def _call(self, function: Any, *values: Any) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *values)
+
+
+watchers: Final[set[Watcher]] = set()  # whose sockets are open
+
+
+def end_all(code: int, reason: str) -> None:
+    """Closes all sockets."""
+    for watcher in list(watchers):
+        watcher.end(code, reason)
 
 
 def rest_after(took: float) -> float:

@@ -1,14 +1,15 @@
 """Feeds the home page: one thread for all who look at it, as long as somebody does."""
 
+from collections import defaultdict
 from typing import ClassVar
 
 from django.utils import translation
 
-from ..access import sign_in
-from ..access.actor import PEOPLE
+from ..access import roles, sign_in
+from ..access.actor import PEOPLE, Actor, Grant
 from ..sources import registry
-from ..web.lists.feed import activity, parts
-from .client import FAULT, SIGNED_OUT, push
+from ..web.lists.feed import Activity, activity, parts
+from .client import FAULT, SIGNED_OUT, Watcher, push
 from .feed import Feed, lock
 from .source_follower import Follower, follow
 
@@ -39,21 +40,39 @@ class Lobby(Feed):
         self._followers = {
             follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in registry.listed()
         }
+        away = {follower.source for follower in self._followers if follower.away}
         watchers = list(self._watchers)
-        answer = activity(PEOPLE, {follower.source for follower in self._followers if follower.away})
-        # Checked after reading what is pushed, as in room.py: whoever has lost the right to look since gets none of it.
-        allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
-        staying = [watcher for watcher in watchers if watcher.sign_in in allowed]
-        for watcher in {*watchers} - {*staying}:
-            self.dismiss(watcher, SIGNED_OUT, "signed out")
-        for language in {watcher.language for watcher in staying}:
-            with translation.override(language):
-                made = parts(answer)
-            told = [w for w in staying if w.language == language and self._watchers.get(w, made) != made]
-            for watcher in told:
-                self.note(watcher, made)
-            push(told, made)
-        return answer.away
+        made: dict[tuple[Grant, ...], Activity] = {}
+        for grants in self._grants(watchers).values():
+            if grants not in made:
+                made[grants] = activity(Actor(PEOPLE.name, grants), away)
+        # Asked again after reading what is pushed, as in room.py: whoever has lost a right since gets none of it.
+        now = self._grants(watchers)
+        groups: dict[tuple[tuple[Grant, ...], str], list[Watcher]] = defaultdict(list)
+        for watcher in watchers:
+            if watcher not in now:
+                self.dismiss(watcher, SIGNED_OUT, "signed out")
+            elif now[watcher] in made:
+                groups[now[watcher], watcher.language].append(watcher)
+            else:
+                self.wake()
+        for (grants, language), group in groups.items():
+            self._send(made[grants], language, group)
+        return any(answer.away for answer in made.values())
+
+    def _grants(self, watchers: list[Watcher]) -> dict[Watcher, tuple[Grant, ...]]:
+        """Returns what each may see who is still signed in. Who sees everything is read for once."""
+        people = sign_in.signed_in({watcher.sign_in for watcher in watchers})
+        actors = {watcher: roles.actor_of(people[watcher.sign_in]) for watcher in watchers if watcher.sign_in in people}
+        return {watcher: PEOPLE.grants if actor.sees_all else actor.grants for watcher, actor in actors.items()}
+
+    def _send(self, answer: Activity, language: str, watchers: list[Watcher]) -> None:
+        with translation.override(language):
+            made = parts(answer)
+        told = [watcher for watcher in watchers if self._watchers.get(watcher, made) != made]
+        for watcher in told:
+            self.note(watcher, made)
+        push(told, made)
 
 
 def look() -> None:

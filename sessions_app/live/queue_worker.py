@@ -1,6 +1,6 @@
-"""Applies queued edits as soon as their agents are idle, and takes over jobs whose process died.
+"""Applies queued edits as soon as their agents are idle, takes back those whose time is over.
 
-There is one such thread in each process.
+It also takes over jobs whose process died. There is one such thread in each process.
 """
 
 import logging
@@ -10,12 +10,21 @@ from typing import Final
 from django.db import DatabaseError, connections
 
 from .. import broadcast
+from ..audit import refusals
+from ..batches import batch
 from ..broadcast import Move
-from ..edits import fork_jobs, queue
+from ..edits import approving, ending, fork_jobs, queue
 from ..jobs import runner
+from ..privacy import erasures, exports, retaining
 from ..transfer import imports
 
-KINDS: Final = (imports.KIND, fork_jobs.KIND)  # the jobs to take over; importing their modules registers them
+KINDS: Final = (
+    imports.KIND,
+    fork_jobs.KIND,
+    exports.KIND,
+    erasures.KIND,
+    retaining.KIND,
+)  # the jobs to take over; importing their modules registers them
 log = logging.getLogger("adkweb.live")
 
 BUSY_SECONDS: Final = 0.5  # between checks while an edit waits
@@ -45,19 +54,33 @@ class Worker(threading.Thread):
         broadcast.listen(self.hear)
         while not self._ended:
             self._moved.clear()
-            waiting = False
+            rest = REST_SECONDS
             try:
+                refusals.record_ended()
                 runner.take_over()
+                retaining.begin_due()
                 queue.apply_due()
-                waiting = queue.any_waiting()
+                ending.apply_due()
+                approving.lapse_due()
+                batch.lapse_due()
+                rest = _rest()
             except DatabaseError as error:  # of adkweb's own database, where the edits are kept
                 log.warning("queued edits wait: %s", error)
                 connections["default"].close_if_unusable_or_obsolete()
             except Exception:
                 log.exception("applying queued edits")
-            self._moved.wait(BUSY_SECONDS if waiting else REST_SECONDS)
+            self._moved.wait(rest)
         broadcast.stop_listening(self.hear)
+        refusals.record_ended(all_of_them=True)
         connections.close_all()
+
+
+def _rest() -> float:
+    """Returns in how many seconds there may be something to do."""
+    if queue.any_waiting():
+        return BUSY_SECONDS
+    until_next = ending.seconds_to_next()
+    return REST_SECONDS if until_next is None else min(REST_SECONDS, max(BUSY_SECONDS, until_next))
 
 
 _worker: Worker | None = None
@@ -71,9 +94,11 @@ def start() -> None:
         _worker.start()
 
 
-def stop() -> None:
-    """Stops the worker of this process."""
+def stop() -> list[Worker]:
+    """Stops the worker of this process after its current work. Returns it, so that somebody can wait for it."""
     global _worker
-    if _worker is not None:
-        _worker.end()
-        _worker = None
+    stopped = [] if _worker is None else [_worker]
+    for worker in stopped:
+        worker.end()
+    _worker = None
+    return stopped

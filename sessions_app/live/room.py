@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from ..access import sign_in
+from ..access import roles, sign_in
 from ..access.actor import PEOPLE
 from ..domain.invocations import Running
 from ..domain.positions import Seq
@@ -180,11 +180,7 @@ class Room:
         """
         if not message or not seats:
             return seats
-        allowed = sign_in.signed_in({seat.watcher.sign_in for seat in seats})
-        for seat in seats:
-            if seat.watcher.sign_in not in allowed:
-                self.leave(seat, SIGNED_OUT, "signed out")
-        kept = [seat for seat in seats if seat.watcher.sign_in in allowed]
+        kept = self._allowed(seats)
         push([seat.watcher for seat in kept], message)
         return kept
 
@@ -213,9 +209,21 @@ class Room:
 
     def check_sign_ins(self) -> None:
         """Closes the sockets of those whose sign-in ended while nothing happened."""
-        allowed = sign_in.signed_in({seat.watcher.sign_in for seat in self.seats})
-        for seat in [seat for seat in self.seats if seat.watcher.sign_in not in allowed]:
-            self.leave(seat, SIGNED_OUT, "signed out")
+        self._allowed(self.seats)
+
+    def _allowed(self, seats: list[Seat]) -> list[Seat]:
+        """Returns those who may still look. Whoever signed out, or may not see the app any more, leaves."""
+        people = sign_in.signed_in({seat.watcher.sign_in for seat in seats})
+        kept = []
+        for seat in list(seats):
+            person = people.get(seat.watcher.sign_in)
+            if person is None:
+                self.leave(seat, SIGNED_OUT, "signed out")
+            elif not roles.actor_of(person).may_see(self.ref.source, self.ref.app_name):
+                self.leave(seat, GONE, "no such session")
+            else:
+                kept.append(seat)
+        return kept
 
     def be_away(self, text: str) -> None:
         """Tells everybody once that the source does not answer. From now on, everybody is behind."""

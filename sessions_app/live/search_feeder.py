@@ -30,6 +30,10 @@ _SECONDS: Final = 0.5  # for one source, before the next one's turn
 _DRIFT_SECONDS: Final = 0.02  # that looking for drift takes of LOOK_SECONDS
 
 
+# By source that this process feeds: when the index last held all of it.
+whole: Final[dict[str, float]] = {}
+
+
 class SearchFeeder(threading.Thread):
     """The thread that looks every LOOK_SECONDS."""
 
@@ -73,6 +77,7 @@ class SearchFeeder(threading.Thread):
             else:
                 more = feeder.feed(_SECONDS)
                 self._seen[alias] = "" if more else version, now + REST_SECONDS
+            self._note_whole(feeder, more)
             self._notice(feeder)
             more |= check_due(alias, _CHECK_SECONDS)
             if not more:
@@ -86,6 +91,12 @@ class SearchFeeder(threading.Thread):
             log.exception("indexing for searching")
         self._feeders.pop(alias, None)
         return False
+
+    def _note_whole(self, feeder: Feeder, more: bool) -> None:
+        if not feeder.claimed:
+            whole.pop(feeder.source, None)
+        elif not more or feeder.source not in whole:
+            whole[feeder.source] = time.monotonic()
 
     def _wait(self, alias: str, error: DatabaseError) -> None:
         """Waits until adkweb's own database can be used again. If only the words in it are damaged, they are mended."""

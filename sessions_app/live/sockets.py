@@ -9,28 +9,31 @@ import json
 import time
 from collections.abc import Callable
 from typing import Any, Final, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import DatabaseError
-from django.http import parse_cookie
-from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
 
 from .. import broadcast
+from ..access import rates
 from ..access import sign_in as access_sign_in
 from ..access.actor import PEOPLE
+from ..access.roles import actor_of
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
-from ..errors import Error, Invalid, SourceError
+from ..errors import Error, Invalid, SourceError, TooOften
+from ..jobs import runner
 from ..web.session import news
 from ..web.session.densities import known
 from ..web.urls import LIVE_SESSION
-from . import queue_worker, source_follower
-from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, Watcher
+from . import lags, origins, queue_worker, source_follower  # noqa: F401 - lags registers its figures
+from .audit_sender import AuditSender, receivers
+from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, watchers
 from .home_feed import Lobby
 from .room import Seat
 from .search_feeder import SearchFeeder
@@ -39,7 +42,7 @@ from .watch_feed import WatchFeed
 from .webhook_sender import WebhookSender
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
-_PATIENCE: Final = 2.0  # seconds, with threads that are told to end
+_PATIENCE: Final = 2.0  # seconds, with threads and jobs that are told to end
 
 
 class Refused(RuntimeError):
@@ -52,28 +55,35 @@ class Socket(AsyncWebsocketConsumer):
     channel_layer_alias = ""  # followers reach their watchers directly
     watcher: Watcher | None = None
     sender: asyncio.Task[None] | None = None
+    person: User
 
     async def connect(self) -> None:
         """Accepts the socket and begins to watch. Closes it with a reason, which a refused handshake could not give."""
-        if not same_origin(self.scope):
+        if not origins.same_origin(self.scope):
+            await database_sync_to_async(origins.note_refused, thread_sensitive=False)(self.scope)
             await self.close(REFUSED)  # a page of another site gets no reason
             return
         await self.accept()
         try:
-            sign_in, name = await _person(self.scope)
+            sign_in, self.person = await _person(self.scope)
             self.query = {key: values[-1] for key, values in parse_qs(self.scope["query_string"].decode()).items()}
             language = self.query.get("language", "")
             known = language if language in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE
-            self.watcher = Watcher(sign_in, name, known)
+            self.watcher = Watcher(sign_in, self.person.get_username(), known)
             await self.enter(self.watcher)
         except Refused as refused:
             self.watcher = None
             await self.close(*refused.args)
             return
+        except TooOften:  # the client tries again, less and less often
+            self.watcher = None
+            await self.close(TOO_OFTEN, "too many requests")
+            return
         except DatabaseError:  # of adkweb's own database, which knows who is signed in; the client tries again
             self.watcher = None
             await self.close(FAULT, "adkweb's own database does not answer")
             return
+        watchers.add(self.watcher)
         self.sender = asyncio.create_task(self._send(self.watcher))
 
     async def enter(self, watcher: Watcher) -> None:
@@ -96,15 +106,19 @@ class Socket(AsyncWebsocketConsumer):
             said = json.loads(text_data) if text_data and len(text_data) <= FRAME_LENGTH else None
             if not isinstance(said, dict):
                 raise Refused(BAD_REQUEST, "a frame is a JSON object")
+            rates.count("person", self.watcher.name, settings.RATE_PERSON)
             await self.hear(said)
         except (ValueError, RecursionError):
             self.watcher.end(BAD_REQUEST, "a frame is a JSON object")
         except Refused as refused:
             self.watcher.end(*refused.args)
+        except TooOften:
+            self.watcher.end(TOO_OFTEN, "too many requests")
 
     async def disconnect(self, code: int) -> None:
         """Forgets the watcher."""
         if self.watcher:
+            watchers.discard(self.watcher)
             await self.leave(self.watcher)
         if self.sender:
             self.sender.cancel()
@@ -126,13 +140,17 @@ class SessionSocket(Socket):
         chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""), density)
         self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")))
         try:
-            await database_sync_to_async(news.check, thread_sensitive=False)(self.ref, chosen, PEOPLE)
+            await database_sync_to_async(self._check, thread_sensitive=False)(chosen)
         except SourceError:
             pass  # the source is away: the follower says so, and sends everything when it is back
         except Error as error:
             await self.send(text_data=json.dumps({"gone": error.message}))
             raise Refused(GONE, "no such session") from error
         self.follower = source_follower.follow(self.ref.source, lambda follower: follower.enter(self.ref, self.seat))
+
+    def _check(self, chosen: news.Filter) -> None:
+        actor_of(self.person).check_sees(self.ref)
+        news.check(self.ref, chosen, PEOPLE)
 
     async def leave(self, watcher: Watcher) -> None:
         """Gives up the seat."""
@@ -179,35 +197,27 @@ class NoSocket(AsyncWebsocketConsumer):
         await self.close(GONE)
 
 
-def same_origin(scope: Any) -> bool:
-    """Tells whether the socket is opened by a page of this server, or of one that ADKWEB_TRUSTED_ORIGINS names.
-
-    A browser sends the sign-in cookie for any site's page. Only the origin tells which site it is.
-    """
-    headers = dict(scope["headers"])
-    origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
-    if origin in settings.CSRF_TRUSTED_ORIGINS:
-        return True
-    try:
-        asks = urlsplit(origin).netloc
-    except ValueError:
-        return False
-    return bool(origin) and asks == host and validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
+SOCKETS: Final[dict[str, type[Socket]]] = {
+    LIVE_SESSION: SessionSocket,
+    "live/feed/": FeedSocket,
+    "live/watching/": WatchingSocket,
+}
 
 
-async def _person(scope: Any) -> tuple[str, str]:
-    """Returns the sign-in and the name of the person who opens a socket. Raises Refused."""
-    cookies = parse_cookie(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
-    sign_in = cookies.get(settings.SESSION_COOKIE_NAME, "")
+async def _person(scope: Any) -> tuple[str, User]:
+    """Returns the sign-in and the person who opens a socket. Raises Refused."""
+    sign_in = origins.cookie(scope)
     client = (scope.get("client") or [""])[0]
 
-    def look_up() -> str:
-        if not access_sign_in.is_loopback(client) and not access_sign_in.admin_exists():
+    def look_up() -> User:
+        if not access_sign_in.is_loopback(client) and not access_sign_in.anybody_can():
             raise Refused(REFUSED, "only this machine, until an admin account exists")
-        name = access_sign_in.signed_in([sign_in]).get(sign_in)
-        if name is None:
+        person = access_sign_in.signed_in([sign_in]).get(sign_in)
+        if person is None:
+            rates.count_address(client, settings.RATE_ADDRESS)
             raise Refused(SIGNED_OUT, "signed out")
-        return name
+        rates.count("person", person.get_username(), settings.RATE_PERSON)
+        return person
 
     return sign_in, await database_sync_to_async(look_up, thread_sensitive=False)()
 
@@ -229,29 +239,30 @@ class Lifespan:
             if message["type"] == "lifespan.startup":
                 broadcast.listen(source_follower.tell)
                 queue_worker.start()
-                self._threads = Searcher(), SearchFeeder(), WebhookSender()
+                senders = [AuditSender(receiver) for receiver in receivers()]
+                self._threads: tuple[Any, ...] = Searcher(), SearchFeeder(), WebhookSender(), *senders
                 for thread in self._threads:
                     thread.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 broadcast.stop_listening(source_follower.tell)
-                queue_worker.stop()
+                self._threads = (*queue_worker.stop(), *self._threads)
                 for thread in self._threads:
                     thread.end()
-                # A thread that is killed at its work leaves a claim, for which another process would have to wait.
+                # Work that is killed leaves a claim, for which another process would have to wait.
                 await asyncio.to_thread(self._wait)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
     def _wait(self) -> None:
         until = time.monotonic() + _PATIENCE
+        runner.let_go(_PATIENCE)
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
 
 def application(http: Any) -> ProtocolTypeRouter:
     """Returns the ASGI application: `http` serves pages and programs, websockets serve live pages."""
-    sockets = {LIVE_SESSION: SessionSocket, "live/feed/": FeedSocket, "live/watching/": WatchingSocket}
-    routes: list[Any] = [path(address, cast(Any, socket.as_asgi())) for address, socket in sockets.items()]
+    routes: list[Any] = [path(address, cast(Any, socket.as_asgi())) for address, socket in SOCKETS.items()]
     routes.append(re_path("", cast(Any, NoSocket.as_asgi())))
     return ProtocolTypeRouter({"http": http, "websocket": URLRouter(routes), "lifespan": Lifespan()})

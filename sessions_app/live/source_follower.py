@@ -43,6 +43,7 @@ class Follower(threading.Thread):
         self.hearers: set[Callable[[], None]] = set()
         self.away = False  # whether the source did not answer the last time
         self.ended = False
+        self.looked = time.monotonic()  # when it last saw what is new
         self._rooms: dict[SessionRef, Room] = {}
         self._wake = threading.Event()
         self._lock = threading.Lock()
@@ -115,6 +116,7 @@ class Follower(threading.Thread):
             try:
                 wait = self._look()
                 failures = 0
+                self.looked = time.monotonic()
                 self._note_away(False)
             except (Error, DatabaseError) as error:
                 self._note_away(True)

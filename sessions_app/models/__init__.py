@@ -14,9 +14,24 @@ from .adk import (
     read_instant,
     stored_instant,
 )
+from .approval import ApprovalRule
+from .audit import AuditReceiver, AuditRow
 from .batches import BatchItem
 from .checks import Breach, CheckedSession, DueSession, Rule
-from .own import ApiToken, Job, PasswordTries, Projection, SignInToken, StateChange, StateOwner
+from .masking import MaskRule
+from .own import (
+    ApiToken,
+    Invitation,
+    Job,
+    OldTokenText,
+    PasswordTries,
+    Projection,
+    Role,
+    SignInToken,
+    StateChange,
+    StateOwner,
+)
+from .privacy import RetentionRule, SessionHold
 from .saved import SavedView, ViewNews, ViewWatch, Webhook, WebhookDelivery
 from .search import (
     DriftedSession,
@@ -39,6 +54,9 @@ __all__ = [
     "MOMENT",
     "ApiToken",
     "App",
+    "ApprovalRule",
+    "AuditReceiver",
+    "AuditRow",
     "BatchItem",
     "Breach",
     "CheckedSession",
@@ -47,9 +65,14 @@ __all__ = [
     "Event",
     "EventData",
     "Instant",
+    "Invitation",
     "Job",
+    "MaskRule",
+    "OldTokenText",
     "PasswordTries",
     "Projection",
+    "RetentionRule",
+    "Role",
     "Rule",
     "SavedView",
     "SearchDoc",
@@ -64,6 +87,7 @@ __all__ = [
     "SearchWord",
     "SeqField",
     "Session",
+    "SessionHold",
     "SessionTag",
     "SessionTitle",
     "SignInToken",

@@ -16,6 +16,17 @@ class SignInToken(models.Model):
     created = models.DateTimeField(auto_now_add=True)
 
 
+class Invitation(models.Model):
+    """A link by which somebody makes an account, once. Only its hash is kept. `note` says for whom it is."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    note = models.CharField(max_length=100)
+    admin = models.BooleanField(default=False)
+    groups = models.ManyToManyField("auth.Group")
+    created_by = models.CharField(max_length=150)
+    created = models.DateTimeField(auto_now_add=True)
+
+
 class PasswordTries(models.Model):
     """The number of wrong passwords that were tried for a name or from an address. The key is a hash; times are seconds."""
 
@@ -26,7 +37,11 @@ class PasswordTries(models.Model):
 
 
 class ApiToken(models.Model):
-    """A token that a program signs in with. Only its hash is kept. A revoked one stays, so that its name still says who."""
+    """A token that a program signs in with. Only its hash is kept. One that ended stays, so that its name still says who.
+
+    `person` made it, or renewed it last, and it ends with them: the number stays when the person is deleted. It is null
+    if a command did.
+    """
 
     name = models.CharField(max_length=100, unique=True)
     digest = models.CharField(max_length=64, unique=True)
@@ -35,8 +50,59 @@ class ApiToken(models.Model):
     created_by = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
     used = models.DateTimeField(null=True)  # last, to the minute
+    used_from = models.CharField(max_length=45, default="")  # the address then
+    rate = models.IntegerField(null=True)  # requests a minute
+    renewed_by = models.CharField(max_length=150, default="")
+    renewed = models.DateTimeField(null=True)
     revoked_by = models.CharField(max_length=150, default="")
     revoked = models.DateTimeField(null=True)
+    expires = models.DateTimeField(null=True)
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
+    )
+
+
+class OldTokenText(models.Model):
+    """The text that a token had before it was renewed, as a hash. It ends with whoever had made or renewed it then."""
+
+    token = models.ForeignKey(ApiToken, models.CASCADE, related_name="old_texts")
+    digest = models.CharField(max_length=64, unique=True)
+    until = models.DateTimeField()
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
+    )
+
+
+class Role(models.Model):
+    """A role (access/roles.py) of a person or a group, in the apps and sources whose names match patterns."""
+
+    role = models.CharField(max_length=10)
+    sources = models.CharField(max_length=200, default="*")
+    apps = models.CharField(max_length=200, default="*")
+    reveals = models.BooleanField(default=False)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
+    group = models.ForeignKey("auth.Group", models.CASCADE, null=True, related_name="+")
+    given_by = models.CharField(max_length=150)
+    given = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["role", "sources", "apps", "person"],
+                condition=models.Q(person__isnull=False),
+                name="one_role_of_person",
+            ),
+            models.UniqueConstraint(
+                fields=["role", "sources", "apps", "group"],
+                condition=models.Q(group__isnull=False),
+                name="one_role_of_group",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(person__isnull=True, group__isnull=False)
+                | models.Q(person__isnull=False, group__isnull=True),
+                name="role_of_person_or_group",
+            ),
+        ]
 
 
 class Job(models.Model):
@@ -56,8 +122,7 @@ class Job(models.Model):
     task = models.TextField()
     result = models.TextField(default="")
     actor = models.CharField(max_length=150)
-    right = models.CharField(max_length=10, default="admin")
-    apps = models.CharField(max_length=200, default="*")
+    account = models.CharField(max_length=40, default="")  # whose rights it has (access/actor.py); empty: the machine's
     language = models.CharField(max_length=20, default="")
     created = models.FloatField()
     lane = models.TextField(default="")
@@ -73,6 +138,7 @@ class Job(models.Model):
     crashes = models.IntegerField(default=0)  # of processes, since somebody wanted it
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
     told = models.BooleanField(default=False)
+    due = models.FloatField(null=True)  # not to be done before
 
     class Meta:
         constraints: ClassVar = [
@@ -88,6 +154,7 @@ class Job(models.Model):
                 condition=models.Q(person__isnull=False, told=False, finished__isnull=False),
                 name="jobs_untold",
             ),
+            models.Index(fields=["due"], condition=models.Q(state="waiting", due__isnull=False), name="jobs_due"),
         ]
 
 

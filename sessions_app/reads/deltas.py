@@ -76,7 +76,7 @@ def said_of_state(text: str | None, actor: Actor, app_name: str) -> dict[str, An
     if isinstance(said, list):
         delta, author, note = said
         said = {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
-    return shown(as_object(said), actor, app_name)
+    return shown(as_object(said), actor, app_name, "event")
 
 
 def state_rows(

@@ -166,7 +166,7 @@ def view_of(ref: SessionRef, row: Event, actor: Actor) -> EventView:
     text: str | None = row.text  # type: ignore[attr-defined]
     size = large(text)
     event = {"timestamp": row.timestamp} if size else as_object(read_stored_or_none(text))
-    stored = event_in_seconds(shown(event, actor, ref.app_name))
+    stored = event_in_seconds(shown(event, actor, ref.app_name, "event"))
     # ADK itself relies on the columns, but the exact time is in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")

@@ -57,7 +57,7 @@ class Following:
         """Returns the newest events, in append order."""
         where, values = self._only.where()
         order = _order(self.source, one_session=len(values) == 3)
-        if not self._actor.sees_all:
+        if not self._actor.sees_all_of(self.source.alias):
             seen = app_names(self.source.alias, actor=self._actor)
             where, values = f"{where} AND app_name IN ({', '.join(['%s'] * len(seen)) or 'NULL'})", [*values, *seen]
         shown = names(self.source.alias, f"WHERE {where} ORDER BY {order} LIMIT %s", [*values, number])[::-1]
@@ -70,7 +70,7 @@ class Following:
             yield from self._views([n for n in page if n not in self._shown and self._selects(n.ref)])
 
     def _selects(self, ref: SessionRef) -> bool:
-        return self._only.matches(ref) and self._actor.may_see(ref.app_name)
+        return self._only.matches(ref) and self._actor.may_see(ref.source, ref.app_name)
 
     def _views(self, wanted: list[EventName]) -> Iterator[EventView]:
         for start in range(0, len(wanted), PAGE):

@@ -37,5 +37,6 @@ def glimpses(ref: SessionRef, seqs: Collection[Seq], actor: Actor) -> dict[Seq, 
     author = RawSQL(_AUTHOR[connections[ref.source].vendor], [], TextField())
     rows = events_of(ref).filter(seq__in=seqs).annotate(author=author).values_list("seq", "timestamp", "author")
     return {
-        seq: Glimpse(at, str(shown({"author": name or ""}, actor, ref.app_name)["author"])) for seq, at, name in rows
+        seq: Glimpse(at, str(shown({"author": name or ""}, actor, ref.app_name, "event")["author"]))
+        for seq, at, name in rows
     }

@@ -25,7 +25,7 @@ class Labels:
 def labels_of(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Labels]:
     """Returns the labels of those of these sessions that have any, and whose apps the actor may see."""
     titles, tags = _given(refs, actor), defaultdict[SessionRef, list[str]](list)
-    for where, digests in batches([ref for ref in refs if actor.may_see(ref.app_name)]):
+    for where, digests in batches([ref for ref in refs if actor.may_see(ref.source, ref.app_name)]):
         rows = SessionTag.objects.filter(where=where, digest__in=digests).order_by("folded")
         for digest, tag in rows.values_list("digest", "tag"):
             tags[digests[digest]].append(tag)
@@ -47,7 +47,7 @@ def called(frameworks: Mapping[SessionRef, str], actor: Actor) -> dict[SessionRe
 
 def said(text: str, ref: SessionRef, actor: Actor) -> str:
     """Returns what an actor may see of words that the index has of an event."""
-    event = shown({"error_message": text}, actor, ref.app_name)
+    event = shown({"error_message": text}, actor, ref.app_name, "event")
     return str(event.get("error_message") or "")
 
 
@@ -64,7 +64,7 @@ def batches(refs: Collection[SessionRef]) -> Iterator[tuple[str, dict[str, Sessi
 
 def _given(refs: Collection[SessionRef], actor: Actor) -> dict[SessionRef, str]:
     titles: dict[SessionRef, str] = {}
-    for where, digests in batches([ref for ref in refs if actor.may_see(ref.app_name)]):
+    for where, digests in batches([ref for ref in refs if actor.may_see(ref.source, ref.app_name)]):
         rows = SessionTitle.objects.filter(where=where, digest__in=digests).values_list("digest", "title")
         titles |= {digests[digest]: title for digest, title in rows}
     return titles

@@ -65,13 +65,14 @@ def sessions_of(source: str, app_name: str) -> QuerySet[Session]:
 
 def in_seen_apps(rows: QuerySet[Row], source: str, actor: Actor) -> QuerySet[Row]:
     """Returns the rows of apps that an actor may see. Adds a condition only if the actor may not see every app."""
-    return rows if actor.sees_all else rows.filter(app_name__in=names_of_apps(source, actor))
+    return rows if actor.sees_all_of(source) else rows.filter(app_name__in=names_of_apps(source, actor))
 
 
 def names_of_apps(source: str, actor: Actor) -> list[str]:
     """Returns the names of the apps that an actor may see, in order, including apps that have only state."""
     names = set(Session.objects.using(source).values_list("app_name", flat=True).distinct())
-    return sorted(filter(actor.may_see, names | set(App.objects.using(source).values_list("app_name", flat=True))))
+    names |= set(App.objects.using(source).values_list("app_name", flat=True))
+    return sorted(actor.seen(source, names))
 
 
 def is_listed(source: str) -> RawSQL:

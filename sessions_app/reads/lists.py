@@ -91,7 +91,7 @@ def has_sessions(source: str, *, actor: Actor) -> bool:
 
 def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
     """Tells whether a source has sessions or state of an app."""
-    if not actor.may_see(app_name):
+    if not actor.may_see(source, app_name):
         return False
     with database.using(source):
         any_session = Session.objects.using(source).filter(app_name=app_name).exists()
@@ -100,7 +100,7 @@ def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
 
 def users(source: str, app_name: str, after: str | None = None, limit: int = PAGE, *, actor: Actor) -> Page[UserRow]:
     """Returns a page of the users of an app, by id, including users who have no session but whose state was edited."""
-    if not actor.may_see(app_name):
+    if not actor.may_see(source, app_name):
         return Page([])
     with database.using(source):
         sessions = sessions_of(source, app_name)
@@ -131,7 +131,7 @@ def sessions(
 ) -> Page[SessionRow]:
     """Returns a page of the sessions of an app or of one user, the last active first. With `hidden`, also those of
     `own_session`."""
-    if not actor.may_see(app_name):
+    if not actor.may_see(source, app_name):
         return Page([])
     with database.using(source):
         query = sessions_of(source, app_name)
@@ -155,7 +155,7 @@ def sessions(
 
 def left_out(ref: SessionRef, *, actor: Actor) -> SessionRow | None:
     """Returns a session of `own_session` that lists leave out; None if there is none."""
-    if not actor.may_see(ref.app_name):
+    if not actor.may_see(ref.source, ref.app_name):
         return None
     with database.using(ref.source):
         query = sessions_of(ref.source, ref.app_name).filter(user_id=ref.user_id, id=ref.session_id)
@@ -165,7 +165,7 @@ def left_out(ref: SessionRef, *, actor: Actor) -> SessionRow | None:
 
 def title(ref: SessionRef, *, actor: Actor) -> str:
     """Returns a session's title; empty if it has none."""
-    if not actor.may_see(ref.app_name):
+    if not actor.may_see(ref.source, ref.app_name):
         return ""
     with database.using(ref.source):
         return titles_of(ref.source, [ref], actor).get(ref, "")
@@ -175,7 +175,7 @@ def titles(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, st
     """Returns what sessions are called, or their ids, by session. Raises SourceError."""
     named = {ref: ref.session_id for ref in refs}
     for source in {ref.source for ref in refs}:
-        seen = [ref for ref in refs if ref.source == source and actor.may_see(ref.app_name)]
+        seen = [ref for ref in refs if ref.source == source and actor.may_see(ref.source, ref.app_name)]
         with database.using(source):
             named |= {ref: title for ref, title in titles_of(source, seen, actor).items() if title}
     return named

@@ -56,7 +56,7 @@ _ROW: Final = {"postgresql": "{0}.xmin::text", "sqlite": "md5(hex({0}.state))"}
 
 def revisions(source: str, keys: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Revision]:
     """Returns for each session that exists a value that changes whenever its state, or its user's or app's, is written."""
-    keys = [ref for ref in keys if actor.may_see(ref.app_name)]
+    keys = [ref for ref in keys if actor.may_see(ref.source, ref.app_name)]
     if not keys:
         return {}
     columns = ("app_name", "user_id", "id")

@@ -62,7 +62,7 @@ def load_page(
 
     A session that is updated meanwhile comes again at the end, so none is left out."""
     source, app_name = selection.source, selection.app_name
-    if not actor.may_see(app_name):
+    if not actor.may_see(source, app_name):
         return Page([])
     with database.using(source) as db:
         rows, more = _session_rows(db, selection, after, limit)

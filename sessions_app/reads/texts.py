@@ -30,7 +30,7 @@ def event_text(ref: SessionRef, event_id: str, *, actor: Actor) -> Iterator[str]
     actor.check_sees(ref)
     where = "app_name = %s AND user_id = %s AND session_id = %s AND id = %s"
     pieces = _pieces(ref.source, f"SELECT %s FROM events WHERE {where}", "event_data", (*ref[1:], event_id))
-    return shown_pieces(pieces, actor, ref.app_name)
+    return shown_pieces(pieces, actor, ref.app_name, "event")
 
 
 def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterator[str]:

@@ -57,7 +57,7 @@ def events(
 def event(ref: SessionRef, event_id: str, *, actor: Actor) -> EventView:
     """Returns an event. Raises NotFound."""
     with database.using(ref.source):
-        row = events_of(ref).filter(id=event_id).first() if actor.may_see(ref.app_name) else None
+        row = events_of(ref).filter(id=event_id).first() if actor.may_see(ref.source, ref.app_name) else None
         if row is None:
             raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
         view = view_of(ref, row, actor)

@@ -44,7 +44,7 @@ def app(source: str, app_name: str, *, actor: Actor, partly: bool = False) -> tu
     with database.using(source):
         text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
         is_there = text is not None or sessions_of(source, app_name).exists()
-        if not is_there or not actor.may_see(app_name):
+        if not is_there or not actor.may_see(source, app_name):
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
         return app_row_of(source, app_name), {} if partly else _read_state(text, "app", actor, app_name)
 
@@ -59,7 +59,7 @@ def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly
         text = rows.values_list(_STATE, flat=True).first()
         sessions = Session.objects.using(source).filter(app_name=app_name, user_id=user_id)
         is_there = text is not None or sessions.exists()
-        if not is_there or not actor.may_see(app_name):
+        if not is_there or not actor.may_see(source, app_name):
             raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
         return {} if partly else _read_state(text, "user", actor, app_name)
 

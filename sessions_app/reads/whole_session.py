@@ -81,7 +81,7 @@ def load(
 
     Three arguments limit the events: to the `newest` so many, to those `since` a time, to those `after` a seq. Raises
     Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters."""
-    if not actor.may_see(ref.app_name):
+    if not actor.may_see(ref.source, ref.app_name):
         return None
     with database.using(ref.source) as db:
         statement, parameters = _loading(db, ref, newest, since, after)
@@ -152,7 +152,7 @@ def stream(
 
     The session is read at one moment, and its events are those up to the newest one of that moment, which never change.
     Raises NotFound between two pages if the session was deleted, so that nobody takes its beginning for the whole."""
-    if not actor.may_see(ref.app_name):
+    if not actor.may_see(ref.source, ref.app_name):
         return None
     database.get(ref.source)
     numbered = database.is_numbered(ref.source)
@@ -219,13 +219,13 @@ def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq, actor: A
 def _event(row: tuple[Any, ...], actor: Actor, app_name: str) -> StoredEvent:
     text, event_id, invocation_id, timestamp, seq = row
     at = read_instant(timestamp)
-    seen = shown_text(text or "{}", actor, app_name)
+    seen = shown_text(text or "{}", actor, app_name, "event")
     return StoredEvent(text_in_seconds(seen, at), event_id, invocation_id, at, seq)
 
 
 def read_head(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Head | None:
     """Returns the head of a session, with the seq of an event in it; None if there is no such session."""
-    if not actor.may_see(ref.app_name):
+    if not actor.may_see(ref.source, ref.app_name):
         return None
     with database.using(ref.source) as db, db.cursor() as cursor:
         seq, order = _order(ref.source, db.vendor)

@@ -10,10 +10,15 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from django.utils.translation import gettext as _
+
+from ..errors import Invalid
+from ..search.lines import clean
 from . import addresses
 from .addresses import Endpoint
 
 SECONDS: Final = 10.0  # for all of an exchange
+WORDS: Final = 300  # characters of what went wrong
 _READ: Final = 4_096  # bytes of an answer
 
 
@@ -57,6 +62,19 @@ def send(url: str, body: bytes, secret: str, delivery: str) -> int:
         late.cancel()
         for each in sockets:
             each.close()
+
+
+def deliver(url: str, body: bytes, secret: str, delivery: str) -> tuple[int | None, str]:
+    """Sends as `send` does. Returns the status of the answer, and what went wrong; "" if nothing did."""
+    try:
+        status = send(url, body, secret, delivery)
+    except Invalid as error:
+        return None, error.message
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return None, clean(f"{type(error).__name__}: {error}", WORDS)  # the receiver may have chosen the words
+    if 200 <= status < 300:
+        return status, ""
+    return status, _("A redirect is not followed.") if 300 <= status < 400 else _("The answer was no success.")
 
 
 def _opened(endpoint: Endpoint) -> socket.socket:

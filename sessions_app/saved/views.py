@@ -12,7 +12,8 @@ from django.db.models import Q
 from django.utils.timezone import get_default_timezone
 from django.utils.translation import gettext as _
 
-from ..access.actor import actor_of
+from ..access.roles import actor_of
+from ..audit.record import record
 from ..errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from ..models import SavedView, ViewWatch
 from ..search.language import MOST_CHARACTERS, parse
@@ -61,7 +62,7 @@ def save(person: Any, view_id: UUID | None = None, /, **fields: Any) -> View:
     row = SavedView(person=person, created=time.time(), **_checked(fields))
     if view_id and not SavedView.objects.filter(pk=view_id).exists():
         row.pk = view_id
-    _write(row)
+    _write(row, "view-saved", person)
     return _view(row, person)
 
 
@@ -72,7 +73,7 @@ def change(view_id: UUID, person: AbstractBaseUser, **fields: Any) -> View:
     row = _own(view_id, person)
     for name, value in _checked(fields).items():
         setattr(row, name, value)
-    _write(row)
+    _write(row, "view-changed", person)
     if not row.shared:
         ViewWatch.objects.filter(view=row).exclude(person=row.person).delete()
     return _view(row, person)
@@ -82,7 +83,9 @@ def delete(view_id: UUID, person: AbstractBaseUser) -> View:
     """Deletes a view, and returns what it was. Raises NotAllowed and NotFound."""
     row = _own(view_id, person)
     view = _view(row, person)
-    row.delete()
+    with transaction.atomic():
+        row.delete()
+        record("view-deleted", person.get_username(), name=view.name, shared=view.shared)
     return view
 
 
@@ -130,10 +133,11 @@ def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _write(row: SavedView) -> None:
+def _write(row: SavedView, act: str, by: AbstractBaseUser) -> None:
     try:
         with transaction.atomic():
             row.save()
+            record(act, by.get_username(), name=row.name, query=row.query, shared=row.shared)
     except IntegrityError as error:
         raise AlreadyExists(_("You have a view “%(name)s” already.") % {"name": row.name}, field="name") from error
 

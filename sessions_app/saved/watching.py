@@ -17,7 +17,8 @@ from uuid import UUID
 from django.db.models import Count
 from django.utils.translation import gettext as _
 
-from ..access.actor import Actor, actor_of
+from ..access.actor import Actor
+from ..access.roles import actor_of
 from ..domain.session_ref import SessionRef
 from ..errors import Invalid
 from ..models import SearchSession, ViewNews, ViewWatch
@@ -118,7 +119,7 @@ def news_between(after: int, upto: int, names: Collection[str]) -> Iterator[tupl
         actor = actor_of(row.watch.person)
         alias = registry.alias_of(row.where)
         ref = SessionRef(alias or "", *json.loads(row.names))
-        if alias and actor.may_see(ref.app_name):
+        if alias and actor.may_see(ref.source, ref.app_name):
             title = called({ref: ""}, actor)[ref] or ref.session_id
             yield row.watch.person.get_username(), News(row.pk, row.watch.view_id, row.watch.view.name, ref, title)
 
@@ -130,7 +131,7 @@ def note(watches: Collection[ViewWatch], sessions: Collection[SearchSession], wh
     told, rows = set(), []
     for each in watches:
         actor = actor_of(each.person)
-        seen = [session for session in sessions if _may_see(actor, session)]
+        seen = [session for session in sessions if _may_see(actor, alias, session)]
         webhooks.queue(each, seen, alias)
         for session in seen:
             if has[each.pk] < NEWS:
@@ -143,5 +144,5 @@ def note(watches: Collection[ViewWatch], sessions: Collection[SearchSession], wh
     return sorted(told, key=lambda session: session.pk)
 
 
-def _may_see(actor: Actor, session: SearchSession) -> bool:
-    return actor.may_see(json.loads(session.names)[0])
+def _may_see(actor: Actor, alias: str, session: SearchSession) -> bool:
+    return actor.may_see(alias, json.loads(session.names)[0])

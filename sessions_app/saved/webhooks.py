@@ -1,7 +1,6 @@
 """Keeps webhooks of watched views and what they are told: queued with the news, sent by one process, tried again."""
 
 import base64
-import http.client
 import json
 import secrets
 import time
@@ -11,19 +10,21 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.urls import reverse
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
-from ..access.actor import actor_of
+from ..access.roles import actor_of
+from ..audit.record import record
 from ..domain.session_ref import SessionRef
 from ..errors import Invalid, NotFound
 from ..models import SavedView, SearchSession, ViewWatch, Webhook, WebhookDelivery
 from ..reads.labels import called
-from ..search.lines import clean
 from ..search.results import status_of
 from ..search.storing import ref_of
+from ..sources import registry
 from . import addresses, sending
 
 RETRIES: Final = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)  # seconds before each new try: nine hours in all
@@ -31,7 +32,6 @@ SHOWN: Final = 20  # deliveries that a page lists
 _KEPT: Final = 50  # deliveries that have ended, of each webhook
 _WAITING: Final = 200  # deliveries that wait, of each webhook; what begins to match meanwhile is not sent
 _CLAIM_SECONDS: Final = 60.0
-_WORDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ def put(view_id: UUID, person: Any, url: str, link: str) -> str:
         hook = Webhook.objects.create(
             watch=watch, url=url.strip(), salt=secrets.token_hex(32), link=link, created=time.time()
         )
+        _record("webhook-set", hook, person)
     return secret_of(hook)
 
 
@@ -89,13 +90,24 @@ def addresses_checked(url: str) -> None:
     try:
         addresses.resolve(addresses.read(url))
     except OSError as error:
-        raise Invalid(_("There is no such host: %(error)s") % {"error": str(error)[:_WORDS]}, field="url") from error
+        raise Invalid(
+            _("There is no such host: %(error)s") % {"error": str(error)[: sending.WORDS]}, field="url"
+        ) from error
 
 
 def remove(view_id: UUID, person: Any) -> None:
     """Takes a webhook away, with what it waits to be told. Raises NotAllowed."""
     actor_of(person).check_may_write()
-    Webhook.objects.filter(watch__view_id=view_id, watch__person=person).delete()
+    hook = Webhook.objects.filter(watch__view_id=view_id, watch__person=person).select_related("watch__view").first()
+    if hook is not None:
+        with transaction.atomic():
+            hook.delete()
+            _record("webhook-removed", hook, person)
+
+
+def _record(act: str, hook: Webhook, person: Any) -> None:
+    # The rest of an address may be a secret.
+    record(act, person.get_username(), view=hook.watch.view.name, host=addresses.read(hook.url).host)
 
 
 def test(view_id: UUID, person: Any) -> None:
@@ -197,20 +209,17 @@ def send_next() -> bool:
     return True
 
 
+def _may_see(person: User, row: WebhookDelivery) -> bool:
+    """Tells whether a person may still see the app that a delivery is about. The source may be closed since."""
+    return not row.app_name or any(actor_of(person).may_see(source.alias, row.app_name) for source in registry.listed())
+
+
 def _send(row: WebhookDelivery) -> tuple[int | None, str]:
     """Sends a delivery. Returns the status of the answer, and what went wrong; "" if nothing did."""
     person = row.hook.watch.person
-    if not person.is_active or not (not row.app_name or actor_of(person).may_see(row.app_name)):
+    if not person.is_active or not _may_see(person, row):
         return None, _("Its person may not see this any more.")
-    try:
-        status = sending.send(row.hook.url, row.body.encode(), secret_of(row.hook), str(row.pk))
-    except Invalid as error:
-        return None, error.message
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return None, clean(f"{type(error).__name__}: {error}", _WORDS)  # the receiver may have chosen the words
-    if 200 <= status < 300:
-        return status, ""
-    return status, _("A redirect is not followed.") if 300 <= status < 400 else _("The answer was no success.")
+    return sending.deliver(row.hook.url, row.body.encode(), secret_of(row.hook), str(row.pk))
 
 
 def _note(row: WebhookDelivery, status: int | None, wrong: str) -> None:

@@ -10,11 +10,10 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..domain.kinds import KINDS
 from ..domain.session_ref import OWN_NAME
-from ..models import SearchOwner
 from . import tree
 from .labels import known_tags
 from .lines import clean
-from .selecting import listed_sources
+from .seen import in_seen_apps, listed_sources, seen_apps, seen_everywhere
 from .sql import is_one_of, rows
 from .words import folded
 
@@ -138,7 +137,7 @@ def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
 def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: str, actor: Actor) -> list[str]:
     """Returns values of a column whose folded form contains what is wanted, those that begin with it first."""
     position = f"{'instr' if connection.vendor == 'sqlite' else 'strpos'}(o.folded, %s)"
-    apps, names = _in_seen_apps("o", actor)
+    apps, names = _in_seen_apps("o", actor, by_source=table.startswith("searchowner"))
     selected = rows(
         f"""SELECT {column}, min({position}) FROM sessions_app_{table} WHERE {where} AND {apps} AND {position} > 0
         GROUP BY 1 ORDER BY 2, 1 LIMIT %s""",
@@ -147,21 +146,24 @@ def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: st
     return [row[0] for row in selected]
 
 
-def _in_seen_apps(table: str, actor: Actor) -> tuple[str, list[str]]:
+def _in_seen_apps(table: str, actor: Actor, *, by_source: bool = False) -> tuple[str, list[Any]]:
+    """Returns the condition for rows of apps that the actor may see, and its values.
+
+    Names are kept by app, whatever source they are from: an app counts only if the actor may see it in each."""
+    values: list[Any] = []
     if actor.sees_all:
-        return "TRUE", []
-    values: list[str] = []
-    return is_one_of(f"{table}.app_name", _apps(actor), values), values
+        return "TRUE", values
+    if by_source:
+        return in_seen_apps(actor, table, values), values
+    return is_one_of(f"{table}.app_name", seen_everywhere(actor), values), values
 
 
 def _apps(actor: Actor) -> list[str]:
-    names = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
-    return sorted(filter(actor.may_see, names))
+    return sorted({name for names in seen_apps(actor).values() for name in names})
 
 
 def _sources(actor: Actor) -> list[str]:
-    apps = SearchOwner.objects.filter(user_id="").values_list("source", "app_name")
-    seen = {source for source, app in apps.distinct() if actor.may_see(app)}
+    seen = seen_apps(actor)
     return sorted(alias for number, alias in listed_sources().items() if number in seen)
 
 

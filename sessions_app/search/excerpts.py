@@ -51,7 +51,7 @@ def match_of(ref: SessionRef, piece: tuple[int, int], text: str, actor: Actor) -
         rows = cursor.fetchall()
     term = asked(text)
     for number_of, stored in rows:
-        event = as_object(shown(event_in_seconds(read_stored_or_none(stored)), actor, ref.app_name))
+        event = as_object(shown(event_in_seconds(read_stored_or_none(stored)), actor, ref.app_name, "event"))
         told = describe(event)
         for line in lines_of(event, told):
             if parts := _cut(line, term):

@@ -18,14 +18,13 @@ from ..errors import Behind, Invalid
 from ..history import indexing
 from ..models import SearchSession, SearchSource, Waiting, read_instant
 from ..sources import database, registry
-from . import due, word_tables
+from . import due, masked, word_tables
 from .forgetting import forget, forget_keys, forget_owners
 from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
 from .readings import Reading
 from .storing import Keeper
 from .values import comparable
 
-VERSION: Final = 7  # of what is kept; what another version kept is read anew
 SOME: Final = 200  # sessions that are read before they are stored
 _CLAIM_SECONDS: Final = 15.0  # a process that is silent for so long has died
 _REST: Final = 30  # a walk is followed by a rest of so many times what it took
@@ -155,7 +154,7 @@ class Feeder:
         if readings and self._keeper:
             with database.using(self.source) as db:
                 states = shared_states(db, {reading.ref[1:3] for reading in readings})
-            shared = {owner: comparable(state) for owner, state in states.items()}
+            shared = {owner: comparable(state) for owner, state in masked.shared(states).items()}
             digests = [digest_of(*reading.ref[1:]) for reading in readings]
             around = self._around(self._keeper.source.pk, digests) if self._is_whole else nullcontext()
             with transaction.atomic(), around:
@@ -232,8 +231,8 @@ class Feeder:
 
 
 def _at(where: str) -> SearchSource:
-    at, _ = SearchSource.objects.get_or_create(where=where, defaults={"version": VERSION})
-    if at.version != VERSION:
+    at, _ = SearchSource.objects.get_or_create(where=where, defaults={"version": masked.version()})
+    if at.version != masked.version():
         clear(where)
         return _at(where)
     return at
@@ -291,7 +290,7 @@ def catch_up(source: str, moved: Moved = lambda done, total: None) -> None:
 
 def share(source: str) -> float:
     """Returns how much of a source can be searched, from 0 to 1."""
-    at = SearchSource.objects.filter(where=registry.identity(source), version=VERSION).first()
+    at = SearchSource.objects.filter(where=registry.identity(source), version=masked.version()).first()
     if at is None:
         return 0.0
     return 1.0 if at.walks else min(0.99, at.done / max(1, at.total))

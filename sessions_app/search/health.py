@@ -13,7 +13,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchName, SearchOwner, SearchSession
 from ..sources import registry
-from .selecting import numbers_of_sources
+from .seen import listed_sources
 from .sql import is_one_of, rows, whole
 from .storing import ref_of
 
@@ -272,8 +272,10 @@ class _Spans:
 
 def owners_of(actor: Actor, of: Of) -> tuple[list[int], str]:
     """Returns the numbers of the apps that are meant and that the actor may see, and the digest of the user, or ""."""
-    apps = SearchOwner.objects.filter(source__in=numbers_of_sources(), user_id="")
+    sources = listed_sources()
+    apps = SearchOwner.objects.filter(source__in=sources, user_id="")
     if of.source:
         apps = apps.filter(source__where=registry.identity(of.source), digest=digest_of(of.app_name, ""))
-    seen = [pk for pk, name in apps.values_list("pk", "app_name") if actor.may_see(name)]
+    rows = apps.values_list("pk", "source", "app_name")
+    seen = [pk for pk, number, name in rows if actor.may_see(sources[number], name)]
     return seen, digest_of(of.app_name, of.user_id) if of.user_id else ""

@@ -16,14 +16,15 @@ from ..access.shown import shown
 from ..domain.brief import words
 from ..domain.session_ref import SessionRef, digest_of
 from ..errors import Invalid, NotFound
-from ..models import SearchOwner, SearchSession, SessionTag, SessionTitle
+from ..models import SearchSession, SessionTag, SessionTitle
 from ..reads.labels import Labels, batches, labels_of
 from ..reads.lists import title_of
 from ..sources import database, registry
 from ..sources.dialect import is_wanted, wanted
 from .lines import clean
 from .reading import rows_of, state_of
-from .sql import is_one_of, rows
+from .seen import in_seen_apps
+from .sql import rows
 from .storing import names_of
 from .titling import LENGTH, retitle
 from .words import folded
@@ -37,7 +38,7 @@ def rename(ref: SessionRef, title: str, *, actor: Actor) -> str:
     """Gives a session a title. An empty one takes away what somebody gave it. Returns the title that somebody gave before.
 
     Raises Invalid, NotAllowed, NotFound and SourceError."""
-    actor.check_may("append", ref.app_name)
+    actor.check_may("append", ref.source, ref.app_name)
     line = _one_line(title)
     if len(line) > LENGTH:
         raise Invalid(_("A title has at most %(n)s characters.") % {"n": LENGTH}, field="title")
@@ -58,7 +59,7 @@ def change(ref: SessionRef, *, title: str | None, tags: Collection[str] | None, 
     """Gives a session a title and these tags, all or nothing; None leaves them. Returns both as they are then.
 
     Raises what `rename` and `tag` do."""
-    actor.check_may("append", ref.app_name)
+    actor.check_may("append", ref.source, ref.app_name)
     if not list(_existing([ref])):
         raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
     with transaction.atomic():
@@ -82,8 +83,8 @@ def tag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[Session
     Raises Invalid for a tag that is none or if a session has MOST_TAGS, NotAllowed, NotFound if all are gone, SourceError.
     """
     line, key = _tag(tag)
-    for app in {ref.app_name for ref in refs}:
-        actor.check_may("append", app)
+    for source, app in {(ref.source, ref.app_name) for ref in refs}:
+        actor.check_may("append", source, app)
     there = list(_existing(refs))
     if refs and not there:
         raise NotFound(_("Session %(id)s not found.") % {"id": next(iter(refs)).session_id})
@@ -106,8 +107,8 @@ def tag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[Session
 def untag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[SessionRef]:
     """Takes a tag away from sessions, all or none. Returns those that had it. Raises Invalid and NotAllowed."""
     _line, key = _tag(tag)
-    for app in {ref.app_name for ref in refs}:
-        actor.check_may("append", app)
+    for source, app in {(ref.source, ref.app_name) for ref in refs}:
+        actor.check_may("append", source, app)
     with transaction.atomic():
         untagged: list[SessionRef] = []
         for where, digests in batches(refs):
@@ -122,11 +123,10 @@ def known_tags(wanted: str, limit: int, *, actor: Actor) -> list[str]:
     condition: str = "TRUE"
     values: list[str] = []
     if not actor.sees_all:
-        apps = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
         condition = f"""EXISTS (SELECT 1 FROM sessions_app_sessiontag AS t
             JOIN sessions_app_searchsource AS w ON w."where" = t."where"
             JOIN sessions_app_searchsession AS s ON s.source_id = w.id AND s.digest = t.digest
-            WHERE t.folded = each.folded AND {is_one_of("s.app_name", list(filter(actor.may_see, apps)), values)})"""
+            WHERE t.folded = each.folded AND {in_seen_apps(actor, "s", values)})"""
     # Steps from tag to tag through the index, however many sessions have each.
     return [
         row[0]

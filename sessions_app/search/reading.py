@@ -14,11 +14,11 @@ from ..domain.key_schema import learn
 from ..domain.kinds import describe
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..domain.state import State
-from ..domain.units import event_in_seconds
 from ..models import MOMENT, SearchSession, by_time, read_instant
 from ..reads.lists import title_of
 from ..reads.weights import GLANCED, LARGE, SIZE_OF, measured_sql
 from ..sources.dialect import SEQ_IN_SESSION, is_wanted, wanted
+from . import masked
 from .folding import Summary, fold
 from .lines import LENGTH as LINE
 from .lines import clean, facts_of, lines_of
@@ -110,7 +110,7 @@ def read(
         if summary.events - before == MOST or len(reading.pieces) >= MOST_PIECES:
             reading.more = True
             break
-        event = as_object(event_in_seconds(read_stored_or_none(text)))
+        event = masked.event(text, ref)
         told = describe(event)
         for span in fold(summary, event, told, seq):
             reading.spans[span.kind, span.number] = span
@@ -119,7 +119,7 @@ def read(
         pieces.add(seq, lines_of(event, told))
         summary.read, summary.read_id = seq, event_id  # that of its row: in the event, anything may stand
     pieces.end()
-    state = state_of(db, row)
+    state = masked.state(state_of(db, row), ref.app_name)
     reading.state = comparable(state)
     phase, summary.waits_for = _phase(db, ref, summary)
     title = clean(title_of(state), LENGTH) or summary.opening
@@ -263,7 +263,7 @@ def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> tuple[
             ref[1:],
         )
         rows = cursor.fetchall()
-    newest = [as_object(event_in_seconds(read_stored_or_none(text))) for (text,) in reversed(rows)]
+    newest = [masked.event(text, ref) for (text,) in reversed(rows)]
     flight = running(newest, time.time(), math.inf)
     if flight is None or not flight.waiting:
         return "open" if flight else "idle", ""

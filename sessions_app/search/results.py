@@ -26,7 +26,8 @@ from .excerpts import Match, match_of
 from .matching import newest_pieces
 from .reading import Names, rows_of, shared_states
 from .readings import Owner
-from .selecting import Selection, numbers_of_sources, select
+from .seen import listed_sources
+from .selecting import Selection, select
 from .sql import is_one_of, rows
 from .storing import ref_of
 
@@ -124,8 +125,9 @@ def search(
 
 def total(actor: Actor) -> int:
     """Returns the number of all sessions that an actor may see, as far as they are indexed."""
-    apps = SearchOwner.objects.filter(source__in=numbers_of_sources(), user_id="").values_list("app_name", "sessions")
-    return sum(count for app, count in apps if actor.may_see(app))
+    sources = listed_sources()
+    apps = SearchOwner.objects.filter(source__in=sources, user_id="").values_list("source", "app_name", "sessions")
+    return sum(count for number, app, count in apps if actor.may_see(sources[number], app))
 
 
 def every(query: tree.Query, actor: Actor) -> Iterator[SessionRef]:

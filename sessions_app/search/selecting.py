@@ -10,10 +10,10 @@ from django.db import connection
 
 from ..access.actor import Actor
 from ..domain.session_ref import digest_of
-from ..models import SearchOwner, SearchSession, SearchSource
-from ..sources import registry
+from ..models import SearchOwner, SearchSession
 from . import tree, vocabulary
 from .matching import Question, answering, answering_of, question
+from .seen import in_seen_apps, listed_sources, numbers_of_sources
 from .sql import is_one_of, rows
 from .values import value_of
 from .words import folded
@@ -76,33 +76,21 @@ def select(query: tree.Query, actor: Actor) -> Selection:
 
 def _listed(values: list[Any], actor: Actor) -> str:
     """Returns the condition for the sessions of open sources, in apps that the actor may see."""
-    sources = numbers_of_sources()
-    condition = f"s.listed AND {is_one_of('+s.source_id', sources, values)}"
     if actor.sees_all:
-        return condition
-    apps = SearchOwner.objects.filter(source__in=sources, user_id="").values_list("app_name", flat=True).distinct()
-    seen = [app for app in apps if actor.may_see(app)]
-    return f"{condition} AND {is_one_of('s.app_name', seen, values)}"
-
-
-def listed_sources() -> dict[int, str]:
-    """Returns the sources that are listed: by the numbers that the index has for them, their aliases."""
-    listed = {registry.identity(source.alias): source.alias for source in registry.listed()}
-    return {pk: listed[where] for pk, where in SearchSource.objects.values_list("pk", "where") if where in listed}
-
-
-def numbers_of_sources() -> list[int]:
-    """Returns the numbers that the index has for the sources that are listed."""
-    return list(listed_sources())
+        return f"s.listed AND {is_one_of('+s.source_id', numbers_of_sources(), values)}"
+    return f"s.listed AND {in_seen_apps(actor, 's', values)}"
 
 
 def query_of(source: str, app_name: str, user_id: str = "", *, actor: Actor) -> str:
     """Returns the query for all sessions of an app, or of one of its users.
 
     It names the source only if another one has an app of that name, too, and the actor may see it."""
-    app = SearchOwner.objects.filter(source__in=listed_sources(), digest=digest_of(app_name, ""))
+    listed = listed_sources()
+    numbers = SearchOwner.objects.filter(source__in=listed, digest=digest_of(app_name, "")).values_list(
+        "source", flat=True
+    )
     query = f"app:{tree.quoted(app_name)}"
-    if actor.may_see(app_name) and app.count() > 1:
+    if len([number for number in numbers if actor.may_see(listed[number], app_name)]) > 1:
         query = f"source:{tree.quoted(source)} {query}"
     return f"{query} user:{tree.quoted(user_id)}" if user_id else query
 

@@ -14,6 +14,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..audit.record import record
 from ..errors import Conflict, Error, Invalid
 from . import adoption, database
 from .steps import Progress
@@ -70,9 +71,11 @@ def start(alias: str, actor: Actor) -> None:
     """Begins to adopt a database, or resumes it. Raises Conflict while that is under way, Invalid where nothing is left
     to do, NotAllowed, NotFound, SourceError."""
     actor.check_may_write()
+    actor.check_runs_everything()
     database.get(alias)
     if database.keeps_creations(alias):
         raise Invalid(_("This database is adopted already."))
+    record("adopted", actor.name, source=alias)
     log.info("%s begins to adopt %s", actor.name, alias)
     _start(alias)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from ..access.actor import Actor
+from ..audit.record import record
 from ..domain.session_ref import SessionRef
 from ..errors import Invalid
 from . import exporting, single_file
@@ -82,12 +83,23 @@ def export(
     Raises Invalid if the format holds one session and none is named, and what reading a source raises.
     """
     form = FORMATS[name]
+    about = SessionRef(source, only.app or "", only.user or "", only.session or "")
+    record("exported", actor.name, ref=about, format=name)
     if form.write_one is None:
         assert form.write  # noqa: S101  it is one of WRITTEN
         return form.write(told(exporting.items(source, only, actor=actor)))
     if only.app is None or only.user is None or only.session is None:
         raise Invalid("This format holds one session: name it by --app, --user and --session.")
     return form.write_one(SessionRef(source, only.app, only.user, only.session), actor)
+
+
+def export_sessions(name: str, refs: Iterable[SessionRef], *, actor: Actor) -> Iterator[bytes]:
+    """Returns some sessions in one of WRITTEN that holds several, with the states that they share."""
+    form = FORMATS[name]
+    assert form.write  # noqa: S101  it holds several
+    number = len(refs) if isinstance(refs, list) else None
+    record("exported", actor.name, format=name, chosen=True, sessions=number)
+    return form.write(exporting.items_of(refs, actor=actor))
 
 
 def recognise(path: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..access.actor import Actor
-from ..access.shown import shown
+from ..access.shown import Kind, shown
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..errors import Conflict, Invalid
@@ -54,9 +54,15 @@ def items(source: str, only: Filter, *, actor: Actor) -> Iterator[Item]:
     """
     yield from _states(source, "app", only, actor)
     yield from _states(source, "user", only, actor)
+    for ref in refs(source, only):
+        yield from _session(ref, actor)
+
+
+def refs(source: str, only: Filter) -> Iterator[SessionRef]:
+    """Yields the selected sessions by name, whoever may see them. A page of them is read at a time. Raises SourceError."""
     where, values = only.where()
     for names in _rows(source, "sessions", ("app_name", "user_id", "id"), "", where, values, _KEYS):
-        yield from _session(SessionRef(source, *names), actor)
+        yield SessionRef(source, *names)
 
 
 def items_of(refs: Iterable[SessionRef], *, actor: Actor) -> Iterator[Item]:
@@ -77,7 +83,7 @@ def items_of(refs: Iterable[SessionRef], *, actor: Actor) -> Iterator[Item]:
 
 def _session(ref: SessionRef, actor: Actor) -> Iterator[Item]:
     """Yields a session with its events; nothing if it was deleted, or if its app does not exist for the actor."""
-    found = head(ref, actor) if actor.may_see(ref.app_name) else None
+    found = head(ref, actor) if actor.may_see(ref.source, ref.app_name) else None
     if found is None:
         return
     if is_half(found):
@@ -100,7 +106,7 @@ def is_half(found: SessionItem) -> bool:
 def count(source: str, only: Filter, *, actor: Actor) -> int:
     """Returns about how many events `items` will yield."""
     where, values = only.where()
-    if not actor.sees_all:
+    if not actor.sees_all_of(source):
         seen = app_names(source, actor=actor)
         where = f"{where} AND sessions.app_name IN ({', '.join(['%s'] * len(seen)) or 'NULL'})"
         values = [*values, *seen]
@@ -152,7 +158,7 @@ def events(ref: SessionRef, after: Any, most: int, actor: Actor) -> tuple[list[E
             )
             found, length = [], 0
             for event_id, invocation_id, at, data, number in cursor:
-                value = _json(data if data is not None else "null", ref, actor, event_id=event_id)
+                value = _json(data if data is not None else "null", ref, actor, "event", event_id)
                 found.append(event_item(value, event_id, invocation_id, read_instant(at)))
                 length += len(found[-1].text)
                 last = [number] if seq else [stored_instant(read_instant(at), db), event_id]
@@ -173,6 +179,20 @@ def state(source: str, item: StateItem, actor: Actor) -> dict[str, Any] | None:
         return None
     found = _json(row[0], SessionRef(source, item.app, item.user or "", ""), actor, scope)
     return found if isinstance(found, dict) else {}
+
+
+def user_state(source: str, app_name: str, user_id: str, *, actor: Actor) -> StateItem | None:
+    """Returns the state of a user, who may have no session; None if it is empty, or if their app does not exist for the
+    actor."""
+    names = ("app_name", "user_id")
+    given = "app_name = %s AND user_id = %s"
+    for app, user, text, updated in _rows(
+        source, "user_states", names, "state update_time", given, (app_name, user_id), 2
+    ):
+        state = _json(text, SessionRef(source, app, user, ""), actor, "user")
+        if state and actor.may_see(source, app):
+            return StateItem(app, user, state, microseconds(read_instant(updated)))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +216,7 @@ def _states(source: str, scope: Scope, only: Filter, actor: Actor) -> Iterator[S
     for row in _rows(source, table, names, "state update_time", where, values, _STATES):
         app, user = row[0], row[1] if scope == "user" else None
         found = _json(row[-2], SessionRef(source, app, user or "", ""), actor, scope)
-        if found and actor.may_see(app):
+        if found and actor.may_see(source, app):
             yield StateItem(app, user, found, microseconds(read_instant(row[-1])))
 
 
@@ -226,7 +246,7 @@ def _text(db: BaseDatabaseWrapper) -> str:
     return "::text" if db.vendor == "postgresql" else ""
 
 
-def _json(text: str, ref: SessionRef, actor: Actor, scope: Scope = "session", event_id: str = "") -> Any:
+def _json(text: str, ref: SessionRef, actor: Actor, scope: Kind = "session", event_id: str = "") -> Any:
     try:
         return shown(parse(text), actor, ref.app_name, scope)
     except Invalid as error:

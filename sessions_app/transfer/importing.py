@@ -1,8 +1,7 @@
 """Imports items into a source: checks all of them first, then writes session by session, or only says what it would do.
 
-A new session is written in batches, each in a transaction. Until the last one, its state marks it as unfinished
-(writes/half_made.py). A session that exists is compared with the file. If it is marked and its events are the first
-ones in the file, its import goes on after them. Any other session is never touched, and is reported if it differs.
+A new session is written in batches, each in a transaction; until the last, its state marks it (writes/half_made.py).
+One that is marked and has the first events of the file goes on after them. Other sessions stay; a difference is told.
 """
 
 from array import array
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown_change
+from ..audit.record import record
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, Scope, diff, full_key
 from ..errors import AlreadyExists, Conflict, Invalid
@@ -100,9 +100,10 @@ def bring(
 ) -> Report:
     """Imports what is read into a source. With `preview`, only says what that would do.
 
-    Existing state of apps and users changes only with `state`. Raises Fault, NotAllowed and SourceError. Sessions that
-    were written by then are complete, or the next import goes on with them.
-    """
+    Existing state of apps and users changes only with `state`. Raises Fault, NotAllowed, SourceError; sessions written by
+    then are complete, or the next import goes on with them."""
+    if not preview:
+        record("imported", actor.name, source=into)
     with read() as reader:
         return _Import(into, actor, state, preview).run(_items(reader, told))
 
@@ -228,8 +229,7 @@ def _difference(found: SessionItem, item: SessionItem) -> str:
         return "it is there with another state"
     if (found.created, found.updated) != (item.created, item.updated):
         return "it is there with other times"
-    # It is not known if the source was not adopted when the session was created.
-    if found.initial_state is not None and found.initial_state != item.initial_state:
+    if found.initial_state not in (None, item.initial_state):  # None if it was created before its source was adopted
         return "it is there with another initial state"
     return ""
 

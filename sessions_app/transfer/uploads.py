@@ -193,7 +193,7 @@ class _Allowed:
     def __iter__(self) -> Iterator[Item]:
         for item in self._reader:
             if not isinstance(item, EventItem):
-                self._actor.check_may("admin", item.app)
+                self._actor.check_may("admin", self._source, item.app)
                 if isinstance(item, SessionItem) and len(self._sessions) < LISTED:
                     self._sessions.append(SessionRef(self._source, item.app, item.user, item.session))
             yield item

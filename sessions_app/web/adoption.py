@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from ..access.actor import actor_of
+from ..access.roles import actor_of
 from ..sources import adopting, database
 from .html.render import page
 
@@ -12,6 +12,7 @@ from .html.render import page
 @require_http_methods(["GET", "POST"])
 def adoption(request: HttpRequest, source: str) -> HttpResponse:
     """Shows what adopting would add, starts it, and shows its progress. htmx gets only the part that changes."""
+    actor_of(request.user).check_runs_everything()  # type: ignore[arg-type]
     if request.method == "POST":
         adopting.start(source, actor_of(request.user))  # type: ignore[arg-type]
         return redirect("adoption", source)

@@ -58,6 +58,8 @@ def _step(request: HttpRequest, shown: Batch) -> HttpResponse:
             if shown.act == "delete" and shown.stage == "ready" and not _is_confirmed(request, shown):
                 raise Invalid(_("This is not the number of sessions; nothing was deleted."))
             core.do(shown.id, actor=who, dry_run=request.POST.get("dry-run", ""))
+        case "apply" | "decline":
+            _decide(request, shown)
         case "stop":
             core.stop(shown.id, actor=who)
         case "undo":
@@ -69,6 +71,14 @@ def _step(request: HttpRequest, shown: Batch) -> HttpResponse:
         case _:  # “Key”, without one
             return _page(request, shown, _with_row(request))
     return _go_on(request, shown)
+
+
+def _decide(request: HttpRequest, shown: Batch) -> None:
+    """Applies or declines a batch that needs a second person."""
+    if request.POST["action"] == "apply":
+        core.apply(shown.id, actor=actor(request))
+    else:
+        core.decline(shown.id, actor=actor(request), why=request.POST.get("why", ""))
 
 
 def _go_on(request: HttpRequest, shown: Batch) -> HttpResponse:
@@ -112,7 +122,9 @@ def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = N
         "rows": state_form.posted_rows(request.POST) if typed else _rows(shown),
         **(more or {}),
     }
-    if shown.stage == "ready" and shown.act == "edit":
+    if shown.stage == "held":
+        context["decidable"], context["own"] = reading.deciding(shown.id, actor=who)
+    if shown.stage in ("ready", "held") and shown.act == "edit":
         context["samples"] = _samples(shown, request)
     if not shown.working:
         lists = ((name, reading.listed(shown.id, name, actor=who)) for name in _LISTED if shown.counts[name])

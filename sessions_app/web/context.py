@@ -10,7 +10,10 @@ from django.contrib.messages import get_messages
 from django.contrib.messages.storage.base import Message
 from django.http import HttpRequest
 
-from ..edits import queue
+from ..access.actor import Actor, Right
+from ..access.roles import actor_of
+from ..batches import held
+from ..edits import proposal, queue
 from ..edits.queued_edit import Queued
 from ..saved import watching
 from ..saved.watching import Watched
@@ -23,27 +26,48 @@ def page(request: HttpRequest) -> dict[str, Any]:
 
     The messages (`toasts`) and the outcomes of queued edits are read only if a template shows them."""
     match = request.resolver_match
-    unadopted = _unadopted(match.kwargs.get("source", "") if match and match.url_name != "adoption" else "")
+    names = match.kwargs if match else {}
+    who = _actor(request)
+    source, app_name = names.get("source", ""), names.get("app_name", "")
+    about = source if match and match.url_name != "adoption" and who and who.may_see(source, app_name) else ""
+    unadopted = _unadopted(about, who)
     outcomes = cache(lambda: _outcomes(request))
     return {
         "csp_nonce": str(getattr(request, "csp_nonce", "")),
-        "read_only": settings.READ_ONLY or bool(unadopted),
+        "read_only": bool(unadopted) or not _may(who, "append", source, app_name),
+        "is_admin": not unadopted and _may(who, "admin", source, app_name),
+        "who": who,
         "unadopted": unadopted,
         "demo": cache(lambda: demo.of(request)),
         "outcomes": outcomes,
+        "proposals_waiting": cache(lambda: proposal.count(actor=who) + held.count(actor=who) if who else 0),
         "watched": cache(lambda: _watched(request)),
+        "keeps_people": bool(getattr(getattr(request, "user", None), "is_superuser", False)),
         "toasts": lambda: _toasts(request, outcomes),
     }
 
 
-def _unadopted(source: str) -> dict[str, Any] | None:
+def _actor(request: HttpRequest) -> Actor | None:
+    person = getattr(request, "user", None)
+    return actor_of(person) if person is not None and person.is_authenticated else None
+
+
+def _may(who: Actor | None, right: Right, source: str, app_name: str) -> bool:
+    """Tells whether buttons are shown that need a right: in the app that the page is about, or in any app."""
+    if settings.READ_ONLY or who is None:
+        return False
+    # An app that they may not see looks like one that is not there.
+    return who.may(right, source, app_name) if who.may_see(source, app_name) else who.has(right)
+
+
+def _unadopted(source: str, who: Actor | None) -> dict[str, Any] | None:
     """Describes a source that is open but not adopted, so that its events have no numbers. None for any other source."""
     if not database.is_open(source) or database.is_numbered(source):
         return None
     return {
         "source": source,
         "adoption": adopting.of(source),
-        "read_only": settings.READ_ONLY,
+        "read_only": settings.READ_ONLY or who is None or not who.runs_everything,
         "ordered": database.has_order(source),
     }
 

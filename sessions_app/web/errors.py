@@ -1,17 +1,22 @@
 """Errors as pages: what happened, why, and what to do."""
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import Final
 
+from django.contrib import messages
 from django.core.exceptions import DisallowedHost
 from django.db import DatabaseError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django_htmx.http import HttpResponseClientRedirect
 
 from ..domain.session_ref import SessionRef
-from ..errors import Behind, Error
+from ..errors import Behind, Error, Held
+from ..http import request_id
 from ..http.problems import for_programs, problem, status_of
 from ..search import damage
 from .html.render import data, page
@@ -45,7 +50,16 @@ class ErrorPages:
             return None
         if isinstance(error, Behind) and request.method == "GET":
             return _behind(request, error)
+        if isinstance(error, Held) and "proposal" in error.detail and not for_programs(request.path):
+            return _proposed(request, error)
         return answer(request, error.message, status_of(error))
+
+
+def _proposed(request: HttpRequest, held: Held) -> HttpResponse:
+    """Leads to the proposal that an edit has become."""
+    messages.success(request, held.message)
+    address = f"{reverse('proposals')}?own=1#proposal-{held.detail['proposal']}"
+    return HttpResponseClientRedirect(address) if request.headers.get("HX-Request") else redirect(address)
 
 
 def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
@@ -54,7 +68,8 @@ def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
         return problem(status, message)
     if wants_sentence(request):
         return data(message, _TEXT, status)
-    return page(request, "errors/error.html", {"message": message, "status": status, "up": _up(request)}, status)
+    context = {"message": message, "status": status, "up": _up(request), "request_id": request_id.current()}
+    return page(request, "errors/error.html", context, status)
 
 
 def _up(request: HttpRequest) -> str:
@@ -82,7 +97,10 @@ def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
 def _waits(request: HttpRequest, error: OperationalError) -> HttpResponse:
     log.warning("adkweb's own database: %s", error)
     message = _("adkweb's own database is locked or does not answer; nothing was half-written. Try again.")
-    response = answer(request, message, 503)
+    try:
+        response = answer(request, message, 503)
+    except OperationalError:  # a page says who is signed in, which stands there, too
+        response = data(message, _TEXT, 503)
     response["Retry-After"] = str(_RETRY_SECONDS)
     return response
 
@@ -126,5 +144,10 @@ def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answers a bug in adkweb."""
-    return answer(request, _("adkweb made a mistake; the log says more. Nothing was half-written."), 500)
+    """Answers a bug in adkweb, and a failure of its own database before any view was reached."""
+    if isinstance(error := sys.exc_info()[1], OperationalError):
+        return _waits(request, error)
+    message = _("adkweb made a mistake; the log says more. Nothing was half-written.")
+    if wants_sentence(request) and (name := request_id.current()):
+        message += " " + _("Request %(name)s.") % {"name": name}
+    return answer(request, message, 500)

@@ -79,10 +79,10 @@ def _export(request: HttpRequest, source: str, only: exporting.Filter, title: st
 @require_http_methods(["GET", "POST"])
 def imports(request: HttpRequest) -> HttpResponse:
     """Uploads a file, and lists the imports of the last day."""
-    actor(request).check_may_write()
+    actor(request).check_right("admin")
     given = request.POST if request.method == "POST" else request.GET
     context = {
-        "sources": [source.alias for source in registry.listed()],
+        "sources": [each.alias for each in registry.listed() if actor(request).has("admin", each.alias)],
         "source": given.get("source", ""),
         "limit": settings.MAX_UPLOAD,
         "recent": core.recent(actor=actor(request)),
@@ -107,7 +107,7 @@ def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
     context: dict[str, Any] = {}
     status = 200
     if request.method == "POST":
-        who.check_may_write()
+        who.check_right("admin")
         if "discard" in request.POST:
             return _discard(request, import_id)
         try:

@@ -1,4 +1,4 @@
-"""Every page and action. `/apps`, `/list-apps`, `/health`, `/version` and `/api` belong to programs: keep them free."""
+"""Every page and action. `/api`, `/apps`, `/list-apps`, `/health`, `/ready`, `/metrics`, `/version` belong to programs."""
 
 from django.contrib.auth.decorators import login_not_required
 from django.urls import path, register_converter
@@ -6,10 +6,24 @@ from django.views.i18n import set_language
 
 from ..http.paths import Segment
 from . import adoption, batches, demo, transfer
-from .account import signin, tokens
+from .account import (
+    approval,
+    join,
+    masking,
+    passkeys,
+    people,
+    provider,
+    roles,
+    second_factor,
+    second_step,
+    sign_ins,
+    signin,
+    tokens,
+)
 from .checks import rule, state_health
-from .editing import drift, edit, fork, habits, queued, rewind, undo, values
-from .lists import app, edits, feed, home, schema, sessions, user
+from .editing import drift, edit, expiring, fork, habits, proposals, queued, rewind, undo, values
+from .lists import app, audit, edits, feed, home, schema, sessions, user
+from .privacy import erase, export, hold, retention
 from .search import bar, chosen, histogram, preview, results, views, webhook
 from .session import (
     agent_view,
@@ -27,6 +41,7 @@ from .session import (
     news,
     overview,
     page,
+    reveal,
     stretch,
     trace,
 )
@@ -43,6 +58,8 @@ urlpatterns = [
     path("demo/", demo.best, name="demo"),
     path("feed/", feed.feed, name="feed"),
     path("edits/", edits.edits, name="edits"),
+    path("audit/", audit.audit, name="audit"),
+    path("audit/export/", audit.export, name="audit-export"),
     path("sessions/", results.results, name="search"),
     path("sessions/histogram/", histogram.over_time, name="histogram"),
     path("sessions/complete/", bar.complete, name="complete"),
@@ -56,14 +73,49 @@ urlpatterns = [
     path("batches/", batches.batches, name="batches"),
     path("batches/<uuid:batch_id>/", batches.batch, name="batch"),
     path("sessions/new/", sessions.new, name="new-session"),
+    path("retention/", retention.retention, name="retention"),
+    path("retention/<int:number>/remove/", retention.remove, name="remove-retention"),
     path("import/", transfer.imports, name="imports"),
     path("import/<uuid:import_id>/", transfer.import_, name="import"),
     path("adopt/<name:source>/", adoption.adoption, name="adoption"),
     path("tokens/", tokens.tokens, name="tokens"),
+    path("tokens/<name:name>/renew/", tokens.renew, name="renew-token"),
     path("tokens/<name:name>/revoke/", tokens.revoke, name="revoke-token"),
+    path("people/", people.people, name="people"),
+    path("people/<name:name>/", people.person, name="person"),
+    path("people/<name:name>/sign-out/", people.sign_somebody_out, name="sign-somebody-out"),
+    path("people/<name:name>/reset-second-factor/", people.reset_second_factor, name="reset-second-factor"),
+    path("invitations/", people.invite, name="invite"),
+    path("invitations/<int:invitation_id>/withdraw/", people.withdraw, name="withdraw-invitation"),
+    path("groups/", people.new_group, name="new-group"),
+    path("groups/<name:name>/", people.group, name="group"),
+    path("groups/<name:name>/delete/", people.delete_group, name="delete-group"),
+    path("join/", join.join, name="join"),
+    path("password/", join.new_password, name="new-password"),
+    path("roles/", roles.roles, name="roles"),
+    path("roles/<int:number>/take/", roles.take, name="take-role"),
+    path("sign-ins/", sign_ins.sign_ins, name="sign-ins"),
+    path("masking/", masking.masking, name="masking"),
+    path("masking/<int:number>/remove/", masking.remove, name="remove-mask"),
+    path("second-factor/", second_factor.second_factor, name="second-factor"),
+    path("second-factor/codes/", second_factor.new_codes, name="new-codes"),
+    path("second-factor/remove/", second_factor.remove, name="remove-second-factor"),
+    path("second-factor/passkeys/add/", passkeys.add_passkey, name="add-passkey"),
+    path("second-factor/passkeys/<int:number>/remove/", passkeys.remove_passkey, name="remove-passkey"),
+    path("sign-in/code/", second_step.second_step, name="second-step"),
     path("sign-in/", signin.sign_in, name="sign-in"),
+    path("sign-in/provider/", provider.begin, name="provider-sign-in"),
+    path("sign-in/provider/callback/", provider.callback, name="provider-callback"),
+    path("sign-in/provider/connect/", provider.connect, name="connect-provider"),
     path("sign-out/", signin.sign_out, name="sign-out"),
     path("language/", login_not_required(set_language), name="set_language"),
+    path("proposals/", proposals.proposals, name="proposals"),
+    path("proposals/<uuid:proposal_id>/", proposals.decide, name="proposal"),
+    path("approval/", approval.rules, name="approval"),
+    path("approval/<int:number>/drop/", approval.drop, name="drop-approval"),
+    path("expiring/", expiring.expiring, name="expiring"),
+    path("expiring/<uuid:expiry_id>/extend/", expiring.extend, name="extend-edit"),
+    path("expiring/<uuid:expiry_id>/keep/", expiring.cancel, name="keep-edit"),
     path("queued/outcomes/", queued.outcomes, name="queued-outcomes"),
     path("queued/<uuid:queued_id>/", queued.raw, name="queued-json"),
     path("queued/<uuid:queued_id>/withdraw/", queued.withdraw, name="queued-withdraw"),
@@ -79,14 +131,19 @@ urlpatterns = [
     path(APP + "schema/check/", habits.check, name="schema-check"),
     path(APP + "edit/", edit.app, name="app-edit"),
     path(APP + "value/", values.app, name="app-value"),
+    path(APP + "reveal/", reveal.app, name="app-reveal"),
     path(APP + "history/", history.app, name="app-history"),
     path(APP + "export/", transfer.export_app, name="app-export"),
     path(USER, user.user, name="user"),
     path(USER + "sessions/", sessions.sessions, name="user-sessions"),
     path(USER + "edit/", edit.user, name="user-edit"),
     path(USER + "value/", values.user, name="user-value"),
+    path(USER + "reveal/", reveal.user, name="user-reveal"),
     path(USER + "history/", history.user, name="user-history"),
     path(USER + "export/", transfer.export_user, name="user-export"),
+    path(USER + "everything/", export.export, name="export-everything"),
+    path(USER + "everything/<uuid:export_id>/", export.file, name="everything-file"),
+    path(USER + "erase/", erase.erase, name="erase-user"),
     path(SESSION, page.session, name="session"),
     path(SESSION + "go/", going.go, name="go"),
     path(SESSION + "title/", labels.title, name="session-title"),
@@ -104,6 +161,7 @@ urlpatterns = [
     path(SESSION + "edit/", edit.session, name="session-edit"),
     path(SESSION + "queued/", queued.of_session, name="queued"),
     path(SESSION + "value/", values.session, name="session-value"),
+    path(SESSION + "reveal/", reveal.session, name="session-reveal"),
     path(SESSION + "history/", history.session, name="session-history"),
     path(SESSION + "compare/", compare.compare, name="compare"),
     path(SESSION + "compare/delta/", compare_state.delta, name="compare-delta"),
@@ -114,6 +172,7 @@ urlpatterns = [
     path(SESSION + "context/", agent_view.context, name="context"),
     path(SESSION + "export/", transfer.export_session, name="session-export"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
+    path(SESSION + "hold/", hold.hold, name="hold-session"),
     path(SESSION + "drift/", drift.session, name="drift"),
     path(SESSION + "add/", event.add, name="add-event"),
     path(SESSION + "e/<name:event_id>/", event.event, name="event"),
@@ -123,6 +182,7 @@ urlpatterns = [
     path(SESSION + "rewind/", rewind.rewind, name="rewind"),
     path(SESSION + "forks/", fork.tree, name="forks"),
     path(SESSION + "e/<name:event_id>/delivery/", delivery.delivery, name="delivery"),
+    path(SESSION + "e/<name:event_id>/reveal/", reveal.event, name="event-reveal"),
     path(SESSION + "e/<name:event_id>/json/", event.raw, name="event-json"),
     path(SESSION + "e/<name:event_id>/data/<int:number>/", event.media, name="event-data"),
 ]

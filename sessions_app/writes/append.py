@@ -19,8 +19,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
 from .. import broadcast
+from ..access import approval
 from ..access.actor import Actor
-from ..access.shown import shown
+from ..access.shown import check_unmasked, shown
 from ..domain.edit_note import NOTES, ORIGIN, check_no_note
 from ..domain.event import Event, check_event, delta_of, is_partial, removed_by, same
 from ..domain.json_values import dumps
@@ -32,6 +33,7 @@ from ..errors import Conflict, StaleSession
 from ..models import keeps_milliseconds, read_instant, stored_instant
 from ..sources import database
 from . import commits
+from .counted import counted
 from .half_made import MARK, check_whole, half_made
 from .rows import (
     SESSION,
@@ -49,9 +51,10 @@ log = logging.getLogger("adkweb.writes")
 _STEP: Final = 1e-6  # seconds: a revision advances by at least this much, the resolution of the databases
 _STEP_OF_JS: Final = 1e-3  # the resolution of adk-js
 
-Origin = Literal["agent", "person"]  # copies of sessions come through copies.py
+# Copies of sessions come through copies.py. “approved” is an edit that a second person applies (edits/approving.py).
+Origin = Literal["agent", "person", "approved"]
 # An edit carries adkweb's note. The note on a fork's copy never comes through an append.
-_REFUSED_NOTES: Final[dict[Origin, tuple[str, ...]]] = {"agent": NOTES, "person": (ORIGIN,)}
+_REFUSED_NOTES: Final[dict[Origin, tuple[str, ...]]] = {"agent": NOTES, "person": (ORIGIN,), "approved": (ORIGIN,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class Appended:
     revision: float | None = None
 
 
+@counted
 def append_event(
     ref: SessionRef,
     event: Mapping[str, Any],
@@ -78,7 +82,7 @@ def append_event(
     """Stores an event and applies its state delta, all or nothing.
 
     An agent's event that carries adkweb's own notes is refused, whichever door it comes through. Pass `origin="person"`
-    for an edit, which has such a note.
+    for an edit, which has such a note, and may need a second person: then Held is raised.
 
     `expected` is compared with the stored session under the lock. It is either the session's revision, or a mapping
     from full keys to the values that they must still have (ABSENT for a key that must not exist). With such a mapping,
@@ -91,10 +95,13 @@ def append_event(
     """
     if is_partial(event):
         return Appended(dict(event))
-    actor.check_may("append", ref.app_name)
+    actor.check_may("append", ref.source, ref.app_name)
     stored = check_event(event)
     check_no_note(stored, _REFUSED_NOTES[origin])
+    check_unmasked(delta_of(stored), actor, ref.app_name)
     check_names(ref)
+    if origin == "person":
+        approval.check(ref.source, ref.app_name, delta_of(stored), actor=actor)
     with database.writing(ref.source) as db:
         if keeps_milliseconds(db):
             stored["timestamp"] = whole_milliseconds(stored["timestamp"])
@@ -107,14 +114,14 @@ def append_event(
             if before is not None and event.get("timestamp") is None:
                 stored["timestamp"] = before["timestamp"]
             if before is not None and same(before, stored):
-                return Appended(shown(before, actor, ref.app_name))
+                return Appended(shown(before, actor, ref.app_name, "event"))
             if before is not None or isinstance(refused, IntegrityError):
                 raise Conflict(
                     _("Another event of this session has the id %(id)s.") % {"id": stored["id"]}
                 ) from refused
             raise
     broadcast.tell("events", ref)
-    return Appended(shown(appended.event, actor, ref.app_name), appended.seq, appended.revision)
+    return Appended(shown(appended.event, actor, ref.app_name, "event"), appended.seq, appended.revision)
 
 
 class _Append:

@@ -11,6 +11,8 @@ from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import Actor
+from ..access.shown import check_unmasked
+from ..domain.json_values import read_stored_or_none
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State
 from ..errors import AlreadyExists, Conflict
@@ -65,8 +67,9 @@ def import_session(
     yet. Until the `last` batch, the session's own state is IMPORTING. Raises AlreadyExists, Conflict (the session is
     not being imported, or somebody wrote to it in the meantime), Invalid, NotFound, NotAllowed and SourceError.
     """
-    actor.check_may("admin", session.ref.app_name)
+    actor.check_may("admin", session.ref.source, session.ref.app_name)
     ref = session.ref
+    _check_unmasked(session, actor)
     check_names(ref)
     try:
         with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
@@ -103,13 +106,19 @@ def import_session(
     broadcast.tell("events", ref)
 
 
+def _check_unmasked(session: ImportedSession, actor: Actor) -> None:
+    states = [read_stored_or_none(text) for text in (session.state, session.initial_state) if text]
+    check_unmasked(states, actor, session.ref.app_name)
+
+
 def import_state(ref: SessionRef, scope: Scope, state: State, *, actor: Actor, updated: float, overwrite: bool) -> None:
     """Stores the state of a user or an app as another database had it.
 
     If the row exists already, these keys get their values only with `overwrite`, and its other keys stay. Raises
     Invalid, NotFound, NotAllowed and SourceError.
     """
-    actor.check_may("admin", ref.app_name)
+    actor.check_may("admin", ref.source, ref.app_name)
+    check_unmasked(state, actor, ref.app_name)
     check_names(ref)
     with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
         at = stored_instant(updated, db)

@@ -9,15 +9,18 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from .. import broadcast
-from ..access.actor import Actor
+from ..access import approval
+from ..access.actor import AGENT, Actor
+from ..access.shown import check_unmasked
+from ..audit.record import record
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check, check_name, dumps
 from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import split, without_temp
-from ..errors import AlreadyExists, StaleSession
-from ..models import SessionTag, SessionTitle, stored_instant
+from ..errors import AlreadyExists, Conflict, StaleSession
+from ..models import SessionHold, SessionTag, SessionTitle, stored_instant, tables
 from ..sources import database, registry
-from .append import log
+from .append import Origin, log
 from .rows import check_names, locked, merge, note_place, revision_of, transaction_on
 
 
@@ -29,13 +32,14 @@ def create_session(
     actor: Actor,
     state: Mapping[str, Any] | None = None,
     session_id: str | None = None,
+    origin: Origin = "agent",
 ) -> SessionRef:
     """Creates a session and stores its initial state by scope. Without a `session_id`, it gets a UUID.
 
     The initial state is not an event: it is kept in `sessions.initial_state`, with full keys. Raises AlreadyExists,
-    Invalid, NotAllowed and SourceError.
+    Invalid, NotAllowed and SourceError; Held if a person's has a key that needs a second one.
     """
-    actor.check_may("append", app_name)
+    actor.check_may("append", source, app_name)
     ref = SessionRef(
         source,
         check_name(app_name, _("the app's name"), ID_LENGTH),
@@ -43,6 +47,9 @@ def create_session(
         check_name((session_id or "").strip() or str(uuid.uuid4()), _("the session's id"), ID_LENGTH),
     )
     initial = without_temp(check(dict(state or {})))
+    check_unmasked(initial, actor, app_name)
+    if origin == "person":
+        approval.check(source, app_name, initial, actor=actor)
     scoped = split(initial)
     with database.writing(source) as db, transaction_on(db), db.cursor() as cursor:
         now = stored_instant(time.time(), db)
@@ -66,10 +73,12 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
     """Deletes a session, its events, and its title and tags; app and user state stay.
 
     With `revision`, the session is deleted only if this is still its revision. Raises NotFound, NotAllowed,
-    StaleSession and SourceError.
+    StaleSession and SourceError; Conflict for a session on hold.
     """
-    actor.check_may("admin", ref.app_name)
+    actor.check_may("admin", ref.source, ref.app_name)
     check_names(ref)
+    if is_on_hold(ref):
+        raise Conflict(_("This session is on hold: it is not deleted until an admin ends that."))
     with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
         locked(cursor, ref)
         if revision not in (None, revision_of(cursor, ref)):
@@ -77,9 +86,57 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
         # The session first: a trigger of sources/schema.py reads what its events wrote, so they must still be there.
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:])
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", ref[1:])
+        if actor is not AGENT:  # what an agent does in its own database is its own matter, as it is without adkweb
+            record("session-deleted", actor.name, ref=ref)
     _delete_labels(ref)
     broadcast.tell("events", ref)
     log.info("%s deleted the session %s", actor.name, "/".join(ref))
+
+
+def is_on_hold(ref: SessionRef) -> bool:
+    """Tells whether a session must be kept."""
+    holds = SessionHold.objects.filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
+    return bool(tables.rows_of(holds[:1]))
+
+
+def delete_user_state(source: str, app_name: str, user_id: str, *, actor: Actor) -> bool:
+    """Deletes the state of a user who has no session. Returns whether there was any. Raises NotAllowed, SourceError."""
+    actor.check_may("admin", source, app_name)
+    names = [app_name, user_id]
+    with database.writing(source) as db, transaction_on(db), db.cursor() as cursor:
+        cursor.execute(
+            """DELETE FROM user_states WHERE app_name = %s AND user_id = %s
+            AND NOT EXISTS (SELECT 1 FROM sessions WHERE app_name = %s AND user_id = %s)""",
+            [*names, *names],
+        )
+        deleted = bool(cursor.rowcount > 0)
+    if deleted:
+        log.info("%s deleted the state of the user %s", actor.name, "/".join([source, *names]))
+    return deleted
+
+
+def forget_deleted(source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
+    """Takes a user's id out of adkweb's notes of deleted sessions: those of `user:` keys go, those of the app stay.
+
+    Raises NotAllowed, SourceError."""
+    actor.check_may("admin", source, app_name)
+    names = [app_name, user_id]
+    with database.writing(source) as db, transaction_on(db), db.cursor() as cursor:
+        if not database.keeps_creations(source):
+            return
+        cursor.execute(
+            "DELETE FROM adkweb_deleted_writes WHERE app_name = %s AND user_id = %s AND key LIKE 'user:%%'", names
+        )
+        cursor.execute("UPDATE adkweb_deleted_writes SET user_id = '' WHERE app_name = %s AND user_id = %s", names)
+        # What the app's state may be left over from is still known.
+        cursor.execute(
+            """INSERT INTO adkweb_deleted SELECT app_name, '', place FROM adkweb_deleted
+            WHERE app_name = %s AND user_id = %s AND user_id <> ''
+            ON CONFLICT (app_name, user_id) DO UPDATE SET place = CASE
+                WHEN adkweb_deleted.place < excluded.place THEN excluded.place ELSE adkweb_deleted.place END""",
+            names,
+        )
+        cursor.execute("DELETE FROM adkweb_deleted WHERE app_name = %s AND user_id = %s AND user_id <> ''", names)
 
 
 def _delete_labels(ref: SessionRef) -> None:

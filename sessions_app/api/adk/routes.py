@@ -21,7 +21,7 @@ from ninja.errors import AuthenticationError
 from ...access.actor import Right
 from ...domain.session_ref import SessionRef
 from ...domain.state import TEMP
-from ...errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError
+from ...errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError, TooOften
 from ...http.problems import problem, status_of
 from ...http.streaming import streamed
 from ...reads import lists, stored_sessions, whole_session
@@ -29,7 +29,7 @@ from ...sources import database, registry
 from ...writes.append import append_event
 from ...writes.sessions import create_session, delete_session
 from .. import routes
-from ..authorize import Bearer, actor_of, message_for, source_of
+from ..authorize import Bearer, Unseen, actor_of, message_for, source_of
 from ..bodies import headers_of, text_of
 from . import sending
 from .bodies import Refused, new_session_of, state_of, update_of, validated
@@ -51,13 +51,18 @@ def addresses() -> list[URLPattern]:
     for prefix in ("", "sources/<plain:source>/"):
         user = prefix + "apps/<plain:app_name>/users/<plain:user_id>/sessions"
         patterns += [
-            path(prefix + "health", _address(False, GET=_health)),
-            path(prefix + "version", _address(GET=_version)),
-            path(prefix + "list-apps", _address(GET=_list_apps)),
-            path(user, _address(GET=_list, POST=_create)),
-            path(user + "/<plain:session_id>", _address(GET=_get, POST=_create_as, PATCH=_update, DELETE=_delete)),
+            path(prefix + "health", _address(False, GET=_health), name="adk-health"),
+            path(prefix + "version", _address(GET=_version), name="adk-version"),
+            path(prefix + "list-apps", _address(GET=_list_apps), name="adk-list-apps"),
+            path(user, _address(GET=_list, POST=_create), name="adk-sessions"),
+            path(
+                user + "/<plain:session_id>",
+                _address(GET=_get, POST=_create_as, PATCH=_update, DELETE=_delete),
+                name="adk-session",
+            ),
         ]
-    return [*patterns, re_path(r"^(?:apps|sources|list-apps|health|version)(?:/(?s:.*))?\Z", _elsewhere)]
+    others = r"^(?:apps|sources|list-apps|health|version|ready|metrics)(?:/(?s:.*))?\Z"
+    return [*patterns, re_path(others, _elsewhere, name="adk-elsewhere")]
 
 
 def _address(guarded: bool = True, /, **methods: View) -> View:
@@ -68,7 +73,10 @@ def _address(guarded: bool = True, /, **methods: View) -> View:
     @login_not_required
     def view(request: HttpRequest, **names: str) -> HttpResponseBase:
         if guarded:
-            request.auth = _BEARER(request)  # type: ignore[attr-defined]
+            try:
+                request.auth = _BEARER(request)  # type: ignore[attr-defined]
+            except TooOften as error:
+                return routes.failed(request, error)
             if request.auth is None:  # type: ignore[attr-defined]
                 return routes.unknown(request, AuthenticationError())
         method = methods.get(request.method or "")
@@ -215,9 +223,11 @@ def _delete(
 
 
 def _source(request: HttpRequest, app_name: str, source: str | None, right: Right) -> str | None:
-    """Returns the alias of the source that is meant; None if no source has the app."""
+    """Returns the alias of the source that is meant; None if no source has the app. Raises Unseen."""
     try:
         return source_of(request, app_name, source, right)
+    except Unseen:
+        raise  # nobody is told that a session of such an app was deleted
     except NotFound:
         if source is not None:
             raise

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from ...access import private_files, sign_in
+from ...access import oidc, private_files, sign_in
 from ...artifacts.buckets import SCHEME, Bucket
 from ...artifacts.storages import Fault, Unreadable
 
@@ -41,6 +41,7 @@ def own() -> Iterator[Finding]:
     outside = [host for host in settings.ALLOWED_HOSTS if not sign_in.is_loopback(host)]
     if database.grade != BAD:
         yield from _accounts(outside, ready=database.grade == OK)
+    yield from _provider()
     yield from _hosts(outside)
     yield from _numbers()
     yield from _redis()
@@ -101,6 +102,8 @@ def _files() -> Iterator[Finding]:
 def _accounts(outside: list[str], *, ready: bool) -> Iterator[Finding]:
     if ready and sign_in.admin_exists():
         yield Finding(OK, "An account with a password exists")
+    elif settings.OIDC_ISSUER:
+        yield Finding(NOTE, "No admin has a password: while the identity provider is away, nobody can sign in")
     elif outside:
         yield Finding(
             BAD,
@@ -108,6 +111,13 @@ def _accounts(outside: list[str], *, ready: bool) -> Iterator[Finding]:
         )
     else:
         yield Finding(OK, "No account has a password, and this machine needs none: adkweb prints a link that signs in")
+
+
+def _provider() -> Iterator[Finding]:
+    if settings.OIDC_ISSUER and (fault := oidc.fault()):
+        yield Finding(BAD, f"The identity provider {settings.OIDC_ISSUER} cannot be used: {fault}")
+    elif settings.OIDC_ISSUER:
+        yield Finding(OK, f"The identity provider {settings.OIDC_ISSUER} answers")
 
 
 def _hosts(outside: list[str]) -> Iterator[Finding]:

@@ -1,14 +1,21 @@
-"""Closes connections whose request does not arrive.
+"""Closes connections whose request does not arrive, and stops gracefully.
 
-uvicorn itself would wait for ever for the rest of a request's head.
+uvicorn itself would wait for ever for the rest of a request's head, and close websockets as if it had crashed.
 """
 
 import asyncio
-from typing import Any
+import socket
+import time
+from typing import Any, Final
 
+import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from ...live import client
+
 HEAD_SECONDS = 15.0  # for the head of a request to arrive completely
+
+_CLOSING_SECONDS: Final = 1.0  # for clients to answer that their sockets are closed
 
 _Base: Any = AutoHTTPProtocol
 
@@ -47,3 +54,17 @@ class Protocol(_Base):  # type: ignore[misc]
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+class Server(uvicorn.Server):
+    """uvicorn's own server, which tells pages that it goes away when it stops. They then come back by themselves."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accepts nothing new, closes websockets with 1001, and lets requests finish."""
+        for server in self.servers:
+            server.close()
+        client.end_all(client.GOING_AWAY, "adkweb stops")
+        until = time.monotonic() + _CLOSING_SECONDS
+        while client.watchers and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ...errors import SourceError
+from ...errors import NotRecorded, SourceError
 from ...sources import database, registry
 from ...sources.finding import DEPTH, SESSION_FILE
 from ._terminal import plain
@@ -34,6 +34,8 @@ class OverSources(BaseCommand):
                 self.do(source)
             except SourceError as error:
                 raise CommandError(error.message, returncode=2) from error
+            except NotRecorded as error:
+                raise CommandError(error.message) from error
             self.stdout.write(plain(f"{self.done} {source.where}"))
 
     def do(self, source: registry.Source) -> None:

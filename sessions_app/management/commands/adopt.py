@@ -3,6 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from ...access.actor import TERMINAL
+from ...audit.record import record
 from ...errors import SourceError
 from ...sources import adoption, database, registry
 from ...sources.steps import Progress
@@ -37,6 +39,7 @@ class Command(OverSources):
         """Adds what is missing, including the indexes that opening does not build in a large SQLite file."""
         if self._wal and source.vendor != "sqlite":
             raise SourceError(f"{source.where} is not a SQLite file: --wal is for those.")
+        record("adopted", TERMINAL.name, source=source.alias)
         database.open_source(source)
         with progress("adopting", "%") as bar:
             bar.total(100)

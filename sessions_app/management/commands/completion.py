@@ -9,7 +9,6 @@ from typing import Any, Final
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
-ACCOUNTS: Final = ("createsuperuser", "changepassword")  # of Django's own
 _FILES: Final = {"FILE", "FILE|URL", "SOURCE"}  # arguments that may be files
 _FIRST: Final = "serve"  # the command of a line that names none
 
@@ -55,7 +54,7 @@ def forms() -> Iterator[Form]:
     """Yields the commands as their parsers define them, without the options that all of Django's commands have."""
     common = {name for action in BaseCommand().create_parser("adkweb", "x")._actions for name in action.option_strings}
     for name, app in sorted(get_commands().items()):
-        if app == "sessions_app" or name in ACCOUNTS:
+        if app == "sessions_app":
             command = load_command_class(app, name)
             yield _form(name, str(command.help), command.create_parser("adkweb", name), common - {"-h", "--help"})
 

@@ -9,6 +9,8 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
+from ._accounts import recorded
+
 
 class Command(createsuperuser.Command):
     """Makes an account with every right."""
@@ -22,4 +24,5 @@ class Command(createsuperuser.Command):
                 validate_password(password, get_user_model()(**given))
             except ValidationError as error:
                 raise CommandError(f"DJANGO_SUPERUSER_PASSWORD: {' '.join(error.messages)}") from error
-        return super().handle(*args, **options)
+        with recorded("admin-made"):
+            return super().handle(*args, **options)

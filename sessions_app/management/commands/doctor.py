@@ -10,9 +10,11 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.text import Text
 
-from ...errors import SourceError
+from ...audit import heads
+from ...errors import Invalid, SourceError
 from ...sources import registry
 from ...sources.finding import DEPTH, SESSION_FILE, without_password
+from ._audit_checks import check_audit
 from ._checks import BAD, NOTE, OK, Finding, own
 from ._source_checks import check
 from ._terminal import plain, silence_logs
@@ -33,7 +35,7 @@ class Command(BaseCommand):
     requires_system_checks = ()  # this command is the one to say what is wrong with the settings
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines [SOURCE …] [--drift]"""
+        """Defines [SOURCE …] [--drift] [--audit] [--head LINE]"""
         parser.add_argument(
             "source",
             nargs="*",
@@ -42,6 +44,14 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--drift", action="store_true", help="fold the events of every session, not only of the newest 100"
+        )
+        parser.add_argument(
+            "--audit", action="store_true", help="verify every row of the audit, and name the first that is wrong"
+        )
+        parser.add_argument(
+            "--head",
+            metavar="LINE",
+            help="what `adkweb audit-head` once printed: with --audit, check that the audit still has it",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -52,9 +62,15 @@ class Command(BaseCommand):
         self._console = Console(highlight=False, markup=False, emoji=False)
         self._bad = 0
         try:
+            published = heads.read(options["head"]) if options["head"] is not None else None
+        except Invalid as error:
+            raise CommandError(error.message) from error
+        try:
             findings = list(own())
             self._ready = findings[0].grade == OK
             self._say("adkweb", findings)
+            if options["audit"] or published:
+                self._say("audit", check_audit(published, ready=self._ready))
             named = options["source"] or settings.SOURCES
             for text in named:
                 self._source(text, every_session=options["drift"])

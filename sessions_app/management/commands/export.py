@@ -4,20 +4,19 @@ import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any, BinaryIO
+from contextlib import suppress
+from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from ...access import private_files
 from ...access.actor import TERMINAL
 from ...errors import Error, SourceError
 from ...transfer import FORMATS, WRITTEN, exporting
 from ...transfer import export as written
 from ...transfer.items import EventItem, Item
+from ._output import output
 from ._progress import progress
 from ._sources import one_source
 
@@ -50,7 +49,7 @@ class Command(BaseCommand):
             if FORMATS[options["format"]].write_one:  # it asks adkweb's own index
                 call_command("migrate", verbosity=0, interactive=False)
             source = one_source(options["source"])
-            with _output(options["output"]) as file, progress("exporting", "events") as bar:
+            with output(options["output"]) as file, progress("exporting", "events") as bar:
                 bar.total(exporting.count(source.alias, only, actor=TERMINAL))
                 for line in written(
                     options["format"], source.alias, only, actor=TERMINAL, told=lambda items: _told(items, bar.moved)
@@ -77,22 +76,3 @@ def _told(items: Iterator[Item], moved: Any) -> Iterator[Item]:
         if isinstance(item, EventItem):
             moved(1)
         yield item
-
-
-@contextmanager
-def _output(name: str | None) -> Iterator[BinaryIO]:
-    """Yields the file to write. It gets its name only when it is complete."""
-    if name is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    part = Path(f"{name}.part")
-    part.unlink(missing_ok=True)
-    try:
-        private_files.new_file(part)
-        with part.open("wb") as file:
-            yield file
-        part.replace(name)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

@@ -5,6 +5,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError
 
+from ...access.actor import TERMINAL
+from ...audit.record import record
 from ...history import indexing
 from ...search import feeding
 from ...sources import database, online, registry
@@ -19,6 +21,7 @@ class Command(OverSources):
 
     def do(self, source: registry.Source) -> None:
         """Releases a source without opening it, because opening would adopt it."""
+        record("released", TERMINAL.name, source=source.alias)
         with database.connected(source):
             online.release(source.alias)
         own = settings.DATABASES["default"]

@@ -20,13 +20,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from django.urls import reverse
 
-from ...access import actor, private_files, sign_in
+from ...access import actor, identities, private_files, sign_in
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
+from ...privacy import exports
 from ...sources import adopting, database, demo, registry
 from ...sources.finding import SESSION_FILE
 from ...transfer import uploads
-from ._server import Protocol
+from ._server import Protocol, Server
 from ._terminal import plain
 
 _UNREAD_MILLISECONDS: Final = 30_000
@@ -64,7 +65,9 @@ class Command(BaseCommand):
         if options["read_only"]:
             settings.READ_ONLY = True
         _migrate()
+        identities.keep_roles()
         uploads.sweep()
+        exports.sweep()
         if not sign_in.is_loopback(options["host"]):
             _check_admin(options["host"])
         _allow(options["host"])
@@ -93,7 +96,7 @@ class Command(BaseCommand):
         gc.collect()
         gc.freeze()  # code stays as long as the server; looking for garbage in it would cost a tenth of the time
         with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on after it has stopped
-            uvicorn.Server(config).run(sockets=[listener])
+            Server(config).run(sockets=[listener])
 
     def _open(self, text: str) -> list[str]:
         """Opens the sources that a user named, and returns what is wrong with them. Home shows that, too."""
@@ -169,7 +172,7 @@ def _in_url(host: str) -> str:
 
 
 def _check_admin(host: str) -> None:
-    if not sign_in.admin_exists():
+    if not sign_in.anybody_can():
         raise CommandError(
             f"{host} is not this machine alone, and nobody could sign in: make an admin account first, with "
             "adkweb createsuperuser",

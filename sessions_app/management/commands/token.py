@@ -1,4 +1,4 @@
-"""`adkweb token create|list|revoke`: manages the tokens with which programs sign in."""
+"""`adkweb token create|list|renew|revoke`: manages the tokens with which programs sign in."""
 
 import getpass
 from argparse import ArgumentParser
@@ -7,21 +7,22 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...access import tokens
+from ...access import token_terms, tokens
 from ...access.actor import RIGHTS, SYSTEM
+from ...access.token import Token
 from ...errors import Error
 from ._terminal import plain
 
 
 class Command(BaseCommand):
-    """Creates, lists and revokes tokens."""
+    """Creates, lists, renews and revokes tokens."""
 
     help = "Tokens, with which programs sign in: HttpSessionService, ADK's REST routes, adkweb's own API."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines create NAME [--right] [--apps] | list | revoke NAME"""
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="create|list|revoke")
+        """Defines create NAME [--right] [--apps] [--days] [--rate] | list | renew NAME [--hours] | revoke NAME"""
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="create|list|renew|revoke")
         create = verbs.add_parser(
             "create", help="make a token; its text is printed this once, alone on standard output"
         )
@@ -36,20 +37,44 @@ class Command(BaseCommand):
         create.add_argument(
             "--apps", metavar="PATTERN", default="*", help="apps that it may use: booking, booking-* (*)"
         )
+        create.add_argument("--days", metavar="N", type=int, help="until it expires (never)")
+        create.add_argument("--rate", metavar="N", type=int, help="requests a minute that it may send (as all tokens)")
         verbs.add_parser("list", help="every token, without its text")
+        renew = verbs.add_parser(
+            "renew", help="give a token a new text, printed this once; it has as many days as before"
+        )
+        renew.add_argument("name", metavar="NAME", help="of the token")
+        renew.add_argument(
+            "--hours",
+            metavar="N",
+            type=int,
+            default=token_terms.OVERLAP_HOURS,
+            help=f"in which the text from before goes on ({token_terms.OVERLAP_HOURS})",
+        )
         revoke = verbs.add_parser("revoke", help="end a token, within a second")
         revoke.add_argument("name", metavar="NAME", help="of the token")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Runs the verb that was given."""
         try:
-            {"create": self._create, "list": self._list, "revoke": self._revoke}[options["verb"]](options)
+            verbs = {"create": self._create, "list": self._list, "renew": self._renew, "revoke": self._revoke}
+            verbs[options["verb"]](options)
         except Error as error:
             raise CommandError(error.message) from error
 
     def _create(self, options: dict[str, Any]) -> None:
-        token, text = tokens.create(options["name"], options["right"], options["apps"], by=_me())
-        self.stderr.write(f"The token {token.name}: right {token.right}, apps {token.apps}. It is shown only now:")
+        given = {name: options[name] for name in ("name", "right", "apps", "days", "rate")}
+        token, text = tokens.create(**given, by=_me())
+        ends = f", until {_day(token.expires)}" if token.expires else ""
+        self.stderr.write(
+            f"The token {token.name}: right {token.right}, apps {token.apps}{ends}. It is shown only now:"
+        )
+        self.stdout.write(text)
+
+    def _renew(self, options: dict[str, Any]) -> None:
+        token, text = tokens.renew(options["name"], by=_me(), hours=options["hours"])
+        before = f"goes on until {token.overlap:%Y-%m-%d %H:%M} UTC" if token.overlaps else "is refused"
+        self.stderr.write(f"The token {token.name} is renewed; its text from before {before}. It is shown only now:")
         self.stdout.write(text)
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -57,7 +82,7 @@ class Command(BaseCommand):
         if not listed:
             self.stderr.write("There is no token yet: adkweb token create NAME")
             return
-        head = ("NAME", "RIGHT", "APPS", "CREATED", "LAST USED", "")
+        head = ("NAME", "RIGHT", "APPS", "CREATED", "EXPIRES", "LAST USED", "")
         rows = [head, *(_row(token) for token in listed)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         for row in rows:
@@ -68,16 +93,28 @@ class Command(BaseCommand):
         self.stderr.write(f"The token {token.name} is revoked.")
 
 
-def _row(token: tokens.Token) -> tuple[str, ...]:
-    ended = f"revoked {_day(token.revoked)} by {token.revoked_by}" if token.revoked else ""
+def _row(token: Token) -> tuple[str, ...]:
     return (
         plain(token.name),
         token.right,
         plain(token.apps),
         f"{_day(token.created)} by {token.created_by}",
-        _day(token.used),
-        ended,
+        _day(token.expires),
+        f"{_day(token.used)} from {plain(token.used_from)}" if token.used_from else _day(token.used),
+        _standing(token),
     )
+
+
+def _standing(token: Token) -> str:
+    if token.revoked:
+        return f"revoked {_day(token.revoked)} by {token.revoked_by}"
+    if token.expired:
+        return "expired"
+    if token.orphaned:
+        return f"ended with {token.holder}"
+    if token.overlaps:
+        return f"renewed; the text from before goes on until {_day(token.overlap)}"
+    return "expires soon" if token.ends_soon else ""
 
 
 def _day(moment: datetime | None) -> str:

@@ -4,7 +4,6 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
@@ -19,14 +18,14 @@ from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...edits import queue
 from ...edits.repair import Choice, repair, repair_event
-from ...errors import Behind, Error, Invalid
+from ...errors import Behind, Error, Held, Invalid
 from ...history import drift as history_drift
 from ...http.problems import status_of
 from ...reads import timeline, views
 from ...search import outline
 from ...sources import database
 from ..html.render import page
-from ..html.targets import actor
+from ..html.targets import actor, check_may
 from .edit import tell_saved
 from .state_form import kept
 
@@ -52,7 +51,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if request.method == "GET":
         return _waiting(request, ref) if _is_long(request, ref) else _page(request, ref)
-    actor(request).check_may_write()
+    check_may(request, "append", ref)
     reason = request.POST.get("reason", "")
     try:
         choices = _choices(request.POST)
@@ -66,6 +65,8 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         if request.POST.get("action") != "apply-now" and queue.held(ref, actor=actor(request)):
             return _preview(request, ref, event, status=409)  # the form says what is running, and offers a choice
         appended = repair(ref, choices, actor=actor(request), reason=reason, once=request.POST.get("once", ""))
+    except Held:
+        raise
     except Error as error:
         return _preview(request, ref, error=error)
     if appended.seq is None:
@@ -130,7 +131,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
         "numbers": outline.numbers_of(ref, _seqs(ref, rows), actor=actor(request)),
         "number": len(drifted),
         "more": len(drifted) - len(rows),
-        "choosable": told["share"] is None and not settings.READ_ONLY,
+        "choosable": told["share"] is None and actor(request).may_write("append", ref.source, ref.app_name),
         "fixable": any(not row.drift.stray for row in rows),
         "once": request.POST.get("once") or new_id(),
         "reason": request.POST.get("reason", ""),

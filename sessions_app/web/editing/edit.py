@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from ...access import approval
 from ...access.actor import Actor
 from ...domain.event import new_id
 from ...domain.invocations import Running
@@ -20,10 +21,11 @@ from ...domain.json_values import dumps
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, same
-from ...edits import edit, queue
+from ...edits import edit, proposal, queue
+from ...edits.proposal import Proposal
 from ...edits.queued_edit import APPLIED, WAITING, Queued
 from ...edits.undo import Plan
-from ...errors import Conflict, Error, Invalid, NotFound
+from ...errors import Conflict, Error, Held, Invalid, NotFound
 from ...http.problems import status_of
 from ...reads import timeline, views
 from ...reads.event_views import EventView
@@ -32,11 +34,10 @@ from ...search import outline
 from ...writes.half_made import is_half
 from ..context import about
 from ..html.render import page
-from ..html.targets import Target, actor, of_app, of_session, of_user
-from . import habits, state_form
+from ..html.targets import Target, actor, check_may, of_app, of_session, of_user
+from . import habits, noted, state_form
 from .shared import reached
 
-TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
 _FULL: Final = 6  # at most so many restored keys get an editor each; more of them become rows to choose from
 
 
@@ -71,10 +72,12 @@ def taking_back(request: HttpRequest, plan: Plan, of: str, reason: str) -> HttpR
 
 
 def _edit(request: HttpRequest, target: Target) -> HttpResponse:
-    actor(request).check_may_write()
+    check_may(request, "append", target.ref)
     if request.method == "GET":
         if "queued" in request.GET:
             return _form_again(request, target, queue.get(request.GET["queued"], actor=actor(request)))
+        if "proposal" in request.GET:
+            return _form_again(request, target, proposal.get(request.GET["proposal"], actor=actor(request)))
         names = dict.fromkeys(request.GET.getlist("key"))
         if len(names) > state_form.MOST:
             raise state_form.too_many()
@@ -88,16 +91,17 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     return _submit(request, target, rows)
 
 
-def _form_again(request: HttpRequest, target: Target, queued: Queued) -> HttpResponse:
-    """Shows the form of a queued edit again, beside the current values."""
-    if queued.ref != target.ref:
+def _form_again(request: HttpRequest, target: Target, asked: Queued | Proposal) -> HttpResponse:
+    """Shows the form of a queued or proposed edit again, beside the current values."""
+    if asked.ref != target.ref:
         raise NotFound(_("There is no such edit."))
-    entries = [entry for entry in queued.entries if entry.key not in queued.hidden]  # they would be stored as they look
+    shown = [change for change in asked.changes if change.key not in asked.hidden]  # they would be stored as they look
+    entries = [edit.Entry(change.key, change.new, change.old) for change in shown]
     rows = [state_form.asked_row(entry) for entry in entries]
     for row, entry in zip(rows, entries, strict=True):
         _note_conflict(row, entry.seen, target.state.get(row.key, ABSENT), target.ref, actor(request))
     error = Conflict().message if any(row.conflict for row in rows) else ""
-    return _form(request, target, rows, error, reason=queued.reason, of=queued.of)
+    return _form(request, target, rows, error, reason=asked.reason, of=asked.of)
 
 
 def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow]) -> HttpResponse:
@@ -107,7 +111,7 @@ def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow
     try:
         only = None if target.kind == "session" else target.kind
         why = request.POST.get("reason", "")
-        event, _seen = edit.state_event(entries, actor(request), why, only, of=_checked_of(request, target))
+        event, _seen = edit.state_event(entries, actor(request), why, only, of=noted.checked(request, target))
     except Error as error:
         return _form(request, target, rows, error=error.message, status=status_of(error))
     return _form(request, target, rows, preview=dumps(event, indent=2))
@@ -134,6 +138,8 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
         return _form(request, target, rows, error=conflict.message, status=409)
     except Invalid as error:
         return _form(request, target, rows, error=error.message, status=400)
+    except Held:
+        raise
     except Error as error:  # the form comes back filled in, whatever happened
         return _form(request, target, rows, error=error.message, status=status_of(error))
     if request.POST.get("queued"):
@@ -153,27 +159,9 @@ def _note_conflicts(
         _note_conflict(row, entry.seen, current.get(row.key, ABSENT), target.ref, actor(request))
 
 
-def _of(request: HttpRequest) -> dict[str, str]:
-    """Reads from the form what the edit undoes or restores."""
-    return {name: request.POST[name] for name in TAKING_BACK if request.POST.get(name)}
-
-
-def _checked_of(request: HttpRequest, target: Target) -> dict[str, str]:
-    """Reads what the edit undoes or restores, and checks that the event exists. Raises Invalid, NotFound."""
-    of = _of(request) if target.kind == "session" else {}
-    if len(of) > 1:
-        raise Invalid(_("An edit undoes an event or restores a moment, not both."))
-    for event_id in of.values():
-        timeline.event(target.ref, event_id, actor=actor(request))
-    return of
-
-
 def _apply(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> None:
     who, why, once = actor(request), request.POST.get("reason", ""), request.POST.get("once", "")
-    if of := _checked_of(request, target):
-        appended = edit.edit_state(target.ref, entries, actor=who, reason=why, once=once, of=of)
-    else:
-        appended = target.apply(entries, who, why, once)
+    appended = target.apply(entries, who, why, once, noted.checked(request, target))
     if appended.seq is None:
         messages.info(request, _("This edit was written already."))
     else:
@@ -201,7 +189,7 @@ def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | 
 def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> None:
     """Queues the edit, and applies it at once if nothing runs any more."""
     person: Any = request.user
-    reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), _checked_of(request, target)
+    reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), noted.checked(request, target)
     waiting = queue.queue_edit(target.ref, entries, person=person, reason=reason, once=once, of=of)
     queue.apply_due([target.ref])
     queued = queue.get(waiting.id, actor=actor(request))
@@ -249,13 +237,14 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
     status: int = 200,
     preview: str = "",
     reason: str = "",
-    of: dict[str, str] | None = None,
+    of: dict[str, Any] | None = None,
     unknown: Sequence[str] = (),
     more: int = 0,
 ) -> HttpResponse:
     template = "editing/edit/_form.html" if request.htmx else "editing/edit/edit.html"  # type: ignore[attr-defined]
     habits.note_habits(rows, target.ref, actor(request))
-    told = _taking_back(target, of or _of(request), actor(request))
+    past = {name: id for name, id in (of or noted.taken_back(request)).items() if name in noted.TAKING_BACK}
+    told = _taking_back(target, past, actor(request)) | noted.typed_end(request, of or {})
     for row in rows:
         if row.conflict and told["undoes"] and told["past"]:
             row.wrote = _wrote(told["past"], row.key)
@@ -268,11 +257,10 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
         "reason": request.POST.get("reason", reason),
         "queued": request.POST.get("queued") or request.GET.get("queued", ""),
         "held": _held(target, actor(request)),
-        "half": is_half(target.state),
         "ref": target.ref,
-        "conflict": any(row.conflict for row in rows),
+        **_state_of(target, rows),
         "compact": sum(row.compact for row in rows),
-        "changed": not of and (bool(request.POST.get("reason")) or any(row.changed for row in rows)),
+        "changed": not past and (bool(request.POST.get("reason")) or any(row.changed for row in rows)),
         **told,
         "unknown": unknown,
         "more": more,
@@ -280,6 +268,12 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
         "reached": reached(target, [row.scope for row in rows], actor(request)),
     }
     return page(request, template, context, status)
+
+
+def _state_of(target: Target, rows: list[state_form.FormRow]) -> dict[str, Any]:
+    """Returns what the form says about its session and keys as they are now."""
+    second = approval.held_keys(*target.ref[:2], [row.key for row in rows])
+    return {"half": is_half(target.state), "second": second, "conflict": any(row.conflict for row in rows)}
 
 
 def _taking_back(target: Target, of: dict[str, str], who: Actor) -> dict[str, Any]:

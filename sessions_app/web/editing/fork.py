@@ -25,7 +25,7 @@ from ...reads.event_views import EventView
 from ...search import outline
 from ...writes.half_made import is_half
 from ..html.render import page
-from ..html.targets import actor
+from ..html.targets import actor, check_may
 from . import habits, state_form
 
 _STILL: Final = 20  # looks at a fork that makes no progress, before it counts as stopped
@@ -36,7 +36,7 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """Copies a session up to an event into a new one, which may begin with other values of its own keys (?key=…). With
     ?session= and ?user=, shows the progress."""
     event = timeline.event(SessionRef(**names), event_id, actor=actor(request))
-    actor(request).check_may_write()
+    check_may(request, "admin", event.ref)
     if request.method == "GET":
         if "session" in request.GET:
             return _progress(request, event)

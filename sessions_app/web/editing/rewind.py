@@ -20,7 +20,7 @@ from ...http.problems import status_of
 from ...reads import views
 from ...search import outline
 from ..html.render import page
-from ..html.targets import actor
+from ..html.targets import actor, check_may
 from .edit import tell_saved
 
 
@@ -35,7 +35,7 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     """Rewinds to before the invocation ?before=. If the session has changed since the page was opened, shows the page
     again."""
     ref = SessionRef(**names)
-    actor(request).check_may_write()
+    check_may(request, "append", ref)
     before = request.GET.get("before", "")
     if request.method == "GET":
         return _page(request, ref, before)

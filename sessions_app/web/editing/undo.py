@@ -13,14 +13,14 @@ from ...reads import timeline
 from ...reads.event_views import EventView
 from ...search import outline
 from ..html.render import page
-from ..html.targets import actor
+from ..html.targets import actor, check_may
 from . import edit, rewind
 
 
 @require_GET
 def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     """Shows the form that undoes an event. A rewind is undone by another rewind, to before it."""
-    actor(request).check_may_write()
+    check_may(request, "append", SessionRef(**names))
     event = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     if event.description.actions.get("rewind_before_invocation_id") and event.invocation_id:
         return redirect(rewind.address(event.ref, event.invocation_id))
@@ -35,7 +35,7 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
 def restore(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows the form that restores keys (?key=…), scopes (?scope=…) or everything to its value just after an event
     (?to=)."""
-    actor(request).check_may_write()
+    check_may(request, "append", SessionRef(**names))
     event = timeline.event(SessionRef(**names), request.GET.get("to", ""), actor=actor(request))
     scopes = [scope for scope in STORED if scope in request.GET.getlist("scope")]
     if unknown := set(request.GET.getlist("scope")) - {*STORED, ""}:

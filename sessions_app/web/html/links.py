@@ -21,7 +21,7 @@ from ...reads.event_views import EventView
 from ...saved.watching import NEWS, Watched
 from ...search.tree import quoted
 from .tags import plain, register, soft
-from .targets import Row, Target, actor, address_at
+from .targets import Target, actor, address_at
 
 # --- Links ------------------------------------------------------------------------------------------------------------
 
@@ -183,83 +183,6 @@ def tag_link(tag: str) -> SafeString:
     """Returns a tag as a link to the sessions that have it."""
     address = f"{reverse('search')}?{query(q=f'tag:{quoted(tag)}')}"
     return format_html('<a class="bidi" href="{}" title="{}">{}</a>', address, tag, tag)
-
-
-@register.simple_tag(takes_context=True)
-def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
-    """Returns the end of a key's row: the button that edits it, and the event that last wrote it."""
-    if context["read_only"] or len(row.key) > KEY_LENGTH:
-        return wrote(row, target.ref, target.kind)
-    return wrote(row, target.ref, target.kind, _edit(target.edit, row.key))
-
-
-@register.simple_tag(takes_context=True)
-def edit_link(context: dict[str, Any], ref: SessionRef, key: str) -> SafeString:
-    """Returns the button that edits a key of a session. Empty if nothing can be written."""
-    if context["read_only"] or len(key) > KEY_LENGTH:
-        return SafeString()
-    return _edit(reverse("session-edit", kwargs=ref._asdict()), key)
-
-
-def _edit(form: str, key: str) -> SafeString:
-    address = f"{form}?{query(key=key)}"
-    return format_html(
-        '<a class="iconbtn small act" href="{}" hx-get="{}" hx-target="#edit" aria-label="{}" data-row-key="e">{}</a>',
-        address,
-        address,
-        _("Edit %(key)s") % {"key": key[:100]},
-        icon("edit"),
-    )
-
-
-@register.simple_tag
-def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
-    """Returns the end of a key's row: its buttons, the link to its history, and who wrote it last.
-
-    The turn links to the state just after the event that wrote it. An event of another session has the session's name.
-    """
-    pin = _pin(row.key) if kind == "session" else ""
-    acts = format_html('<span class="rowacts">{}{}{}</span>', edit, pin, _history(row.key, ref, kind))
-    if row.writer is None:
-        return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
-    turn = _("turn %(number)s") % {"number": row.turn} if row.turn else _("event")
-    there = address_at(row.writer.ref, row.writer.event_id)
-    who = row.writer.actor.partition("@")[0]
-    if row.writer.ref == ref:
-        by = format_html('<a href="{}" data-at="{}">{}</a>', there, row.writer.event_id, turn)
-    else:
-        other = session_name(row.writer.ref)
-        edited = row.writer.ref.session_id == OWN_NAME
-        name = turn if edited else format_html('<span class="bidi">{}</span>', words(other, 40))
-        by = format_html('<a href="{}" title="{}">{}</a>', there, other, name)
-    return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
-
-
-def _pin(name: str) -> SafeString:
-    """Returns the button that draws a key beneath the strip, which pins.js shows where there is one."""
-    if len(name) > KEY_LENGTH:
-        return SafeString()
-    return format_html(
-        '<button class="iconbtn small act" type="button" data-pin-key="{}" data-row-key="p" aria-pressed="false" '
-        'aria-label="{}">{}</button>',
-        name,
-        _("Pin %(key)s to the strip") % {"key": name[:100]},
-        icon("pin"),
-    )
-
-
-def _history(name: str, ref: SessionRef, kind: str) -> SafeString:
-    if len(name) > KEY_LENGTH:
-        return SafeString()  # no address is that long
-    names = dict(list(ref._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
-    url = reverse(f"{kind}-history", kwargs=names)
-    return format_html(
-        '<a class="iconbtn small act" href="{}?{}" aria-label="{}" data-row-key="h">{}</a>',
-        url,
-        query(key=name),
-        _("History of %(key)s") % {"key": name[:100]},
-        icon("past"),
-    )
 
 
 @register.simple_tag

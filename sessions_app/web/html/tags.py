@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from django import template
+from django.template import Context
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
@@ -14,14 +15,17 @@ from ...domain.brief import brief, words
 from ...domain.description import Description, Part
 from ...domain.json_values import KEY_LENGTH, beginning, dumps, kind
 from ...domain.kinds import say
+from ...domain.masks import has_dots
 from ...domain.positions import number_of
 from ...domain.said import Piece, media_name, summary
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
 from .difference import value as whole_value
 from .json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from .markdown import Text, Texts
+from .targets import actor
 
 register = template.Library()
 PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
@@ -165,6 +169,18 @@ def tree(value: Any, whole: str = "", most: int = NODE_LIMIT) -> SafeString:
 def rendered(texts: Texts, text: str) -> Text:
     """Returns one of a page's texts as markdown, or as it is."""
     return texts.render(text)
+
+
+@register.filter
+def dotted(value: Any) -> bool:
+    """Tells whether dots stand for something hidden in a value."""
+    return has_dots(value)
+
+
+@register.simple_tag(takes_context=True)
+def may_reveal(context: Context, ref: SessionRef) -> bool:
+    """Tells whether the person who looks may reveal masked values here."""
+    return actor(context["request"]).may_reveal(ref.source, ref.app_name)
 
 
 # --- Numbers and times ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from ...access import actor as access_actor
+from ...access import roles
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef, own_session
 from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of, split
@@ -77,14 +78,21 @@ class Target:
     page: str
     edit: str
     value: str
-    apply: Callable[[Sequence[Entry], access_actor.Actor, str, str], Appended]
+    apply: Callable[[Sequence[Entry], access_actor.Actor, str, str, Mapping[str, Any]], Appended]
     groups: list[Group] = field(default_factory=list)
     drifted: int = 0
 
 
 def actor(request: HttpRequest) -> access_actor.Actor:
     """Returns the person who is signed in."""
-    return access_actor.actor_of(request.user)  # type: ignore[arg-type]
+    return roles.actor_of(request.user)  # type: ignore[arg-type]
+
+
+def check_may(request: HttpRequest, right: access_actor.Right, ref: SessionRef) -> None:
+    """Raises NotFound where the person may not see the app, as if it were not there; NotAllowed where a right is lacking."""
+    who = actor(request)
+    who.check_sees(ref)
+    who.check_may(right, ref.source, ref.app_name)
 
 
 def person_of(request: HttpRequest) -> AbstractBaseUser:
@@ -177,7 +185,7 @@ def of_session(
         reverse("session", kwargs=names),
         reverse("session-edit", kwargs=names),
         reverse("session-value", kwargs=names),
-        lambda entries, who, why, once: edits.edit_state(ref, entries, actor=who, reason=why, once=once),
+        lambda entries, who, why, once, of: edits.edit_state(ref, entries, actor=who, reason=why, once=once, of=of),
         groups,
         len(drifted),
     )
@@ -202,8 +210,8 @@ def of_app(source: str, app_name: str, who: access_actor.Actor, *, partly: bool 
         own_session(source, app_name),
         state,
         {"source": source, "app_name": app_name},
-        lambda entries, who, why, once: edits.edit_app_state(
-            source, app_name, entries, actor=who, reason=why, once=once
+        lambda entries, who, why, once, of: edits.edit_app_state(
+            source, app_name, entries, actor=who, reason=why, once=once, of=of
         ),
         size,
     )
@@ -217,8 +225,8 @@ def of_user(source: str, app_name: str, user_id: str, who: access_actor.Actor, *
         own_session(source, app_name, user_id),
         state,
         {"source": source, "app_name": app_name, "user_id": user_id},
-        lambda entries, who, why, once: edits.edit_user_state(
-            source, app_name, user_id, entries, actor=who, reason=why, once=once
+        lambda entries, who, why, once, of: edits.edit_user_state(
+            source, app_name, user_id, entries, actor=who, reason=why, once=once, of=of
         ),
         size,
     )

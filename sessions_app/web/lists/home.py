@@ -49,21 +49,25 @@ def home(request: HttpRequest) -> HttpResponse:
     edits = last_edits(actor(request))  # first: it reads what is new, and does not wait long for it
     shown_figures = figures(request)
     shown = []
+    who = actor(request)
     for source in registry.listed():
+        if not who.has("read", source.alias):
+            continue
         item = Shown(source)
         try:
             item.apps = [_app(row, shown_figures.apps) for row in lists.apps(source.alias, actor=actor(request))]
             item.adopted, item.adoption = database.is_adopted(source.alias), adopting.of(source.alias)
         except SourceError as error:
             item.problem = error.message
-        shown.append(item)
+        if item.apps or item.problem or who.sees_all_of(source.alias):
+            shown.append(item)
     context = {
         "activity": activity(actor(request)),
         "shown": shown,
         "figures": shown_figures,
         "edits": edits,
-        "folders": registry.folders(),
-        "refused": registry.refused(),
+        "folders": registry.folders() if who.runs_everything else [],
+        "refused": registry.refused() if who.runs_everything else [],
     }
     return page(request, "lists/home/home.html", context)
 

@@ -1,6 +1,5 @@
 """Lists, creates and deletes sessions."""
 
-import unicodedata
 from typing import Any
 
 from django.contrib import messages
@@ -15,11 +14,13 @@ from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...errors import AlreadyExists, Error, Invalid
 from ...http.problems import status_of
+from ...privacy import holds
 from ...reads import lists, views
 from ...sources import registry
 from ...writes.sessions import create_session, delete_session
 from ..html.render import page
-from ..html.targets import actor
+from ..html.targets import actor, check_may
+from ..html.typed import to_type, typed
 
 
 @require_GET
@@ -33,10 +34,10 @@ def sessions(request: HttpRequest, source: str, app_name: str, user_id: str | No
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """Creates a session with its initial state."""
-    actor(request).check_may_write()
+    actor(request).check_right("append")
     given = request.POST if request.method == "POST" else request.GET
     context: dict[str, Any] = {
-        "sources": [source.alias for source in registry.listed()],
+        "sources": [each.alias for each in registry.listed() if actor(request).has("append", each.alias)],
         **{name: given.get(name, "") for name in ("source", "app_name", "user_id", "session_id")},
         "state": given.get("state", "{}"),
     }
@@ -59,25 +60,20 @@ def new(request: HttpRequest) -> HttpResponse:
 def delete(request: HttpRequest, **names: str) -> HttpResponse:
     """Deletes a session after its id has been typed."""
     ref = SessionRef(**names)
-    actor(request).check_may_write()
+    check_may(request, "admin", ref)
     view = views.session(ref, partly=True, actor=actor(request))
-    # An id that nobody could type is confirmed by a word instead.
-    wanted = ref.session_id if _typed(ref.session_id) else "delete"
+    wanted = to_type(ref.session_id)
     context = {"view": view, "ref": ref, "wanted": wanted, "held": queue.held(ref, actor=actor(request))}
+    context["hold"] = holds.of(ref, actor=actor(request))
     if request.method == "GET":
         return page(request, "lists/sessions/delete.html", context)
-    if _typed(request.POST.get("confirm", "")) != _typed(wanted):
+    if typed(request.POST.get("confirm", "")) != typed(wanted):
         context["error"] = _("This is not the session's id; nothing was deleted.")
         return page(request, "lists/sessions/delete.html", context, 400)
     delete_session(ref, actor=actor(request))
     messages.success(request, _("The session %(id)s was deleted.") % {"id": ref.session_id})
     # Not the user's own page: a user without sessions and state no longer exists.
     return redirect("user-sessions", source=ref.source, app_name=ref.app_name, user_id=ref.user_id)
-
-
-def _typed(name: str) -> str:
-    """Normalizes a name as a text field does, which drops line breaks. confirm.js has the same rule."""
-    return unicodedata.normalize("NFC", "".join(name.split()))
 
 
 def _create(request: HttpRequest, given: dict[str, Any]) -> SessionRef:
@@ -97,4 +93,5 @@ def _create(request: HttpRequest, given: dict[str, Any]) -> SessionRef:
         session_id=given["session_id"] or None,
         state=state,
         actor=actor(request),
+        origin="person",
     )

@@ -14,17 +14,16 @@ from .figures import figures
 @require_GET
 def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
     """Shows the user's state beside their newest sessions."""
-    whole = "all" in request.GET
+    whole, who = "all" in request.GET, actor(request)
     context = {
         "figures": figures(request, Of(source, app_name, user_id)),
         "source": source,
         "app_name": app_name,
         "user_id": user_id,
-        "target": with_writers(
-            of_user(source, app_name, user_id, actor(request), partly=True), actor(request), whole=whole
-        ),
+        "target": with_writers(of_user(source, app_name, user_id, who, partly=True), who, whole=whole),
         "all": whole,
-        "sessions": lists.sessions(source, app_name, user_id, actor=actor(request)),
-        "changes": lists.left_out(own_session(source, app_name, user_id), actor=actor(request)),
+        "keeps_privacy": who.may_write("admin", source, app_name),
+        "sessions": lists.sessions(source, app_name, user_id, actor=who),
+        "changes": lists.left_out(own_session(source, app_name, user_id), actor=who),
     }
     return page(request, "lists/user/user.html", context)

@@ -86,8 +86,15 @@ def _destinations(request: HttpRequest) -> list[Destination]:
         Destination(_("Import"), "file", a_page, reverse("imports")),
         Destination(_("New session"), "plus", a_page, reverse("new-session")),
         Destination(_("API tokens"), "key", a_page, reverse("tokens")),
+        Destination(_("Roles"), "user", a_page, reverse("roles")),
         Destination(_("Theme"), "system", action, button="[data-theme-toggle]"),
         Destination(pgettext("keyboard", "Keys"), "info", action, button="[data-open='#keys']"),
     ]
-    writing = {reverse("imports"), reverse("new-session")}
-    return [each for each in everywhere if not (settings.READ_ONLY and each.address in writing)]
+    who = actor(request)
+    closed = {
+        reverse("imports"): settings.READ_ONLY or not who.has("admin"),
+        reverse("new-session"): settings.READ_ONLY or not who.has("append"),
+        reverse("tokens"): not who.runs_everything,
+        reverse("roles"): not who.runs_everything,
+    }
+    return [each for each in everywhere if not closed.get(each.address)]

@@ -25,7 +25,7 @@ from ...errors import Invalid
 from ...http.paths import page_of
 from ...http.streaming import streamed
 from ...search import labels
-from ...transfer import FORMATS, exporting
+from ...transfer import FORMATS, export_sessions
 from ..html.targets import actor
 from ..html.undoing import offer_undo
 from .asked import zone_of
@@ -118,10 +118,9 @@ def _compare(refs: list[SessionRef]) -> HttpResponse:
 def _export(refs: Iterable[SessionRef], who: Actor) -> StreamingHttpResponse:
     """Downloads sessions with their events, and the states that they share."""
     form = FORMATS[_FORMAT]
-    assert form.write is not None  # noqa: S101  the lossless format is written
     disposition = content_disposition_header(as_attachment=True, filename=f"sessions{form.suffix}")
     return streamed(
-        form.write(exporting.items_of(refs, actor=who)),
+        export_sessions(_FORMAT, refs, actor=who),
         "application/jsonl",
         {"Content-Disposition": str(disposition)},
     )

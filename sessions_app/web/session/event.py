@@ -22,8 +22,8 @@ from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
 from ...domain.session_ref import SessionRef
 from ...domain.state import STORED, UNKNOWN, Change
-from ...edits import edit, queue
-from ...errors import Behind, Error, Invalid, NotFound
+from ...edits import edit, own_event, proposal, queue
+from ...errors import Behind, Error, Held, Invalid, NotFound
 from ...history import moments
 from ...http.problems import status_of
 from ...http.streaming import streamed
@@ -35,7 +35,7 @@ from ...sources import database
 from ...writes.half_made import is_half
 from ..html.markdown import Texts
 from ..html.render import data, page
-from ..html.targets import actor
+from ..html.targets import actor, check_may
 from .news import number_in
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
@@ -84,7 +84,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     """Appends an event that a person typed."""
     ref = SessionRef(**names)
     who = actor(request)
-    who.check_may_write()
+    check_may(request, "append", ref)
     once, view = request.POST.get("once") or new_id(), reads_views.session(ref, partly=True, actor=actor(request))
     context: dict[str, Any] = {
         "ref": ref,
@@ -95,13 +95,17 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
         "once": once,
     }
     if request.method == "GET":
+        if "proposal" in request.GET:
+            context["text"] = dumps(proposal.draft_of(request.GET["proposal"], actor=who), indent=2)
         return page(request, "session/event/add.html", context)
     text = request.POST.get("event", "").replace("\r\n", "\n")
     try:
         event = _object(loads(text))
-        appended = edit.add_event(
+        appended = own_event.add_event(
             ref, {"id": edit.id_of(once, event), **event}, actor=who, reason=request.POST.get("reason", "")
         )
+    except Held:
+        raise
     except Error as error:
         context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
         return page(request, "session/event/add.html", context, status_of(error))

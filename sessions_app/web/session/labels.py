@@ -17,7 +17,7 @@ from ...reads import labels as reads_labels
 from ...reads import lists
 from ...search import labels
 from ..html.render import page
-from ..html.targets import actor
+from ..html.targets import actor, check_may
 from ..html.undoing import offer_undo
 
 _OFFERED = 200  # tags that the field completes
@@ -27,6 +27,7 @@ _OFFERED = 200  # tags that the field completes
 def title(request: HttpRequest, **names: str) -> HttpResponse:
     """Gives a session a title, or takes it away if it is empty. htmx gets the title anew."""
     ref, new = SessionRef(**names), request.POST.get("title", "")
+    check_may(request, "append", ref)
     try:
         before = labels.rename(ref, new, actor=actor(request))
     except Invalid as error:
@@ -42,6 +43,7 @@ def title(request: HttpRequest, **names: str) -> HttpResponse:
 def tags(request: HttpRequest, **names: str) -> HttpResponse:
     """Adds the tag ?tag= to a session, or takes ?untag= away. htmx gets the tags anew."""
     ref, who = SessionRef(**names), actor(request)
+    check_may(request, "append", ref)
     try:
         if gone := request.POST.get("untag", ""):
             if labels.untag([ref], gone, actor=who) and "undo" not in request.POST:

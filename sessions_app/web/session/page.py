@@ -12,6 +12,7 @@ from ...artifacts import saved
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...edits import queue
+from ...privacy import holds
 from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.filters import FILTERS
@@ -62,6 +63,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "artifacts": saved.count(ref, actor=actor(request)),
         "all": whole,
         "running": running,
+        "hold": holds.of(ref, actor=actor(request)),
         "cut": cut,
         "queued": queue.of_session(ref, actor=actor(request)),
         "numbered": database.is_numbered(ref.source),
