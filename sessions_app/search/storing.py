@@ -28,7 +28,7 @@ from .word_tables import PIECES, insert_words
 from .words import folded
 
 _SOME: Final = 200  # rows of a statement
-_REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored
+REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored
 NAME_LENGTH: Final = 400  # with 200 of a value, so many of four bytes each fit into an index of PostgreSQL
 SUMMARY: Final = tuple(each.name for each in fields(Summary))
 _FIELDS: Final = ("title", "folded_title", "created", "updated", "phase", "listed")
@@ -84,6 +84,9 @@ class Keeper:
 
     def keep(self, readings: Sequence[Reading], shared: dict[Owner, dict[str, Value]]) -> None:
         """Stores what was read of sessions, and the state of their users and apps."""
+        if len(self._owners) > REMEMBERED:  # never in between: each step relies on what those before it remembered
+            self._owners.clear()
+            self._shared.clear()
         with transaction.atomic():
             numbers = self._keep_rows(readings)
             self._keep_given_titles(readings, numbers)
@@ -120,8 +123,6 @@ class Keeper:
 
     def _owned(self, owners: set[Owner]) -> dict[Owner, int]:
         """Returns the number of each owner."""
-        if len(self._owners) > _REMEMBERED:
-            self._owners.clear()
         new = {digest_of(*owner): owner for owner in owners if owner not in self._owners}
         rows = [
             (self.source.pk, digest, *(clean(name, NAME_LENGTH) for name in (app, user, folded(user))), 0)
@@ -168,7 +169,7 @@ class Keeper:
 
     def _keep_vocabulary(self, words: set[str]) -> None:
         new = words - self._words
-        if len(self._words) > _REMEMBERED:
+        if len(self._words) > REMEMBERED:
             self._words.clear()
         self._words |= new
         vocabulary.add(new)
@@ -201,7 +202,7 @@ class Keeper:
     def _named(self, names: set[tuple[str, str, str]]) -> dict[tuple[str, str, str], int]:
         """Returns the number of each name: kind, value, app."""
         new = sorted(names - self._names.keys())
-        if len(self._names) > _REMEMBERED:
+        if len(self._names) > REMEMBERED:
             self._names = {name: self._names[name] for name in names - set(new)}
         for start in range(0, len(new), _SOME):
             some = new[start : start + _SOME]
