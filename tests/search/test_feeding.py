@@ -26,7 +26,7 @@ from sessions_app.models import (
     SearchWord,
     Waiting,
 )
-from sessions_app.search import feeding, masked, reading
+from sessions_app.search import feeding, masked, reading, storing
 from sessions_app.search.feeding import Feeder
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
@@ -359,6 +359,15 @@ def test_what_is_not_read_yet_is_said_while_history_reads(
     feed(source, feeder)
     assert asked("").behind == []
     assert ids("n = 11") == ["s0"]
+
+
+def test_more_owners_are_fed_than_are_remembered(own: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storing, "REMEMBERED", 1)
+    for user in ("ana", "bo", "cy"):
+        create_session(source, "booking", user, session_id=user, actor=ALICE)
+    execute(source, "DELETE FROM user_states WHERE user_id <> 'ana'")
+    feed(source)
+    assert ids() == ["ana", "bo", "cy"]
 
 
 def test_a_walk_that_was_interrupted_goes_on(own: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
