@@ -4,12 +4,12 @@ What is hidden follows from the rules that people write (mask_rules.py). It hold
 exports and commands alike; who may see such a value asks for it by itself.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from django.utils.translation import gettext as _
 
-from ..domain.json_values import dumps, read_stored_or_none
+from ..domain.json_values import as_object, dumps, loads, read_stored, read_stored_or_none
 from ..domain.mask_patterns import DOTS
 from ..domain.masks import has_dots
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, full_key, same
@@ -19,10 +19,14 @@ from .actor import AGENT, SYSTEM, Actor
 
 Values = TypeVar("Values")
 Kind = Scope | Literal["event"]
+_REMEMBERED: Final = 20_000  # texts in which a mask hides nothing
 
 
 class Mask(Protocol):
-    """Hides values of an app: returns a state with full keys (`user:card`), or an event, with other values or fewer keys."""
+    """Hides values of an app: returns a state with full keys (`user:card`), or an event, with other values or fewer keys;
+    the same object if it hides nothing. `harmless` is for whoever asks, to remember in what it hides nothing."""
+
+    harmless: set[int]
 
     def __call__(self, state: Any, /) -> Any:
         """Returns what may be seen of a state."""
@@ -56,8 +60,39 @@ def shown(values: Values, actor: Actor, app_name: str, scope: Kind = "session") 
         return mask.event(values)  # type: ignore[no-any-return]
     if scope == "session" or not isinstance(values, dict):
         return mask(values)  # type: ignore[no-any-return]
-    seen = mask({full_key(scope, bare): value for bare, value in values.items()})
-    return {bare: seen[full] for bare in values if (full := full_key(scope, bare)) in seen}  # type: ignore[return-value]
+    full = {full_key(scope, bare): value for bare, value in values.items()}
+    if (seen := mask(full)) is full:
+        return values
+    return {bare: seen[key] for bare in values if (key := full_key(scope, bare)) in seen}  # type: ignore[return-value]
+
+
+def shown_object(
+    text: str | None,
+    actor: Actor,
+    app_name: str,
+    scope: Kind = "session",
+    read: Callable[[str], Any] = read_stored,
+) -> dict[str, Any]:
+    """Returns what an actor may see of the object in a JSON text as it is stored; an empty one if it holds no object.
+
+    Raises what `read` does."""
+    if text is None:
+        return {}
+    values = as_object(read(text))
+    mask = _mask(actor, app_name)
+    if mask is None or (known := hash((scope, text))) in mask.harmless:
+        return values
+    seen = shown(values, actor, app_name, scope)
+    if seen is values:
+        _remember(known, mask)
+    return seen
+
+
+def _remember(known: int, mask: Mask) -> None:
+    """Most events are read again and again. To see that a text is the same takes a hundredth of looking through it."""
+    if len(mask.harmless) >= _REMEMBERED:
+        mask.harmless.clear()
+    mask.harmless.add(known)
 
 
 def shown_change(change: Change, actor: Actor, app_name: str) -> Change:
@@ -80,9 +115,24 @@ def _shown_value(key: str, value: Any, actor: Actor, app_name: str) -> Any:
 
 def shown_text(text: str, actor: Actor, app_name: str, scope: Kind = "session") -> str:
     """Returns what an actor may see of a JSON text: the text itself if that is all of it."""
-    if _mask(actor, app_name) is None:
+    mask = _mask(actor, app_name)
+    if mask is None or (known := hash(("text", scope, text))) in mask.harmless:
         return text
-    return dumps(shown(read_stored_or_none(text), actor, app_name, scope))
+    values = read_stored_or_none(text)
+    seen = shown(values, actor, app_name, scope)
+    if seen is values and _says_once(text):
+        _remember(known, mask)
+        return text
+    return dumps(seen)
+
+
+def _says_once(text: str) -> bool:
+    """Tells whether a text has nothing but what it is read as: of a key given twice, the first value was not looked at."""
+    try:
+        loads(text)
+    except Invalid:
+        return False
+    return True
 
 
 def unmasked(key: str, seen: Any, stored: Any, actor: Actor, app_name: str) -> Any:

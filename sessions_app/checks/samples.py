@@ -8,8 +8,8 @@ from typing import Any, Final
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..access.actor import Actor
-from ..access.shown import shown
-from ..domain.json_values import as_object, read_stored_or_none
+from ..access.shown import shown_object
+from ..domain.json_values import read_stored_or_none
 from ..domain.session_ref import SessionRef, digest_of, own_session
 from ..domain.state import State
 from ..models import SearchOwner
@@ -107,8 +107,8 @@ class _Reader:
                 if each in texts:
                     size, text = texts[each]
                     self._left -= len(text or "")
-                    state = as_object(read_stored_or_none(text))
-                    yield OneState(ref, shown(state, self._actor, ref.app_name, scopes[table]), size)
+                    state = shown_object(text, self._actor, ref.app_name, scopes[table], read_stored_or_none)
+                    yield OneState(ref, state, size)
 
     def _texts(
         self, table: str, names: Sequence[str], some: Sequence[tuple[str, ...]]

@@ -7,9 +7,11 @@ What nothing hides is returned as it is, not copied. Names of keys are never hid
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
+from functools import lru_cache
+from operator import contains, is_
 from typing import Any, Final
 
 from .mask_patterns import DOTS, FORMS, hide
@@ -20,6 +22,7 @@ KINDS: Final = (KEY, FORM, PATH, TOOL)
 _REMEMBERED: Final = 10_000  # names of keys
 _MOST_REMEMBERED: Final = 200  # characters of a name
 _DEEPEST: Final = 160  # levels: nothing deeper is shown, for nobody could tell what it is
+_LONGEST_FIELD: Final = 40  # characters of a field's name, and more
 _DEEPEST_FIELD: Final = 20  # levels at which an event still has fields of its own
 
 # The fields of google-adk's events that name what happened. No rule hides them, and no rule by key reaches the others that
@@ -83,6 +86,8 @@ _FIELDS: Final = frozenset(
     ]
 )
 _STATES: Final = frozenset(("statedelta", "replaced"))
+_OF_CALLS: Final = frozenset(("args", "response"))
+_NOTES: Final = frozenset(("custommetadata",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,28 +134,31 @@ class _Paths:
         self._names = _Names(name for path in self._paths for name in path)
         self._lasts = {path[-1] for path in self._paths}
 
-    def __bool__(self) -> bool:
-        return bool(self._paths)
-
-    def hides(self, names: tuple[str, ...]) -> bool:
-        """Tells whether some path ends the names that lead to a value."""
-        last = self._names.matched_by(names[-1])
+    def hides(self, name: str, above: tuple[str, ...]) -> bool:
+        """Tells whether some path ends the names that lead to a value: its own, and those above it."""
+        last = self._names.matched_by(name)
         if not last or last.isdisjoint(self._lasts):
             return False
-        matches = [self._names.matched_by(name) for name in names]
-        return any(
-            len(path) <= len(names)
-            and all(step in each for step, each in zip(reversed(path), reversed(matches), strict=False))
-            for path in self._paths
-        )
+        matches = [last, *(self._names.matched_by(each) for each in reversed(above))]
+        return any(len(path) <= len(matches) and all(map(contains, matches, reversed(path))) for path in self._paths)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _field_of(name: str) -> str:
+    """Returns the kind of a field of an event. Its name may be written with capitals or with underscores."""
+    plain = name.replace("_", "").lower()
+    kinds = {"kept": _KEPT, "fields": _FIELDS, "state": _STATES, "call": _OF_CALLS, "notes": _NOTES}
+    return next((kind for kind, names in kinds.items() if plain in names), "")
 
 
 class Mask:
     """Hides values by rules. Called with a state with full keys, it returns what may be seen of it; `event` does so for an
-    event, whose own fields stay readable. A single event or state with the same JSON always gives the same."""
+    event, whose own fields stay readable. A single event or state with the same JSON always gives the same. `harmless` is
+    for whoever asks, to remember in what nothing is hidden."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         rules = list(rules)
+        self.harmless: set[int] = set()
         self._forms = [form for form in FORMS if Rule(FORM, form) in rules]
         keys = [(rule.pattern,) for rule in rules if rule.kind == KEY]
         self._paths = _Paths([*keys, *(path_of(rule.pattern) for rule in rules if rule.kind == PATH)])
@@ -160,6 +168,7 @@ class Mask:
                 tool, path = tool_of(rule.pattern)
                 tools.setdefault(tool.lower(), []).append(path)
         self._tools = {tool: _Paths(paths) for tool, paths in tools.items()}
+        self._tool_names = _Names(tools)
 
     def __call__(self, state: Any) -> Any:
         """Returns what may be seen of a state, or of any other value."""
@@ -175,31 +184,31 @@ class Mask:
         if isinstance(event, list):
             return _each(event, lambda each: self._event(each, depth + 1))
         call = self._of_call(event)
-        return {name: self._field(name, value, call, depth + 1) for name, value in event.items()}
+        seen = {name: self._field(name, value, call, depth + 1) for name, value in event.items()}
+        return event if _are_same(seen, event) else seen
 
     def _field(self, name: str, value: Any, call: list[_Paths] | None, depth: int) -> Any:
-        plain = name.replace("_", "").lower()
-        if call is not None and plain in ("args", "response"):
+        field = _field_of(name[:_LONGEST_FIELD])
+        if field == "kept":
+            return value
+        if field == "fields":
+            return self._event(value, depth)
+        if field == "call" and call is not None:
             return self._value(value, (), call)
-        if plain in _STATES:
+        if field == "state":
             return self._value(value, (), ())
-        if plain == "custommetadata" and isinstance(
-            value, dict
-        ):  # adkweb's own notes are fields, all else is anybody's
-            return {
+        if field == "notes" and isinstance(value, dict):  # adkweb's own notes are fields, all else is anybody's
+            seen = {
                 key: self._event(each, depth) if key == "adkweb" else self._other(key, each)
                 for key, each in value.items()
             }
-        if plain in _KEPT:
-            return value
-        if plain in _FIELDS:
-            return self._event(value, depth)
+            return value if _are_same(seen, value) else seen
         return self._other(name, value)
 
     def _other(self, name: str, value: Any) -> Any:
-        return DOTS if self._paths and self._paths.hides((name,)) else self._value(value, (name,), ())
+        return DOTS if self._paths.hides(name, ()) else self._value(value, (name,), ())
 
-    def _value(self, value: Any, names: tuple[str, ...], more: Iterable[_Paths], depth: int = 0) -> Any:
+    def _value(self, value: Any, names: tuple[str, ...], more: Sequence[_Paths], depth: int = 0) -> Any:
         if not isinstance(value, list | dict):
             return self._text(value)
         if depth > _DEEPEST:
@@ -209,14 +218,15 @@ class Mask:
         call = self._of_call(value)
         seen = {}
         for name, each in value.items():
-            path = (*names, name)
-            if any(paths.hides(path) for paths in (self._paths, *more) if paths):
+            if self._paths.hides(name, names) or (more and any(paths.hides(name, names) for paths in more)):
                 seen[name] = DOTS
-            elif call and name in ("args", "response"):
+            elif not isinstance(each, list | dict):
+                seen[name] = self._text(each)
+            elif call and name in _OF_CALLS:
                 seen[name] = self._value(each, (), call, depth + 1)
             else:
-                seen[name] = self._value(each, path, more, depth + 1)
-        return seen if any(seen[name] is not each for name, each in value.items()) else value
+                seen[name] = self._value(each, (*names, name), more, depth + 1)
+        return value if _are_same(seen, value) else seen
 
     def _text(self, value: Any) -> Any:
         if not self._forms or isinstance(value, bool):
@@ -232,12 +242,16 @@ class Mask:
         name = value.get("name")
         if not isinstance(name, str) or not ("args" in value or "response" in value):
             return None
-        return [paths for tool, paths in self._tools.items() if fnmatchcase(name.lower(), tool)]
+        return [self._tools[tool] for tool in self._tool_names.matched_by(name)]
 
 
 def _each(values: list[Any], see: Any) -> list[Any]:
     seen = list(map(see, values))  # no comprehension: it would take one more level of Python's stack
-    return seen if any(one is not other for one, other in zip(seen, values, strict=True)) else values
+    return values if all(map(is_, seen, values)) else seen
+
+
+def _are_same(seen: dict[str, Any], values: dict[str, Any]) -> bool:
+    return all(map(is_, seen.values(), values.values()))
 
 
 def has_dots(value: Any) -> bool:

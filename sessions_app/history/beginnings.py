@@ -6,8 +6,8 @@ Initial state is written to the database, but no event says so.
 from typing import Any, Final
 
 from ..access.actor import Actor
-from ..access.shown import shown
-from ..domain.json_values import as_object, read_stored_or_none
+from ..access.shown import shown_object
+from ..domain.json_values import read_stored_or_none
 from ..domain.positions import Position, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
@@ -69,4 +69,4 @@ def initial_state(ref: SessionRef, actor: Actor) -> State | None:
         row = cursor.fetchone()
     if row is None or row[0] is None or large(row[0]):
         return None
-    return shown(as_object(read_stored_or_none(row[0])), actor, ref.app_name)
+    return shown_object(row[0], actor, ref.app_name, read=read_stored_or_none)

@@ -13,8 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import shown
-from ..domain.json_values import as_object, read_stored
+from ..access.shown import shown_object
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
@@ -250,7 +249,5 @@ def _head(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> _Head | Non
         raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
     if any(map(large, row[1:3])):
         return None
-    state, initial = (
-        None if text is None else shown(as_object(read_stored(text)), actor, ref.app_name) for text in row[1:3]
-    )
+    state, initial = (None if text is None else shown_object(text, actor, ref.app_name) for text in row[1:3])
     return _Head(read_instant(row[0]), state or {}, initial, row[3] or NO_SEQ)

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 from django.db import connections
 
 from ..access.actor import Actor
-from ..access.shown import shown
+from ..access.shown import shown_object
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
-from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.json_values import read_stored_or_none
 from ..domain.positions import Position, Seq, is_creation, position_of, seq_of, time_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Scope, State
@@ -220,6 +220,6 @@ def _creations_at(source: str, wanted: list[Position], budget: _Budget, actor: A
         for position, *names, at, text in rows:
             unread = not budget.affords(text)
             ref = SessionRef(source, *names)
-            began = {} if unread else shown(as_object(read_stored_or_none(text)), actor, ref.app_name)
+            began = {} if unread else shown_object(text, actor, ref.app_name, read=read_stored_or_none)
             sessions[position] = Written(None, ref, read_instant(at), began, unread=unread)
     return sessions

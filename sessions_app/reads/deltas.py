@@ -11,10 +11,10 @@ from django.db.models import TextField
 from django.db.models.expressions import RawSQL
 
 from ..access.actor import Actor
-from ..access.shown import shown
+from ..access.shown import shown, shown_object
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, removed_by
-from ..domain.json_values import as_object, read_stored, read_stored_or_none
+from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
@@ -50,7 +50,7 @@ def initial_state(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> Sta
         stored = cursor.fetchone()
     if not stored or stored[0] is None or large(stored[0]):
         return None
-    return shown(as_object(read_stored(stored[0])), actor, ref.app_name)
+    return shown_object(stored[0], actor, ref.app_name)
 
 
 # Delta, author and note. For an event that is not valid JSON, the whole event.

@@ -13,7 +13,7 @@ from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import shown
+from ..access.shown import shown_object
 from ..domain.description import Description
 from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
@@ -165,8 +165,10 @@ def view_of(ref: SessionRef, row: Event, actor: Actor) -> EventView:
     """Returns a row as a view for an actor, without its changes."""
     text: str | None = row.text  # type: ignore[attr-defined]
     size = large(text)
-    event = {"timestamp": row.timestamp} if size else as_object(read_stored_or_none(text))
-    stored = event_in_seconds(shown(event, actor, ref.app_name, "event"))
+    event = (
+        {"timestamp": row.timestamp} if size else shown_object(text, actor, ref.app_name, "event", read_stored_or_none)
+    )
+    stored = event_in_seconds(event)
     # ADK itself relies on the columns, but the exact time is in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
     timestamp = stored.get("timestamp")

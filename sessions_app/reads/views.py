@@ -7,8 +7,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import shown
-from ..domain.json_values import as_object, read_stored
+from ..access.shown import shown_object
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
 from ..errors import Invalid, NotFound
@@ -67,7 +66,7 @@ def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly
 def _read_state(text: str | None, scope: Scope, actor: Actor, app_name: str) -> State:
     if size := large(text):
         raise Invalid(_too_large(size), size=size)
-    return shown(as_object(read_stored(text or "null")), actor, app_name, scope)
+    return shown_object(text or "null", actor, app_name, scope)
 
 
 def _too_large(size: int) -> str:
@@ -98,7 +97,7 @@ def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionVi
     if sizes and not partly:
         raise Invalid(_too_large(max(sizes.values())))
     own, user, app, initial = (
-        None if text is None or large(text) else shown(as_object(read_stored(text)), actor, ref.app_name, scope)
+        None if text is None or large(text) else shown_object(text, actor, ref.app_name, scope)
         for scope, text in zip((*_SCOPES, *_SCOPES[:1]), row[2:], strict=True)
     )
     return SessionView(

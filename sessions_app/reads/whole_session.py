@@ -12,8 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
-from ..access.shown import shown, shown_text
-from ..domain.json_values import as_object, read_stored
+from ..access.shown import shown_object, shown_text
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
@@ -260,4 +259,4 @@ def read_state(text: str | None, most: int | None, scope: Scope, actor: Actor, a
     """Returns the state of a scope in a JSON text. Raises Invalid for a text that weighs more than `most`."""
     if most is not None and weight(text) > most:
         raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
-    return shown(as_object(read_stored(text)), actor, app_name, scope) if text else {}
+    return shown_object(text, actor, app_name, scope) if text else {}

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from ..access import mask_rules
 from ..access.actor import PEOPLE
-from ..access.shown import shown
-from ..domain.json_values import as_object, read_stored_or_none
+from ..access.shown import shown, shown_object
+from ..domain.json_values import read_stored_or_none
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, State
 from ..domain.units import event_in_seconds
@@ -20,7 +20,8 @@ def version() -> int:
 
 def event(text: str | None, ref: SessionRef) -> dict[str, Any]:
     """Returns an event of a session, read from its JSON, as everybody sees it."""
-    return as_object(event_in_seconds(shown(read_stored_or_none(text), PEOPLE, ref.app_name, "event")))
+    seen: dict[str, Any] = event_in_seconds(shown_object(text, PEOPLE, ref.app_name, "event", read_stored_or_none))
+    return seen
 
 
 def shared(states: dict[tuple[str, str], State]) -> dict[tuple[str, str], State]:

@@ -9,6 +9,7 @@ class Hiding:
 
     def __init__(self, hide: Callable[[Any], Any]) -> None:
         self.event = hide
+        self.harmless: set[int] = set()
 
     def __call__(self, state: Any) -> Any:
         """Returns what the function makes of a state."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 import pytest
 from django.contrib.auth.models import User
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import AGENT, SYSTEM, Actor
+from sessions_app.access.shown import shown_object, shown_text
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Invalid, NotAllowed
 from sessions_app.masking import looks, rules
 from sessions_app.models import AuditRow
-from sessions_app.reads import views
+from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event
 from tests.api.program import Program
 from tests.search.finding import feed, ids
@@ -88,6 +90,35 @@ def test_what_a_rule_hides_is_not_found(ref: SessionRef) -> None:
     feed(ref.source)
     assert not ids("hunter22")
     assert not ids("state.coupon:hunter22")
+
+
+def test_a_rule_hides_what_was_read_before_it(ref: SessionRef) -> None:
+    append_event(ref, {"id": "e1", "author": "a", "actions": {"state_delta": {"pin": "1234"}}}, actor=ALICE)
+    rules.create("*", "key", "another", actor=ALICE)
+
+    def read() -> tuple[Any, Any]:
+        event = timeline.event(ref, "e1", actor=ALICE)
+        return event.data["actions"]["state_delta"]["pin"], views.session(ref, actor=ALICE).state.session["pin"]
+
+    assert read() == read() == ("1234", "1234")
+    rules.create("*", "key", "pin", actor=ALICE)
+    assert read() == read() == ("••••", "••••")
+
+
+def test_a_name_that_is_harmless_in_an_event_is_hidden_in_a_state() -> None:
+    rules.create("*", "key", "author", actor=ALICE)
+    text = '{"author": "ana"}'
+    assert shown_object(text, ALICE, "booking", "event") == {"author": "ana"}
+    assert shown_object(text, ALICE, "booking") == {"author": "••••"}
+    assert json.loads(shown_text(text, ALICE, "booking", "event")) == {"author": "ana"}
+    assert json.loads(shown_text(text, ALICE, "booking")) == {"author": "••••"}
+
+
+def test_no_text_leaves_with_a_key_given_twice_of_which_one_was_looked_at() -> None:
+    rules.create("*", "form", "card", actor=ALICE)
+    text = '{"note": "4111 1111 1111 1111", "note": "paid"}'
+    assert [shown_text(text, ALICE, "booking") for _ in range(2)] == ['{"note":"paid"}'] * 2
+    assert shown_object(text, ALICE, "booking") == {"note": "paid"}
 
 
 def test_dots_are_never_stored_in_place_of_a_hidden_value(ref: SessionRef) -> None:
