@@ -88,10 +88,10 @@ def set_up(data: str, place: str, ruled: bool, pipe: Connection) -> None:
     call_command("migrate", verbosity=0)
     (source,) = registry.add(place)
     database.open_source(source, adopting=True)
-    feeding.catch_up(source.alias)
     cookie = _person(ruled)
     if ruled:
         _rules()
+    feeding.catch_up(source.alias)
     token = tokens.create("bench", "admin", "*", by="maria")[1]
     addresses = [*PAGES.values(), *ANSWERS.values()]
     queries = {each: _queries(each.replace("SOURCE", source.alias), source.alias, token, cookie) for each in addresses}

@@ -51,6 +51,7 @@ class SearchOwner(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["source", "digest"], name="one_search_owner")]
+        indexes: ClassVar = [models.Index(fields=["source"], condition=models.Q(user_id=""), name="search_apps")]
 
 
 class SearchSession(models.Model):

@@ -13,7 +13,7 @@ from ..domain.session_ref import OWN_NAME
 from . import tree
 from .labels import known_tags
 from .lines import clean
-from .seen import in_seen_apps, listed_sources, seen_apps, seen_everywhere
+from .seen import owners_in_seen_apps, seen_apps, seen_everywhere
 from .sql import is_one_of, rows
 from .words import folded
 
@@ -154,17 +154,16 @@ def _in_seen_apps(table: str, actor: Actor, *, by_source: bool = False) -> tuple
     if actor.sees_all:
         return "TRUE", values
     if by_source:
-        return in_seen_apps(actor, table, values), values
+        return owners_in_seen_apps(actor, values), values
     return is_one_of(f"{table}.app_name", seen_everywhere(actor), values), values
 
 
 def _apps(actor: Actor) -> list[str]:
-    return sorted({name for names in seen_apps(actor).values() for name in names})
+    return sorted({app.name for app in seen_apps(actor)})
 
 
 def _sources(actor: Actor) -> list[str]:
-    seen = seen_apps(actor)
-    return sorted(alias for number, alias in listed_sources().items() if number in seen)
+    return sorted({app.source for app in seen_apps(actor)})
 
 
 def _quoted(value: str) -> str:

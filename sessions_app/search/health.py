@@ -13,7 +13,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchName, SearchOwner, SearchSession
 from ..sources import registry
-from .seen import listed_sources
+from .seen import seen_apps
 from .sql import is_one_of, rows, whole
 from .storing import ref_of
 
@@ -272,10 +272,8 @@ class _Spans:
 
 def owners_of(actor: Actor, of: Of) -> tuple[list[int], str]:
     """Returns the numbers of the apps that are meant and that the actor may see, and the digest of the user, or ""."""
-    sources = listed_sources()
-    apps = SearchOwner.objects.filter(source__in=sources, user_id="")
+    seen = seen_apps(actor)
     if of.source:
-        apps = apps.filter(source__where=registry.identity(of.source), digest=digest_of(of.app_name, ""))
-    rows = apps.values_list("pk", "source", "app_name")
-    seen = [pk for pk, number, name in rows if actor.may_see(sources[number], name)]
-    return seen, digest_of(of.app_name, of.user_id) if of.user_id else ""
+        digest = digest_of(of.app_name, "")
+        seen = [app for app in seen if app.source == of.source and app.digest == digest]
+    return [app.number for app in seen], digest_of(of.app_name, of.user_id) if of.user_id else ""

@@ -23,7 +23,7 @@ from ..sources import database, registry
 from ..sources.dialect import is_wanted, wanted
 from .lines import clean
 from .reading import rows_of, state_of
-from .seen import in_seen_apps
+from .seen import sessions_in_seen_apps
 from .sql import rows
 from .storing import names_of
 from .titling import LENGTH, retitle
@@ -126,7 +126,7 @@ def known_tags(wanted: str, limit: int, *, actor: Actor) -> list[str]:
         condition = f"""EXISTS (SELECT 1 FROM sessions_app_sessiontag AS t
             JOIN sessions_app_searchsource AS w ON w."where" = t."where"
             JOIN sessions_app_searchsession AS s ON s.source_id = w.id AND s.digest = t.digest
-            WHERE t.folded = each.folded AND {in_seen_apps(actor, "s", values)})"""
+            WHERE t.folded = each.folded AND {sessions_in_seen_apps(actor, values)})"""
     # Steps from tag to tag through the index, however many sessions have each.
     return [
         row[0]

@@ -10,13 +10,12 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import shown
-from ..domain.json_values import as_object, read_stored_or_none
+from ..access.shown import shown, shown_object
+from ..domain.json_values import read_stored_or_none
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
 from ..errors import Invalid, SourceError
-from ..models import SearchOwner
 from ..reads.labels import Labels, labels_of, said
 from ..reads.lists import title_of
 from ..reads.paging import read_cursor, write_cursor
@@ -26,7 +25,7 @@ from .excerpts import Match, match_of
 from .matching import newest_pieces
 from .reading import Names, rows_of, shared_states
 from .readings import Owner
-from .seen import listed_sources
+from .seen import seen_apps
 from .selecting import Selection, select
 from .sql import is_one_of, rows
 from .storing import ref_of
@@ -125,9 +124,7 @@ def search(
 
 def total(actor: Actor) -> int:
     """Returns the number of all sessions that an actor may see, as far as they are indexed."""
-    sources = listed_sources()
-    apps = SearchOwner.objects.filter(source__in=sources, user_id="").values_list("source", "app_name", "sessions")
-    return sum(count for number, app, count in apps if actor.may_see(sources[number], app))
+    return sum(app.sessions for app in seen_apps(actor))
 
 
 def every(query: tree.Query, actor: Actor) -> Iterator[SessionRef]:
@@ -218,7 +215,7 @@ def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[s
                 if stored is None:
                     del shown_rows[number]
                     continue
-                state = shown(as_object(read_stored_or_none(stored.state)), actor, row.ref.app_name)
+                state = shown_object(stored.state, actor, row.ref.app_name, read=read_stored_or_none)
                 label = labels.get(row.ref, Labels())
                 shown_rows[number] = replace(
                     row,

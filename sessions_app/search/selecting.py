@@ -10,10 +10,10 @@ from django.db import connection
 
 from ..access.actor import Actor
 from ..domain.session_ref import digest_of
-from ..models import SearchOwner, SearchSession
+from ..models import SearchSession
 from . import tree, vocabulary
 from .matching import Question, answering, answering_of, question
-from .seen import in_seen_apps, listed_sources, numbers_of_sources
+from .seen import apps, listed_sources, seen_apps, sessions_in_seen_apps
 from .sql import is_one_of, rows
 from .values import value_of
 from .words import folded
@@ -67,30 +67,19 @@ class Selection:
 def select(query: tree.Query, actor: Actor) -> Selection:
     """Returns what a query selects of all sessions that the actor may see."""
     selection = Selection()
-    conditions = [_listed(selection.values, actor)]
+    conditions = ["s.listed", sessions_in_seen_apps(actor, selection.values)]
     if query.tree is not None:
         conditions.append(_Builder(selection, time.time()).of(query.tree))
     selection.sql = " AND ".join(conditions)
     return selection
 
 
-def _listed(values: list[Any], actor: Actor) -> str:
-    """Returns the condition for the sessions of open sources, in apps that the actor may see."""
-    if actor.sees_all:
-        return f"s.listed AND {is_one_of('+s.source_id', numbers_of_sources(), values)}"
-    return f"s.listed AND {in_seen_apps(actor, 's', values)}"
-
-
 def query_of(source: str, app_name: str, user_id: str = "", *, actor: Actor) -> str:
     """Returns the query for all sessions of an app, or of one of its users.
 
     It names the source only if another one has an app of that name, too, and the actor may see it."""
-    listed = listed_sources()
-    numbers = SearchOwner.objects.filter(source__in=listed, digest=digest_of(app_name, "")).values_list(
-        "source", flat=True
-    )
-    query = f"app:{tree.quoted(app_name)}"
-    if len([number for number in numbers if actor.may_see(listed[number], app_name)]) > 1:
+    query, digest = f"app:{tree.quoted(app_name)}", digest_of(app_name, "")
+    if len([app for app in seen_apps(actor) if app.digest == digest]) > 1:
         query = f"source:{tree.quoted(source)} {query}"
     return f"{query} user:{tree.quoted(user_id)}" if user_id else query
 
@@ -189,7 +178,7 @@ class _Builder:
         return ", ".join(str(number) for (number,) in numbers)
 
     def _apps(self, node: tree.Match) -> list[str]:
-        every: Iterable[str] = SearchOwner.objects.filter(user_id="").values_list("app_name", flat=True).distinct()
+        every: Iterable[str] = {app.name for app in apps()}
         if self._few:
             every = SearchSession.objects.filter(pk__in=self._few).values_list("app_name", flat=True).distinct()
         return [app for app in every if _is_meant(app, node)]
