@@ -26,7 +26,7 @@ from .registry import Source
 
 FRESH_SECONDS = 2.0  # that what was seen is told without another look
 KEPT_SECONDS: Final = 60.0  # that it is told while another look is under way
-PATIENCE_SECONDS: Final = 0.03  # with the looks that are under way
+PATIENCE_SECONDS: Final = 0.02  # with the looks that are under way
 SILENT_SECONDS: Final = 5.0  # after which a look that is under way counts as unanswered
 
 REACHABLE, SCHEMA, WRITABLE = "reachable", "schema", "writable"
