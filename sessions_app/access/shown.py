@@ -80,7 +80,7 @@ def shown_object(
         return {}
     values = as_object(read(text))
     mask = _mask(actor, app_name)
-    if mask is None or (known := hash((scope, text))) in mask.harmless:
+    if mask is None or (known := hash((scope, read, text))) in mask.harmless:
         return values
     seen = shown(values, actor, app_name, scope)
     if seen is values:
@@ -116,7 +116,7 @@ def _shown_value(key: str, value: Any, actor: Actor, app_name: str) -> Any:
 def shown_text(text: str, actor: Actor, app_name: str, scope: Kind = "session") -> str:
     """Returns what an actor may see of a JSON text: the text itself if that is all of it."""
     mask = _mask(actor, app_name)
-    if mask is None or (known := hash(("text", scope, text))) in mask.harmless:
+    if mask is None or (known := hash((scope, shown_text, text))) in mask.harmless:
         return text
     values = read_stored_or_none(text)
     seen = shown(values, actor, app_name, scope)

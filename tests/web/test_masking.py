@@ -11,12 +11,14 @@ from django.contrib.auth.models import User
 from sessions_app.access import tokens
 from sessions_app.access.actor import AGENT, SYSTEM, Actor
 from sessions_app.access.shown import shown_object, shown_text
+from sessions_app.domain.json_values import read_stored_or_none
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Invalid, NotAllowed
 from sessions_app.masking import looks, rules
 from sessions_app.models import AuditRow
 from sessions_app.reads import timeline, views
+from sessions_app.reads.deltas import said_of_state
 from sessions_app.writes.append import append_event
 from tests.api.program import Program
 from tests.search.finding import feed, ids
@@ -112,6 +114,13 @@ def test_a_name_that_is_harmless_in_an_event_is_hidden_in_a_state() -> None:
     assert shown_object(text, ALICE, "booking") == {"author": "••••"}
     assert json.loads(shown_text(text, ALICE, "booking", "event")) == {"author": "ana"}
     assert json.loads(shown_text(text, ALICE, "booking")) == {"author": "••••"}
+
+
+def test_a_text_that_is_harmless_as_an_event_is_hidden_as_what_is_said_of_state() -> None:
+    rules.create("*", "key", "pin", actor=ALICE)
+    text = '[{"pin": "1234"}, "ana", null]'
+    assert shown_object(text, ALICE, "booking", "event", read_stored_or_none) == {}
+    assert said_of_state(text, ALICE, "booking")["actions"]["state_delta"] == {"pin": "••••"}
 
 
 def test_no_text_leaves_with_a_key_given_twice_of_which_one_was_looked_at() -> None:
