@@ -1,7 +1,8 @@
 """Tells what adkweb's own database and each source lack. Looks are shared, and nobody waits long for one.
 
 A look runs in a thread of its own, at most one at a time for each database. Whoever asks gets what the last look saw, if
-a new one takes longer than PATIENCE_SECONDS: a server that does not answer delays no answer.
+a new one takes longer than PATIENCE_SECONDS: a server that does not answer delays no answer. Only the first look at a
+database is waited for.
 """
 
 import os
@@ -27,6 +28,7 @@ from .registry import Source
 FRESH_SECONDS = 2.0  # that what was seen is told without another look
 KEPT_SECONDS: Final = 60.0  # that it is told while another look is under way
 PATIENCE_SECONDS: Final = 0.02  # with the looks that are under way
+FIRST_SECONDS: Final = 1.0  # with the very first look at a database, from its beginning
 SILENT_SECONDS: Final = 5.0  # after which a look that is under way counts as unanswered
 
 REACHABLE, SCHEMA, WRITABLE = "reachable", "schema", "writable"
@@ -91,6 +93,8 @@ class _Looks:
 
     def state(self, until: float) -> State:
         """Returns what the look sees that is under way, or the last one saw."""
+        if self._seen is None:
+            until = max(until, self._began + FIRST_SECONDS)
         self._ended.wait(max(0.0, until - time.monotonic()))
         now, seen, waiting = time.monotonic(), self._seen, not self._ended.is_set()
         if seen is None or (waiting and (now - self._began > SILENT_SECONDS or now - seen[0] > KEPT_SECONDS)):

@@ -192,6 +192,11 @@ def test_a_probe_from_elsewhere_is_answered_before_there_is_an_account(address: 
     assert elsewhere.post(address).status_code == 405
 
 
+def test_the_first_look_is_waited_for(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.0)
+    assert ask()[0] == 200
+
+
 # --- Quickly ----------------------------------------------------------------------------------------------------------
 
 
