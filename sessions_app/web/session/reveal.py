@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from ...domain.json_values import dumps
-from ...domain.session_ref import SessionRef, own_session
+from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...domain.state import Scope
 from ...errors import Error
 from ...http.problems import status_of
@@ -52,7 +52,9 @@ def _key(request: HttpRequest, ref: SessionRef, only: Scope | None, back: str) -
 
 def _answer(request: HttpRequest, ref: SessionRef, name: str, back: str, stored: Callable[[str], Any]) -> HttpResponse:
     reveal.check_may_reveal(ref, actor(request))
-    context: dict[str, Any] = {"ref": ref, "name": name, "back": back, "most": reveal.REASON_LENGTH}
+    of_session = ref.session_id != OWN_NAME
+    context: dict[str, Any] = {"ref": ref, "of_session": of_session, "name": name, "back": back}
+    context["most"] = reveal.REASON_LENGTH
     status = 200
     if request.method == "POST":
         reason = request.POST.get("reason", "")
