@@ -6,7 +6,7 @@ no role sees no app.
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -88,6 +88,11 @@ def listed() -> list[GivenRole]:
     """Returns all roles: those of groups first, then those of people, by name."""
     rows = Role.objects.select_related("person", "group").order_by("group__name", "person__username", "pk")
     return sorted((_given(row) for row in rows), key=lambda role: role.group == "")
+
+
+def held_by(person: str, groups: Collection[str]) -> list[GivenRole]:
+    """Returns the roles that a person has, those by groups first."""
+    return [role for role in listed() if role.person == person or role.group in groups]
 
 
 def holders() -> tuple[list[str], list[str]]:

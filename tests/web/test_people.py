@@ -10,9 +10,9 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session as SignIn
 from django.utils import timezone
 
-from sessions_app.access import invitations, people, sign_in
-from sessions_app.access.actor import Actor
-from sessions_app.models import Invitation
+from sessions_app.access import invitations, people, roles, sign_in
+from sessions_app.access.actor import TERMINAL, Actor
+from sessions_app.models import Invitation, Role
 from tests.web.conftest import NAME, Browser
 from tests.web.html import page_of
 
@@ -160,6 +160,18 @@ def test_the_last_admin_stays_one_until_there_is_another(root: Browser, person: 
     person.save()
     assert root.send("person", {"active": "on"}, name="chief").status_code == 302
     root.open("people", status=403)
+
+
+def test_the_page_of_a_person_lists_their_own_roles_and_those_of_their_groups(root: Browser, person: User) -> None:
+    for group in ("Support", "Others"):
+        Group.objects.create(name=group)
+        roles.give("viewer", by=TERMINAL, apps=f"{group.lower()}-*", group=group)
+    Role.objects.filter(person=person).delete()
+    assert "Has no role" in root.open("person", name=NAME).text
+    root.send("person", {"active": "on", "groups": ["Support"]}, name=NAME)
+    roles.give("editor", by=TERMINAL, apps="booking", person=NAME)
+    rows = [row.text for row in root.open("person", name=NAME).all("tr", data_row="")]
+    assert [("support-*" in row, "booking" in row) for row in rows] == [(True, False), (False, True)]
 
 
 def test_a_group_is_renamed_with_its_people_and_deleted_without_them(root: Browser, person: User) -> None:

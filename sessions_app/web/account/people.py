@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from ...access import groups, invitations
+from ...access import groups, invitations, roles
 from ...access import people as core
 from ...errors import Error
 from ...http.problems import status_of
@@ -49,6 +49,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
     """Shows an account, and changes what it may do."""
     who = actor(request)
     context: dict[str, Any] = {"person": core.get(name, actor=who), "groups": groups.listed(actor=who)}
+    context["roles"] = roles.held_by(name, context["person"].groups)
     context["sign_ins"] = core.sign_ins(name, actor=who)
     context["has_second_factor"] = core.has_second_factor(name, actor=who)
     if request.method == "GET":
