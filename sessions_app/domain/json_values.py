@@ -228,12 +228,12 @@ def kind(value: Any) -> str:
 
 
 def check_name(name: str, what: str, limit: int) -> str:
-    """Returns an id or name unchanged. Raises Invalid if ADK's columns cannot hold it."""
+    """Returns an id or name unchanged. Raises Invalid if its column cannot hold it."""
     if not isinstance(name, str):
         raise Invalid(_("%(what)s is not a string") % {"what": what})
     if len(name) > limit:
         raise Invalid(
-            _("%(what)s has %(n)s characters; ADK's column holds %(limit)s")
+            _("%(what)s has %(n)s characters; at most %(limit)s can be kept")
             % {"what": what, "n": len(name), "limit": limit}
         )
     _check_text(name, what)

@@ -235,7 +235,7 @@ def test_a_name_of_any_characters_is_kept(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("x" * 129, "id has 129 characters; ADK's column holds 128"),
+        ("x" * 129, "id has 129 characters; at most 128 can be kept"),
         ("a\0b", "id: the character U+0000"),
         ("a\udc80", "id: half of a surrogate pair at character 2"),
         (5, "id is not a string"),
