@@ -32,14 +32,13 @@ from ..web.session import news
 from ..web.session.densities import known
 from ..web.urls import LIVE_SESSION
 from . import lags, origins, queue_worker, source_follower  # noqa: F401 - lags registers its figures
-from .audit_sender import AuditSender, receivers
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, watchers
 from .home_feed import Lobby
 from .room import Seat
 from .search_feeder import SearchFeeder
+from .senders import senders
 from .source_finder import Searcher
 from .watch_feed import WatchFeed
-from .webhook_sender import WebhookSender
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
 _PATIENCE: Final = 2.0  # seconds, with threads and jobs that are told to end
@@ -239,8 +238,7 @@ class Lifespan:
             if message["type"] == "lifespan.startup":
                 broadcast.listen(source_follower.tell)
                 queue_worker.start()
-                senders = [AuditSender(receiver) for receiver in receivers()]
-                self._threads: tuple[Any, ...] = Searcher(), SearchFeeder(), WebhookSender(), *senders
+                self._threads: tuple[Any, ...] = Searcher(), SearchFeeder(), *senders()
                 for thread in self._threads:
                     thread.start()
                 await send({"type": "lifespan.startup.complete"})

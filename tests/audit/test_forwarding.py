@@ -22,7 +22,7 @@ from sessions_app.audit import chain, forwarding, syslog
 from sessions_app.audit.forwarding import Receiver, Row, forward, standing_of_all
 from sessions_app.audit.record import record, row_text
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.live import audit_sender
+from sessions_app.live import senders
 from sessions_app.models import AuditReceiver, AuditRow
 from tests.audit.syslogs import Syslog, of_datagrams, over_tcp
 from tests.saved.receiver import Receiver as Hook
@@ -72,7 +72,7 @@ def send(*, now: bool = False) -> None:
     """Sends what is due; with `now`, what waits for another try, too."""
     if now:
         AuditReceiver.objects.update(due=0, claimed_until=0)
-    for each in audit_sender.receivers():
+    for each in senders.receivers():
         while forward(each):
             pass
 
@@ -148,8 +148,7 @@ def test_a_webhook_gets_every_row_in_order_with_a_signature_that_the_docs_check(
 
 
 def test_a_thread_of_the_server_sends_what_is_recorded(own: str, tcp: Syslog) -> None:
-    (receiver,) = audit_sender.receivers()
-    sender = audit_sender.AuditSender(receiver)
+    sender = next(each for each in senders.senders() if each.name.startswith("adkweb-audit"))
     fill(1)
     sender.start()
     until(lambda: len(tcp.messages) == 1)

@@ -1,0 +1,70 @@
+"""Sends the audit to the receivers that the settings name, and webhooks what they are to be told.
+
+Each has a thread in each process; what is to be sent is sent by one of them.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+
+from ..audit import forwarding, syslog
+from ..audit.forwarding import Receiver, Row
+from ..saved import sending, webhooks
+
+log = logging.getLogger("adkweb.sending")
+
+
+class Sender(threading.Thread):
+    """The thread that looks every few seconds for what is to be sent. `send` tells whether there is more."""
+
+    def __init__(self, name: str, send: Callable[[], bool], seconds: float) -> None:
+        super().__init__(name=f"adkweb-{name}", daemon=True)
+        self._send = send
+        self._seconds = seconds
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """Stops the thread after its current work."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Works until the server stops."""
+        while not self._ended.is_set():
+            more = False
+            try:
+                more = self._send()
+            except DatabaseError as error:  # of adkweb's own database
+                log.warning("%s waits: %s", self.name, error)
+                connections["default"].close_if_unusable_or_obsolete()
+            except Exception:
+                log.exception("%s", self.name)
+            self._ended.wait(0.0 if more else self._seconds)
+        connections.close_all()
+
+
+def senders() -> list[Sender]:
+    """Returns the threads of a process."""
+    audit = [Sender(f"audit-{each.name}", partial(forwarding.forward, each), seconds=1.0) for each in receivers()]
+    return [*audit, Sender("webhooks", webhooks.send_next, seconds=2.0)]
+
+
+def receivers() -> list[Receiver]:
+    """Returns the receivers of the audit that the settings name."""
+    named = []
+    if settings.AUDIT_SYSLOG:
+        named.append(Receiver("syslog", partial(syslog.deliver, settings.AUDIT_SYSLOG), syslog.MOST))
+    if settings.AUDIT_WEBHOOK:
+        named.append(Receiver("webhook", _post, 1))
+    return named
+
+
+def _post(rows: Sequence[Row]) -> str:
+    """Posts one row."""
+    (row,) = rows
+    secret = settings.AUDIT_WEBHOOK_SECRET
+    _status, wrong = sending.deliver(settings.AUDIT_WEBHOOK, row.text.encode(), secret, str(row.number))
+    return wrong
