@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from ..errors import Invalid
 from .edit_note import edit_of
-from .json_values import as_object, check, check_name, dumps, equal
+from .json_values import as_object, check, check_name, dumps, equal, read_stored_or_none
 from .state import State, without_temp
 
 Event = dict[str, Any]
@@ -66,6 +66,17 @@ def check_event(event: Any) -> Event:
     if not all(isinstance(name, str) for name in stored.get("long_running_tool_ids", [])):
         raise Invalid(_("long_running_tool_ids: must be a list of strings"))
     return stored
+
+
+def read_reduced(text: str) -> Any:
+    """Reads an event that is reduced to a list of its delta, its author and adkweb's note, and returns it as an event.
+
+    Any other JSON is returned as it is, and None for what is none."""
+    said = read_stored_or_none(text)
+    if not isinstance(said, list):
+        return said
+    delta, author, note = said
+    return {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
 
 
 def delta_of(event: Mapping[str, Any]) -> State:

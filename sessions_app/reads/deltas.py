@@ -13,8 +13,8 @@ from django.db.models.expressions import RawSQL
 from ..access.actor import Actor
 from ..access.shown import shown_object
 from ..domain.edit_note import edit_of
-from ..domain.event import delta_of, removed_by
-from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.event import delta_of, read_reduced, removed_by
+from ..domain.json_values import as_object
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
@@ -72,15 +72,7 @@ def state_sql(vendor: str) -> str:
 
 def said_of_state(text: str | None, actor: Actor, app_name: str) -> dict[str, Any]:
     """Returns an event with only its author, delta and note."""
-    return shown_object(text, actor, app_name, "event", _read_said)
-
-
-def _read_said(text: str) -> Any:
-    said = read_stored_or_none(text)
-    if not isinstance(said, list):
-        return said
-    delta, author, note = said
-    return {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
+    return shown_object(text, actor, app_name, "event", read_reduced)
 
 
 def state_rows(
