@@ -216,7 +216,7 @@ def new_store(
 
 
 @pytest.fixture
-def open_source(django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[str], str]]:
+def open_source(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Callable[[str], str]]:
     """Opens a database as a source, adopts it if `adopting`, and returns its alias. After the test, it is closed."""
     opened: list[str] = []
 
