@@ -131,7 +131,7 @@ def test_writers_who_wait_share_one_commit(ref: SessionRef, mode: str) -> None:
     assert_state_is_what_events_say(ref.source, {ref: {"n": 0}})
 
 
-@pytest.mark.usefixtures("mode")
+@pytest.mark.usefixtures("mode", "own")
 def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(ref: SessionRef) -> None:
     append(ref, 0)
     revision = views.session(ref, actor=SYSTEM).revision
