@@ -22,7 +22,7 @@ KINDS: Final = (KEY, FORM, PATH, TOOL)
 _REMEMBERED: Final = 10_000  # names of keys
 _MOST_REMEMBERED: Final = 200  # characters of a name
 _DEEPEST: Final = 160  # levels: nothing deeper is shown, for nobody could tell what it is
-_LONGEST_FIELD: Final = 40  # characters of a field's name, and more
+_LONGEST_FIELD: Final = 40  # characters of a name: no field of an event has a longer one
 _DEEPEST_FIELD: Final = 20  # levels at which an event still has fields of its own
 
 # The fields of google-adk's events that name what happened. No rule hides them, and no rule by key reaches the others that
@@ -188,7 +188,7 @@ class Mask:
         return event if _are_same(seen, event) else seen
 
     def _field(self, name: str, value: Any, call: list[_Paths] | None, depth: int) -> Any:
-        field = _field_of(name[:_LONGEST_FIELD])
+        field = _field_of(name) if len(name) <= _LONGEST_FIELD else ""
         if field == "kept":
             return value
         if field == "fields":

@@ -59,6 +59,14 @@ def test_a_rule_hides_in_events_and_leaves_their_fields() -> None:
     assert seen["custom_metadata"] == {"id": {"token": "••••"}, "adkweb": notes}
 
 
+def test_a_name_that_only_begins_as_a_field_of_an_event_is_none() -> None:
+    mask = Mask([Rule(FORM, "card")])
+    for name in ("author", "author" + "_" * 20, "Author"):
+        assert mask.event({name: CARD}) == {name: CARD}
+    for name in ("author_x", "author" + "_" * 40 + "x", "author" + "_" * 400):
+        assert mask.event({name: CARD}) == {name: "••••"}
+
+
 @pytest.mark.parametrize(
     ("text", "form"),
     [
