@@ -87,10 +87,12 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     job = job_of(batch_id, actor)
     if "undone" in json.loads(job.result or "{}"):
         raise Conflict(_("This batch was undone."))
-    if job.state in (DONE, HELD) or (job.state == WAITING and claims.is_held(job)):
+    if job.state in (DONE, HELD):
         return
     if job.state != READY and job.step != DOING:
         raise Conflict(_("The dry run of this batch has not ended yet."))
+    if job.state == WAITING and claims.is_held(job):
+        return
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
         raise Conflict(_("This batch was tried again meanwhile: look at what it would do now."))
     if not held.hold(job, actor=actor):

@@ -440,6 +440,15 @@ def test_nothing_is_done_that_was_not_tried(sessions: list[SessionRef], actor: A
 
 @pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize("form", ["sqlite"])
+def test_a_batch_whose_dry_run_is_under_way_is_not_taken_for_done(sessions: list[SessionRef], actor: Actor) -> None:
+    made = begin(sessions, actor)
+    Job.objects.update(state="waiting", step=working.TRYING, claim="of another process", claimed_until=time.time() + 60)
+    with pytest.raises(Conflict, match="has not ended yet"):
+        batch.do(made, actor=actor)
+    Job.objects.update(state=working.READY, claim="", claimed_until=None)
+    assert counted(do(made, actor)) == {"changed": 6}
+
+
 def test_a_dry_run_that_was_stopped_notes_nothing_in_the_next_one(
     own: str, sessions: list[SessionRef], actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
