@@ -340,6 +340,8 @@ def test_the_server_puts_them_back(place: str, ref: SessionRef) -> None:
     finally:
         searcher.end()
         searcher.join(30)
+        adopting.wait(ref.source, lambda _adoption: None)
+    assert adopting.of(ref.source) is None
 
 
 def test_a_source_that_was_released_is_not_adopted_again_by_this(ref: SessionRef) -> None:
