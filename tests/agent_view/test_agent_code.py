@@ -127,10 +127,10 @@ DOUBLED: Final = "X0 = 'x' * 1\nX1 = 'xxxxxxxx'\n" + "".join(f"X{n} = X{n - 1} +
     ids=range(14),
 )
 def test_hostile_files_give_nothing_and_take_no_time(code: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     written = read(f"# Agent\n{code}")
     assert written is None or written.kind == "dynamic"
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_broken_file_hides_no_other_and_odd_characters_can_be_shown() -> None:
