@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from sessions_app.access import approval, mask_rules, roles, tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.api.routes import document
+from sessions_app.audit import refusals
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import AlreadyExists, NotFound
 from sessions_app.writes.append import append_event
@@ -141,6 +142,7 @@ def answer(maria: Browser, program: Program, what: str, names: dict[str, str], q
     tokens.known.clear()
     approval.known.clear()
     mask_rules.forget()
+    refusals.known.clear()  # what was refused is recorded once a minute, and how often after it: here, each time
 
     def counted(execute: Any, sql: str, *given: Any) -> Any:
         queries.append(sql)
