@@ -112,10 +112,10 @@ LAUGHS = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nname: n\n"
     ],
 )
 def test_a_hostile_file_is_refused_with_the_reason_and_takes_no_time(root: str, reason: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     (told,) = why(root)
     assert told in reason.split()
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_files_that_name_each_other_end() -> None:

@@ -132,8 +132,8 @@ def test_any_text_is_a_rule_or_is_refused(text: str) -> None:
 def test_the_largest_rule_is_read_and_judged_in_no_time() -> None:
     text = "not " + "(" * 49 + " or ".join(f"k{n} in ({', '.join('12345')})" for n in range(20)) + ")" * 49
     text = text[:MOST_CHARACTERS]
-    began = time.perf_counter()
+    began = time.thread_time()
     node = read(text.replace("not ", "", 1))
     for _ in range(100):
         broken(node, {f"k{n}": {"x": ["y" * 1000] * 100} for n in range(20)})
-    assert time.perf_counter() - began < 2.0
+    assert time.thread_time() - began < 2.0

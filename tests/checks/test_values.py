@@ -35,8 +35,8 @@ def test_no_value_makes_it_slow_and_none_is_told() -> None:
     for _level in range(90):
         deep = [deep, {"password": "hunter22", "<b>": "</script>"}]
     wide = {f"key{n}": ["x" * 100, {"": -math.inf}] for n in range(20_000)}
-    began = time.perf_counter()
+    began = time.thread_time()
     told = signs("k", deep) | signs("k", wide) | signs("k", "{" * LARGE) | signs("k", "[" * 4_999 + "]")
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0
     assert {each.kind for each in told} == {"secret", "large", "deep"}
     assert not [each for each in told if "hunter" in each.detail or "AKIA" in each.detail]

@@ -112,16 +112,16 @@ def test_what_nothing_hides_is_the_same_object(value: Any) -> None:
     "text", ["1 " * 500_000, "eyJ" * 300_000, "a@" * 500_000, "0" * 1_000_000, "-----BEGIN " * 90_000]
 )
 def test_hostile_texts_take_no_long_time(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     hide(text, FORMS)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_hostile_patterns_take_no_long_time() -> None:
     mask = Mask([Rule(KEY, "*a" * 10 + f"b{number}") for number in range(100)])
-    began = time.perf_counter()
+    began = time.thread_time()
     mask({"a" * 5_000 + str(number): 1 for number in range(5)})
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def test_a_key_that_has_none_is_not_accused(name: str, text: str) -> None:
     ["-eyJ", "eyJa.eyJ", "sk-proj-", "a://", "a:b@", "AKIA", "xoxb-", "-----BEGIN ", "A" * 20, "aA1_-", "https://a:"],
 )
 def test_no_text_makes_it_slow(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     secret_of(text * 100_000)
     is_named_secret(text * 100_000, text * 100_000)
-    assert time.perf_counter() - began < 0.2
+    assert time.thread_time() - began < 0.2
     assert len(text * 100_000) > LOOKED_AT
