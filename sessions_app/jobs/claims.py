@@ -12,15 +12,16 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db import DatabaseError, connections
+from django.db import InterfaceError, OperationalError, connections
 from django.db.models import F
 
 from ..models import Job
 
 WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
-_TRIES: Final = 5
 RETRY_SECONDS: Final = 0.5
 LET_GO: Final = 0.0  # until when a job is claimed whose process ended, and did not die
+FAILED: Final = 1.0  # and one that is to be begun again, which counts as if its process had died
+AWAY: Final = (OperationalError, InterfaceError)  # of adkweb's own database
 _LOOK_SECONDS: Final = 0.02  # between two tries to claim a job
 
 
@@ -82,14 +83,16 @@ class Claim:
 
     def end_surely(self, outcome: Outcome) -> bool:
         """Ends the job as `end` does, but tries again while adkweb's own database is away, so that the outcome is not
-        lost."""
-        for _try in range(_TRIES - 1):
+        lost. Raises DatabaseError if it is away until another process may take the job."""
+        until = time.monotonic() + self.seconds
+        while True:
             try:
                 return self.end(outcome)
-            except DatabaseError:
+            except AWAY:
+                if time.monotonic() >= until:
+                    raise
                 connections["default"].close_if_unusable_or_obsolete()
                 time.sleep(RETRY_SECONDS)
-        return self.end(outcome)
 
     def _rows(self) -> Any:
         return Job.objects.filter(pk=self.job.pk, state=WAITING, claim=self.token)

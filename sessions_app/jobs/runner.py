@@ -26,7 +26,20 @@ from ..access.actor import Actor
 from ..errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
 from . import claims
-from .claims import LET_GO, REFUSED, STOPPED, WAITING, Claim, LetGo, Lost, Outcome, Progress, was_let_go
+from .claims import (
+    AWAY,
+    FAILED,
+    LET_GO,
+    REFUSED,
+    STOPPED,
+    WAITING,
+    Claim,
+    LetGo,
+    Lost,
+    Outcome,
+    Progress,
+    was_let_go,
+)
 
 log = logging.getLogger("adkweb.jobs")
 
@@ -106,7 +119,7 @@ def take_over() -> int:
             continue
         if job.crashes + 1 >= MOST_CRASHES and not was_let_go(job):
             with translation.override(job.language or None):
-                claim.end(Outcome(STOPPED, _("adkweb ended several times while it was at this.")))
+                claim.end(Outcome(STOPPED, _("adkweb ended, or its database was away, several times.")))
             continue
         how = "ended" if was_let_go(job) else "died"
         log.warning("goes on with the %s %s, whose process %s", job.kind, job.pk, how)
@@ -193,11 +206,9 @@ _leaving: Final = threading.Event()  # this process ends
 
 def _run(claim: Claim) -> None:
     try:
-        job = Job.objects.get(pk=claim.job.pk)
-        with translation.override(job.language or None), _Pulse(claim) as beat:
-            outcome = _outcome(job, beat)
+        outcome = _outcome(claim)
         if outcome and claim.end_surely(outcome) and outcome.state != WAITING:
-            kinds[job.kind].ended(Job.objects.get(pk=job.pk))
+            kinds[claim.job.kind].ended(Job.objects.get(pk=claim.job.pk))
     except Job.DoesNotExist:  # cancelled
         pass
     except Exception:  # an error of adkweb's own database
@@ -207,8 +218,22 @@ def _run(claim: Claim) -> None:
         _at_work.discard(threading.current_thread())
 
 
-def _outcome(job: Job, beat: Beat) -> Outcome | None:
-    """Runs a job, and returns what came of it; None if it was cancelled, or another process has it."""
+def _outcome(claim: Claim) -> Outcome | None:
+    """Runs a job, and returns what came of it; None if another process has it, or it was cancelled meanwhile.
+
+    Raises Job.DoesNotExist if it was cancelled before."""
+    try:
+        job = Job.objects.get(pk=claim.job.pk)
+        with translation.override(job.language or None), _Pulse(claim) as beat:
+            return _work(job, beat)
+    except AWAY as error:
+        log.warning(
+            "the %s %s is begun again when adkweb's own database is back: %s", claim.job.kind, claim.job.pk, error
+        )
+        return Outcome(fields={"claimed_until": FAILED})
+
+
+def _work(job: Job, beat: Beat) -> Outcome | None:
     try:
         return kinds[job.kind].run(job, beat)
     except LetGo:
@@ -220,6 +245,8 @@ def _outcome(job: Job, beat: Beat) -> Outcome | None:
         return Outcome(REFUSED, f"{where}: {error.message}" if where else error.message)
     except Error as error:
         return Outcome(STOPPED, error.message)
+    except AWAY:
+        raise
     except Exception:
         log.exception("the %s %s stopped", job.kind, job.pk)
         return Outcome(STOPPED, _("adkweb made a mistake; the log says more."))

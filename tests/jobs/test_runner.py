@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, IntegrityError
+from django.db import IntegrityError, OperationalError
 from django.utils import translation
 from pytest_django import Settings
 
@@ -263,7 +263,7 @@ def test_a_job_goes_on_while_its_progress_cannot_be_noted(
     kind: Callable[..., Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
-        raise DatabaseError("locked")
+        raise OperationalError("locked")
 
     ends = [fail, fail, Claim.end]
     monkeypatch.setattr(claims, "RETRY_SECONDS", 0.0)
@@ -274,6 +274,25 @@ def test_a_job_goes_on_while_its_progress_cannot_be_noted(
     runner.start(job)
     settle("test")
     assert (now(job).state, ends) == ("done", [])
+
+
+def test_a_job_that_adkwebs_own_database_left_alone_is_begun_again_at_once(kind: Callable[..., Kind]) -> None:
+    crashes = []
+
+    def run(job: Job, beat: Beat) -> Outcome:
+        crashes.append(job.crashes)
+        if not job.crashes:
+            raise OperationalError("the connection is lost")
+        return Outcome("done")
+
+    kind(run)
+    job = add()
+    runner.start(job)
+    settle("test")
+    assert (now(job).state, claims.is_held(now(job))) == ("waiting", False)
+    assert runner.take_over() == 1
+    settle("test")
+    assert (now(job).state, crashes) == ("done", [0, 1])
 
 
 # --- Taken over -------------------------------------------------------------------------------------------------------
@@ -355,7 +374,7 @@ def test_a_job_that_ends_its_process_again_and_again_waits_for_a_person(kind: Ca
     job = add(crashes=runner.MOST_CRASHES - 1)
     die(job)
     assert runner.take_over() == 0
-    assert (now(job).state, now(job).message) == ("stopped", "adkweb ended several times while it was at this.")
+    assert (now(job).state, now(job).message) == ("stopped", "adkweb ended, or its database was away, several times.")
     assert runner.start(now(job))
     settle("test")
     assert (now(job).state, now(job).crashes, now(job).message) == ("done", 0, "")

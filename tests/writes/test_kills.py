@@ -83,20 +83,20 @@ class House:
         self.surely(first.sessions)
         kinds = (Client.agent, Client.editor, Client.timed, Client.two_people, Client.admin, Client.batcher)
         stop = threading.Event()
-        with ThreadPoolExecutor(len(kinds)) as threads:
-            work = [threads.submit(each.work, kind(each), stop) for each, kind in zip(clients, kinds, strict=True)]
-            time.sleep(random.uniform(0.05, LONGEST))
-            self.die(*deaths)
-            stop.set()
-            try:
+        try:
+            with ThreadPoolExecutor(len(kinds)) as threads:
+                work = [threads.submit(each.work, kind(each), stop) for each, kind in zip(clients, kinds, strict=True)]
+                time.sleep(random.uniform(0.05, LONGEST))
+                self.die(*deaths)
+                stop.set()
                 for each in work:
                     each.result()
-            except AssertionError as error:
-                error.add_note(self.adkweb.log[-4000:])
-                raise
-        self.start()
-        for step in one.doubts:
-            self.surely(step)
+            self.start()
+            for step in one.doubts:
+                self.surely(step)
+        except AssertionError as error:
+            error.add_note(self.adkweb.log[-4000:])
+            raise
         self.check(one)
         for client in clients:
             client.http.close()
