@@ -23,6 +23,10 @@ def test_each_requirement_stands_in_one_row() -> None:
     assert sorted(numbers) == sorted(NUMBERS.read_text().split())
 
 
+def test_each_row_answers_in_a_sentence() -> None:
+    assert [numbers for numbers, words, _tests in rows() if not words.endswith(".")] == []
+
+
 def test_each_test_that_a_row_names_exists() -> None:
     for numbers, _words, tests in rows():
         for shown, target in re.findall(r"\[([^\]]+)\]\(\.\./([^)]+)\)", tests):
