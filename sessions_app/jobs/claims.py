@@ -83,7 +83,7 @@ class Claim:
 
     def end_surely(self, outcome: Outcome) -> bool:
         """Ends the job as `end` does, but tries again while adkweb's own database is away, so that the outcome is not
-        lost. Raises DatabaseError if it is away until another process may take the job."""
+        lost. Raises what AWAY names if it is away until another process may take the job."""
         until = time.monotonic() + self.seconds
         while True:
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from io import StringIO
 from typing import Any, Final
 
 import pytest
@@ -12,6 +13,7 @@ import time_machine
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal import auth as totp
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from pytest_django import Settings
 
 from sessions_app.access import guesses, invitations, sign_in
@@ -191,6 +193,19 @@ def test_removing_it_asks_for_the_password(app: tuple[str, list[str]], ana: User
     assert browser.send("remove-second-factor", {"old": PASSWORD}).status_code == 302
     assert not Authenticator.objects.exists()
     assert first_step()[1]["Location"] == "/"
+
+
+def test_a_forgotten_password_that_a_command_sets_still_needs_the_code(
+    app: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    User.objects.filter(username="ana").update(password="!")
+    monkeypatch.setattr("getpass.getpass", lambda prompt="": PASSWORD)
+    call_command("changepassword", "ana", stdout=StringIO())
+    browser, answer = first_step()
+    assert answer["Location"] == "/sign-in/code/"
+    assert not is_in(browser)
+    browser.send("second-step", {"code": code_of(app[0])})
+    assert is_in(browser)
 
 
 def test_an_admin_resets_it_and_the_person_is_signed_out(app: tuple[str, list[str]], ana: User) -> None:
