@@ -77,6 +77,7 @@ class Edit:
 
     def try_(self, ref: SessionRef) -> Tried:
         """Tells whether any key has another value, and what stands in the keys now."""
+        self.actor.check_may("append", ref.source, ref.app_name)
         state = views.session(ref, actor=SYSTEM).state
         entries = self._entries(state)
         if any(is_hidden(e.key, (e.seen, e.value), self.actor, ref.app_name) for e in entries):

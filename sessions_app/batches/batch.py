@@ -58,8 +58,7 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
     `values` are those of an edit, by full key, ABSENT for a key that is to be removed. Raises Invalid, NotAllowed,
     NotFound; Conflict if the batch is being done or was.
     """
-    actor.check_may_write()
-    job = job_of(batch_id, actor)
+    job = _own(batch_id, actor)
     task = json.loads(job.task)
     if task["act"] == "edit":
         # Whatever stands in the keys: an edit that cannot be written is refused here.
@@ -83,8 +82,7 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     Sessions whose agents are at work are done as soon as they are idle. Raises NotAllowed, NotFound; Conflict if the
     batch was not tried yet, or was tried again since, or was undone.
     """
-    actor.check_may_write()
-    job = job_of(batch_id, actor)
+    job = _own(batch_id, actor)
     if "undone" in json.loads(job.result or "{}"):
         raise Conflict(_("This batch was undone."))
     if job.state in (DONE, HELD):
@@ -94,18 +92,23 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     if job.state == WAITING and claims.is_held(job):
         return
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
-        raise Conflict(_("This batch was tried again meanwhile: look at what it would do now."))
+        raise _tried_again()
     if not held.hold(job, actor=actor):
-        runner.start(job, step=DOING, **runner.fields_of(actor))
+        # What a second person has applied stays its author's, whoever goes on with it.
+        by = {} if "approved_by" in json.loads(job.task) else runner.fields_of(actor)
+        runner.start(job, step=DOING, **by)
 
 
-def apply(batch_id: uuid.UUID, *, actor: Actor) -> None:
+def apply(batch_id: uuid.UUID, *, dry_run: str, actor: Actor) -> None:
     """Does a batch that was held, as its second person. Exactly one process begins it.
 
-    Raises NotFound; NotAllowed for who wants it, and for who may not edit all its apps; Conflict if it waits no more.
+    `dry_run` names the dry run that the actor has seen. Raises NotFound; NotAllowed for who wants it, and for who may not
+    edit all its apps; Conflict if it waits no more, or was tried again since.
     """
     actor.check_may_write()
     job = _held(batch_id, actor)
+    if dry_run != dry_run_of(job):
+        raise _tried_again()
     task = json.loads(job.task) | {"approved_by": actor.name}
     if not runner.start(job, step=DOING, task=json.dumps(task), due=None):
         raise Conflict(_("This batch does not wait any more."))
@@ -152,8 +155,7 @@ def _let_go(job: Job, message: str) -> bool:
 
 def stop(batch_id: uuid.UUID, *, actor: Actor) -> None:
     """Stops a batch within a second. What it has done stays, and it can go on. Raises NotAllowed, NotFound."""
-    actor.check_may_write()
-    job = job_of(batch_id, actor)
+    job = _own(batch_id, actor)
     jobs().filter(pk=job.pk, state=WAITING).update(
         state=STOPPED,
         claim="",
@@ -165,9 +167,8 @@ def stop(batch_id: uuid.UUID, *, actor: Actor) -> None:
 
 def discard(batch_id: uuid.UUID, *, actor: Actor) -> None:
     """Forgets a batch that has done nothing yet. Raises NotAllowed, NotFound, Conflict."""
-    actor.check_may_write()
-    job = job_of(batch_id, actor)
-    if job.step == DOING:
+    job = _own(batch_id, actor)
+    if job.step == DOING or job.state == HELD:
         raise Conflict(_("This batch is under way, or done."))
     runner.cancel(job)
 
@@ -178,8 +179,7 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
     A batch whose process died ends with that. Returns the batch that does so. Raises Invalid, NotAllowed, NotFound;
     Conflict if it is still being done.
     """
-    actor.check_may_write()
-    job = job_of(batch_id, actor)
+    job = _own(batch_id, actor)
     if job.state == WAITING and claims.is_held(job):
         raise Conflict(_("This batch is under way: stop it first."))
     if job.state == WAITING:  # or another process would go on with it
@@ -205,6 +205,17 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
 
 
 # --- Rows --------------------------------------------------------------------------------------------------------------
+
+
+def _own(batch_id: uuid.UUID, actor: Actor) -> Job:
+    """Returns the job of a batch that the actor may take further. Raises NotFound, NotAllowed."""
+    job = job_of(batch_id, actor)
+    held.check_may_act(job, actor)
+    return job
+
+
+def _tried_again() -> Conflict:
+    return Conflict(_("This batch was tried again meanwhile: look at what it would do now."))
 
 
 def _create(task: dict[str, Any], state: str, actor: Actor, **fields: Any) -> Job:

@@ -4,12 +4,16 @@ A batch is held whole: its job is `held`, and nothing of it is done, until anoth
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from ..access import approval, tokens
 from ..access.actor import Actor, Right
 from ..audit.record import record
+from ..errors import NotAllowed
 from ..models import BatchItem, Job
 from ..sources import registry
 from . import items
@@ -19,16 +23,20 @@ _DAY: Final = 86400.0
 
 
 def hold(job: Job, *, actor: Actor) -> bool:
-    """Holds a batch that is about to be done, if a rule says so and nobody has applied it yet. Tells whether it is held."""
+    """Holds a batch that is about to be done, if a rule says so and nobody has applied it yet. Tells whether it is held.
+
+    Raises NotAllowed for who may not edit all its apps: what somebody else applies is done as theirs."""
     task = json.loads(job.task)
     if "approved_by" in task or not approval.listed():
         return False
-    wheres = _apps_of(job)
+    wheres = _apps_of(items.of(job.pk, items.TO_DO))
     pairs = [(alias, app) for where, app in wheres if (alias := registry.alias_of(where)) is not None]
     size = items.of(job.pk, items.TO_DO).count()
     days = approval.days_of(pairs, keys_of(task), size)
     if days is None:
         return False
+    if not _may_edit(wheres, task["act"], actor):
+        raise _not_theirs()
     task |= {"apps": wheres, "proposed": time.time()}
     fields = {"state": HELD, "task": json.dumps(task), "due": time.time() + days * _DAY, "claim": "", "message": ""}
     owner = {"actor": actor.name, "account": actor.account}
@@ -46,9 +54,21 @@ def keys_of(task: Mapping[str, Any]) -> list[str]:
 def is_party(job: Job, actor: Actor) -> bool:
     """Tells whether a batch that was held is about apps all of which the actor may edit."""
     task = json.loads(job.task)
-    right: Right = "admin" if task["act"] == "delete" else "append"
-    pairs = [(registry.alias_of(where), app) for where, app in task.get("apps", [])]
-    return bool(pairs) and all(alias is not None and actor.may(right, alias, app) for alias, app in pairs)
+    return _may_edit(task.get("apps", []), task["act"], actor)
+
+
+def may_act(job: Job, actor: Actor) -> bool:
+    """Tells whether a batch is the actor's own, or they may edit all its apps: others only look at it."""
+    if is_own(job, actor) or actor.runs_everything:
+        return True
+    return _may_edit(_apps_of(BatchItem.objects.filter(job_id=job.pk)), json.loads(job.task)["act"], actor)
+
+
+def check_may_act(job: Job, actor: Actor) -> None:
+    """Raises NotAllowed unless `may_act`, and where nobody may change anything."""
+    actor.check_may_write()
+    if not may_act(job, actor):
+        raise _not_theirs()
 
 
 def is_own(job: Job, actor: Actor) -> bool:
@@ -68,7 +88,18 @@ def count(*, actor: Actor) -> int:
     return sum(may_decide(job, actor) for job in Job.objects.filter(kind="batch", state=HELD)[:100])
 
 
-def _apps_of(job: Job) -> list[tuple[str, str]]:
-    """Returns what identifies the sources, and the apps, in which a batch has something to do."""
-    rows = BatchItem.objects.filter(job_id=job.pk, outcome=items.TO_DO).values_list("where", "names")
-    return sorted({(where, json.loads(names)[0]) for where, names in rows.iterator()})
+def _may_edit(wheres: Sequence[Sequence[str]], act: str, actor: Actor) -> bool:
+    """Tells whether there are apps at all, and the actor may do an act in all of them."""
+    right: Right = "admin" if act == "delete" else "append"
+    pairs = [(registry.alias_of(where), app) for where, app in wheres]
+    return bool(pairs) and all(alias is not None and actor.may(right, alias, app) for alias, app in pairs)
+
+
+def _apps_of(rows: QuerySet[BatchItem]) -> list[tuple[str, str]]:
+    """Returns what identifies the sources, and the apps, of some sessions of a batch."""
+    values = rows.values_list("where", "names")
+    return sorted({(where, json.loads(names)[0]) for where, names in values.iterator()})
+
+
+def _not_theirs() -> NotAllowed:
+    return NotAllowed(_("This needs somebody who may edit all apps of this batch."))

@@ -117,6 +117,11 @@ def deciding(batch_id: uuid.UUID, *, actor: Actor) -> tuple[bool, bool]:
     return held.may_decide(job, actor), held.is_own(job, actor)
 
 
+def may_act(batch_id: uuid.UUID, *, actor: Actor) -> bool:
+    """Tells whether the actor may try, do, stop, undo or discard a batch. Raises NotFound."""
+    return held.may_act(job_of(batch_id, actor), actor)
+
+
 def samples(batch_id: uuid.UUID, *, actor: Actor) -> list[Sample]:
     """Returns some of the sessions in which something is to be changed, as they are now. Raises NotFound, SourceError."""
     job = job_of(batch_id, actor)

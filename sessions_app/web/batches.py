@@ -76,7 +76,7 @@ def _step(request: HttpRequest, shown: Batch) -> HttpResponse:
 def _decide(request: HttpRequest, shown: Batch) -> None:
     """Applies or declines a batch that needs a second person."""
     if request.POST["action"] == "apply":
-        core.apply(shown.id, actor=actor(request))
+        core.apply(shown.id, dry_run=request.POST.get("dry-run", ""), actor=actor(request))
     else:
         core.decline(shown.id, actor=actor(request), why=request.POST.get("why", ""))
 
@@ -115,9 +115,11 @@ def _with_row(request: HttpRequest) -> dict[str, Any]:
 def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = None, status: int = 200) -> HttpResponse:
     who = actor(request)
     typed = "rows" in request.POST  # an error, or a row more or less: what was typed is shown again
+    may_act = reading.may_act(shown.id, actor=who)
     context: dict[str, Any] = {
         "batch": shown,
-        "editing": shown.act == "edit" and (typed or shown.stage == "draft"),
+        "may_act": may_act,
+        "editing": may_act and shown.act == "edit" and (typed or shown.stage == "draft"),
         "reason": request.POST.get("reason", "") if typed else shown.reason,
         "rows": state_form.posted_rows(request.POST) if typed else _rows(shown),
         **(more or {}),

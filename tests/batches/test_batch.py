@@ -486,3 +486,34 @@ def test_one_event_of_each_app_stands_for_the_batch_in_lists_of_edits(sessions: 
     settle("batch")
     assert len(edit_log.edits(actor=actor)[0].rows) == 4
     assert [len(notes(ref)) for ref in sessions] == [2] * 6
+
+
+def test_who_may_only_see_all_apps_looks_at_others_batches_and_takes_none_further(
+    form: str, sessions: list[SessionRef], actor: Actor
+) -> None:
+    made = begin(sessions, actor)
+    vera = roles.actor_of(somebody("vera", "viewer"))
+    assert (reading.get(made, actor=vera).stage, reading.may_act(made, actor=vera)) == ("ready", False)
+
+    def tries() -> None:
+        for act in (
+            lambda: batch.try_(made, {"step": "other"}, actor=vera),
+            lambda: batch.do(made, actor=vera),
+            lambda: batch.stop(made, actor=vera),
+            lambda: batch.undo(made, actor=vera),
+            lambda: batch.discard(made, actor=vera),
+        ):
+            with pytest.raises(NotAllowed):
+                act()
+
+    tries()
+    assert (reading.get(made, actor=actor).stage, dict(reading.get(made, actor=actor).values)) == ("ready", PAY)
+    assert do(made, actor).counts[items.CHANGED] == 6
+    tries()
+    assert reading.may_act(made, actor=roles.actor_of(somebody("vera", "editor")))
+
+
+def test_a_dry_run_says_which_sessions_its_person_may_not_edit(form: str, sessions: list[SessionRef]) -> None:
+    made = begin(sessions, roles.actor_of(somebody("vera", "viewer")))
+    shown = reading.get(made, actor=roles.actor_of(somebody("vera", "viewer")))
+    assert (shown.stage, shown.to_do, shown.counts[items.REFUSED]) == ("ready", 0, 6)

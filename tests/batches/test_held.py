@@ -15,6 +15,7 @@ from sessions_app.batches import batch, held, items, reading, working
 from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Conflict, Error, NotAllowed, NotFound
+from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, Job
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
@@ -65,6 +66,11 @@ def begin(refs: list[SessionRef], actor: Actor, act: reading.ActName = "edit", k
     return made
 
 
+def apply(made: uuid.UUID, actor: Actor) -> None:
+    """Applies a batch that this actor sees as it is now."""
+    batch.apply(made, dry_run=reading.get(made, actor=actor).dry_run, actor=actor)
+
+
 def steps(refs: list[SessionRef]) -> list[object]:
     return [state_of(ref)["session"]["step"] for ref in refs]
 
@@ -83,10 +89,10 @@ def test_a_batch_above_a_size_is_held_whole_until_another_editor_applies_it(
         0,
     )
     with pytest.raises(NotAllowed):
-        batch.apply(made, actor=maria)
+        apply(made, maria)
     with pytest.raises(NotFound):
-        batch.apply(made, actor=roles.actor_of(somebody("sam", "admin", "weather")))
-    batch.apply(made, actor=ben)
+        apply(made, roles.actor_of(somebody("sam", "admin", "weather")))
+    apply(made, ben)
     settle("batch")
     shown = reading.get(made, actor=ben)
     assert (shown.stage, shown.counts[items.CHANGED], shown.approved_by) == ("done", 3, "ben")
@@ -102,7 +108,7 @@ def test_a_batch_of_a_key_that_needs_a_second_person_is_held_and_so_is_its_undo(
 ) -> None:
     approval.make(by=TERMINAL, keys="step")
     made = begin(refs, maria)
-    batch.apply(made, actor=ben)
+    apply(made, ben)
     settle("batch")
     undo = batch.undo(made, actor=maria)
     settle("batch")
@@ -111,7 +117,7 @@ def test_a_batch_of_a_key_that_needs_a_second_person_is_held_and_so_is_its_undo(
     assert "ben declined it. not now" in reading.get(undo, actor=maria).message
     batch.do(undo, actor=maria)
     assert reading.get(undo, actor=maria).stage == "held"
-    batch.apply(undo, actor=ben)
+    apply(undo, ben)
     settle("batch")
     assert steps(refs) == [START["step"]] * 3
 
@@ -120,9 +126,9 @@ def test_a_deletion_needs_a_second_admin(refs: list[SessionRef], maria: Actor, b
     approval.make(by=TERMINAL, sessions=0)
     made = begin(refs, maria, "delete")
     with pytest.raises(NotFound):
-        batch.apply(made, actor=ben)
+        apply(made, ben)
     assert counts(refs[0].source)["sessions"] == 3
-    batch.apply(made, actor=roles.actor_of(somebody("bea", "admin", APP)))
+    apply(made, roles.actor_of(somebody("bea", "admin", APP)))
     settle("batch")
     assert counts(refs[0].source)["sessions"] == 0
 
@@ -136,12 +142,12 @@ def test_what_is_declined_withdrawn_or_lapsed_is_not_done_and_can_go_on(
     batch.decline(withdrawn, actor=maria)
     Job.objects.filter(pk=lapsed).update(due=time.time() - 1)
     with pytest.raises(Conflict):
-        batch.apply(lapsed, actor=ben)
+        apply(lapsed, ben)
     assert (batch.lapse_due(), batch.lapse_due()) == (1, 0)
     for made in (declined, withdrawn, lapsed):
         assert reading.get(made, actor=maria).stage == "stopped"
         with pytest.raises(Conflict):
-            batch.apply(made, actor=ben)
+            apply(made, ben)
     assert steps(refs) == [START["step"]] * 3
     batch.try_(declined, {"step": "pay"}, actor=maria)
     settle("batch")
@@ -160,7 +166,7 @@ def test_a_held_batch_cannot_become_another_one_and_begins_once(
 
     def act() -> bool:
         try:
-            batch.apply(made, actor=ben)
+            apply(made, ben)
         except Error:
             return False
         return True
@@ -181,3 +187,54 @@ def test_a_rule_that_is_made_meanwhile_leaves_the_sessions_alone(refs: list[Sess
     with pytest.raises(NotAllowed):
         act.do(refs[0], item.expects, first=True, begin=lambda: None)
     assert (json.loads(job.task)["act"], steps(refs)) == ("edit", [START["step"]] * 3)
+
+
+def test_a_batch_that_was_tried_and_held_again_is_not_applied_from_a_page_of_before(
+    refs: list[SessionRef], maria: Actor, ben: Actor
+) -> None:
+    approval.make(by=TERMINAL, sessions=0)
+    made = begin(refs, maria)
+    seen = reading.get(made, actor=ben).dry_run
+    batch.decline(made, actor=maria)
+    batch.try_(made, {"step": "refund"}, actor=maria)
+    settle("batch")
+    batch.do(made, actor=maria)
+    with pytest.raises(Conflict):
+        batch.apply(made, dry_run=seen, actor=ben)
+    assert (reading.get(made, actor=ben).stage, steps(refs)) == ("held", [START["step"]] * 3)
+    apply(made, ben)
+    settle("batch")
+    assert steps(refs) == ["refund"] * 3
+
+
+def test_what_a_second_person_applied_stays_its_authors_whoever_goes_on_with_it(
+    refs: list[SessionRef], maria: Actor, ben: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approval.make(by=TERMINAL, sessions=0)
+    made = begin(refs, maria)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "start", lambda job, **fields: bool(Job.objects.filter(pk=job.pk).update(**fields)))
+        apply(made, ben)
+    Job.objects.filter(pk=made).update(state="stopped")  # before its first session
+    batch.do(made, actor=ben)
+    settle("batch")
+    notes = [edit_of(events_of(ref)[-1][1]) for ref in refs]
+    assert {(note["actor"], note["approved_by"]) for note in notes} == {("maria", "ben")}
+
+
+def test_nobody_has_a_batch_held_that_they_may_not_do_themselves(refs: list[SessionRef], maria: Actor) -> None:
+    approval.make(by=TERMINAL, sessions=0)
+    made = batch.begin("edit", actor=maria, refs=refs)
+    batch.try_(made, {"step": "pay"}, actor=maria)
+    settle("batch")
+    with pytest.raises(NotAllowed):
+        batch.do(made, actor=roles.actor_of(somebody("maria", "viewer", APP)))
+    assert reading.get(made, actor=maria).stage == "ready"
+
+
+def test_a_held_batch_is_withdrawn_and_not_discarded(refs: list[SessionRef], maria: Actor) -> None:
+    approval.make(by=TERMINAL, sessions=0)
+    made = begin(refs, maria)
+    with pytest.raises(Conflict):
+        batch.discard(made, actor=maria)
+    assert reading.get(made, actor=maria).stage == "held"

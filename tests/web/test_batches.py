@@ -324,10 +324,25 @@ def test_a_batch_that_needs_a_second_person_waits_on_its_page(maria: Browser, re
     ben = Browser()
     ben.force_login(somebody("ben", "editor", "booking"))
     assert ben.open("proposals").all("a", href=address)
-    assert "choose" in ben.open(address).one("ul", "differing").text
+    before = ben.open(address)
+    assert "choose" in before.one("ul", "differing").text
     declined = send(ben, address, "decline", why="not all of them")
     assert "ben declined it. not all of them" in declined.text
     send(maria, address, "again")
     send(maria, address, "do")
-    done = send(ben, address, "apply")
+    old, new = (page.one("input", name="dry-run")["value"] for page in (before, ben.open(address)))
+    assert "tried again meanwhile" in send(ben, address, "apply", **{"dry-run": old}).text
+    done = send(ben, address, "apply", **{"dry-run": new})
     assert ("applied by ben" in done.text, [state_of(ref)["session"]["step"] for ref in refs]) == (True, ["pay"] * 3)
+
+
+def test_who_only_looks_at_a_batch_gets_no_buttons(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "edit", *refs)["Location"]
+    vera = Browser()
+    vera.force_login(somebody("vera", "viewer"))
+    assert vera.open(address).one("section", "batch").all("button") == []
+    send(maria, address, "try", **row("step", '"pay"'))
+    assert vera.open(address).one("section", "batch").all("button") == []
+    assert vera.send(address, {"action": "do"}).status_code == 403
+    send(maria, address, "do")
+    assert vera.open(address).one("section", "batch").all("button") == []
