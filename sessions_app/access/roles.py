@@ -68,7 +68,7 @@ def _actor_of(person: AbstractBaseUser) -> Actor:
         return Actor(person.get_username(), (), account)
     if getattr(person, "is_superuser", False):
         return Actor(person.get_username(), (Grant("admin", reveals=True),), account, audits=True)
-    rows = list(Role.objects.filter(Q(person_id=person.pk) | Q(group__user=person.pk)).distinct())
+    rows = list(Role.objects.filter(Q(person_id=person.pk) | Q(group__user=person.pk)).distinct().order_by("pk"))
     grants = tuple(_grant(row) for row in rows if row.role in _RIGHTS)
     audits = any(row.role == "auditor" for row in rows) or any(g.is_whole and g.right == "admin" for g in grants)
     return Actor(person.get_username(), grants, account, audits)

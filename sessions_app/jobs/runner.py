@@ -148,10 +148,13 @@ def cancel(job: Job) -> None:
 
 
 class _Pulse:
-    """Gives signs of life until its block ends, whatever the job waits for, and notes its progress at intervals."""
+    """Gives signs of life until its block ends, whatever the job waits for, and notes its progress at intervals.
 
-    def __init__(self, claim: Claim) -> None:
+    Whoever wants the job may do more or less meanwhile: it is let go then, and begun again with the rights of now."""
+
+    def __init__(self, claim: Claim, job: Job) -> None:
         self._claim, self._due, self._lost = claim, 0.0, False
+        self._job, self._actor, self._is_same = job, actor_of(job), True
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, name="adkweb-pulse", daemon=True)
 
@@ -166,11 +169,11 @@ class _Pulse:
     def __call__(self, progress: Progress) -> None:
         if self._lost:
             raise Lost
-        if _leaving.is_set():
-            raise LetGo
         if (now := time.monotonic()) >= self._due:
             self._due = now + BEAT_SECONDS
             self._beat(progress)
+        if _leaving.is_set() or not self._is_same:
+            raise LetGo
 
     def _live(self) -> None:
         try:
@@ -184,6 +187,7 @@ class _Pulse:
     def _beat(self, progress: Progress | None = None) -> None:
         try:
             self._claim.beat(progress)
+            self._is_same = actor_of(self._job) == self._actor
         except DatabaseError as error:  # adkweb's own database: no reason to stop
             log.warning("the progress of a job cannot be noted: %s", error)
             connections["default"].close_if_unusable_or_obsolete()
@@ -224,7 +228,7 @@ def _outcome(claim: Claim) -> Outcome | None:
     Raises Job.DoesNotExist if it was cancelled before."""
     try:
         job = Job.objects.get(pk=claim.job.pk)
-        with translation.override(job.language or None), _Pulse(claim) as beat:
+        with translation.override(job.language or None), _Pulse(claim, job) as beat:
             return _work(job, beat)
     except AWAY as error:
         log.warning(

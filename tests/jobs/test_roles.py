@@ -18,6 +18,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork_jobs
 from sessions_app.errors import Error, NotAllowed, NotFound
 from sessions_app.jobs import runner
+from sessions_app.jobs.claims import Claim, Progress
 from sessions_app.models import Job, RetentionRule, Rule
 from sessions_app.privacy import erasures, exports, retaining, retention
 from sessions_app.transfer import imports, uploads
@@ -156,3 +157,24 @@ def test_a_job_whose_person_may_not_do_it_any_more_does_nothing(
     settle(kind)
     assert len(waiting) == 1
     assert kept(ref) == before
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"rule"}))
+def test_a_job_whose_person_loses_the_role_on_its_way_is_begun_again_without_it(
+    ref: SessionRef, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ria, begun = somebody("ria", "admin", "book*"), []
+    beat = Claim.beat
+
+    def lose(claim: Claim, progress: Progress | None = None) -> None:
+        beat(claim, progress)
+        if progress and progress.step not in ("checking", "trying") and not begun:
+            begun.append(kept(ref))
+            somebody("ria")
+
+    monkeypatch.setattr(Claim, "beat", lose)
+    KINDS[kind][0](ref, roles.actor_of(ria))
+    settle(kind)
+    assert (len(begun), runner.take_over()) == (1, 1)
+    settle(kind)
+    assert kept(ref) == begun[0]
