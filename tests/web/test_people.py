@@ -74,6 +74,19 @@ def test_an_invitation_is_used_once_and_within_seven_days(root: Browser) -> None
     assert not get_user_model().objects.filter(username="eve").exists()
 
 
+def test_an_invitation_ends_with_the_rights_of_the_admin_who_made_it(root: Browser) -> None:
+    link = invited(root, admin="on")
+    get_user_model().objects.create_superuser("other", password=PASSWORD)
+    chief = get_user_model().objects.filter(username="chief")
+    for gone in ({"is_superuser": False}, {"is_active": False}):
+        chief.update(**gone)
+        Browser().open(link, status=404)
+        answer = Browser().send("join", {"token": link.partition("=")[2], "name": "eve", "password": PASSWORD})
+        assert answer.status_code == 404
+        chief.update(is_superuser=True, is_active=True)
+    assert accept(link)[1] == 302
+
+
 def test_an_invitations_link_is_stored_nowhere_and_it_can_be_withdrawn(root: Browser) -> None:
     link = invited(root)
     text = link.partition("=")[2]
