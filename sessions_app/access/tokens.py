@@ -188,9 +188,11 @@ def actor_numbered(number: int) -> Actor | None:
 
 
 def is_made_by(account: str, name: str) -> bool:
-    """Tells whether an account (`token 3`) is a token that the person of this name made."""
+    """Tells whether an account (`token 3`) is a token that the person of this name made or renewed: they know, or knew, its
+    text."""
     kind, _space, number = account.partition(" ")
-    return kind == "token" and ApiToken.objects.filter(pk=int(number), created_by=name).exists()
+    who = Q(created_by=name) | Q(renewed_by=name) | Q(person__username=name) | Q(old_texts__person__username=name)
+    return kind == "token" and ApiToken.objects.filter(who, pk=int(number)).exists()
 
 
 def why_refused(text: str) -> str:

@@ -112,6 +112,23 @@ def test_nobody_is_their_own_second_person_and_a_program_is_none(ref: SessionRef
     assert approving.apply(bot_waits.id, actor=maria).state == "applied"
 
 
+def test_who_renewed_a_programs_token_knows_its_text_and_is_no_second_person(
+    ref: SessionRef, maria: Actor, ben: Actor
+) -> None:
+    dora, pia = (somebody(name, "editor", "booking") for name in ("dora", "pia"))
+    tokens.create("bot", "append", "*", by="terminal")
+    for person in (dora, pia):
+        _token, text = tokens.renew("bot", by=person.username, person=person.pk)
+    tokens.renew("bot", by="terminal")
+    bot = tokens.actor_of(text)
+    assert bot is not None
+    waiting = propose(ref, bot)
+    for person in (dora, pia):
+        with pytest.raises(NotAllowed):
+            approving.apply(waiting.id, actor=roles.actor_of(person))
+    assert approving.apply(waiting.id, actor=maria).state == "applied"
+
+
 def test_rights_are_asked_when_somebody_decides(ref: SessionRef, maria: Actor, ben: Actor) -> None:
     waiting = propose(ref, maria)
     lost = roles.actor_of(somebody("ben", "viewer", "booking"))
