@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from ..audit.record import record
 from ..errors import AlreadyExists, NotFound
+from . import roles
 from .actor import Actor
 from .names import checked_name
 from .people import check_keeps_people
@@ -66,7 +67,9 @@ def delete(name: str, *, actor: Actor) -> None:
     """Deletes a group. Its people keep their accounts, and lose what they may do by the group. Raises NotFound."""
     check_keeps_people(actor)
     with transaction.atomic():
-        _row(name).delete()
+        row = _row(name)
+        roles.take_of(row, by=actor)
+        row.delete()
         record("group-deleted", actor.name, name=name)
     log.info("%s deleted the group %s", actor.name, name)
 

@@ -123,8 +123,14 @@ def _set_groups(person: User, identity: Identity) -> None:
     """Puts a person into those groups of ADKWEB_OIDC_ROLES that the provider names, and out of the others of it."""
     names = _mapped(identity)
     theirs = Group.objects.filter(name__in=[group for group, _role, _apps in settings.OIDC_ROLES])
-    person.groups.remove(*theirs.filter(user=person).exclude(name__in=names))
-    person.groups.add(*theirs.filter(name__in=names))
+    lost = list(theirs.filter(user=person).exclude(name__in=names).order_by("name"))
+    new = list(theirs.filter(name__in=names).exclude(user=person).order_by("name"))
+    if lost or new:
+        added, taken = [each.name for each in new], [each.name for each in lost]
+        name = person.get_username()
+        record("account-changed", identity.issuer, name=name, groups_added=added, groups_taken=taken)
+    person.groups.remove(*lost)
+    person.groups.add(*new)
 
 
 def _mapped(identity: Identity) -> frozenset[str]:

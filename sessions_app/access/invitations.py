@@ -72,10 +72,11 @@ def listed(*, actor: Actor) -> list[Invitation]:
 def withdraw(invitation_id: int, *, actor: Actor) -> None:
     """Makes an invitation useless. One that was used, or is gone, stays so."""
     check_keeps_people(actor)
-    row = Row.objects.filter(pk=invitation_id).first()
-    if row and row.delete()[0]:
-        record("invitation-withdrawn", actor.name, note=row.note)
-        log.info("%s withdrew an invitation", actor.name)
+    with transaction.atomic():
+        row = Row.objects.filter(pk=invitation_id).first()
+        if row and row.delete()[0]:
+            record("invitation-withdrawn", actor.name, note=row.note)
+            log.info("%s withdrew an invitation", actor.name)
 
 
 def of(text: str) -> Invitation:

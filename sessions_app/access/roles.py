@@ -154,6 +154,13 @@ def take(number: int, *, by: Actor) -> GivenRole:
     return role
 
 
+def take_of(group: Group, *, by: Actor) -> None:
+    """Takes all roles of a group that is about to be deleted."""
+    for row in Role.objects.select_related("person", "group").filter(group=group).order_by("pk"):
+        _record("role-taken", by, _given(row))
+        row.delete()
+
+
 @contextmanager
 def keeping_an_admin() -> Iterator[None]:
     """Undoes what its block did, and raises Conflict, if nobody is left who runs everything.

@@ -146,9 +146,12 @@ def revoke(name: str, *, by: str) -> Token:
 
     A token that is revoked already stays as it is.
     """
-    if ApiToken.objects.filter(name=name, revoked=None).update(revoked=timezone.now(), revoked_by=by):
+    with transaction.atomic():
+        revoked = ApiToken.objects.filter(name=name, revoked=None).update(revoked=timezone.now(), revoked_by=by)
+        if revoked:
+            record("token-revoked", by, name=name)
+    if revoked:
         known.clear()
-        record("token-revoked", by, name=name)
         log.info("%s revoked the token %s", by, name)
     return named(name)
 

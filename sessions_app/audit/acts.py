@@ -49,6 +49,7 @@ MUST: Final = frozenset(
 ANYWAY: Final = frozenset(
     {
         "backed-up",
+        "expiry-changed",
         "invitation-withdrawn",
         "proposal-applied",
         "proposal-declined",

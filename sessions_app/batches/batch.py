@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.conf import settings
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
@@ -110,9 +111,10 @@ def apply(batch_id: uuid.UUID, *, dry_run: str, actor: Actor) -> None:
     if dry_run != dry_run_of(job):
         raise _tried_again()
     task = json.loads(job.task) | {"approved_by": actor.name}
-    if not runner.start(job, step=DOING, task=json.dumps(task), due=None):
-        raise Conflict(_("This batch does not wait any more."))
-    record("proposal-applied", actor.name, batch=str(job.pk), of=job.actor)
+    with transaction.atomic():
+        record("proposal-applied", actor.name, batch=str(job.pk), of=job.actor)
+        if not runner.start(job, step=DOING, task=json.dumps(task), due=None):
+            raise Conflict(_("This batch does not wait any more."))
 
 
 def decline(batch_id: uuid.UUID, *, actor: Actor, why: str = "") -> None:
@@ -125,9 +127,10 @@ def decline(batch_id: uuid.UUID, *, actor: Actor, why: str = "") -> None:
     own = held.is_own(job, actor)
     said = _("%(name)s withdrew it.") if own else _("%(name)s declined it.")
     message = " ".join(filter(None, (said % {"name": actor.name}, why.strip()[:REASON_LENGTH])))
-    if not _let_go(job, message):
-        raise Conflict(_("This batch does not wait any more."))
-    record(f"proposal-{'withdrawn' if own else 'declined'}", actor.name, batch=str(job.pk), of=job.actor)
+    with transaction.atomic():
+        record(f"proposal-{'withdrawn' if own else 'declined'}", actor.name, batch=str(job.pk), of=job.actor)
+        if not _let_go(job, message):
+            raise Conflict(_("This batch does not wait any more."))
 
 
 def lapse_due() -> int:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
@@ -40,9 +41,10 @@ def hold(job: Job, *, actor: Actor) -> bool:
     task |= {"apps": wheres, "proposed": time.time()}
     fields = {"state": HELD, "task": json.dumps(task), "due": time.time() + days * _DAY, "claim": "", "message": ""}
     owner = {"actor": actor.name, "account": actor.account}
-    if Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim).update(**fields, **owner):
-        about = pairs[0] if len(pairs) == 1 else ("", "")
-        record("proposed", actor.name, source=about[0], app_name=about[1], batch=str(job.pk), sessions=size)
+    with transaction.atomic():
+        if Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim).update(**fields, **owner):
+            about = pairs[0] if len(pairs) == 1 else ("", "")
+            record("proposed", actor.name, source=about[0], app_name=about[1], batch=str(job.pk), sessions=size)
     return True
 
 

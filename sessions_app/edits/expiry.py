@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
@@ -20,6 +21,7 @@ from .. import broadcast
 from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown_change
+from ..audit.record import record
 from ..domain.edit_note import edit_of, until_of
 from ..domain.event import Event, delta_of
 from ..domain.positions import Seq
@@ -139,14 +141,14 @@ def extend(expiry_id: uuid.UUID | str, of: Mapping[str, Any], *, actor: Actor) -
     Raises Invalid, NotFound, NotAllowed; Conflict if it has ended, or is being taken back just now; SourceError."""
     until = end_of(of)
     claim = _claimed(expiry_id, actor)
-    claim.end(Outcome(WAITING, fields={"due": until, "message": actor.name}))
+    _end(claim, Outcome(WAITING, fields={"due": until, "message": actor.name}), actor, until=int(until))
     return get(expiry_id, actor=actor)
 
 
 def cancel(expiry_id: uuid.UUID | str, *, actor: Actor) -> Expiry:
     """Lets an edit stay for good. Raises what `extend` does."""
     claim = _claimed(expiry_id, actor)
-    claim.end(Outcome(CANCELLED, actor.name))
+    _end(claim, Outcome(CANCELLED, actor.name), actor, stays=True)
     return get(expiry_id, actor=actor)
 
 
@@ -184,6 +186,14 @@ def view_of(job: Job, actor: Actor) -> Expiry:
         end_id(job) if job.state in (ENDED, LEFT) and result.get("written") else "",
         result.get("left", []),
     )
+
+
+def _end(claim: Claim, outcome: Outcome, actor: Actor, **detail: Any) -> None:
+    """Changes the end of an edit, and records who did."""
+    with transaction.atomic():
+        if claim.end(outcome):
+            event = json.loads(claim.job.task)["event_id"]
+            record("expiry-changed", actor.name, ref=session_of(claim.job), event=event, of=claim.job.actor, **detail)
 
 
 def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Claim:

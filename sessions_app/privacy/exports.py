@@ -74,6 +74,7 @@ def opened(
     job = _jobs(source, app_name, user_id).filter(pk=export_id, state=DONE).first()
     if job is None or not (view := _view(job)).size:
         raise NotFound(_("This file is not here any more: it is kept for a day. Export the user again."))
+    record("exported", actor.name, ref=SessionRef(source, app_name, user_id, ""), what="the file of the user")
     return view, _pieces(_path(job))
 
 
@@ -115,6 +116,8 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         with part.open("wb") as file:
             made = bundle.write(file, source, job.app_name, job.user_id, actor=actor, moved=moved)
         part.replace(_path(job))
+        if not Job.objects.filter(pk=job.pk).exists():  # it was discarded just now
+            _path(job).unlink(missing_ok=True)
     except OSError as error:
         raise SourceError(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
     finally:

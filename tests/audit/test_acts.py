@@ -158,6 +158,21 @@ def test_people_groups_and_roles_are_recorded(maria: Browser) -> None:
     assert text not in str(rows())
 
 
+def test_the_roles_that_go_with_a_group_are_recorded() -> None:
+    groups.make("Support", actor=TERMINAL)
+    roles.give("editor", by=TERMINAL, group="Support", apps="booking*")
+    groups.delete("Support", actor=TERMINAL)
+    assert [act for act, _by in recorded()][-2:] == ["role-taken", "group-deleted"]
+    taken = AuditRow.objects.get(act="role-taken")
+    assert (taken.app_name, json.loads(taken.detail)["group"]) == ("booking*", "Support")
+
+
+def test_an_invitation_that_is_spent_is_recorded_without_its_text(client: Client) -> None:
+    for _again in range(3):
+        assert client.get("/join/", {"token": "spent"}).status_code == 404
+    assert rows() == [("sign-in-failed", "", "127.0.0.1", {"what": "invitation"})]
+
+
 def test_a_token_that_is_made_or_revoked_is_recorded_once_and_its_text_is_not() -> None:
     _token, text = tokens.create("agent", "append", "booking*", by="maria")
     tokens.revoke("agent", by="bob")

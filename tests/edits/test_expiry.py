@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +19,7 @@ from sessions_app.edits.edit import Entry
 from sessions_app.edits.expiry import Expiry
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.jobs import claims
-from sessions_app.models import Job
+from sessions_app.models import AuditRow, Job
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
@@ -148,6 +149,11 @@ def test_an_edit_can_last_longer_or_stay(ref: SessionRef) -> None:
     ):
         with pytest.raises(Conflict):
             act()
+    rows = AuditRow.objects.filter(act="expiry-changed").order_by("number")
+    assert [(row.by, row.session_id, json.loads(row.detail)) for row in rows] == [
+        ("bo", ref.session_id, {"event": waiting.event_id, "of": "alice", "until": int(longer.until)}),
+        ("bo", ref.session_id, {"event": waiting.event_id, "of": "alice", "stays": True}),
+    ]
 
 
 def test_who_may_not_see_or_write_can_change_no_end(ref: SessionRef) -> None:

@@ -18,7 +18,7 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Conflict, NotAllowed, NotFound
 from sessions_app.jobs import claims, runner
-from sessions_app.models import Job
+from sessions_app.models import AuditRow, Job
 from sessions_app.privacy import bundle, exports
 from sessions_app.search import labels
 from sessions_app.sources import registry
@@ -129,6 +129,8 @@ def test_only_an_admin_of_the_app_gets_the_file_and_only_for_a_day(ref: SessionR
             exports.begin(*ref[:3], actor=actor)
     with pytest.raises(NotFound):  # by the address of another user
         exports.opened(export_id, ref.source, "booking", "ben", actor=ALICE)
+    rows = AuditRow.objects.filter(act="exported", by="alice").values_list("user_id", "detail")
+    assert list(rows) == [("ana", '{"what":"the file of the user"}')]  # one download
     Job.objects.update(finished=time.time() - exports.KEPT_SECONDS - 1)
     with pytest.raises(NotFound):
         exports.opened(export_id, *ref[:3], actor=ALICE)
@@ -153,6 +155,22 @@ def test_an_export_whose_process_died_is_begun_anew_and_one_is_made_at_a_time(re
     job.refresh_from_db()
     assert job.state == claims.DONE
     assert [path.suffix for path in FOLDER.iterdir()] == [".zip"]
+
+
+@pytest.mark.parametrize("form", ["sqlite"])
+def test_an_export_that_is_discarded_when_it_is_almost_done_leaves_no_file(
+    ref: SessionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = bundle.write
+
+    def slowly(*args: Any, **more: Any) -> bundle.Bundle:
+        made = write(*args, **more)
+        Job.objects.filter(kind="export").delete()
+        return made
+
+    monkeypatch.setattr(bundle, "write", slowly)
+    begin(ref)
+    assert list(FOLDER.glob("*")) == []
 
 
 @pytest.mark.parametrize("form", ["sqlite"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -162,10 +163,30 @@ def test_what_the_provider_and_the_environment_do_is_in_the_audit(provider: Prov
         ("role-given", setting),
         ("role-given", setting),
         ("account-made", provider.issuer),
+        ("account-changed", provider.issuer),
         ("sign-in", "ana"),
         ("sign-in-failed", ""),
     ]
     assert "ben" in AuditRow.objects.latest("number").detail
+
+
+def test_groups_that_a_provider_gives_and_takes_are_in_the_audit_once(provider: Provider) -> None:
+    signs_in(provider)
+    signs_in(provider)
+    provider.claims = lambda claims: {**claims, "groups": []}
+    signs_in(provider)
+    changes = AuditRow.objects.filter(act="account-changed", by=provider.issuer).order_by("number")
+    given, taken = (json.loads(row.detail) for row in changes)
+    assert (given["name"], given["groups_added"], given["groups_taken"]) == ("ana", ["support"], [])
+    assert (taken["groups_added"], taken["groups_taken"]) == ([], ["support"])
+
+
+def test_a_provider_that_is_not_believed_is_in_the_audit(provider: Provider) -> None:
+    browser = Browser()
+    state = browser.get("/sign-in/provider/")["Location"].partition("state=")[2].partition("&")[0]
+    browser.get(CALLBACK, {"state": state, "error": "server_error"})
+    row = AuditRow.objects.latest("number")
+    assert (row.act, row.by, json.loads(row.detail)) == ("sign-in-failed", "", {"what": "Our company"})
 
 
 def test_groups_that_only_the_user_info_has_count_if_it_is_about_the_same_person(provider: Provider) -> None:
@@ -258,6 +279,7 @@ def test_who_is_signed_in_and_knows_the_password_connects_the_account(provider: 
     assert list(acts.exclude(act="role-given")) == [
         ("sign-in-failed", "Ana"),
         ("account-connected", "Ana"),
+        ("account-changed", provider.issuer),
         ("sign-in", "Ana"),
     ]
     actor = roles.actor_of(ana)

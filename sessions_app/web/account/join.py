@@ -13,7 +13,8 @@ from django.views.decorators.http import require_http_methods
 
 from ...access import guesses, identities, invitations, passwords
 from ...access.sign_ins import CHECKED
-from ...errors import Error
+from ...audit import refusals
+from ...errors import Error, NotFound
 from ...http.problems import status_of
 from ..html.render import page
 from .signin import enter, sign_person_in, too_many_tries
@@ -26,7 +27,12 @@ def join(request: HttpRequest) -> HttpResponse:
     """Makes the account of an invited person and signs them in. Looking at the page does not use the invitation up."""
     token = request.POST.get("token") or request.GET.get("token", "")
     name = request.POST.get("name", "")
-    context: dict[str, Any] = {"invitation": invitations.of(token), "token": token, "name": name}
+    try:
+        invitation = invitations.of(token)
+    except NotFound:
+        refusals.note("sign-in-failed", "", "invitation")
+        raise
+    context: dict[str, Any] = {"invitation": invitation, "token": token, "name": name}
     if request.user.is_authenticated:
         return page(request, "account/join/join.html", context, 409)
     if request.method == "GET":

@@ -169,6 +169,7 @@ def _failed(request: HttpRequest, error: Exception) -> HttpResponse:
     log.warning("a sign-in by %s failed: %.300r", settings.OIDC_NAME, error)
     names = {"provider": settings.OIDC_NAME}
     if not isinstance(error, RequestException):
+        refusals.note("sign-in-failed", "", settings.OIDC_NAME)
         message = _("%(provider)s did not confirm who you are; the log of adkweb says why. Nobody was signed in.")
         return _refused(request, message % names, 403)
     message = _("%(provider)s does not answer. Try again in a moment, or sign in another way.")
