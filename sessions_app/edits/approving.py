@@ -11,6 +11,7 @@ import uuid
 from typing import Any, Final
 
 from django.conf import settings
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from .. import broadcast
@@ -45,8 +46,8 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> P
     claim = _claimed(job)
     try:
         written = _write(job, actor, now=now)
-    except SourceError:
-        claim.end(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
+    except (SourceError, *claims.AWAY):  # the event may be there
+        claim.end_surely(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
         raise
     except BaseException:
         claim.end(Outcome(WAITING))
@@ -153,11 +154,13 @@ def _settled(job: Job) -> Claim:
 
 
 def _end(claim: Claim, state: str, who: str, **result: str) -> None:
-    if claim.end(Outcome(state, who, {"result": json.dumps(result)})):
-        log.info("the proposal %s of %s: %s by %s", claim.job.pk, claim.job.actor, state, who or "adkweb")
-        ref = session_of(claim.job)
-        if who:
+    ref = session_of(claim.job)
+    with transaction.atomic():
+        ended = claim.end(Outcome(state, who, {"result": json.dumps(result)}))
+        if ended and who:
             record(_ACTS[state], who, ref=ref, proposal=str(claim.job.pk), of=claim.job.actor, **result)
+    if ended:
+        log.info("the proposal %s of %s: %s by %s", claim.job.pk, claim.job.actor, state, who or "adkweb")
         if ref is not None:
             broadcast.tell("queued", ref)
 

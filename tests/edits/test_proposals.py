@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from sessions_app.access import approval, roles, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL, Actor
@@ -110,6 +111,25 @@ def test_nobody_is_their_own_second_person_and_a_program_is_none(ref: SessionRef
         approving.withdraw(waiting.id, actor=ben)
     assert (events_of(ref), token.created_by) == ([], "ben")
     assert approving.apply(bot_waits.id, actor=maria).state == "applied"
+
+
+def test_a_proposal_whose_event_was_written_before_adkwebs_own_database_went_away_is_applied(
+    ref: SessionRef, maria: Actor, ben: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = propose(ref, maria)
+    append = edit.append_once
+
+    def cut(*args: Any, **more: Any) -> None:
+        append(*args, **more)
+        raise OperationalError("the connection is lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(edit, "append_once", cut)
+        with pytest.raises(OperationalError):
+            approving.apply(waiting.id, actor=ben)
+    with pytest.raises(Conflict):
+        approving.decline(waiting.id, actor=ben)
+    assert (proposal.get(waiting.id, actor=ben).state, len(events_of(ref))) == ("applied", 1)
 
 
 def test_who_renewed_a_programs_token_knows_its_text_and_is_no_second_person(
