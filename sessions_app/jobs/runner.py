@@ -21,7 +21,7 @@ from django.db.models import Q
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from ..access import roles, tokens
+from ..access import accounts
 from ..access.actor import Actor
 from ..errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
@@ -76,11 +76,7 @@ def register(kind: Kind) -> Kind:
 
 def actor_of(job: Job) -> Actor:
     """Returns who wanted a job, with the rights that they have now: none if their account or token is gone."""
-    kind, _space, number = job.account.partition(" ")
-    if not kind:
-        return Actor.holding(job.actor, "admin")
-    actor = (roles if kind == "person" else tokens).actor_numbered(int(number))
-    return actor or Actor(job.actor, (), job.account)
+    return accounts.actor_now(job.actor, job.account)
 
 
 def fields_of(actor: Actor) -> dict[str, Any]:
@@ -119,7 +115,7 @@ def take_over() -> int:
             continue
         if job.crashes + 1 >= MOST_CRASHES and not was_let_go(job):
             with translation.override(job.language or None):
-                claim.end(Outcome(STOPPED, _("adkweb ended, or its database was away, several times.")))
+                _end(claim, Outcome(STOPPED, _("adkweb ended, or its database was away, several times.")))
             continue
         how = "ended" if was_let_go(job) else "died"
         log.warning("goes on with the %s %s, whose process %s", job.kind, job.pk, how)
@@ -210,9 +206,8 @@ _leaving: Final = threading.Event()  # this process ends
 
 def _run(claim: Claim) -> None:
     try:
-        outcome = _outcome(claim)
-        if outcome and claim.end_surely(outcome) and outcome.state != WAITING:
-            kinds[claim.job.kind].ended(Job.objects.get(pk=claim.job.pk))
+        if outcome := _outcome(claim):
+            _end(claim, outcome)
     except Job.DoesNotExist:  # cancelled
         pass
     except Exception:  # an error of adkweb's own database
@@ -220,6 +215,11 @@ def _run(claim: Claim) -> None:
     finally:
         connections.close_all()
         _at_work.discard(threading.current_thread())
+
+
+def _end(claim: Claim, outcome: Outcome) -> None:
+    if claim.end_surely(outcome) and outcome.state != WAITING:
+        kinds[claim.job.kind].ended(Job.objects.get(pk=claim.job.pk))
 
 
 def _outcome(claim: Claim) -> Outcome | None:

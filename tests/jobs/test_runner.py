@@ -370,10 +370,12 @@ def test_read_only_takes_nothing_over(kind: Callable[..., Kind], settings: Setti
 
 
 def test_a_job_that_ends_its_process_again_and_again_waits_for_a_person(kind: Callable[..., Kind]) -> None:
-    kind(done)
+    ended: list[Job] = []
+    kind(done, ended=ended.append)
     job = add(crashes=runner.MOST_CRASHES - 1)
     die(job)
     assert runner.take_over() == 0
+    assert [(each.pk, each.state) for each in ended] == [(job.pk, "stopped")]
     assert (now(job).state, now(job).message) == ("stopped", "adkweb ended, or its database was away, several times.")
     assert runner.start(now(job))
     settle("test")
