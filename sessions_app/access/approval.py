@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any, Final
 
 from django.db import transaction
@@ -16,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from ..audit.record import record
 from ..domain.json_values import check_name
-from ..errors import Held, Invalid, NotFound
+from ..errors import Held, Invalid, NotAllowed, NotFound
 from ..models import ApprovalRule, tables
 from .actor import SYSTEM, Actor
 
@@ -48,7 +49,7 @@ class Rule:
 
     def matches(self, key: str) -> bool:
         """Tells whether the rule is about a key, by its full name."""
-        return bool(self.keys) and fnmatchcase(key, self.keys)
+        return bool(self.keys) and (key == self.keys or fnmatchcase(key, self.keys))
 
 
 known: dict[str, tuple[float, tuple[Rule, ...]]] = {}  # until when all rules are trusted, and they
@@ -88,6 +89,19 @@ def days_of(apps: Iterable[tuple[str, str]], keys: Collection[str], sessions: in
         and (any(map(rule.matches, keys)) or (rule.sessions is not None and sessions > rule.sessions))
     ]
     return min(days, default=None)
+
+
+def check_size(source: str, app_name: str, sessions: Iterable[object]) -> None:
+    """Raises NotAllowed where one person alone may not delete so many sessions. Reads no more of them than that takes."""
+    sizes = [rule.sessions for rule in listed() if rule.sessions is not None and rule.is_about(source, app_name)]
+    if sizes and next(islice(sessions, min(sizes), None), None) is not None:
+        raise NotAllowed(
+            _(
+                "More than %(n)s sessions would be deleted, which needs a second person. Search for them, and delete them "
+                "as a batch first."
+            )
+            % {"n": min(sizes)}
+        )
 
 
 def named(keys: Sequence[str]) -> str:

@@ -79,7 +79,7 @@ def erase(user: SessionRef, report: Report, *, actor: Actor, beat: runner.Beat, 
     Raises NotAllowed, SourceError, Lost; the same call goes on."""
     names = user[:3]
     total = report.sessions + sum(1 for _ref in refs_of(*names))
-    _count_begun(report)
+    _end_begun(report)
     kept: dict[str, str] = {}
     until = time.monotonic() + BUSY_SECONDS
     for _round in range(ROUNDS):
@@ -118,26 +118,25 @@ def _delete(ref: SessionRef, report: Report, actor: Actor, note: Note) -> str:
             return "busy"
         report.begun = [*ref, count_events(*ref)]
         note(report)
-        files = _delete_files(ref)
         delete_session(ref, actor=actor)
-        report.artifacts += files
     except NotFound:
         pass  # the agent was faster
     except Conflict as error:  # put on hold just now
         report.begun = []
         return error.message
-    own_rows.forget_session(ref)
-    _count_begun(report)
+    _end_begun(report)
     note(report)
     time.sleep((time.monotonic() - began) * _PAUSE)
     return ""
 
 
-def _count_begun(report: Report) -> None:
-    """Counts the session whose deletion was noted before, if it is gone."""
+def _end_begun(report: Report) -> None:
+    """Counts the session whose deletion was noted before, if it is gone, and deletes what is kept of it elsewhere."""
     if report.begun:
         ref, events = SessionRef(*report.begun[:4]), report.begun[4]
         if not any(True for _ref in exporting.refs(ref.source, Filter(*ref[1:]))):
+            report.artifacts += _delete_files(ref)
+            own_rows.forget_session(ref)
             report.sessions += 1
             report.events += events
         report.begun = []

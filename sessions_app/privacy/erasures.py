@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, cast
 from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
+from ..access import approval
 from ..access.actor import Actor
 from ..audit.record import record
 from ..domain.session_ref import OWN_NAME, SessionRef
@@ -76,6 +77,7 @@ def plan(source: str, app_name: str, user_id: str, *, actor: Actor) -> Plan | No
 def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUID:
     """Begins to erase a user. Raises NotAllowed, NotFound; Conflict if that is under way, or the name is no user's."""
     _check(source, app_name, user_id, actor)
+    approval.check_size(source, app_name, refs_of(source, app_name, user_id))
     old = Job.objects.filter(kind=KIND.name, finished__lt=time.time() - KEPT_SECONDS)
     old.exclude(state=WAITING).delete()
     record("user-erased", actor.name, ref=SessionRef(source, app_name, user_id, ""))

@@ -88,10 +88,11 @@ class _Changed(RuntimeError):
 
 def _run(job: Job, beat: runner.Beat) -> Outcome:
     source, actor, task = registry.alias_of(job.where) or "", runner.actor_of(job), json.loads(job.task)
-    counts = {"deleted": 0, "held": 0, "moved": 0, "more": 0, **json.loads(job.result or "{}")}
+    counts: dict[str, Any] = {"deleted": 0, "held": 0, "moved": 0, "more": 0, **json.loads(job.result or "{}")}
     waiting: list[tuple[SessionRef, float]] = []
     idle = idle_sessions(source, job.app_name, job.created - task["days"] * DAY)
     counts["held"] = 0
+    _end_begun(source, job, counts)
     try:
         for each in islice(idle, MOST):
             beat(Progress(counts["deleted"], MOST, "retaining"))
@@ -109,7 +110,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     return Outcome(DONE, fields={"result": json.dumps(counts)})
 
 
-def _delete_some(job: Job, some: Sequence[tuple[SessionRef, float]], counts: dict[str, int], actor: Actor) -> None:
+def _delete_some(job: Job, some: Sequence[tuple[SessionRef, float]], counts: dict[str, Any], actor: Actor) -> None:
     """Exports some sessions if the rule says so, deletes them, and rests. Raises _Changed if the rule is another by now."""
     if not some:
         return
@@ -120,18 +121,30 @@ def _delete_some(job: Job, some: Sequence[tuple[SessionRef, float]], counts: dic
     actor.check_may("admin", some[0][0].source, job.app_name)
     exported = _export([ref for ref, _revision in some]) if task["export"] else {ref for ref, _revision in some}
     counts["moved"] += len(some) - len(exported)
+    counts["begun"] = [ref[1:] for ref, _revision in some if ref in exported]
+    _note(job, counts)
     for ref, revision in some:
-        if ref not in exported:
-            continue
-        try:
-            delete_session(ref, actor=actor, revision=revision)
-        except (StaleSession, NotFound, Conflict):  # somebody has written to it, deleted it, or put it on hold just now
-            counts["moved"] += 1
-            continue
-        own_rows.forget_session(ref)
-        counts["deleted"] += 1
-    Job.objects.filter(pk=job.pk).update(result=json.dumps(counts))
+        if ref in exported:
+            with suppress(StaleSession, NotFound, Conflict):  # written to, deleted, or put on hold just now
+                delete_session(ref, actor=actor, revision=revision)
+    _end_begun(some[0][0].source, job, counts)
     time.sleep((time.monotonic() - began) * _REST)
+
+
+def _end_begun(source: str, job: Job, counts: dict[str, Any]) -> None:
+    """Counts the sessions that were about to be deleted, also by a process that died, and forgets those that are gone."""
+    for names in counts.pop("begun", []):
+        ref = SessionRef(source, *names)
+        if exporting.head(ref, SYSTEM) is None:
+            own_rows.forget_session(ref)
+            counts["deleted"] += 1
+        else:
+            counts["moved"] += 1
+    _note(job, counts)
+
+
+def _note(job: Job, counts: dict[str, Any]) -> None:
+    Job.objects.filter(pk=job.pk).update(result=json.dumps(counts))
 
 
 def _export(refs: Sequence[SessionRef]) -> set[SessionRef]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from ..access import approval
 from ..access.actor import Actor
 from ..audit.record import record
 from ..domain.event import ID_LENGTH
@@ -69,6 +70,7 @@ def try_(source: str, app_name: str, days: int, *, actor: Actor) -> Trial:
 def save(source: str, app_name: str, days: int, *, export: bool, actor: Actor) -> None:
     """Sets the rule of an app, in place of the one that it has. Raises NotAllowed, NotFound, Invalid, SourceError."""
     _check(source, app_name, days, actor)
+    approval.check_size(source, app_name, idle_sessions(source, app_name, time.time() - days * DAY))
     record("retention-changed", actor.name, source=source, app_name=app_name, days=days, export=export)
     now = time.time()
     fields = {"days": days, "export": export, "by": actor.name, "account": actor.account, "changed": now}

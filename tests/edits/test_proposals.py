@@ -398,3 +398,9 @@ def test_only_an_admin_of_everything_makes_and_deletes_rules_which_hold_at_once(
     approval.drop(rule.number, by=TERMINAL)
     edit.edit_state(ref, GOLD, actor=maria)
     assert (len(events_of(ref)), proposal.get(waiting.id, actor=maria).state) == (1, "waiting")
+
+
+def test_a_rule_names_a_key_with_brackets_as_it_is(ref: SessionRef, maria: Actor) -> None:
+    approval.make(by=TERMINAL, keys="limit[eur]")
+    with pytest.raises(Held):
+        edit.edit_state(ref, [Entry("limit[eur]", 9, ABSENT)], actor=maria)

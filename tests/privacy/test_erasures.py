@@ -15,6 +15,7 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
+from sessions_app.access import approval
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.errors import Conflict, NotAllowed, NotFound
@@ -22,6 +23,7 @@ from sessions_app.history import indexing
 from sessions_app.jobs import claims, runner
 from sessions_app.models import (
     AuditRow,
+    DueSession,
     Job,
     SavedView,
     SearchOwner,
@@ -182,12 +184,15 @@ def test_an_erasure_whose_process_died_goes_on_and_counts_nothing_twice(
         task="{}", created=now, beat=now, claimed_until=now - 1, claim="dead", **runner.fields_of(SYSTEM),
         result=Report(sessions=5, events=50, begun=[*ref, 1]).text(),
     )  # fmt: skip
+    where, digest = registry.identity(ref.source), digest_of(*ref[1:])
+    DueSession.objects.create(where=where, digest=digest)
     delete_session(ref, actor=ALICE)  # the process died just after
     assert runner.take_over() == 1
     settle("erase")
     job.refresh_from_db()
     report = Report.read(job.result)
     assert (job.state, report.sessions, report.events) == (claims.DONE, 7, 51)
+    assert not DueSession.objects.filter(where=where, digest=digest).exists()
 
 
 def test_files_of_the_user_are_removed_and_no_link_is_followed(
@@ -245,3 +250,13 @@ def test_counting_a_users_events_reads_no_other_users(ref: SessionRef) -> None:
         plan = str(query(ref.source, f"EXPLAIN QUERY PLAN {captured[-1]['sql']}"))
         assert "SEARCH" in plan
         assert "SCAN" not in plan
+
+
+def test_an_erasure_of_more_sessions_than_one_person_may_delete_is_refused(ref: SessionRef) -> None:
+    approval.make(by=ALICE, sessions=2, apps="book*")
+    for name in ("s2", "s3"):
+        create_session(ref.source, "booking", "ana", session_id=name, actor=ALICE)
+    with pytest.raises(NotAllowed, match="More than 2 sessions"):
+        erasures.begin(*ref[:3], actor=ALICE)
+    delete_session(ref, actor=ALICE)
+    assert erase(ref).report.sessions == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,17 +13,18 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from sessions_app.access import roles
+from sessions_app.access import approval, roles
 from sessions_app.access.actor import Actor
-from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.errors import Invalid, NotAllowed, NotFound
-from sessions_app.models import AuditRow, Job, RetentionRule, stored_instant
+from sessions_app.jobs import runner
+from sessions_app.models import AuditRow, DueSession, Job, RetentionRule, stored_instant
 from sessions_app.privacy import holds, idle, retaining, retention
-from sessions_app.sources import database
+from sessions_app.sources import database, registry
 from sessions_app.transfer import uploads
 from sessions_app.writes.append import append_event
 from sessions_app.writes.half_made import IMPORTING
-from sessions_app.writes.sessions import create_session
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.at_work import settle
 from tests.support.people import ALICE, BOB, CHARLIE, somebody
 from tests.support.stored import execute, query
@@ -217,3 +219,28 @@ def test_only_an_admin_of_the_app_sets_and_removes_rules(five: SessionRef) -> No
 def test_days_are_a_number_of_them(text: str) -> None:
     with pytest.raises(Invalid):
         retention.check_days(text)
+
+
+def test_a_run_whose_process_died_counts_and_forgets_what_it_had_deleted(five: SessionRef) -> None:
+    retention.save(five.source, "booking", 30, export=False, actor=ALICE)
+    rule, now = RetentionRule.objects.get(), time.time()
+    delete_session(five, actor=ALICE)
+    where, digest = registry.identity(five.source), digest_of(*five[1:])
+    DueSession.objects.create(where=where, digest=digest)
+    Job.objects.create(
+        id=uuid.uuid4(), kind="retention", where=where, app_name="booking", actor="alice",
+        task=json.dumps({"rule": rule.pk, "days": 30, "export": False}), created=now, beat=now,
+        claimed_until=now - 1, claim="dead", result=json.dumps({"deleted": 4, "begun": [five[1:], [*five[1:3], "s5"]]}),
+    )  # fmt: skip
+    assert runner.take_over() == 1
+    settle("retention")
+    result = json.loads(RetentionRule.objects.get().result)
+    assert (result["deleted"], result["moved"]) == (6, 1)  # s1 by the process that died, s2 now; s5 stays
+    assert not DueSession.objects.filter(where=where, digest=digest).exists()
+
+
+def test_a_rule_that_would_delete_more_sessions_than_one_person_may_is_refused(five: SessionRef) -> None:
+    approval.make(by=ALICE, sessions=1)
+    with pytest.raises(NotAllowed, match="More than 1 sessions"):
+        retention.save(five.source, "booking", 30, export=False, actor=ALICE)
+    retention.save(five.source, "booking", 35, export=False, actor=ALICE)
