@@ -6,15 +6,19 @@ writes/. To add a format, write a module, add a line here, and teach `recognise`
 """
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+from django.utils.translation import gettext as _
+
+from ..access import accounts
 from ..access.actor import Actor
 from ..audit.record import record
 from ..domain.session_ref import SessionRef
-from ..errors import Invalid
+from ..errors import Invalid, NotAllowed
 from . import exporting, single_file
 from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, html, jsonl, vertex
 from .formats.document import load
@@ -57,6 +61,7 @@ FORMATS: Final[dict[str, Format]] = {
 }
 
 WRITTEN: Final = tuple(name for name, form in FORMATS.items() if form.write or form.write_one)
+ASK_SECONDS: Final = 1.0  # as long as a role is trusted (access/roles.py)
 _HEAD: Final = 4096  # bytes of a file's first line that are enough to recognise it
 _HEADER: Final = re.compile(rb'\s*\{\s*"adkweb"')
 _OTHERS: Final = {  # files that somebody may try to import nevertheless
@@ -87,7 +92,7 @@ def export(
     record("exported", actor.name, ref=about, format=name)
     if form.write_one is None:
         assert form.write  # noqa: S101  it is one of WRITTEN
-        return form.write(told(exporting.items(source, only, actor=actor)))
+        return form.write(told(_while_allowed(exporting.items(source, only, actor=actor), actor)))
     if only.app is None or only.user is None or only.session is None:
         raise Invalid("This format holds one session: name it by --app, --user and --session.")
     return form.write_one(SessionRef(source, only.app, only.user, only.session), actor)
@@ -99,7 +104,18 @@ def export_sessions(name: str, refs: Iterable[SessionRef], *, actor: Actor) -> I
     assert form.write  # noqa: S101  it holds several
     number = len(refs) if isinstance(refs, list) else None
     record("exported", actor.name, format=name, chosen=True, sessions=number)
-    return form.write(exporting.items_of(refs, actor=actor))
+    return form.write(_while_allowed(exporting.items_of(refs, actor=actor), actor))
+
+
+def _while_allowed(items: Iterator[Item], actor: Actor) -> Iterator[Item]:
+    """Yields items. Raises NotAllowed when what the actor may do has changed since: a download may take long."""
+    until = time.monotonic() + ASK_SECONDS
+    for item in items:
+        if actor.account and time.monotonic() >= until:
+            until = time.monotonic() + ASK_SECONDS
+            if accounts.actor_now(actor.name, actor.account).grants != actor.grants:
+                raise NotAllowed(_("Your rights have changed meanwhile. Begin the export again."))
+        yield item
 
 
 def recognise(path: str) -> str:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from ..access.actor import SYSTEM, Actor
 from ..errors import Conflict, NotFound
 from ..jobs import claims, runner
-from ..jobs.claims import DONE, REFUSED, STOPPED, WAITING, Outcome, Progress
+from ..jobs.claims import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress
 from ..models import Job
 from ..sources import database, registry
 from . import uploads
@@ -85,8 +85,7 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
     With `state`, app and user keys that have other values in the source are set, too. Does nothing if the import is
     under way or done. Raises Conflict, NotAllowed and NotFound.
     """
-    actor.check_may_write()
-    job = _job(import_id, actor)
+    job = _own(import_id, actor)
     source = registry.alias_of(job.where)
     if source is None:
         raise NotFound(_("The source of this import is not open any more: %(where)s") % {"where": job.where})
@@ -108,8 +107,7 @@ def discard(import_id: uuid.UUID, *, actor: Actor) -> None:
 
     Raises NotAllowed and NotFound.
     """
-    actor.check_may_write()
-    _forget(_job(import_id, actor))
+    _forget(_own(import_id, actor))
 
 
 def _forget(job: Job) -> None:
@@ -141,8 +139,17 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     if job.step == "checking":
         return Outcome(READY, fields={"result": text_of(uploads.preview(_upload(job), source, actor, told=told))})
     preview = preview_of(job.result, source, SYSTEM)
-    state = json.loads(job.task)["state"]
-    preview.report = uploads.bring(_upload(job), source, actor, state=state, told=told)
+    task = json.loads(job.task)
+
+    def note(brought: int) -> None:
+        """Values that are set once are not set again by a run that goes on: people may have edited them meanwhile."""
+        kept = json.dumps({**task, "brought": brought})
+        if task["state"] and not _jobs().filter(pk=job.pk, state=WAITING, claim=job.claim).update(task=kept):
+            raise Lost
+
+    preview.report = uploads.bring(
+        _upload(job), source, actor, state=task["state"], told=told, brought=task.get("brought", 0), note=note
+    )
     skipped = {each.ref for each in preview.report.skipped}
     preview.sessions = [ref for ref in preview.sessions if ref not in skipped]
     return Outcome(DONE, fields={"result": text_of(preview)})
@@ -172,6 +179,15 @@ def _job(import_id: uuid.UUID, actor: Actor) -> Job:
     job: Job | None = _jobs().filter(pk=import_id).first()
     if job is None or not _is_seen(job, actor):
         raise NotFound(_("This import is not here any more; files are kept for a day. Send the file again."))
+    return job
+
+
+def _own(import_id: uuid.UUID, actor: Actor) -> Job:
+    """Returns the job of an import that the actor may take further: their own, or any for an admin of everything."""
+    actor.check_may_write()
+    job = _job(import_id, actor)
+    if json.loads(job.task)["sender"] != actor.name:
+        actor.check_runs_everything()
     return job
 
 

@@ -34,7 +34,7 @@ from ..sources import database
 from . import FORMATS, importing
 from .formats import opened as formats_opened
 from .importing import Counts, Report
-from .items import EventItem, Fault, Item, Reader, SessionItem, beating
+from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, beating
 
 KEPT_SECONDS: Final = 24 * 60 * 60
 LISTED: Final = 20  # sessions that a preview names
@@ -99,8 +99,20 @@ def preview(upload: Upload, source: str, actor: Actor, *, told: Told = lambda sh
     return Preview(form, counts, report, named)
 
 
-def bring(upload: Upload, source: str, actor: Actor, *, state: bool = False, told: Told = lambda share: None) -> Report:
+def bring(
+    upload: Upload,
+    source: str,
+    actor: Actor,
+    *,
+    state: bool = False,
+    told: Told = lambda share: None,
+    brought: int = 0,
+    note: Callable[[int], None] = lambda brought: None,
+) -> Report:
     """Imports a file. With `state`, app and user keys that have other values in the source are set, too.
+
+    The first `brought` states are left out: they were brought before, and people may have edited them since. `note` is
+    called with their number after each.
 
     Raises Fault, NotAllowed and NotFound before anything is written. After Conflict and SourceError, the same call goes
     on where it stopped.
@@ -110,7 +122,13 @@ def bring(upload: Upload, source: str, actor: Actor, *, state: bool = False, tol
         first, second = _steps(_BRING_STEPS, heart)
         importing.check(read, first)
         os.utime(upload.path)  # it is still needed, so `sweep` must not delete it
-        return importing.bring(read, source, actor=actor, state=state, told=second)
+
+        @contextmanager
+        def left() -> Iterator[Reader]:
+            with read() as reader:
+                yield _Left(reader, brought, note)
+
+        return importing.bring(left, source, actor=actor, state=state, told=second)
 
 
 def discard(upload: Upload) -> None:
@@ -170,6 +188,36 @@ class _Heart:
 
     def beat(self) -> None:
         self._told(self._share)
+
+
+class _Left:
+    """A reader that leaves out the states that were brought before, and notes how many were after each."""
+
+    def __init__(self, reader: Reader, brought: int, note: Callable[[int], None]) -> None:
+        self._reader, self._brought, self._note = reader, brought, note
+
+    @property
+    def done(self) -> int:
+        return self._reader.done
+
+    @property
+    def total(self) -> int:
+        return self._reader.total
+
+    @property
+    def where(self) -> str:
+        return self._reader.where
+
+    def __iter__(self) -> Iterator[Item]:
+        number = 0
+        for item in self._reader:
+            if not isinstance(item, StateItem):
+                yield item
+                continue
+            number += 1
+            if number > self._brought:
+                yield item
+                self._note(number)
 
 
 class _Allowed:
