@@ -35,6 +35,7 @@ class _Rules:
         self.until = 0.0
         self.known: list[Known] = []
         self.masks: dict[str, Mask | None] = {}
+        self.whole: Mask | None = None
 
 
 _rules: Final = _Rules()
@@ -50,6 +51,12 @@ def mask(app_name: str) -> Mask | None:
         pass
     with _lock:
         return _rules.masks.setdefault(app_name, mask_by(_rules.known, app_name))
+
+
+def mask_of_all() -> Mask | None:
+    """Returns what hides values of any app from whoever is not the machine itself; None if there are no rules."""
+    _refresh()
+    return _rules.whole
 
 
 def mask_by(rules: list[Known], app_name: str) -> Mask | None:
@@ -86,4 +93,5 @@ def _refresh() -> None:
     with _lock:
         if rows != _rules.known:
             _rules.known, _rules.masks = rows, {}
+            _rules.whole = Mask([each.rule for each in rows]) if rows else None
         _rules.until = now + SECONDS

@@ -101,15 +101,29 @@ def shown_change(change: Change, actor: Actor, app_name: str) -> Change:
     return Change(change.key, old, new)
 
 
+def shown_anywhere(change: Change, actor: Actor) -> Change:
+    """Returns what an actor may see of the change of a full key in several apps: a rule of any app hides it."""
+    mask = None if actor is SYSTEM else mask_rules.mask_of_all()
+    if mask is None:
+        return change
+    old, new = (_seen_by(mask, change.key, value) for value in (change.old, change.new))
+    return Change(change.key, old, new)
+
+
 def is_hidden(key: str, values: Iterable[Any], actor: Actor, app_name: str) -> bool:
     """Tells whether any of these values of a full key is hidden from an actor, who then cannot choose among them."""
     return any(_shown_value(key, value, actor, app_name) is not value for value in values)
 
 
 def _shown_value(key: str, value: Any, actor: Actor, app_name: str) -> Any:
+    mask = _mask(actor, app_name)
+    return value if mask is None else _seen_by(mask, key, value)
+
+
+def _seen_by(mask: Mask, key: str, value: Any) -> Any:
     if value is ABSENT or value is UNKNOWN:
         return value
-    seen = shown({key: value}, actor, app_name).get(key, ABSENT)
+    seen = mask({key: value}).get(key, ABSENT)
     return value if same(seen, value) else seen
 
 

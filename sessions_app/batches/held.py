@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from ..access import approval, tokens
 from ..access.actor import Actor, Right
 from ..audit.record import record
+from ..domain.session_ref import SessionRef
 from ..errors import NotAllowed
 from ..models import BatchItem, Job
 from ..sources import registry
@@ -46,6 +47,11 @@ def hold(job: Job, *, actor: Actor) -> bool:
             about = pairs[0] if len(pairs) == 1 else ("", "")
             record("proposed", actor.name, source=about[0], app_name=about[1], batch=str(job.pk), sessions=size)
     return True
+
+
+def needs_another(task: Mapping[str, Any], ref: SessionRef, size: int) -> bool:
+    """Tells whether a batch of this size needs a second person for a session, and none has applied it."""
+    return "approved_by" not in task and approval.days_of([ref[:2]], (), size) is not None
 
 
 def keys_of(task: Mapping[str, Any]) -> list[str]:

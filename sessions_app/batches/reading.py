@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import shown_change
+from ..access.shown import shown_anywhere, shown_change
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, Change
 from ..errors import Error, NotFound
@@ -141,9 +141,9 @@ def samples(batch_id: uuid.UUID, *, actor: Actor) -> list[Sample]:
     return some
 
 
-def changes(batch: Batch) -> list[Change]:
-    """Returns what a batch writes, whatever stands in the keys."""
-    return [Change(key, UNKNOWN, value) for key, value in batch.values.items()]
+def changes(batch: Batch, *, actor: Actor) -> list[Change]:
+    """Returns what a batch writes, whatever stands in the keys. Its sessions may be of any app."""
+    return [shown_anywhere(Change(key, UNKNOWN, value), actor) for key, value in batch.values.items()]
 
 
 def listed(batch_id: uuid.UUID, outcome: str, *, actor: Actor) -> list[Left]:

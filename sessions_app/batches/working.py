@@ -26,7 +26,7 @@ from ..jobs.claims import DONE, Outcome, Progress
 from ..models import BatchItem, Job
 from ..search.language import parse
 from ..search.results import every
-from . import items
+from . import held, items
 from .acts import Act, Delete, Done, Edit, Triable, Tried, Undo, was_done
 from .items import CHANGED, GONE, REFUSED, TO_DO
 
@@ -107,11 +107,16 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
     total = BatchItem.objects.filter(job_id=job.pk).count()
     sources = items.sources_of(job.pk)
     apps = items.apps_with_events(job.pk)
+    size = items.of(job.pk, TO_DO).count() + items.of(job.pk, CHANGED).count()
     while left := items.of(job.pk, TO_DO).count():
         done = total - left
         for item in items.walk(job.pk):
             beat(Progress(done, total, DOING))
             ref = items.ref_of(item, sources)
+            if held.needs_another(task, ref, size):  # by a rule that was made since it began
+                items.note(item, outcome=REFUSED, message=_("A batch of so many sessions needs a second person."))
+                done += 1
+                continue
             outcome, message = _done(act, ref, item, first=ref.app_name not in apps)
             if outcome is None:  # its agent is at work
                 if item.begun or not item.held:  # begun by a process that died before it did anything here

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from ..access.actor import Actor
 from ..batches import batch as core
 from ..batches import items, reading
 from ..batches.reading import Batch
@@ -121,7 +122,7 @@ def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = N
         "may_act": may_act,
         "editing": may_act and shown.act == "edit" and (typed or shown.stage == "draft"),
         "reason": request.POST.get("reason", "") if typed else shown.reason,
-        "rows": state_form.posted_rows(request.POST) if typed else _rows(shown),
+        "rows": state_form.posted_rows(request.POST) if typed else _rows(shown, who),
         **(more or {}),
     }
     if shown.stage == "held":
@@ -131,7 +132,7 @@ def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = N
     if not shown.working:
         lists = ((name, reading.listed(shown.id, name, actor=who)) for name in _LISTED if shown.counts[name])
         context["lists"] = [(name, some, shown.counts[name] - len(some)) for name, some in lists]
-    context["changes"] = reading.changes(shown)
+    context["changes"] = reading.changes(shown, actor=who)
     template = "batches/_batch.html" if request.htmx else "batches/batch.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)
 
@@ -143,11 +144,13 @@ def _samples(shown: Batch, request: HttpRequest) -> list[reading.Sample]:
         return []
 
 
-def _rows(shown: Batch) -> list[state_form.FormRow]:
-    """Returns the rows of the form for an edit that was tried before."""
+def _rows(shown: Batch, who: Actor) -> list[state_form.FormRow]:
+    """Returns the rows of the form for an edit that was tried before. A value that is masked is typed again."""
     rows = []
-    for key, value in shown.values.items():
-        row = state_form.new_row(key, {} if value is ABSENT else {key: value})
-        row.operation, row.seen = ("remove" if value is ABSENT else "set"), ""
+    for change in reading.changes(shown, actor=who):
+        key, value = change.key, shown.values[change.key]
+        removed, hidden = value is ABSENT, change.new is not value
+        row = state_form.new_row(key, {} if removed or hidden else {key: value})
+        row.operation, row.seen = ("remove" if removed else "set"), ""
         rows.append(row)
     return rows

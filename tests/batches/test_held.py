@@ -16,6 +16,7 @@ from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Conflict, Error, NotAllowed, NotFound
 from sessions_app.jobs import runner
+from sessions_app.masking import rules as masking_rules
 from sessions_app.models import AuditRow, Job
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
@@ -238,3 +239,29 @@ def test_a_held_batch_is_withdrawn_and_not_discarded(refs: list[SessionRef], mar
     with pytest.raises(Conflict):
         batch.discard(made, actor=maria)
     assert reading.get(made, actor=maria).stage == "held"
+
+
+def test_a_rule_about_sizes_that_is_made_meanwhile_stops_a_deletion(refs: list[SessionRef], maria: Actor) -> None:
+    made = batch.begin("delete", actor=maria, refs=refs)
+    batch.try_(made, {}, actor=maria)
+    settle("batch")
+    approval.make(by=TERMINAL, sessions=2)
+    task = Job.objects.get(pk=made)
+    assert runner.start(task, step="doing")  # it was begun before the rule
+    settle("batch")
+    shown = reading.get(made, actor=maria)
+    assert (shown.counts[items.REFUSED], counts(refs[0].source)["sessions"]) == (3, 3)
+
+
+def test_a_masked_value_that_a_batch_writes_is_dots_on_its_page(refs: list[SessionRef], maria: Actor) -> None:
+    made = batch.begin("edit", actor=maria, refs=refs)
+    batch.try_(made, {"card_token": "tok_4711", "step": "pay"}, actor=maria)
+    settle("batch")
+    masking_rules.create("book*", "key", "*token*", actor=TERMINAL)
+    for who in (maria, roles.actor_of(somebody("vera", "viewer"))):
+        shown = {each.key: each.new for each in reading.changes(reading.get(made, actor=who), actor=who)}
+        assert "tok_4711" not in str(shown)
+        assert shown["step"] == "pay"
+    batch.do(made, actor=maria)
+    settle("batch")
+    assert {state_of(ref)["session"]["card_token"] for ref in refs} == {"tok_4711"}
