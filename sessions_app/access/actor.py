@@ -99,7 +99,12 @@ class Actor:
     @property
     def runs_everything(self) -> bool:
         """Tells whether this actor is an admin everywhere: of sources, people, tokens and settings, too."""
-        return any(grant.is_whole and grant.right == "admin" for grant in self.grants)
+        return self.may_everywhere("admin")
+
+    def may_everywhere(self, right: Right) -> bool:
+        """Tells whether this actor has a right in every app of every source."""
+        least = RIGHTS.index(right)
+        return any(grant.is_whole and RIGHTS.index(grant.right) >= least for grant in self.grants)
 
     def has(self, right: Right, source: str | None = None) -> bool:
         """Tells whether this actor has a right in whatever app, of one source if that is given."""

@@ -68,8 +68,9 @@ def delete(name: str, *, actor: Actor) -> None:
     check_keeps_people(actor)
     with transaction.atomic():
         row = _row(name)
-        roles.take_of(row, by=actor)
+        lost = roles.of_group(name)
         row.delete()
+        roles.record_taken(lost, by=actor)
         record("group-deleted", actor.name, name=name)
     log.info("%s deleted the group %s", actor.name, name)
 

@@ -125,12 +125,12 @@ def _set_groups(person: User, identity: Identity) -> None:
     theirs = Group.objects.filter(name__in=[group for group, _role, _apps in settings.OIDC_ROLES])
     lost = list(theirs.filter(user=person).exclude(name__in=names).order_by("name"))
     new = list(theirs.filter(name__in=names).exclude(user=person).order_by("name"))
+    person.groups.remove(*lost)
+    person.groups.add(*new)
     if lost or new:
         added, taken = [each.name for each in new], [each.name for each in lost]
         name = person.get_username()
         record("account-changed", identity.issuer, name=name, groups_added=added, groups_taken=taken)
-    person.groups.remove(*lost)
-    person.groups.add(*new)
 
 
 def _mapped(identity: Identity) -> frozenset[str]:

@@ -19,7 +19,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
+from ..audit.record import record, record_with
 from ..domain.json_values import check_name
 from ..errors import Invalid, NotFound
 from ..models import Invitation as Row
@@ -72,11 +72,11 @@ def listed(*, actor: Actor) -> list[Invitation]:
 def withdraw(invitation_id: int, *, actor: Actor) -> None:
     """Makes an invitation useless. One that was used, or is gone, stays so."""
     check_keeps_people(actor)
-    with transaction.atomic():
-        row = Row.objects.filter(pk=invitation_id).first()
-        if row and row.delete()[0]:
-            record("invitation-withdrawn", actor.name, note=row.note)
-            log.info("%s withdrew an invitation", actor.name)
+    row = Row.objects.filter(pk=invitation_id).first()
+    if row and record_with(
+        lambda: Row.objects.filter(pk=row.pk).delete()[0], "invitation-withdrawn", actor.name, note=row.note
+    ):
+        log.info("%s withdrew an invitation", actor.name)
 
 
 def of(text: str) -> Invitation:

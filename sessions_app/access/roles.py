@@ -6,7 +6,7 @@ no role sees no app.
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -154,11 +154,15 @@ def take(number: int, *, by: Actor) -> GivenRole:
     return role
 
 
-def take_of(group: Group, *, by: Actor) -> None:
-    """Takes all roles of a group that is about to be deleted."""
-    for row in Role.objects.select_related("person", "group").filter(group=group).order_by("pk"):
-        _record("role-taken", by, _given(row))
-        row.delete()
+def of_group(name: str) -> list[GivenRole]:
+    """Returns the roles that a group has."""
+    return [role for role in listed() if role.group == name]
+
+
+def record_taken(some: Iterable[GivenRole], *, by: Actor) -> None:
+    """Records that roles went with their group."""
+    for role in some:
+        _record("role-taken", by, role)
 
 
 @contextmanager

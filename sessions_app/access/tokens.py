@@ -19,7 +19,7 @@ from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
+from ..audit.record import record, record_with
 from ..domain.json_values import check_name
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..models import ApiToken, OldTokenText
@@ -146,11 +146,8 @@ def revoke(name: str, *, by: str) -> Token:
 
     A token that is revoked already stays as it is.
     """
-    with transaction.atomic():
-        revoked = ApiToken.objects.filter(name=name, revoked=None).update(revoked=timezone.now(), revoked_by=by)
-        if revoked:
-            record("token-revoked", by, name=name)
-    if revoked:
+    rows = ApiToken.objects.filter(name=name, revoked=None)
+    if record_with(lambda: rows.update(revoked=timezone.now(), revoked_by=by), "token-revoked", by, name=name):
         known.clear()
         log.info("%s revoked the token %s", by, name)
     return named(name)

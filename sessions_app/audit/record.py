@@ -10,6 +10,7 @@ an agent with DjangoSessionService, needs none.
 
 import logging
 import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final
@@ -55,8 +56,23 @@ def record(
             return
         outcome = "refused" if act in MUST else "done"
         log.critical("The audit cannot be written (%s). This act is %s: %s", error, outcome, row_text(row))
-        if act in MUST:
+        if act in MUST or connection.needs_rollback:  # a full disk may have undone the act in its transaction
             raise NotRecorded from error
+
+
+def record_with(
+    change: Callable[[], object], act: str, by: str, *, ref: SessionRef | None = None, **detail: Any
+) -> bool:
+    """Makes a change of ANYWAY, and adds its row in the same transaction. Tells whether `change` returned something true.
+
+    If the row cannot be kept, the change is made all the same."""
+    try:
+        with transaction.atomic():
+            if made := bool(change()):
+                record(act, by, ref=ref, **detail)
+            return made
+    except NotRecorded:
+        return bool(change())
 
 
 def row_text(row: AuditRow) -> str:

@@ -11,12 +11,11 @@ import uuid
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import transaction
 from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import SYSTEM, Actor
-from ..audit.record import record
+from ..audit.record import record_with
 from ..domain.edit_note import edit_of, until_of
 from ..domain.event import Event
 from ..domain.session_ref import SessionRef
@@ -155,11 +154,9 @@ def _settled(job: Job) -> Claim:
 
 def _end(claim: Claim, state: str, who: str, **result: str) -> None:
     ref = session_of(claim.job)
-    with transaction.atomic():
-        ended = claim.end(Outcome(state, who, {"result": json.dumps(result)}))
-        if ended and who:
-            record(_ACTS[state], who, ref=ref, proposal=str(claim.job.pk), of=claim.job.actor, **result)
-    if ended:
+    outcome = Outcome(state, who, {"result": json.dumps(result)})
+    about = {"proposal": str(claim.job.pk), "of": claim.job.actor, **result}
+    if record_with(lambda: claim.end(outcome), _ACTS[state], who, ref=ref, **about) if who else claim.end(outcome):
         log.info("the proposal %s of %s: %s by %s", claim.job.pk, claim.job.actor, state, who or "adkweb")
         if ref is not None:
             broadcast.tell("queued", ref)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
@@ -21,7 +20,7 @@ from .. import broadcast
 from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown_change
-from ..audit.record import record
+from ..audit.record import record_with
 from ..domain.edit_note import edit_of, until_of
 from ..domain.event import Event, delta_of
 from ..domain.positions import Seq
@@ -190,10 +189,8 @@ def view_of(job: Job, actor: Actor) -> Expiry:
 
 def _end(claim: Claim, outcome: Outcome, actor: Actor, **detail: Any) -> None:
     """Changes the end of an edit, and records who did."""
-    with transaction.atomic():
-        if claim.end(outcome):
-            event = json.loads(claim.job.task)["event_id"]
-            record("expiry-changed", actor.name, ref=session_of(claim.job), event=event, of=claim.job.actor, **detail)
+    ref, about = session_of(claim.job), {"event": json.loads(claim.job.task)["event_id"], "of": claim.job.actor}
+    record_with(lambda: claim.end(outcome), "expiry-changed", actor.name, ref=ref, **about, **detail)
 
 
 def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Claim:

@@ -276,18 +276,20 @@ def test_a_command_before_adkweb_was_ever_started_makes_no_database(tmp_path: Pa
 
 
 @pytest.fixture
-def full(ref: SessionRef, own: str) -> None:
-    """adkweb's own database on a full disk."""
+def full(ref: SessionRef, own: str) -> str:
+    """adkweb's own database on a full disk. Returns the text of a token."""
     an_admin("maria")
+    _token, text = tokens.create("agent", "append", "*", by="maria")
     with connection.cursor() as cursor:
         (pages,) = cursor.execute("PRAGMA page_count").fetchone()
         cursor.execute(f"PRAGMA max_page_count = {pages}")
     for size in (900, 1):
         with pytest.raises(NotRecorded):
             deque(iter(lambda size=size: record("exported", "maria", why="x" * size), 0), 0)  # type: ignore[misc]
+    return text
 
 
-def test_on_a_full_disk_nothing_is_deleted_exported_imported_or_given(ref: SessionRef, full: None) -> None:
+def test_on_a_full_disk_nothing_is_deleted_exported_imported_or_given(ref: SessionRef, full: str) -> None:
     for act in (
         lambda: delete_session(ref, actor=ALICE),
         lambda: importing.bring(lambda: pytest.fail("read"), ref.source, actor=ALICE),
@@ -296,6 +298,8 @@ def test_on_a_full_disk_nothing_is_deleted_exported_imported_or_given(ref: Sessi
     ):
         with pytest.raises(NotRecorded):
             act()
+    tokens.revoke("agent", by="maria")  # this takes access away, and happens all the same
+    assert tokens.actor_of(full) is None
     assert reads_views.session(ref, actor=BOB).ref == ref
     assert [role.role for role in roles.listed()] == ["admin"]
     assert groups.listed(actor=TERMINAL) == []
