@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..audit.record import record
+from ..audit.record import record, record_with
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT
 from ..edits.edit import REASON_LENGTH, Entry, state_event
@@ -127,10 +127,9 @@ def decline(batch_id: uuid.UUID, *, actor: Actor, why: str = "") -> None:
     own = held.is_own(job, actor)
     said = _("%(name)s withdrew it.") if own else _("%(name)s declined it.")
     message = " ".join(filter(None, (said % {"name": actor.name}, why.strip()[:REASON_LENGTH])))
-    with transaction.atomic():
-        record(f"proposal-{'withdrawn' if own else 'declined'}", actor.name, batch=str(job.pk), of=job.actor)
-        if not _let_go(job, message):
-            raise Conflict(_("This batch does not wait any more."))
+    act = f"proposal-{'withdrawn' if own else 'declined'}"
+    if not record_with(lambda: _let_go(job, message), act, actor.name, batch=str(job.pk), of=job.actor):
+        raise Conflict(_("This batch does not wait any more."))
 
 
 def lapse_due() -> int:

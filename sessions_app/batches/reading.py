@@ -191,7 +191,7 @@ def _view(job: Job, counts: Mapping[str, int] | None = None) -> Batch:
     task, result = json.loads(job.task), json.loads(job.result or "{}")
     stage = job.state
     if stage == WAITING:
-        stage = job.step if claims.is_held(job) else STOPPED
+        stage = job.step if claims.is_under_way(job) else STOPPED
     return Batch(
         job.pk,
         task["act"],

@@ -22,7 +22,7 @@ from ..domain.state import ABSENT
 from ..edits import queue
 from ..errors import Conflict, Invalid, NotAllowed, NotFound
 from ..jobs import runner
-from ..jobs.claims import DONE, Outcome, Progress
+from ..jobs.claims import DONE, STOPPED, Outcome, Progress
 from ..models import BatchItem, Job
 from ..search.language import parse
 from ..search.results import every
@@ -101,18 +101,22 @@ def _tried(act: Triable, ref: SessionRef) -> tuple[Tried, str]:
 
 def _do(job: Job, beat: runner.Beat) -> Outcome:
     task = json.loads(job.task)
-    act = _act(job, task, runner.actor_of(job))
+    actor = runner.actor_of(job)
+    act, size = _act(job, task, actor), held.size_of(job)
     if task["act"] == "undo":
         _add_late(job, uuid.UUID(task["undoes"]), beat)
     total = BatchItem.objects.filter(job_id=job.pk).count()
     sources = items.sources_of(job.pk)
     apps = items.apps_with_events(job.pk)
-    size = items.of(job.pk, TO_DO).count() + items.of(job.pk, CHANGED).count()
     while left := items.of(job.pk, TO_DO).count():
         done = total - left
         for item in items.walk(job.pk):
             beat(Progress(done, total, DOING))
             ref = items.ref_of(item, sources)
+            try:
+                actor.check_may(held.right_for(task["act"]), ref.source, ref.app_name)
+            except NotAllowed as error:  # any more: whoever may can go on
+                return Outcome(STOPPED, error.message)
             if held.needs_another(task, ref, size):  # by a rule that was made since it began
                 items.note(item, outcome=REFUSED, message=_("A batch of so many sessions needs a second person."))
                 done += 1

@@ -103,6 +103,11 @@ def is_held(job: Job) -> bool:
     return job.claimed_until is not None and job.claimed_until >= time.time()
 
 
+def is_under_way(job: Job) -> bool:
+    """Tells whether a process has a job, or one is to go on with it at once."""
+    return is_held(job) or job.claimed_until in (LET_GO, FAILED)
+
+
 def was_let_go(job: Job) -> bool:
     """Tells whether the process that had a job ended, and did not die."""
     return job.claimed_until == LET_GO

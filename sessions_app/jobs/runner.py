@@ -150,7 +150,7 @@ class _Pulse:
 
     def __init__(self, claim: Claim, job: Job) -> None:
         self._claim, self._due, self._lost = claim, 0.0, False
-        self._job, self._actor, self._is_same = job, actor_of(job), True
+        self._job, self._grants, self._is_same = job, actor_of(job).grants, True
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, name="adkweb-pulse", daemon=True)
 
@@ -183,7 +183,7 @@ class _Pulse:
     def _beat(self, progress: Progress | None = None) -> None:
         try:
             self._claim.beat(progress)
-            self._is_same = actor_of(self._job) == self._actor
+            self._is_same = actor_of(self._job).grants == self._grants
         except DatabaseError as error:  # adkweb's own database: no reason to stop
             log.warning("the progress of a job cannot be noted: %s", error)
             connections["default"].close_if_unusable_or_obsolete()

@@ -77,7 +77,7 @@ def plan(source: str, app_name: str, user_id: str, *, actor: Actor) -> Plan | No
 def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUID:
     """Begins to erase a user. Raises NotAllowed, NotFound; Conflict if that is under way, or the name is no user's."""
     _check(source, app_name, user_id, actor)
-    approval.check_size(source, app_name, refs_of(source, app_name, user_id))
+    approval.check_size(source, app_name, (ref for ref in refs_of(source, app_name, user_id) if not is_on_hold(ref)))
     old = Job.objects.filter(kind=KIND.name, finished__lt=time.time() - KEPT_SECONDS)
     old.exclude(state=WAITING).delete()
     record("user-erased", actor.name, ref=SessionRef(source, app_name, user_id, ""))

@@ -68,6 +68,7 @@ def _begin(rule: RetentionRule, now: float) -> bool:
                 where=rule.where,
                 app_name=rule.app_name,
                 task=json.dumps({"rule": rule.pk, "days": rule.days, "export": rule.export}),
+                result=json.dumps({"begun": json.loads(rule.result or "{}").get("begun", [])}),
                 actor=rule.by,
                 account=rule.account,
                 created=now,
@@ -125,21 +126,23 @@ def _delete_some(job: Job, some: Sequence[tuple[SessionRef, float]], counts: dic
     _note(job, counts)
     for ref, revision in some:
         if ref in exported:
-            with suppress(StaleSession, NotFound, Conflict):  # written to, deleted, or put on hold just now
+            try:
                 delete_session(ref, actor=actor, revision=revision)
+            except (StaleSession, NotFound, Conflict):  # written to, deleted, or put on hold just now
+                counts["moved"] += 1
     _end_begun(some[0][0].source, job, counts)
     time.sleep((time.monotonic() - began) * _REST)
 
 
 def _end_begun(source: str, job: Job, counts: dict[str, Any]) -> None:
-    """Counts the sessions that were about to be deleted, also by a process that died, and forgets those that are gone."""
+    """Counts those sessions that were about to be deleted and are gone, and forgets them.
+
+    They were noted before: the process that deleted them may have died, or the run before have ended by an error."""
     for names in counts.pop("begun", []):
         ref = SessionRef(source, *names)
         if exporting.head(ref, SYSTEM) is None:
             own_rows.forget_session(ref)
             counts["deleted"] += 1
-        else:
-            counts["moved"] += 1
     _note(job, counts)
 
 

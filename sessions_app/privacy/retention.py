@@ -70,7 +70,10 @@ def try_(source: str, app_name: str, days: int, *, actor: Actor) -> Trial:
 def save(source: str, app_name: str, days: int, *, export: bool, actor: Actor) -> None:
     """Sets the rule of an app, in place of the one that it has. Raises NotAllowed, NotFound, Invalid, SourceError."""
     _check(source, app_name, days, actor)
-    approval.check_size(source, app_name, idle_sessions(source, app_name, time.time() - days * DAY))
+    mine = RetentionRule.objects.filter(where=registry.identity(source), app_name=app_name)
+    if not mine.filter(days__lte=days).exists():  # or it deletes no more than the rule of before
+        idle = idle_sessions(source, app_name, time.time() - days * DAY)
+        approval.check_size(source, app_name, (ref for ref, _revision in idle if not is_on_hold(ref)))
     record("retention-changed", actor.name, source=source, app_name=app_name, days=days, export=export)
     now = time.time()
     fields = {"days": days, "export": export, "by": actor.name, "account": actor.account, "changed": now}

@@ -15,7 +15,7 @@ from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
-from ..errors import Conflict, NotFound
+from ..errors import Conflict, NotAllowed, NotFound
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress
 from ..models import Job
@@ -36,7 +36,7 @@ class Import:
     """A file that somebody sent. `source` is "" if the source is not open now.
 
     `preview` is None until the file is checked. Its report says what the import would do and, once it is done, what it
-    did.
+    did. Who `may_act` takes it further; others only look at it.
     """
 
     id: uuid.UUID
@@ -48,6 +48,7 @@ class Import:
     percent: int
     message: str
     preview: Preview | None
+    may_act: bool
 
     @property
     def working(self) -> bool:
@@ -147,9 +148,13 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         if task["state"] and not _jobs().filter(pk=job.pk, state=WAITING, claim=job.claim).update(task=kept):
             raise Lost
 
-    preview.report = uploads.bring(
-        _upload(job), source, actor, state=task["state"], told=told, brought=task.get("brought", 0), note=note
-    )
+    before = task.get("brought", 0)
+    try:
+        preview.report = uploads.bring(
+            _upload(job), source, actor, state=task["state"], told=told, brought=before, note=note
+        )
+    except NotAllowed as error:  # any more: some sessions may be there
+        return Outcome(STOPPED, error.message)
     skipped = {each.ref for each in preview.report.skipped}
     preview.sessions = [ref for ref in preview.sessions if ref not in skipped]
     return Outcome(DONE, fields={"result": text_of(preview)})
@@ -186,9 +191,13 @@ def _own(import_id: uuid.UUID, actor: Actor) -> Job:
     """Returns the job of an import that the actor may take further: their own, or any for an admin of everything."""
     actor.check_may_write()
     job = _job(import_id, actor)
-    if json.loads(job.task)["sender"] != actor.name:
-        actor.check_runs_everything()
+    if not _may_act(job, actor):
+        raise NotAllowed(_("This needs who began the import, or an admin of all sources and apps."))
     return job
+
+
+def _may_act(job: Job, actor: Actor) -> bool:
+    return bool(json.loads(job.task)["sender"] == actor.name) or actor.runs_everything
 
 
 def _upload(job: Job) -> Upload:
@@ -205,10 +214,11 @@ def _view(job: Job, actor: Actor) -> Import:
     source = registry.alias_of(job.where) or ""
     stage = job.state
     if stage == WAITING:
-        stage = job.step if claims.is_held(job) else STOPPED
+        stage = job.step if claims.is_under_way(job) else STOPPED
     preview = preview_of(job.result, source, actor) if job.result else None
     percent = Progress(job.done, job.total).percent
     task = json.loads(job.task)
     return Import(
-        job.id, task["name"], source, task["sender"], job.created, cast(Stage, stage), percent, job.message, preview
+        *(job.id, task["name"], source, task["sender"], job.created, cast(Stage, stage), percent, job.message, preview),
+        may_act=_may_act(job, actor),
     )

@@ -517,3 +517,29 @@ def test_a_dry_run_says_which_sessions_its_person_may_not_edit(form: str, sessio
     made = begin(sessions, roles.actor_of(somebody("vera", "viewer")))
     shown = reading.get(made, actor=roles.actor_of(somebody("vera", "viewer")))
     assert (shown.stage, shown.to_do, shown.counts[items.REFUSED]) == ("ready", 0, 6)
+
+
+@pytest.mark.parametrize("act", ["edit", "delete", "undo"])
+def test_a_batch_whose_person_may_not_do_it_any_more_stops_and_somebody_else_goes_on(
+    form: str, sessions: list[SessionRef], act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maria = roles.actor_of(somebody("maria", "admin"))
+    made = batch.begin("delete" if act == "delete" else "edit", actor=maria, refs=sessions)
+    batch.try_(made, {} if act == "delete" else PAY, actor=maria)
+    settle("batch")
+    if act == "undo":
+        do(made, maria)
+        with monkeypatch.context() as patch:
+            patch.setattr(runner, "start", lambda job, **fields: True)
+            made = batch.undo(made, actor=maria)
+        Job.objects.filter(pk=made).update(state="waiting", claimed_until=1.0)
+        somebody("maria")
+        assert runner.take_over() == 1
+    else:
+        job = Job.objects.get(pk=made)
+        somebody("maria")
+        assert runner.start(job, step="doing")
+    settle("batch")
+    shown = reading.get(made, actor=roles.actor_of(somebody("root", "admin")))
+    assert (shown.stage, shown.to_do) == ("stopped", 6)
+    assert do(made, roles.actor_of(somebody("root", "admin"))).counts[items.CHANGED] == 6

@@ -265,3 +265,15 @@ def test_a_masked_value_that_a_batch_writes_is_dots_on_its_page(refs: list[Sessi
     batch.do(made, actor=maria)
     settle("batch")
     assert {state_of(ref)["session"]["card_token"] for ref in refs} == {"tok_4711"}
+
+
+def test_a_batch_that_goes_on_is_held_by_its_whole_size(refs: list[SessionRef], maria: Actor) -> None:
+    made = batch.begin("edit", actor=maria, refs=refs)
+    batch.try_(made, {"step": "pay"}, actor=maria)
+    settle("batch")
+    first = items.of(made, items.TO_DO).order_by("number").first()
+    items.note(first, outcome=items.CHANGED)
+    Job.objects.filter(pk=made).update(state="stopped", step="doing")
+    approval.make(by=TERMINAL, sessions=2)
+    batch.do(made, actor=maria)
+    assert reading.get(made, actor=maria).stage == "held"

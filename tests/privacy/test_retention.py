@@ -16,7 +16,7 @@ from django.conf import settings
 from sessions_app.access import approval, roles
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef, digest_of
-from sessions_app.errors import Invalid, NotAllowed, NotFound
+from sessions_app.errors import Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, DueSession, Job, RetentionRule, stored_instant
 from sessions_app.privacy import holds, idle, retaining, retention
@@ -235,7 +235,7 @@ def test_a_run_whose_process_died_counts_and_forgets_what_it_had_deleted(five: S
     assert runner.take_over() == 1
     settle("retention")
     result = json.loads(RetentionRule.objects.get().result)
-    assert (result["deleted"], result["moved"]) == (6, 1)  # s1 by the process that died, s2 now; s5 stays
+    assert (result["deleted"], result["moved"]) == (6, 0)  # s1 by the process that died, s2 now; s5 stays
     assert not DueSession.objects.filter(where=where, digest=digest).exists()
 
 
@@ -244,3 +244,30 @@ def test_a_rule_that_would_delete_more_sessions_than_one_person_may_is_refused(f
     with pytest.raises(NotAllowed, match="More than 1 sessions"):
         retention.save(five.source, "booking", 30, export=False, actor=ALICE)
     retention.save(five.source, "booking", 35, export=False, actor=ALICE)
+    idle_since(five.source, 50, "s2", "s3")
+    retention.save(five.source, "booking", 36, export=True, actor=ALICE)  # it deletes no more than before
+    with pytest.raises(NotAllowed):
+        retention.save(five.source, "booking", 34, export=False, actor=ALICE)
+    for name in ("s2", "s3"):
+        holds.hold(five._replace(session_id=name), "a lawsuit", actor=ALICE)
+    retention.save(five.source, "booking", 34, export=False, actor=ALICE)
+
+
+def test_a_run_that_an_error_ended_leaves_what_it_began_to_the_next(
+    five: SessionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, digest = registry.identity(five.source), digest_of(*five[1:])
+    real = retaining.delete_session
+
+    def cut(ref: SessionRef, **more: Any) -> None:
+        real(ref, **more)
+        DueSession.objects.create(where=where, digest=digest)
+        raise SourceError("the source is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retaining, "delete_session", cut)
+        run(five.source)
+    assert DueSession.objects.filter(where=where, digest=digest).exists()
+    run(five.source)
+    assert json.loads(RetentionRule.objects.get().result)["deleted"] == 2  # s1, and s2 now
+    assert not DueSession.objects.filter(where=where, digest=digest).exists()

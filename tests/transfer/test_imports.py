@@ -19,6 +19,7 @@ from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
 from sessions_app.errors import NotAllowed
 from sessions_app.jobs import runner
+from sessions_app.models import Job
 from sessions_app.reads import views
 from sessions_app.transfer import importing, imports, uploads
 from sessions_app.writes.sessions import create_session
@@ -79,7 +80,8 @@ def test_who_may_only_see_all_apps_takes_nobodys_import_further(ref: SessionRef,
     begun = imports.begin(uploads.receive([file_of(PLAN)]), "file.jsonl", ref.source, maria)
     settle("import")
     vera = roles.actor_of(somebody("vera", "viewer"))
-    assert imports.get(begun, actor=vera).stage == "ready"
+    shown = imports.get(begun, actor=vera)
+    assert (shown.stage, shown.may_act, imports.get(begun, actor=maria).may_act) == ("ready", False, True)
     for act in (lambda: imports.go_on(begun, vera), lambda: imports.discard(begun, actor=vera)):
         with pytest.raises(NotAllowed):
             act()
@@ -100,3 +102,19 @@ def test_an_export_ends_with_the_role_of_who_began_it(
     somebody("maria")
     with pytest.raises(NotAllowed):
         list(pieces)
+
+
+def test_an_import_whose_person_loses_the_role_on_its_way_stops_and_keeps_its_file(
+    ref: SessionRef, maria: Actor
+) -> None:
+    begun = imports.begin(uploads.receive([file_of(PLAN)]), "file.jsonl", ref.source, maria)
+    settle("import")
+    job = Job.objects.get(pk=begun)
+    somebody("maria")
+    assert runner.start(job, step="importing")
+    settle("import")
+    root = roles.actor_of(somebody("root", "admin"))
+    assert imports.get(begun, actor=root).stage == "stopped"
+    imports.go_on(begun, root, state=True)
+    settle("import")
+    assert views.app(ref.source, "booking", actor=SYSTEM)[1] == {"plan": "pro"}
