@@ -305,6 +305,18 @@ def test_on_a_full_disk_nothing_is_deleted_exported_imported_or_given(ref: Sessi
     assert groups.listed(actor=TERMINAL) == []
 
 
+@pytest.mark.usefixtures("own")
+def test_a_token_is_revoked_even_where_a_full_disk_undoes_the_whole_transaction() -> None:
+    _token, text = tokens.create("agent", "append", "*", by="maria")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """CREATE TRIGGER full BEFORE INSERT ON sessions_app_auditrow
+            BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END"""
+        )
+    assert tokens.revoke("agent", by="maria").revoked
+    assert tokens.actor_of(text) is None
+
+
 # --- Refusals ---------------------------------------------------------------------------------------------------------
 
 
