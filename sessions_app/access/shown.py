@@ -95,10 +95,21 @@ def _remember(known: int, mask: Mask) -> None:
     mask.harmless.add(known)
 
 
+def shown_words(text: str, actor: Actor, app_name: str) -> str:
+    """Returns what an actor may see of words: a title, or the reason of an edit."""
+    return str(shown({"error_message": text}, actor, app_name, "event").get("error_message") or "")
+
+
 def shown_change(change: Change, actor: Actor, app_name: str) -> Change:
     """Returns what an actor may see of the change of a full key."""
     old, new = (_shown_value(change.key, value, actor, app_name) for value in (change.old, change.new))
     return Change(change.key, old, new)
+
+
+def shown_words_anywhere(text: str, actor: Actor) -> str:
+    """Returns what an actor may see of words about several apps: a rule of any app hides what is in them."""
+    mask = None if actor is SYSTEM else mask_rules.mask_of_all()
+    return text if mask is None else str(mask.event({"error_message": text})["error_message"])
 
 
 def shown_anywhere(change: Change, actor: Actor) -> Change:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import shown_anywhere, shown_change
+from ..access.shown import shown_anywhere, shown_change, shown_words_anywhere
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, Change
 from ..errors import Error, NotFound
@@ -95,20 +95,20 @@ class Left:
 
 def get(batch_id: uuid.UUID, *, actor: Actor) -> Batch:
     """Returns a batch as it stands now. Raises NotFound."""
-    return _view(job_of(batch_id, actor))
+    return _view(job_of(batch_id, actor), actor)
 
 
 def recent(*, actor: Actor) -> list[Batch]:
     """Returns the last batches that the actor may see, the newest first. Their sessions are not counted by outcome."""
     rows = jobs().exclude(state=DRAFT).order_by("-created")[: 4 * RECENT]
     seen = [job for job in rows if _is_seen(job, actor)][:RECENT]
-    return [_view(job, {items.TO_DO: job.total}) for job in seen]
+    return [_view(job, actor, {items.TO_DO: job.total}) for job in seen]
 
 
 def waiting(*, actor: Actor) -> list[Batch]:
     """Returns the batches that wait for a second person, and that the actor may see; the oldest first."""
     rows = jobs().filter(state=held.HELD).order_by("created")[: 4 * RECENT]
-    return [_view(job) for job in rows if _is_seen(job, actor)][:RECENT]
+    return [_view(job, actor) for job in rows if _is_seen(job, actor)][:RECENT]
 
 
 def deciding(batch_id: uuid.UUID, *, actor: Actor) -> tuple[bool, bool]:
@@ -187,7 +187,7 @@ def _is_seen(job: Job, actor: Actor) -> bool:
     return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name) or held.is_party(job, actor)
 
 
-def _view(job: Job, counts: Mapping[str, int] | None = None) -> Batch:
+def _view(job: Job, actor: Actor, counts: Mapping[str, int] | None = None) -> Batch:
     task, result = json.loads(job.task), json.loads(job.result or "{}")
     stage = job.state
     if stage == WAITING:
@@ -205,7 +205,7 @@ def _view(job: Job, counts: Mapping[str, int] | None = None) -> Batch:
         stage == READY or job.step == DOING,
         dry_run_of(job),
         values_of(task),
-        task["reason"],
+        shown_words_anywhere(task["reason"], actor),
         items.counts(job.pk) if counts is None else counts,
         results.behind() if "query" in task and stage == READY else [],
         uuid.UUID(task["undoes"]) if "undoes" in task else None,

@@ -77,7 +77,7 @@ def _without_cards(text: str) -> str:
 
 def _cards(text: str) -> Iterator[tuple[int, int]]:
     for match in _CARDS.finditer(text):
-        digits = re.sub("[ -]", "", match[1])
+        digits = "".join(str(int(each)) for each in match[1] if each not in " -")  # in any script
         if digits[0] in _CARD_BEGINS and 13 <= len(digits) <= 19 and _is_checked(digits):
             yield match.span(1)
 

@@ -45,7 +45,6 @@ _KEPT: Final = frozenset(
         "turncomplete",
         "partial",
         "finishreason",
-        "errorcode",
         "interrupted",
         "undoes",
         "restores",
@@ -54,7 +53,6 @@ _KEPT: Final = frozenset(
         "actor",
         "rewindbeforeinvocationid",
         "transfertoagent",
-        "filedata",
         "inlinedata",
     ]
 )
@@ -66,9 +64,11 @@ _FIELDS: Final = frozenset(
         "functioncall",
         "functionresponse",
         "text",
+        "errorcode",
         "errormessage",
         "reason",
         "executablecode",
+        "filedata",
         "codeexecutionresult",
         "code",
         "output",
@@ -191,7 +191,8 @@ class Mask:
         field = _field_of(name) if len(name) <= _LONGEST_FIELD else ""
         if field == "kept":
             return value
-        if field == "fields":
+        # What an agent puts out as JSON has names of its own.
+        if field == "fields" and (name != "output" or isinstance(value, str)):
             return self._event(value, depth)
         if field == "call" and call is not None:
             return self._value(value, (), call)
@@ -223,7 +224,7 @@ class Mask:
             elif not isinstance(each, list | dict):
                 seen[name] = self._text(each)
             elif call and name in _OF_CALLS:
-                seen[name] = self._value(each, (), call, depth + 1)
+                seen[name] = self._value(each, (*names, name), [*more, *call], depth + 1)
             else:
                 seen[name] = self._value(each, (*names, name), more, depth + 1)
         return value if _are_same(seen, value) else seen
@@ -233,6 +234,8 @@ class Mask:
             return value
         if isinstance(value, str):
             return hide(value, self._forms)
+        if isinstance(value, float) and value.is_integer():  # as tools' arguments may arrive
+            return DOTS if self._text(int(value)) is DOTS else value
         if isinstance(value, int) and value.bit_length() > 40:
             return value if value.bit_length() > 70 or hide(str(value), self._forms) == str(value) else DOTS
         return value

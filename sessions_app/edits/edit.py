@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM as MACHINE
@@ -155,8 +156,14 @@ def edit_id(once: str, entries: Sequence[Entry]) -> str:
 
 
 def id_of(once: str, what: Any) -> str:
-    """Returns the id of an edit: always the same for the same `what` and form, a new one if `once` is empty."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, ascii([once, what]))) if once else new_id()
+    """Returns the id of an edit: always the same for the same `what` and form, a new one if `once` is empty.
+
+    It is made with adkweb's key: `what` has values that may be masked, and whoever sees the id could try guesses."""
+    if not once:
+        return new_id()
+    return str(
+        uuid.UUID(bytes=salted_hmac("adkweb.edit", ascii([once, what]), algorithm="sha256").digest()[:16], version=4)
+    )
 
 
 def edit_app_state(

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access import approval
 from ..access.actor import SYSTEM, Actor
-from ..access.shown import shown_change
+from ..access.shown import shown_change, shown_words
 from ..audit.record import record_with
 from ..domain.edit_note import edit_of, until_of
 from ..domain.event import Event, delta_of
@@ -175,7 +175,7 @@ def view_of(job: Job, actor: Actor) -> Expiry:
         session_of(job),
         task["event_id"],
         job.actor,
-        task["reason"],
+        shown_words(task["reason"], actor, job.app_name),
         [shown_change(change, actor, job.app_name) for change in changes],
         job.created,
         job.due or 0.0,

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access import approval, tokens
 from ..access.actor import SYSTEM, Actor
-from ..access.shown import is_hidden, shown, shown_change
+from ..access.shown import is_hidden, shown, shown_change, shown_words
 from ..audit.record import record
 from ..domain.edit_note import EDIT_PREFIX, edit_of, until_of
 from ..domain.event import Event, delta_of
@@ -218,7 +218,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         "rewind" if invocation else "edit" if is_edit else "event",
         session_of(job),
         job.actor,
-        note["reason"],
+        shown_words(note["reason"], actor, job.app_name),
         [shown_change(change, actor, job.app_name) for change in changes],
         [each.key for each in changes if is_hidden(each.key, (each.old, each.new), actor, job.app_name)],
         _origin_of(note),
@@ -227,7 +227,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         job.due or 0.0,
         job.state,
         job.message,
-        result.get("why", ""),
+        shown_words(result.get("why", ""), actor, job.app_name),
         job.finished,
         event["id"],
         is_own(job, actor),

@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import is_hidden, shown_change
+from ..access.shown import is_hidden, shown_change, shown_words
 from ..domain.edit_note import edit_of
 from ..domain.event import Event
 from ..domain.positions import Seq
@@ -133,7 +133,7 @@ def view_of(job: Job, actor: Actor) -> Queued:
         task["of"],
         None if job.person is None or not job.person.is_active else job.person.pk,
         job.actor,
-        task["reason"],
+        shown_words(task["reason"], actor, job.app_name),
         job.created,
         job.state,
         _(job.message) if job.state == FAILED and job.message else job.message,

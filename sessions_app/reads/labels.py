@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..access.actor import Actor
-from ..access.shown import shown
+from ..access.shown import shown_words
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchSession, SessionTag, SessionTitle
 from ..sources import registry
@@ -47,8 +47,7 @@ def called(frameworks: Mapping[SessionRef, str], actor: Actor) -> dict[SessionRe
 
 def said(text: str, ref: SessionRef, actor: Actor) -> str:
     """Returns what an actor may see of words that the index has of an event."""
-    event = shown({"error_message": text}, actor, ref.app_name, "event")
-    return str(event.get("error_message") or "")
+    return shown_words(text, actor, ref.app_name)
 
 
 def batches(refs: Collection[SessionRef]) -> Iterator[tuple[str, dict[str, SessionRef]]]:

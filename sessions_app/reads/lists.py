@@ -1,5 +1,6 @@
 """Lists apps, users and sessions, by page."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
@@ -197,7 +198,7 @@ def titles_of(source: str, keys: Collection[SessionRef], actor: Actor) -> dict[S
 def title_of(state: State) -> str:
     """Returns the title that a framework keeps in a session's state; empty if there is none."""
     title = as_object(state.get(_METADATA)).get(_NAME)
-    return title[:_TITLE_LENGTH] if isinstance(title, str) else ""
+    return title[:_TITLE_LENGTH] if isinstance(title, str) and not _OBJECT.match(title) else ""
 
 
 # --- Queries ----------------------------------------------------------------------------------------------------------
@@ -206,7 +207,9 @@ def title_of(state: State) -> str:
 _METADATA: Final = "__session_metadata__"
 _NAME: Final = "displayName"
 _TITLE_LENGTH: Final = 200
-_TITLE: Final = Substr(KeyTextTransform(_NAME, KeyTransform(_METADATA, Small("state"))), 1, _TITLE_LENGTH)
+_TITLE_READ: Final = 600  # what is cut looks like no card number or address any more, so that no rule would hide it
+_OBJECT: Final = re.compile(r'\s*[\[{]\s*["{\[]')  # no title, but JSON, in which rules by key would hide nothing
+_TITLE: Final = Substr(KeyTextTransform(_NAME, KeyTransform(_METADATA, Small("state"))), 1, _TITLE_READ)
 
 
 def _shown_title(title: str | None, actor: Actor, app_name: str) -> str:

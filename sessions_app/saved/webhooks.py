@@ -16,7 +16,9 @@ from django.urls import reverse
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
+from ..access.actor import PEOPLE
 from ..access.roles import actor_of
+from ..access.shown import shown_words
 from ..audit.record import record
 from ..domain.session_ref import SessionRef
 from ..errors import Invalid, NotFound
@@ -133,10 +135,19 @@ def _watch(view_id: UUID, person: Any) -> ViewWatch:
 
 
 def _told(row: WebhookDelivery) -> Delivery:
-    session = json.loads(row.body)["session"]
+    session = json.loads(_body_now(row))["session"]
     return Delivery(
         row.pk, session["title"] if session else "", row.state, row.created, row.tries, row.status, row.message, row.due
     )
+
+
+def _body_now(row: WebhookDelivery) -> str:
+    """Returns what is sent: a rule of masking that was made since it was queued hides the title, too."""
+    body = json.loads(row.body)
+    if not (session := body["session"]):
+        return row.body
+    title = shown_words(session["title"], PEOPLE, row.app_name)
+    return row.body if title == session["title"] else json.dumps({**body, "session": {**session, "title": title}})
 
 
 # --- What is queued ---------------------------------------------------------------------------------------------------
@@ -219,7 +230,7 @@ def _send(row: WebhookDelivery) -> tuple[int | None, str]:
     person = row.hook.watch.person
     if not person.is_active or not _may_see(person, row):
         return None, _("Its person may not see this any more.")
-    return sending.deliver(row.hook.url, row.body.encode(), secret_of(row.hook), str(row.pk))
+    return sending.deliver(row.hook.url, _body_now(row).encode(), secret_of(row.hook), str(row.pk))
 
 
 def _note(row: WebhookDelivery, status: int | None, wrong: str) -> None:

@@ -11,8 +11,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from ..access.actor import SYSTEM, Actor
-from ..access.shown import shown
+from ..access.actor import Actor
 from ..domain.brief import words
 from ..domain.session_ref import SessionRef, digest_of
 from ..errors import Invalid, NotFound
@@ -21,6 +20,7 @@ from ..reads.labels import Labels, batches, labels_of
 from ..reads.lists import title_of
 from ..sources import database, registry
 from ..sources.dialect import is_wanted, wanted
+from . import masked
 from .lines import clean
 from .reading import rows_of, state_of
 from .seen import sessions_in_seen_apps
@@ -194,12 +194,12 @@ def _existing_in(source: str, refs: Sequence[SessionRef]) -> list[SessionRef]:
 
 
 def _own_title(ref: SessionRef) -> str:
-    """Returns the title that a session has of itself. Raises NotFound, SourceError."""
+    """Returns the title that a session has of itself, as everybody sees it. Raises NotFound, SourceError."""
     with database.using(ref.source) as db:
         row = rows_of(db, [ref[1:]]).get(ref[1:])
         if row is None:
             raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
-        state = shown(state_of(db, row), SYSTEM, ref.app_name)
+        state = masked.state(state_of(db, row), ref.app_name)
     stored = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     summary = stored.values_list("summary", flat=True).first()
     return title_of(state) or (json.loads(summary).get("opening", "") if summary else "")

@@ -10,7 +10,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, State
 from ..domain.units import event_in_seconds
 
-VERSION: Final = 7  # of what is kept
+VERSION: Final = 8  # of what is kept
 
 
 def version() -> int:

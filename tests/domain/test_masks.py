@@ -59,6 +59,41 @@ def test_a_rule_hides_in_events_and_leaves_their_fields() -> None:
     assert seen["custom_metadata"] == {"id": {"token": "••••"}, "adkweb": notes}
 
 
+@pytest.mark.parametrize(
+    ("rules", "value", "seen"),
+    [
+        ([(KEY, "code")], {"output": {"code": "123456"}}, {"output": {"code": "••••"}}),
+        ([(KEY, "code")], {"output": "1", "code": "2"}, {"output": "1", "code": "2"}),  # of code that was run
+        ([(FORM, "card")], {"output": {"id": CARD, "name": CARD}}, {"output": {"id": "••••", "name": "••••"}}),
+        ([(KEY, "pin")], {"output": [{"name": {"pin": 3}}]}, {"output": [{"name": {"pin": "••••"}}]}),
+        ([(PATH, "output.code")], {"output": {"code": 1}}, {"output": {"code": "••••"}}),
+        ([(FORM, "card")], {"errorCode": f"no {CARD}"}, {"errorCode": "no ••••"}),
+        ([(FORM, "card")], {"fileData": {"fileUri": f"x/{CARD}"}}, {"fileData": {"fileUri": "x/••••"}}),
+        ([(FORM, "card")], {"inlineData": {"data": CARD}}, {"inlineData": {"data": CARD}}),
+    ],
+)
+def test_what_an_event_carries_is_no_field_of_it(rules: list[tuple[str, str]], value: Any, seen: Any) -> None:
+    assert Mask([Rule(*rule) for rule in rules]).event(value) == seen
+
+
+@pytest.mark.parametrize("more", [[], [Rule(TOOL, "charge: cvv")]])
+def test_a_rule_about_a_tool_takes_no_other_rule_away(more: list[Rule]) -> None:
+    call = {"name": "charge", "args": {"card": "1", "pin": "2"}}
+    by_path = Mask([Rule(PATH, "pending.args.card"), *more])({"pending": call})
+    assert by_path["pending"]["args"]["card"] == "••••"
+    by_tool = Mask([Rule(TOOL, "call_tool: args.pin"), *more]).event(
+        {"name": "call_tool", "args": {"args": call["args"]}}
+    )
+    assert by_tool["args"]["args"]["pin"] == "••••"
+    inner = Mask([Rule(TOOL, "proxy: args.pin"), *more]).event({"name": "proxy", "args": {**call}})
+    assert inner["args"]["args"]["pin"] == "••••"
+
+
+@pytest.mark.parametrize("card", [4111111111111111.0, "\uff14" + "\uff11" * 15])
+def test_a_card_number_is_one_in_any_digits(card: Any) -> None:
+    assert Mask([Rule(FORM, "card")])({"a": card}) == {"a": "••••"}
+
+
 def test_a_name_that_only_begins_as_a_field_of_an_event_is_none() -> None:
     mask = Mask([Rule(FORM, "card")])
     for name in ("author", "author" + "_" * 20, "Author"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from pytest_django import Settings
 
 from sessions_app.access import approval, roles, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL, Actor
@@ -19,6 +20,7 @@ from sessions_app.edits import approving, edit, ending, expiry, own_event, propo
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.proposal import Proposal
 from sessions_app.errors import Conflict, Error, Held, Invalid, NotAllowed, NotFound
+from sessions_app.masking import rules as masking_rules
 from sessions_app.models import ApprovalRule, AuditRow, Job
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
@@ -404,3 +406,22 @@ def test_a_rule_names_a_key_with_brackets_as_it_is(ref: SessionRef, maria: Actor
     approval.make(by=TERMINAL, keys="limit[eur]")
     with pytest.raises(Held):
         edit.edit_state(ref, [Entry("limit[eur]", 9, ABSENT)], actor=maria)
+
+
+def test_what_a_rule_hides_in_a_reason_is_hidden_where_it_waits(ref: SessionRef, maria: Actor, ben: Actor) -> None:
+    masking_rules.create("*", "form", "card", actor=TERMINAL)
+    card = "4111111111111111"
+    with pytest.raises(Held) as held:
+        edit.edit_state(ref, GOLD, actor=maria, reason=f"for {card}")
+    declined = approving.decline(held.value.detail["proposal"], actor=ben, why=f"not {card}")
+    assert (declined.reason, declined.why) == ("for ••••", "not ••••")
+    edit.edit_state(ref, [Entry("step", "pay", "search")], actor=maria, reason=f"for {card}", of={"lasts": 60.0})
+    assert expiry.listed(actor=maria)[0].reason == "for ••••"
+
+
+def test_nobody_can_try_values_on_the_id_of_an_edit(settings: Settings) -> None:
+    what = [["pin", "1234", False]]
+    made = edit.id_of("once", what)
+    assert made == edit.id_of("once", what) != edit.id_of("once", [["pin", "1235", False]])
+    settings.SECRET_KEY = "another"
+    assert made != edit.id_of("once", what)

@@ -16,6 +16,7 @@ from django.contrib.auth import get_user_model
 from pytest_django import Settings
 
 from sessions_app.errors import Invalid, NotAllowed, NotFound
+from sessions_app.masking import rules as masking_rules
 from sessions_app.models import Webhook, WebhookDelivery
 from sessions_app.saved import addresses, noticing, sending, views, watching, webhooks
 from sessions_app.saved.views import View
@@ -114,6 +115,23 @@ def test_a_receiver_is_told_of_each_session_with_a_signature_that_the_docs_check
     (example,) = re.findall(r"```json\n(.*?)```", DOCS.read_text(), re.DOTALL)
     assert json.loads(example).keys() == body.keys()
     assert json.loads(example)["session"].keys() == body["session"].keys()
+
+
+@OWN
+def test_a_rule_of_masking_hides_what_is_still_to_be_sent(
+    own: str, view: View, told: Receiver, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    source = open_source(new_store("sqlite"))
+    feed(source)
+    webhooks.put(view.id, maria(), told.url, LINK)
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    said = {"role": "user", "parts": [{"text": "4111111111111111 expired"}]}
+    append_event(ref, {"author": "user", "invocation_id": "i", "content": said}, actor=ALICE)
+    feed(source, Feeder(source, noticing.noticing))
+    masking_rules.create("*", "form", "card", actor=ALICE)
+    send_all()
+    (body,) = map(json.loads, told.bodies)
+    assert (body["session"]["title"], deliveries(view)[0].title) == ("•••• expired", "•••• expired")
 
 
 @OWN

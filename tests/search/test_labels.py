@@ -13,9 +13,10 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
-from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.edits.fork import fork
 from sessions_app.errors import Error, Invalid, NotAllowed, NotFound
+from sessions_app.masking import rules as masking_rules
 from sessions_app.models import SearchSession, SessionTag, SessionTitle
 from sessions_app.reads import lists
 from sessions_app.reads.labels import Labels, labels_of
@@ -26,6 +27,7 @@ from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed, ids, rows
 from tests.support.people import ALICE, BOB
 
+CARD: Final = "4111111111111111"
 OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 pytestmark = OWN
 
@@ -68,6 +70,27 @@ def test_a_new_title_counts_at_once_wherever_a_session_is_named(source: str) -> 
     assert lists.title(of(source, 1), actor=ALICE) == "Flight 1 to Seoul"
     assert labels.rename(of(source), "Paid", actor=ALICE) == "Nadia’s refund"
     assert (ids("refund"), ids("paid")) == ([], ["s0"])
+
+
+def test_a_title_that_a_framework_keeps_and_a_rule_hides_is_not_found_when_one_is_taken_away(source: str) -> None:
+    masking_rules.create("*", "form", "card", actor=ALICE)
+    state = {"__session_metadata__": {"displayName": f"for {CARD}"}}
+    create_session(source, "booking", "ana", session_id="s9", state=state, actor=ALICE)
+    feed(source)
+    for title in ("Refund", ""):
+        labels.rename(of(source, 9), title, actor=ALICE)
+    assert (ids(f"title:{CARD}"), ids(CARD), "for ••••" in {row.title for row in rows("", ALICE)}) == ([], [], True)
+    assert CARD not in SearchSession.objects.get(digest=digest_of(*of(source, 9)[1:])).title
+
+
+@pytest.mark.parametrize("title", ["x" * 187 + " 4111 1111 1111 1111", {"pin": "1234"}, [{"pin": "1234"}]])
+def test_a_title_is_masked_before_it_is_cut(source: str, title: Any) -> None:
+    for kind, pattern in (("form", "card"), ("key", "pin")):
+        masking_rules.create("*", kind, pattern, actor=ALICE)
+    state = {"__session_metadata__": {"displayName": title}}
+    create_session(source, "booking", "ana", session_id="s9", state=state, actor=ALICE)
+    shown = lists.title(of(source, 9), actor=BOB)
+    assert ("4111" in shown, "1234" in shown) == (False, False)
 
 
 def test_an_index_that_goes_on_or_is_made_anew_keeps_a_title(source: str) -> None:
