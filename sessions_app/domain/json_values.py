@@ -104,6 +104,11 @@ def read_stored_or_none(text: str | bytes | None) -> Any:
         return None
 
 
+def holds_values(text: str) -> bool:
+    """Tells whether a text is the JSON of an object or a list."""
+    return isinstance(read_stored_or_none(text), dict | list)
+
+
 class Stored(json.JSONDecoder):
     """Reads a JSON column as `read_stored` does. A text that is nested too deep is None; raises ValueError for no JSON."""
 

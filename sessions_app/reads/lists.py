@@ -1,6 +1,5 @@
 """Lists apps, users and sessions, by page."""
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +11,7 @@ from django.db.models.functions import Substr
 
 from ..access.actor import Actor
 from ..access.shown import shown
-from ..domain.json_values import as_object
+from ..domain.json_values import as_object, holds_values
 from ..domain.session_ref import SessionRef
 from ..domain.state import State
 from ..models import App, Session
@@ -198,7 +197,14 @@ def titles_of(source: str, keys: Collection[SessionRef], actor: Actor) -> dict[S
 def title_of(state: State) -> str:
     """Returns the title that a framework keeps in a session's state; empty if there is none."""
     title = as_object(state.get(_METADATA)).get(_NAME)
-    return title[:_TITLE_LENGTH] if isinstance(title, str) and not _OBJECT.match(title) else ""
+    return title[:_TITLE_LENGTH] if isinstance(title, str) and not _is_json(title) else ""
+
+
+def _is_json(title: str) -> bool:
+    """Tells whether a title is JSON, in which rules by key would hide nothing. A long one may have been cut."""
+    if not title.lstrip().startswith(("{", "[")):
+        return False
+    return len(title) >= _TITLE_READ or holds_values(title)
 
 
 # --- Queries ----------------------------------------------------------------------------------------------------------
@@ -208,7 +214,6 @@ _METADATA: Final = "__session_metadata__"
 _NAME: Final = "displayName"
 _TITLE_LENGTH: Final = 200
 _TITLE_READ: Final = 600  # what is cut looks like no card number or address any more, so that no rule would hide it
-_OBJECT: Final = re.compile(r'\s*[\[{]\s*["{\[]')  # no title, but JSON, in which rules by key would hide nothing
 _TITLE: Final = Substr(KeyTextTransform(_NAME, KeyTransform(_METADATA, Small("state"))), 1, _TITLE_READ)
 
 

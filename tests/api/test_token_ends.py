@@ -54,11 +54,11 @@ def test_an_expired_token_is_refused_and_told_so(maria: User) -> None:
 
 def test_a_token_that_is_trusted_for_a_second_expires_on_time() -> None:
     text = tokens.create("agent", "read", "*", by="maria", days=1)[1]
-    ApiToken.objects.update(expires=timezone.now() + timedelta(milliseconds=50))
+    ApiToken.objects.update(expires=timezone.now() + timedelta(milliseconds=900))
     tokens.known.clear()
     assert tokens.actor_of(text) is not None
     ((until, _actor),) = tokens.known.values()
-    assert until - time.monotonic() <= 0.05
+    assert until - time.monotonic() <= 0.9
 
 
 @pytest.mark.parametrize(("left", "soon"), [(8, False), (6.9, True), (0.01, True), (-1, False)])

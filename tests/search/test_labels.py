@@ -83,7 +83,10 @@ def test_a_title_that_a_framework_keeps_and_a_rule_hides_is_not_found_when_one_i
     assert CARD not in SearchSession.objects.get(digest=digest_of(*of(source, 9)[1:])).title
 
 
-@pytest.mark.parametrize("title", ["x" * 187 + " 4111 1111 1111 1111", {"pin": "1234"}, [{"pin": "1234"}]])
+@pytest.mark.parametrize(
+    "title",
+    ["x" * 187 + " 4111 1111 1111 1111", {"pin": "1234"}, [1, {"pin": "1234"}], {"a": "x" * 900, "pin": "1234"}],
+)
 def test_a_title_is_masked_before_it_is_cut(source: str, title: Any) -> None:
     for kind, pattern in (("form", "card"), ("key", "pin")):
         masking_rules.create("*", kind, pattern, actor=ALICE)
