@@ -95,7 +95,7 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
         raise _tried_again()
     if not held.hold(job, actor=actor):
-        # What a second person has applied stays its author's, whoever goes on with it.
+        # A batch that a second person has applied stays its author's, whoever goes on with it.
         by = {} if "approved_by" in json.loads(job.task) else runner.fields_of(actor)
         runner.start(job, step=DOING, **by)
 

@@ -191,7 +191,7 @@ class Mask:
         field = _field_of(name) if len(name) <= _LONGEST_FIELD else ""
         if field == "kept":
             return value
-        # What an agent puts out as JSON has names of its own.
+        # JSON that an agent puts out has names of its own.
         if field == "fields" and (name != "output" or isinstance(value, str)):
             return self._event(value, depth)
         if field == "call" and call is not None:

@@ -190,11 +190,11 @@ class _Heart:
         self._told(self._share)
 
 
-class _Left:
-    """A reader that leaves out the states that were brought before, and notes how many were after each."""
+class _Passing:
+    """Passes on how far a reader is, and where."""
 
-    def __init__(self, reader: Reader, brought: int, note: Callable[[int], None]) -> None:
-        self._reader, self._brought, self._note = reader, brought, note
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
 
     @property
     def done(self) -> int:
@@ -207,6 +207,14 @@ class _Left:
     @property
     def where(self) -> str:
         return self._reader.where
+
+
+class _Left(_Passing):
+    """A reader that leaves out the states that were brought before, and notes how many were after each."""
+
+    def __init__(self, reader: Reader, brought: int, note: Callable[[int], None]) -> None:
+        super().__init__(reader)
+        self._brought, self._note = brought, note
 
     def __iter__(self) -> Iterator[Item]:
         number = 0
@@ -220,23 +228,12 @@ class _Left:
                 self._note(number)
 
 
-class _Allowed:
+class _Allowed(_Passing):
     """A reader that raises NotAllowed at the first app in which the actor may not import."""
 
     def __init__(self, reader: Reader, actor: Actor, source: str, sessions: list[SessionRef]) -> None:
-        self._reader, self._actor, self._source, self._sessions = reader, actor, source, sessions
-
-    @property
-    def done(self) -> int:
-        return self._reader.done
-
-    @property
-    def total(self) -> int:
-        return self._reader.total
-
-    @property
-    def where(self) -> str:
-        return self._reader.where
+        super().__init__(reader)
+        self._actor, self._source, self._sessions = actor, source, sessions
 
     def __iter__(self) -> Iterator[Item]:
         for item in self._reader:
