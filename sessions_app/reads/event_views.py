@@ -5,6 +5,7 @@ The other files of this folder build their answers from these functions. Each fu
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Any, Final
 
 from django.db import connections
@@ -28,11 +29,13 @@ from ..models import Event, Session
 from ..sources import database
 from ..sources.dialect import SEQ
 from .filters import BY_AUTHOR, FILTERS
-from .listed import in_seen_apps
+from .listed import names_of_apps
 from .paging import read_cursor, write_cursor
 from .weights import LARGE, Measured, Size, large, weight
 
 ACTIVE: Final = 12  # sessions that are searched for the newest events of all
+APPS: Final = 50  # apps whose sessions are
+NEAR: Final = 10_000  # events of a source in which those of some apps are searched
 _PACKED: Final = 30  # a text in PostgreSQL may be so many times as long as its size on disk: long ones are compressed
 
 
@@ -79,13 +82,34 @@ def any_of(wanted: Mapping[tuple[str, str, str], Collection[Seq]]) -> Q:
 def newest_views(source: str, limit: int, most: int, actor: Actor) -> list[EventView]:
     """Returns the newest events of all sessions that the actor may see, the newest first, up to a weight of `most`.
 
-    If events have no numbers, searches the ACTIVE sessions that were written last."""
-    events = measured(in_seen_apps(Event.objects.using(source), source, actor))
-    if database.is_numbered(source):
-        return views(events.order_by(RawSQL(SEQ[connections[source].vendor], []).desc()), source, actor, limit, most)[0]
-    sessions = in_seen_apps(Session.objects.using(source), source, actor).order_by("-update_time")
+    To an actor who may not see every app, those among the last NEAR of the source. If events have no numbers, searches as
+    `written_last_views` does."""
+    if not database.is_numbered(source):
+        return written_last_views(source, limit, most, actor)
+    events, vendor = measured(Event.objects.using(source)), connections[source].vendor
+    if not actor.sees_all_of(source):
+        events = events.filter(_near_and_of(names_of_apps(source, actor), vendor))
+    return views(events.order_by(RawSQL(SEQ[vendor], []).desc()), source, actor, limit, most)[0]
+
+
+def _near_and_of(apps: Sequence[str], vendor: str) -> RawSQL:
+    """Returns the condition for events of some apps, of which a million events of others may have been written since.
+
+    Without the plus, SQLite would go through all events of these apps."""
+    number, column = SEQ[vendor], "+events.app_name" if vendor == "sqlite" else "events.app_name"
+    one_of = f"{column} IN ({', '.join(['%s'] * len(apps))})" if apps else "FALSE"
+    return RawSQL(f"({number} > (SELECT max({number}) FROM events) - {NEAR} AND {one_of})", apps, BooleanField())
+
+
+def written_last_views(source: str, limit: int, most: int, actor: Actor) -> list[EventView]:
+    """Returns the newest events of the ACTIVE sessions that were written last and that the actor may see."""
+    sessions = Session.objects.using(source).order_by("-update_time")
+    parts = [sessions]
+    if not actor.sees_all_of(source):  # app by app, as the index has them
+        parts = [sessions.filter(app_name=name) for name in names_of_apps(source, actor)[:APPS]]
+    last = (row for part in parts for row in part.values_list("update_time", "app_name", "user_id", "id")[:ACTIVE])
     newest: list[EventView] = []
-    for names in sessions.values_list("app_name", "user_id", "id")[:ACTIVE]:
+    for _time, *names in nlargest(ACTIVE, last):
         ref = SessionRef(source, *names)
         newest += views(ordered(events_of(ref), source), source, actor, max(limit // 10, 12), most // ACTIVE, ref)[0]
     return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]

@@ -13,7 +13,7 @@ from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
 from ..sources.dialect import SEQ, is_wanted, wanted
-from .event_views import EventView, newest_views
+from .event_views import EventView, newest_views, written_last_views
 from .lists import GLANCE, titles_of
 
 RUNNING_REACH: Final = 300  # events of all sessions that are searched for running agents
@@ -111,7 +111,10 @@ def newest_seq(source: str) -> Seq:
 def newest_events(source: str, limit: int, *, actor: Actor) -> list[EventView]:
     """Returns the newest events of all sessions, the newest first."""
     with database.using(source):
-        return newest_views(source, limit, GLANCE, actor)
+        near = newest_views(source, limit, GLANCE, actor)
+        if len(near) == limit or actor.sees_all_of(source) or not database.is_numbered(source):
+            return near
+        return written_last_views(source, limit, GLANCE, actor)  # the actor's apps have been quiet
 
 
 def running_now(source: str, *, actor: Actor) -> list[RunningSession]:
