@@ -62,6 +62,14 @@ def _forget_sources() -> Iterator[None]:
             database.forget(source.alias)
 
 
+def settle() -> None:
+    """Waits for the looks that are under way: the next test has other databases."""
+    for thread in threading.enumerate():
+        if thread.name == "adkweb-ready":
+            thread.join(10)
+            assert not thread.is_alive()
+
+
 def token(right: str = "admin", apps: str = "*") -> dict[str, str]:
     return {"Authorization": f"Bearer {tokens.create(f'{right} {next(_numbers)}', right, apps, by='maria')[1]}"}
 
@@ -196,6 +204,7 @@ def test_a_probe_from_elsewhere_is_answered_before_there_is_an_account(address: 
 def test_the_first_look_is_waited_for(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.0)
     assert ask()[0] == 200
+    settle()
 
 
 # --- Quickly ----------------------------------------------------------------------------------------------------------
@@ -222,3 +231,4 @@ def test_a_look_that_takes_long_delays_no_answer_and_what_was_seen_is_told_meanw
         assert ask()[0] == 503
     finally:
         ended.set()
+        settle()
