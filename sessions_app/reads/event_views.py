@@ -34,7 +34,7 @@ from .paging import read_cursor, write_cursor
 from .weights import LARGE, Measured, Size, large, weight
 
 ACTIVE: Final = 12  # sessions that are searched for the newest events of all
-APPS: Final = 50  # apps whose sessions are
+APPS: Final = 50  # apps whose sessions are searched so for an actor who may not see every app
 NEAR: Final = 10_000  # events of a source in which those of some apps are searched
 _PACKED: Final = 30  # a text in PostgreSQL may be so many times as long as its size on disk: long ones are compressed
 
@@ -109,7 +109,7 @@ def written_last_views(source: str, limit: int, most: int, actor: Actor) -> list
         parts = [sessions.filter(app_name=name) for name in names_of_apps(source, actor)[:APPS]]
     last = (row for part in parts for row in part.values_list("update_time", "app_name", "user_id", "id")[:ACTIVE])
     newest: list[EventView] = []
-    for _time, *names in nlargest(ACTIVE, last):
+    for _time, *names in nlargest(ACTIVE, last, key=lambda row: row[0] or 0.0):
         ref = SessionRef(source, *names)
         newest += views(ordered(events_of(ref), source), source, actor, max(limit // 10, 12), most // ACTIVE, ref)[0]
     return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]

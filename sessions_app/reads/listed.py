@@ -1,10 +1,10 @@
 """Decides which sessions lists show, and how the newest events are ordered."""
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from django.db import connections
-from django.db.models import BooleanField, Model, Q, QuerySet
+from django.db.models import BooleanField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from ..access.actor import Actor
@@ -16,7 +16,6 @@ from ..sources.dialect import SEQ_IN_SESSION
 from .filters import FILTERS
 from .weights import GLANCED
 
-Row = TypeVar("Row", bound=Model)
 SPOKEN: Final = 100  # events that are searched for one that is not an edit
 # Selects the events of a row of `sessions`, as SQL.
 OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = sessions.user_id
@@ -68,9 +67,10 @@ def sessions_of(source: str, app_name: str) -> QuerySet[Session]:
     return Session.objects.using(source).filter(app_name=app_name)
 
 
-def in_seen_apps(rows: QuerySet[Row], source: str, actor: Actor) -> QuerySet[Row]:
-    """Returns the rows of apps that an actor may see. Adds a condition only if the actor may not see every app."""
-    return rows if actor.sees_all_of(source) else rows.filter(app_name__in=names_of_apps(source, actor))
+def in_seen_apps(source: str, actor: Actor) -> QuerySet[Session]:
+    """Returns the sessions of apps that an actor may see. There is a condition only if the actor may not see every app."""
+    sessions = Session.objects.using(source)
+    return sessions.all() if actor.sees_all_of(source) else sessions.filter(app_name__in=names_of_apps(source, actor))
 
 
 def names_of_apps(source: str, actor: Actor) -> list[str]:

@@ -86,7 +86,7 @@ def app_names(source: str, *, actor: Actor) -> list[str]:
 def has_sessions(source: str, *, actor: Actor) -> bool:
     """Tells whether a source has any session that the actor may see."""
     with database.using(source):
-        return in_seen_apps(Session.objects.using(source), source, actor).exists()
+        return in_seen_apps(source, actor).exists()
 
 
 def has_app(source: str, app_name: str, *, actor: Actor) -> bool:

@@ -626,7 +626,7 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
 ) -> None:
     db = connections[ref.source]
     viewer = Actor("vera", (Grant("read", apps="quiet"),))
-    told = append_event(create_session(ref.source, "quiet", "omar", actor=actor), _event("a", n=1), actor=actor)
+    appended = append_event(create_session(ref.source, "quiet", "omar", actor=actor), _event("a", n=1), actor=actor)
     # Another session as large, whose rows stand before this one's.
     other = create_session(*ref[:3], session_id="other", actor=actor)
     for each in (other, ref):
@@ -657,7 +657,7 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
         reads_newest.revisions(ref.source, [ref], actor=SYSTEM)
         quiet = [view.id for view in reads_newest.newest_events(ref.source, 3, actor=viewer)]
         reads_newest.running_now(ref.source, actor=viewer)
-    assert quiet == [told.event["id"]]
+    assert quiet == [appended.event["id"]]
     assert [view.id for view in reads_newest.newest_events(ref.source, 3, actor=SYSTEM)] == [
         f"e{LARGE - n}" for n in range(3)
     ]
