@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.test.utils import setup_databases, teardown_databases
 from django.utils import translation
 from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
@@ -74,11 +75,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    """Lets pytest-django empty its database after a test, the audit with it. `own` is as users have it."""
-    with django_db_blocker.unblock(), connection.cursor() as cursor:
-        for act in ("update", "delete", "insert"):
-            cursor.execute(f"DROP TRIGGER IF EXISTS audit_refuses_{act}")
+def django_db_setup(
+    django_test_environment: None, django_db_modify_db_settings: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[None]:
+    """Makes the tests' database, and lets pytest-django empty it after a test, the audit with it.
+
+    pytest-django itself makes none if no test of a run is marked with django_db: those of tests/writes, alone."""
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False)
+        with connection.cursor() as cursor:
+            for act in ("update", "delete", "insert"):
+                cursor.execute(f"DROP TRIGGER IF EXISTS audit_refuses_{act}")
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(made, verbosity=0)
 
 
 @pytest.fixture(autouse=True)
