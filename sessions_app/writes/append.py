@@ -34,7 +34,7 @@ from ..models import keeps_milliseconds, read_instant, stored_instant
 from ..sources import database
 from . import commits
 from .counted import counted
-from .half_made import MARK, check_whole, half_made
+from .half_made import MARK, check_unmarked, check_whole, half_made
 from .rows import (
     SESSION,
     check_names,
@@ -98,6 +98,7 @@ def append_event(
     actor.check_may("append", ref.source, ref.app_name)
     stored = check_event(event)
     check_no_note(stored, _REFUSED_NOTES[origin])
+    check_unmarked(delta_of(stored).keys() - removed_by(stored))
     check_unmasked(delta_of(stored), actor, ref.app_name)
     check_names(ref)
     if origin == "person":

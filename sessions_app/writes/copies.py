@@ -12,14 +12,14 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access.actor import Actor
 from ..access.shown import check_unmasked
-from ..domain.json_values import read_stored_or_none
+from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State
 from ..errors import AlreadyExists, Conflict
 from ..models import keeps_milliseconds, stored_instant
 from ..sources import database
 from ..sources.dialect import SEQ, SEQ_IN_SESSION
-from .half_made import IMPORTING
+from .half_made import IMPORTING, check_whole
 from .rows import (
     SESSION,
     check_names,
@@ -69,7 +69,7 @@ def import_session(
     """
     actor.check_may("admin", session.ref.source, session.ref.app_name)
     ref = session.ref
-    _check_unmasked(session, actor)
+    _check_states(session, actor)
     check_names(ref)
     try:
         with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
@@ -106,8 +106,9 @@ def import_session(
     broadcast.tell("events", ref)
 
 
-def _check_unmasked(session: ImportedSession, actor: Actor) -> None:
-    states = [read_stored_or_none(text) for text in (session.state, session.initial_state) if text]
+def _check_states(session: ImportedSession, actor: Actor) -> None:
+    states = [read_stored_or_none(text) for text in (session.state, session.initial_state)]
+    check_whole(as_object(states[0]))  # with the mark in its last state, it would stay half-imported for good
     check_unmasked(states, actor, session.ref.app_name)
 
 

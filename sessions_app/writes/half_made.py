@@ -1,12 +1,12 @@
 """Marks a session that is still being copied or imported: it is not shown, and nobody writes to it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
 from ..domain.state import State
-from ..errors import Conflict
+from ..errors import Conflict, Invalid
 
 # --- Import -----------------------------------------------------------------------------------------------------------
 
@@ -26,6 +26,12 @@ def check_whole(state: Mapping[str, Any]) -> None:
     """Raises Conflict if this is the own state of an unfinished session, which nobody may write to."""
     if is_half(state):
         raise half_made()
+
+
+def check_unmarked(keys: Collection[str]) -> None:
+    """Raises Invalid if the mark is among these full keys: whoever writes it would hide the session and close it."""
+    if MARK in keys:
+        raise Invalid(_("The key %(key)s is adkweb's own: choose another name.") % {"key": MARK})
 
 
 def half_made() -> Conflict:

@@ -21,6 +21,7 @@ from ..errors import AlreadyExists, Conflict, StaleSession
 from ..models import SessionHold, SessionTag, SessionTitle, stored_instant, tables
 from ..sources import database, registry
 from .append import Origin, log
+from .half_made import check_unmarked
 from .rows import check_names, locked, merge, note_place, revision_of, transaction_on
 
 
@@ -47,6 +48,7 @@ def create_session(
         check_name((session_id or "").strip() or str(uuid.uuid4()), _("the session's id"), ID_LENGTH),
     )
     initial = without_temp(check(dict(state or {})))
+    check_unmarked(initial)
     check_unmasked(initial, actor, app_name)
     if origin == "person":
         approval.check(source, app_name, initial, actor=actor)

@@ -131,6 +131,12 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
         assert {t: len(r) for t, r in everything(source).items()} == {t: len(r) for t, r in original.items()}
 
 
+def test_a_session_that_another_program_marked_as_half_imported_is_skipped(source: str) -> None:
+    report = imported(source, file_of(session_line("a", 1, state={**IMPORTING, "n": 1}), event_line("e1")))
+    assert [(left.ref.session_id, "being copied or imported" in left.why) for left in report.skipped] == [("a", True)]
+    assert counts(source)["sessions"] == 0
+
+
 def as_google_adk_does(ref: SessionRef) -> None:
     """Appends an event past adkweb, which would refuse it."""
     with connections[ref.source].cursor() as cursor:

@@ -18,6 +18,7 @@ from sessions_app.domain.state import ABSENT, State, without_temp
 from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound, StaleSession
 from sessions_app.reads import timeline, views, whole_session
 from sessions_app.writes.append import Appended, append_event
+from sessions_app.writes.half_made import MARK
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.strategies import TEXTS, events, floats, nested, states
 from tests.support.people import ALICE
@@ -527,6 +528,7 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"actions": {"state_delta": {"a": nested(200)}}}, "nested deeper"),
     ({"actions": {"state_delta": {"a": 10**5000}}}, "actions.state_delta.a: an integer"),
     ({"actions": {"state_delta": {5: 1}}}, "actions.state_delta: a key must be a string"),
+    ({"actions": {"state_delta": {"good": 1, MARK: True}}}, "The key adkweb:importing is adkweb's own"),
 ]
 
 
@@ -555,7 +557,8 @@ def test_a_session_under_a_bad_name_is_refused_and_nothing_is_half_written(sourc
 
 
 @pytest.mark.parametrize(
-    "state", [{"a": float("nan")}, {"app:a": "\0"}, {"\0": 1}, {"temp:x": "\ud800"}, {"user:x": nested(200)}]
+    "state",
+    [{"a": float("nan")}, {"app:a": "\0"}, {"\0": 1}, {"temp:x": "\ud800"}, {"user:x": nested(200)}, {MARK: 1}],
 )
 def test_a_session_with_bad_initial_state_is_refused_and_nothing_is_half_written(source: str, state: State) -> None:
     with pytest.raises(Invalid):
