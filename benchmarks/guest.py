@@ -3,8 +3,9 @@
     python -m benchmarks.guest [--events 1000000] [--alone 60]
 
 A PostgreSQL of a million events, with fsync, to which an agent appends 20 events a second by google-adk's own service: by
-itself first, and then while another process looks for secrets, indexes everything anew behind masks, exports and erases
-users, tries and applies a rule of retention, reveals values, writes edits that end, and applies proposals.
+itself first, and then while another process reads home for somebody with one quiet app, looks for secrets, indexes
+everything anew behind masks, exports and erases users, tries and applies a rule of retention, reveals values, writes
+edits that end, and applies proposals.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from benchmarks.opening import EVENTS, Appends, agent, fill, make
 from tests.servers import PostgreSQL
 
 MANY = 100  # edits, proposals, and values that are revealed
+READS = 3_000  # of home
 USERS = 20  # that are exported, and others that are erased
 
 Work = Iterator[tuple[str, Callable[[], Any]]]
@@ -46,7 +48,7 @@ def works(url: str, folder: str, pipe: Connection) -> None:
         people = [an_admin(name) for name in ("maria", "ben")]
         Role.objects.update(reveals=True)
         maria, ben = map(roles.actor_of, people)
-        for what, act in (*_opening(url), *_hiding(maria), *_editing(maria, ben), *_privacy(maria)):
+        for what, act in (*_opening(url), *_reading(maria), *_hiding(maria), *_editing(maria, ben), *_privacy(maria)):
             began = time.monotonic()
             result = act()
             pipe.send((what, time.monotonic() - began, str(result or "")))
@@ -67,6 +69,23 @@ def _opening(url: str) -> Work:
         feeding.catch_up(source.alias)
 
     yield "opens, adopts and indexes it", opened
+
+
+def _reading(maria: Any) -> Work:
+    from sessions_app.access.actor import Actor, Grant
+    from sessions_app.reads import newest
+    from sessions_app.writes.append import append_event
+    from sessions_app.writes.sessions import create_session
+
+    vera = Actor("vera", (Grant("read", apps="quiet"),))
+
+    def at_home() -> str:
+        append_event(create_session(_alias(), "quiet", "ana", actor=maria), {"author": "user"}, actor=maria)
+        for _ in range(READS):
+            running, views = newest.running_now(_alias(), actor=vera), newest.newest_events(_alias(), 10, actor=vera)
+        return f"{len(running)} running, {len(views)} event"
+
+    yield f"reads home {READS:,} times for who sees one app", at_home
 
 
 def _hiding(maria: Any) -> Work:
