@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from heapq import nlargest
+from operator import itemgetter
 from typing import Any, Final
 
 from django.db import connections
@@ -109,7 +110,7 @@ def written_last_views(source: str, limit: int, most: int, actor: Actor) -> list
         parts = [sessions.filter(app_name=name) for name in names_of_apps(source, actor)[:APPS]]
     last = (row for part in parts for row in part.values_list("update_time", "app_name", "user_id", "id")[:ACTIVE])
     newest: list[EventView] = []
-    for _time, *names in nlargest(ACTIVE, last, key=lambda row: row[0] or 0.0):
+    for _time, *names in nlargest(ACTIVE, last, key=itemgetter(0)):
         ref = SessionRef(source, *names)
         newest += views(ordered(events_of(ref), source), source, actor, max(limit // 10, 12), most // ACTIVE, ref)[0]
     return sorted(newest, key=lambda view: (view.seq or 0, view.id), reverse=True)[:limit]
