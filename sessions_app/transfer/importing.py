@@ -112,6 +112,8 @@ def _items(reader: Reader, told: Told) -> Iterator[Item]:
     try:
         for item in reader:
             told(reader)
+            if isinstance(item, SessionItem) and exporting.is_half(item):
+                raise Invalid("the session is half-imported there: finish its import, or delete it, first")
             yield item
     except Fault:
         raise
@@ -162,16 +164,15 @@ class _Import:
         if found is None:
             self.report.new += 1
             self.write(item, batches, 0, None)
+        elif found.state == exporting.UNFINISHED and found.events > item.events:
+            self.skip(item, "it is half-imported, with more events than the file has")
         elif found.state == exporting.UNFINISHED:
-            if found.events > item.events:
-                self.skip(item, "it is half-imported, with more events than the file has")
-                return
             last, rest = self.compare(ref, found, batches)
             if rest is None:
                 self.skip(item, "it is half-imported, with other events than the file's")
-                return
-            self.report.resumed += 1
-            self.write(item, chain([rest], batches) if rest else batches, found.events, last)
+            else:
+                self.report.resumed += 1
+                self.write(item, chain([rest], batches) if rest else batches, found.events, last)
         elif exporting.is_half(found):
             self.skip(item, "it is half-imported, and somebody wrote to it since: delete it, and import again")
         elif why := _difference(found, item):
@@ -185,8 +186,7 @@ class _Import:
         self, ref: SessionRef, found: SessionItem, batches: Iterator[list[EventItem]]
     ) -> tuple[str, list[EventItem] | None]:
         """Returns the id of the last stored event, and the rest of its batch, which is None if an event differs."""
-        there = _stored_events(ref, found.events)
-        left, last = found.events, ""
+        there, left, last = _stored_events(ref, found.events), found.events, ""
         while left:
             batch = next(batches)
             begin = batch[:left]

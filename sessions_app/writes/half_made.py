@@ -29,7 +29,7 @@ def check_whole(state: Mapping[str, Any]) -> None:
 
 
 def check_unmarked(keys: Collection[str]) -> None:
-    """Raises Invalid if the mark is among these full keys: whoever writes it would hide the session and close it."""
+    """Raises Invalid if the mark is among these full keys: nobody could write to the session after that."""
     if MARK in keys:
         raise Invalid(_("The key %(key)s is adkweb's own: choose another name.") % {"key": MARK})
 

@@ -14,6 +14,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.errors import Conflict, NotAllowed
 from sessions_app.reads import timeline, views
 from sessions_app.transfer import exporting, importing
+from sessions_app.transfer.items import Fault
 from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.half_made import IMPORTING
@@ -131,9 +132,18 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
         assert {t: len(r) for t, r in everything(source).items()} == {t: len(r) for t, r in original.items()}
 
 
-def test_a_session_that_another_program_marked_as_half_imported_is_skipped(source: str) -> None:
-    report = imported(source, file_of(session_line("a", 1, state={**IMPORTING, "n": 1}), event_line("e1")))
-    assert [(left.ref.session_id, "being copied or imported" in left.why) for left in report.skipped] == [("a", True)]
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_file_with_a_session_that_is_half_imported_there_is_refused(source: str, preview: bool) -> None:
+    marked = file_of(session_line("a", 1, state={**IMPORTING, "n": 1}), event_line("e1"))
+    with pytest.raises(Fault, match="half-imported there") as raised:
+        imported(source, marked, preview=preview)
+    assert (raised.value.detail["place"], counts(source)["sessions"]) == ("line 2", 0)
+
+
+def test_a_copy_of_a_state_with_the_mark_is_refused(source: str) -> None:
+    row = ImportedSession(SessionRef(source, "app", "u", "a"), 1.0, 1.0, json.dumps({**IMPORTING, "n": 1}), None)
+    with pytest.raises(Conflict, match="being copied or imported"):
+        import_session(row, [], actor=ANA, after=None, last=True)
     assert counts(source)["sessions"] == 0
 
 

@@ -16,7 +16,6 @@ from ...domain.json_values import check_name
 from ...errors import Invalid, SourceError
 from ...sources.dialect import SEQ_IN_SESSION
 from ...sources.recognise import check_not_java
-from .. import exporting
 from ..items import (
     EventItem,
     Fault,
@@ -194,8 +193,6 @@ class Items:
             None if first is None else canonical(self._json.object(first, "initial_state")),
             row["events"],
         )
-        if exporting.is_half(item):
-            raise Invalid("the session is half-imported there: finish its import, or delete it, first")
         yield item
         yield from self._events(item)
 
