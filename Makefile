@@ -7,10 +7,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # More than two cores: tests wait for servers and browsers a third of their time.
 WORKERS ?= 4
+PARTS := browser agents crash random
 # What Python compiles is kept: hundreds of processes of the tests would otherwise compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long check lint bench bench-live messages demo vendor wheel sbom audit clean
+.PHONY: run test test-long $(PARTS:%=test-long-%) check lint bench bench-live messages demo vendor wheel sbom audit clean
 
 run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 	@$(BIN)/adkweb $(SOURCE) --host $(HOST) --port $(PORT)
@@ -18,8 +19,11 @@ run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 test: lint ## everything: linters, then all tests against real servers and a real browser
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
 
-test-long: $(VENV)/test.stamp ## what takes hours: twenty times the random examples, more crashes, a thousand kills (or KILLS=50)
-	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or hypothesis"
+test-long: $(PARTS:%=test-long-%) ## what takes over an hour: every page and format, more crashes (KILLS=1000 for more), more random examples
+
+# Each part runs alone, too: make test-long-crash. Pytest says at the end how long it took.
+$(PARTS:%=test-long-%): test-long-%: $(VENV)/test.stamp
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "part(name='$*')"
 
 check: $(VENV)/test.stamp ## the tests that belong to one file: make check FILE=sessions_app/writes/append.py
 	@$(BIN)/python -m tests.check $(FILE)

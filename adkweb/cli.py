@@ -6,7 +6,7 @@ import sys
 from typing import Final
 
 import django
-from django.core.management import call_command, execute_from_command_line
+from django.core.management import CommandError, call_command, execute_from_command_line
 
 from . import __version__
 
@@ -14,6 +14,7 @@ from . import __version__
 COMMANDS: Final = {
     "serve": "what adkweb does without a command",
     "create": "make a database with ADK's tables",
+    "migrate": "make or complete the tables of adkweb's own database, as every start does",
     "adopt": "add what adkweb needs to databases, ahead of serving",
     "release": "take that away again",
     "reindex": "read again which events wrote which keys, and what sessions are found by",
@@ -44,8 +45,8 @@ commands (adkweb COMMAND --help says more):
 
 _PASSWORD: Final = re.compile(r"postgres\w*(\+\w+)?://([^/?#@]*:[^@]*[^:@]@|.*[?&]password=)")
 _WARNING: Final = (
-    "The password on the command line can be read by every user of this machine while adkweb runs. It belongs in "
-    "~/.pgpass, or the whole URL in ADKWEB_SOURCES.\n"
+    "While adkweb runs, every user of this machine can read the password on its command line. Put it into ~/.pgpass, or the "
+    "whole URL into ADKWEB_SOURCES.\n"
 )
 
 
@@ -67,7 +68,11 @@ def main() -> None:
         given = ["serve", *given]
     if given[0] in ACCOUNTS:  # adkweb's own tables may not be there yet
         django.setup()
-        call_command("migrate", verbosity=0, interactive=False)
+        try:
+            call_command("migrate", verbosity=0, interactive=False)
+        except CommandError as error:
+            sys.stderr.write(f"CommandError: {error}\n")
+            sys.exit(error.returncode)
     execute_from_command_line(["adkweb", *given])
 
 

@@ -54,7 +54,7 @@ def _storage(text: str) -> str:
     if scheme == "gs" and re.fullmatch(r"[a-z0-9][a-z0-9._-]+/?", path):
         return f"gs://{path.rstrip('/')}"
     if scheme == "gs":
-        raise ValueError(f"{text} is no bucket; gs://name is, without a folder in it")
+        raise ValueError(f"{text} is not a bucket: a bucket is gs://name, without a folder")
     if separator and scheme != "file":
         raise ValueError(f"{scheme}:// cannot be read; a folder, file:// or gs:// can")
     return str(Path(unquote(path) if separator else text).expanduser().absolute())
@@ -84,10 +84,10 @@ def check_provider(issuer: str, **needed: object) -> str:
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not parts.hostname or parts.query or len(issuer) > 200 or parts.scheme not in ("https", "http"[: 4 * local]):
         raise SystemExit(
-            f"ADKWEB_OIDC_ISSUER is {issuer!r}; it is an address such as https://id.example.com/realms/team."
+            f"ADKWEB_OIDC_ISSUER is {issuer!r}; it must be an address such as https://id.example.com/realms/team."
         )
     if missing := [f"ADKWEB_OIDC_{name}" for name, value in needed.items() if not value]:
-        raise SystemExit(f"ADKWEB_OIDC_ISSUER is set, and so needs {' and '.join(missing)}, too.")
+        raise SystemExit(f"ADKWEB_OIDC_ISSUER is set, so set {' and '.join(missing)}, too.")
     return parts.hostname
 
 
@@ -95,7 +95,7 @@ def _one_of(name: str, *values: str) -> str:
     """Reads a setting that is one of these words, by default the first."""
     value = env.str(name, default=values[0])
     if value not in values:
-        raise SystemExit(f"{name} is {value!r}; it may be {', '.join(values)}.")
+        raise SystemExit(f"{name} is {value!r}; it must be one of {', '.join(values)}.")
     return str(value)
 
 
@@ -103,7 +103,7 @@ def _seconds(name: str, hours: float) -> float:
     """Reads a setting in hours, which is more than 0."""
     seconds: float = env.float(name, default=hours) * 3600
     if not 0 < seconds < float("inf"):
-        raise SystemExit(f"{name} is {env.str(name)}; it may be any number of hours above 0.")
+        raise SystemExit(f"{name} is {env.str(name)}; it must be a number of hours above 0.")
     return seconds
 
 
@@ -119,7 +119,7 @@ def syslog(text: str) -> tuple[str, str, int] | None:
         pass  # a port that is none
     if text:
         raise SystemExit(
-            f"ADKWEB_AUDIT_SYSLOG is {text!r}; it may be udp://host:514, tcp://host:601 or unix:///dev/log."
+            f"ADKWEB_AUDIT_SYSLOG is {text!r}; it must be like udp://host:514, tcp://host:601 or unix:///dev/log."
         )
     return None
 
@@ -135,15 +135,20 @@ def _networks(name: str) -> list[IPv4Network | IPv6Network]:
     try:
         return [ip_network(text.strip()) for text in env.list(name, default=[]) if text.strip()]
     except ValueError as error:
-        raise SystemExit(f"{name} is a list of addresses and networks like 10.1.2.3,10.4.0.0/16: {error}") from error
+        raise SystemExit(
+            f"{name} must be a list of addresses and networks like 10.1.2.3,10.4.0.0/16: {error}"
+        ) from error
 
 
 DATA_DIR = Path(env.str("ADKWEB_DATA_DIR", default=platformdirs.user_data_dir("adkweb")))
 DATABASE_URL = env.str("ADKWEB_DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'adkweb.db'}")
 SOURCES = _sources(env.str("ADKWEB_SOURCES", default="[]"))
 READ_ONLY = env.bool("ADKWEB_READ_ONLY", default=False)
+# How long a start waits for adkweb's own database.
+WAIT_SECONDS = env.float("ADKWEB_WAIT_SECONDS", default=30.0)
 POOL_SIZE = env.int("ADKWEB_POOL_SIZE", default=20)
-PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=True)
+# None: wherever the server itself answers, and no pooler.
+PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=None)
 SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
 SQLITE_STATE = _one_of("ADKWEB_SQLITE_STATE", "auto", "merged", "replaced")
 PRICES = _prices(env.str("ADKWEB_PRICES", default=""))
@@ -200,7 +205,7 @@ def _secret_key() -> str:
         pass
     except OSError as error:
         raise SystemExit(
-            f"adkweb cannot keep its own files in {DATA_DIR}: {error}. Name another: ADKWEB_DATA_DIR"
+            f"adkweb cannot keep its own files in {DATA_DIR}: {error}. Name another folder in ADKWEB_DATA_DIR."
         ) from error
     return file.read_text()
 

@@ -27,6 +27,9 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "transaction_mode": "IMMEDIATE",
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
     }
+else:
+    DATABASES["default"]["ENGINE"] = "adkweb.postgresql"
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True  # a pooler would give their rows to nobody
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # A single process needs no layer; several processes tell each other through Redis.
@@ -58,12 +61,13 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "sessions_app.http.asking.AddressKnown",
+    "sessions_app.http.reader.ReaderKnown",
     "sessions_app.http.measured.Measured",
     "sessions_app.http.compressed.Compressed",
     "django.middleware.security.SecurityMiddleware",
     "sessions_app.http.headers.SecureCookies",
     "csp.middleware.CSPMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "sessions_app.http.sign_ins.SignIns",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -77,6 +81,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "sessions_app.web.errors.ErrorPages",
     "sessions_app.web.account.signin.LoopbackUntilAdmin",
+    "sessions_app.web.naming.UsersNamed",
 ]
 TEMPLATES = [
     {

@@ -28,6 +28,7 @@ from urllib.parse import urlencode
 from benchmarks.agents import APP, LONG, SHORT, USER, Client, fill, free_port, server
 from benchmarks.appends import TEXT, prepare
 from tests.servers import PostgreSQL
+from tests.support.people import as_admin
 
 ROLES, MASKS, APPROVALS, SOURCES = 50, 100, 20, 20
 MOST_SLOWER, MOST_READY = 1.10, 0.05
@@ -92,7 +93,7 @@ def set_up(data: str, place: str, ruled: bool, pipe: Connection) -> None:
     if ruled:
         _rules()
     feeding.catch_up(source.alias)
-    token = tokens.create("bench", "admin", "*", by="maria")[1]
+    token = tokens.create("bench", "admin", "*", by=as_admin("maria"))[1]
     addresses = [*PAGES.values(), *ANSWERS.values()]
     queries = {each: _queries(each.replace("SOURCE", source.alias), source.alias, token, cookie) for each in addresses}
     pipe.send(Side(source.alias, token, cookie, queries))

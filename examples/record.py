@@ -10,20 +10,24 @@ import subprocess
 import sys
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import aiosqlite
 from google.adk.apps import App
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.cli.utils.agent_loader import AgentLoader
 from google.adk.events import Event
+from google.adk.models import LlmResponse
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.adk.tools import BaseTool, ToolContext
 from google.genai import types
 
 HERE = Path(__file__).resolve().parent
@@ -67,7 +71,7 @@ class Visit:
 
 
 class Clock:
-    """A clock that moves on by itself a little whenever it is read."""
+    """The clock of ADK, of the models and tools, and of the database. It moves on a little whenever it is read."""
 
     def __init__(self) -> None:
         """Start at the epoch."""
@@ -76,7 +80,7 @@ class Clock:
 
     def __call__(self) -> float:
         """Read the clock."""
-        return self.wait(0.1, 1.1)
+        return self.wait(0.001, 0.01)
 
     def set(self, moment: str) -> None:
         """Put the clock to a moment in UTC."""
@@ -88,6 +92,54 @@ class Clock:
         return self._now
 
 
+class Store(SqliteSessionService):
+    """ADK's own store, whose SQLite has the demo's clock: adkweb's trigger reads it when an event is stored."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        """Store into the file at `path`."""
+        super().__init__(str(path))
+        self._clock = clock
+
+    @contextlib.asynccontextmanager
+    async def _get_db_connection(self) -> AsyncIterator[aiosqlite.Connection]:
+        async with super()._get_db_connection() as db:
+            # The trigger asks for julianday('now').
+            await db.create_function("julianday", 1, lambda _now: self._clock() / 86_400 + 2_440_587.5)
+            yield db
+
+
+class ToolsTakeTime(BasePlugin):
+    """Lets time pass while a tool works, which in the demo it does at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Let it pass on this clock."""
+        super().__init__(name="tools_take_time")
+        self._clock = clock
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
+        """Pass the time of one call."""
+        if tool.name == "hold_exact_seat":  # it says that it timed out after 30 s
+            self._clock.wait(30, 30.1)
+        elif tool.name not in ("transfer_to_agent", "exit_loop"):
+            self._clock.wait(0.2, 1.6)
+
+
+def models_take_time(clock: Clock) -> None:
+    """Let time pass while a model answers, which in the demo it does at once."""
+    from booking.scripted_model import ScriptedModel  # importable once the loader has put `agents/` on the path
+
+    answer = ScriptedModel.generate_content_async
+
+    async def answer_later(*args: Any, **kwargs: Any) -> AsyncIterator[LlmResponse]:
+        clock.wait(0.6, 3.4)
+        async for response in answer(*args, **kwargs):
+            yield response
+
+    ScriptedModel.generate_content_async = answer_later
+
+
 class Recorder:
     """Plays visits through the Runner."""
 
@@ -95,15 +147,16 @@ class Recorder:
         """Record into the store at `path`."""
         loader = AgentLoader(str(HERE / "agents"))
         self._clock = Clock()
-        self._sessions = SqliteSessionService(str(path))
+        self._sessions = Store(path, self._clock)
         self._runners: dict[str, Runner] = {}
         for name in loader.list_agents():
             loaded = loader.load_agent(name)
+            app = loaded if isinstance(loaded, App) else App(name=name, root_agent=loaded)
+            app.plugins.append(ToolsTakeTime(self._clock))
             self._runners[name] = Runner(
-                app=loaded if isinstance(loaded, App) else App(name=name, root_agent=loaded),
-                session_service=self._sessions,
-                artifact_service=InMemoryArtifactService(),
+                app=app, session_service=self._sessions, artifact_service=InMemoryArtifactService()
             )
+        models_take_time(self._clock)
 
     async def record(self, visits: list[Visit]) -> None:
         """Play the visits in order of time, the same way in every recording."""
@@ -320,6 +373,8 @@ def main() -> None:
     recorder = Recorder(path)
     asyncio.run(recorder.record(visits()))
     with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("DELETE FROM adkweb_source")  # every copy of the demo is a source of its own
+        file.commit()
         file.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
     print(f"{path}: {path.stat().st_size // 1024} kB", file=sys.stderr)
 

@@ -1,4 +1,5 @@
-// <json-editor>: CodeMirror around a <textarea>, which stays the form control and keeps the text exactly as typed.
+// <json-editor>: CodeMirror around a <textarea>, which stays the form control and keeps the text exactly as typed. With the
+// attribute "plain" the text is a string as it is, and no JSON. What is missing ("required") is said once the form is sent.
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
 import { bracketMatching, HighlightStyle, indentUnit, syntaxHighlighting } from "@codemirror/language";
@@ -94,7 +95,7 @@ function nonce() {
 }
 
 class JsonEditor extends HTMLElement {
-  static observedAttributes = ["original"];
+  static observedAttributes = ["original", "plain"];
 
   connectedCallback() {
     if (this.view) return;
@@ -115,8 +116,15 @@ class JsonEditor extends HTMLElement {
     this.textarea.setCustomValidity("");
   }
 
-  attributeChangedCallback() {
-    this.view?.dispatch({ effects: this.difference.reconfigure(this.differenceExtension()) });
+  attributeChangedCallback(name, before, now) {
+    if (!this.view || before === now) return;
+    const [part, extension] =
+      name === "plain" ? [this.language, this.languageExtension()] : [this.difference, this.differenceExtension()];
+    this.view.dispatch({ effects: part.reconfigure(extension) });
+    if (name === "plain") {
+      this.checkedDoc = null;
+      this.report();
+    }
   }
 
   /** The text, exactly as typed. */
@@ -142,6 +150,7 @@ class JsonEditor extends HTMLElement {
   start(textarea) {
     this.textarea = textarea;
     this.difference = new Compartment();
+    this.language = new Compartment();
     this.numbers = new Compartment();
     // A page that htmx brings back from its history carries the markup of an editor that is gone.
     for (const stale of this.querySelectorAll(":scope > .cm-editor")) stale.remove();
@@ -167,17 +176,14 @@ class JsonEditor extends HTMLElement {
         EditorView.lineWrapping,
         indentUnit.of("  "),
         history(),
-        json(),
-        syntaxHighlighting(colours),
-        bracketMatching(),
+        this.language.of(this.languageExtension()),
         highlightSpecialChars(),
         this.numbers.of([]),
         this.difference.of(this.differenceExtension()),
         linter((view) => this.diagnostics(view), { delay: 250 }),
         keymap.of([
-          { key: "Mod-Enter", run: () => this.submit() },
           ...historyKeymap,
-          // Escape belongs to the page (it closes the form); Tab is not bound, so it moves the focus on.
+          // Escape and Mod-Enter belong to the page (they close and send the form); Tab is not bound, so it moves the focus on.
           ...defaultKeymap.filter((binding) => binding.key !== "Escape" && binding.key !== "Mod-Enter"),
         ]),
         typeOver,
@@ -210,6 +216,10 @@ class JsonEditor extends HTMLElement {
       { signal },
     );
     for (const each of textarea.labels ?? []) each.addEventListener("click", () => this.view.focus(), { signal });
+  }
+
+  languageExtension() {
+    return this.hasAttribute("plain") ? [] : [json(), syntaxHighlighting(colours), bracketMatching()];
   }
 
   differenceExtension() {
@@ -256,7 +266,8 @@ class JsonEditor extends HTMLElement {
     const { doc } = this.view.state;
     if (this.checkedDoc !== doc) {
       this.checkedDoc = doc;
-      this.checked = checkJson(doc.toString());
+      const plain = { type: doc.length ? "string" : "empty", duplicates: [] };
+      this.checked = this.hasAttribute("plain") ? plain : checkJson(doc.toString());
     }
     return this.checked;
   }
@@ -287,32 +298,29 @@ class JsonEditor extends HTMLElement {
     const checked = this.check();
     const problem = this.problem(checked);
     const { type, size } = checked;
+    const isTold = Boolean(checked.error) || (problem !== "" && this.asked === true);
     let text = problem;
-    if (!problem) {
+    if (!isTold) {
       text = this.word(type);
       if (type === "object") text += ` {${size}}`;
       if (type === "array") text += ` [${size}]`;
       if (checked.duplicates.length) text += ` · ${this.word("duplicate", checked.duplicates[0])}`;
     }
     if (this.output.textContent !== text) this.output.textContent = text;
-    this.output.classList.toggle("bad", Boolean(problem));
-    this.view.contentDOM.setAttribute("aria-invalid", String(Boolean(problem)));
+    this.output.classList.toggle("bad", isTold);
+    this.view.contentDOM.setAttribute("aria-invalid", String(isTold));
     this.textarea.setCustomValidity(problem);
   }
 
-  /** The form was refused by the browser because of this value: go to the place. */
+  /** The form was refused by the browser: if this value is the first that is wrong, go to the place. */
   showProblem() {
+    this.asked = true;
     this.report();
+    const fields = [...(this.textarea.form?.elements ?? [])];
+    if (fields.find((field) => field.matches(":is(input, select, textarea):invalid")) !== this.textarea) return;
     const { error } = this.check();
     if (error) this.view.dispatch({ selection: { anchor: error.from }, scrollIntoView: true });
     this.view.focus();
-  }
-
-  submit() {
-    const { form } = this.textarea;
-    if (!form) return false;
-    form.requestSubmit(form.querySelector("button.primary:not([type=button], :disabled)"));
-    return true;
   }
 }
 

@@ -8,11 +8,12 @@ session wait there, only the last of each kind is sent.
 
 import asyncio
 import logging
+import os
 import threading
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -26,7 +27,7 @@ log = logging.getLogger("adkweb.broadcast")
 What = Literal["events", "queued", "watching", "begun"]
 
 GROUP: Final = "adkweb.moves"
-PROCESS: Final = uuid.uuid4().hex
+PROCESS = uuid.uuid4().hex  # of this process; a fork has another one
 _MOST_WAITING: Final = 10_000  # sessions with something to tell, while Redis does not answer
 _RETRY_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 5.0
@@ -39,11 +40,20 @@ class Move:
 
     what: What
     ref: SessionRef
-    process: str = PROCESS
+    process: str = field(default_factory=lambda: PROCESS)
     people: tuple[str, ...] = ()
 
 
 Listener = Callable[[Move], None]
+
+
+def _renew() -> None:
+    """A server may be forked from a process that has imported this: what it tells would seem to come from the others."""
+    global PROCESS
+    PROCESS = uuid.uuid4().hex
+
+
+os.register_at_fork(after_in_child=_renew)
 
 
 def tell(what: What, ref: SessionRef, people: tuple[str, ...] = ()) -> None:

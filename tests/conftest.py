@@ -8,15 +8,17 @@ import gc
 import itertools
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, connections
 from django.test.utils import setup_databases, teardown_databases
 from django.utils import translation
 from hypothesis import HealthCheck, settings
@@ -30,10 +32,11 @@ from sessions_app.history import indexing
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests import parts
 from tests.groups import Groups, turn_of
 from tests.servers import PostgreSQL
 from tests.support.booking import APP, START
-from tests.support.own import migrated, own_database
+from tests.support.own import own_database, tables
 
 # Tests write to memory if there is enough: commits need not wait for a disk, and nobody needs the files afterwards.
 with suppress(OSError):
@@ -54,7 +57,7 @@ _COMMON = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 }
-settings.register_profile("quick", max_examples=15, **_COMMON)
+settings.register_profile("quick", max_examples=8, **_COMMON)
 settings.register_profile("long", max_examples=300, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
@@ -68,10 +71,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups | Non
     return Groups(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts the tests of long groups first, if this is a worker."""
+    """Marks tests with their part of `make test-long`. Puts the tests of long groups first, if this is a worker."""
+    parts.assign(items)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: turn_of(item.nodeid))
+
+
+def _copy_tables(command: str, **options: Any) -> None:
+    """Copies adkweb's own tables into the tests' database, which is in memory, where Django would run all migrations."""
+    if connection.vendor != "sqlite":
+        call_command(command, **options)
+    elif command == "migrate":
+        connection.ensure_connection()
+        with closing(sqlite3.connect(f"{tables().as_uri()}?mode=ro&immutable=1", uri=True)) as kept:
+            kept.backup(connection.connection)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +97,8 @@ def django_db_setup(
 
     pytest-django itself makes none if no test of a run is marked with django_db: those of tests/writes, alone."""
     with django_db_blocker.unblock():
-        made = setup_databases(verbosity=0, interactive=False)
+        with mock.patch("django.core.management.call_command", _copy_tables):
+            made = setup_databases(verbosity=0, interactive=False)
         with connection.cursor() as cursor:
             for act in ("update", "delete", "insert"):
                 cursor.execute(f"DROP TRIGGER IF EXISTS audit_refuses_{act}")
@@ -128,10 +144,9 @@ def postgresql_server() -> Iterator[PostgreSQL]:
 
 
 @pytest.fixture(scope="session")
-def blank(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Path:
-    """Makes a file with adkweb's own tables, which are empty."""
-    with django_db_blocker.unblock():
-        return migrated(tmp_path_factory.mktemp("own") / "adkweb.db")
+def blank() -> Path:
+    """Returns a file with adkweb's own tables, which are empty, to be copied."""
+    return tables()
 
 
 @pytest.fixture(scope="session")
@@ -203,6 +218,8 @@ def _adopted(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Django
             if form == "sqlite-database":
                 adoption.create(source.alias, "database")
             database.open_source(source, adopting=True)
+            with connections[source.alias].cursor() as cursor:
+                cursor.execute("DELETE FROM adkweb_source")  # its copies are sources of their own
             database.forget(source.alias)
         return place
 
@@ -244,7 +261,13 @@ def open_source(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> It
             database.forget(alias)
 
 
-@pytest.fixture(params=FORMATS)
+def formats(*in_time: str) -> list[Any]:
+    """Returns the formats as parameters, of which `make test` tries those that are named, and `make test-long` all."""
+    return [form if form in in_time else pytest.param(form, marks=pytest.mark.long) for form in FORMATS]
+
+
+# The third, "sqlite-database", has the SQL of the first and the rows of the last: writes/ and reads/ try it each time.
+@pytest.fixture(params=formats("sqlite", "postgresql"))
 def form(request: pytest.FixtureRequest) -> str:
     """Returns each of the formats in which ADK keeps sessions."""
     return str(request.param)

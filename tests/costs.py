@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support import warm
+from tests.support.own import migrated
 
 SECONDS: Final = 2.0
 MEGABYTES: Final = 200.0
@@ -160,9 +161,11 @@ def measure(file: Path, *requests: str | tuple[str, str, Any], folder: Path | No
     asked = [request if isinstance(request, tuple) else ("GET", request, None) for request in requests]
     with tempfile.TemporaryDirectory() as data:
         (given := Path(data) / "requests").write_text(json.dumps(asked))
+        migrated(Path(data) / "adkweb.db")
         done = warm.run(
             [sys.executable, "-m", "tests.costs", str(file), str(given)],
-            env={**os.environ, "ADKWEB_DATA_DIR": data, "PYTHONPATH": str(ROOT)},
+            # As if no worker had it: tests/settings.py gives each its own folder in this one.
+            env={**os.environ, "ADKWEB_DATA_DIR": data, "PYTHONPATH": str(ROOT), "PYTEST_XDIST_WORKER": ""},
             capture_output=True,
             text=True,
         )
@@ -175,7 +178,6 @@ def _main(file: str, given: str) -> None:
     import django
 
     django.setup()
-    from django.core.management import call_command
     from django.db import connections
 
     from sessions_app.access import tokens
@@ -183,12 +185,10 @@ def _main(file: str, given: str) -> None:
     from sessions_app.errors import Error
     from sessions_app.history.moments import state_now
     from sessions_app.sources import database, registry
-
-    call_command("migrate", verbosity=0)
-    from tests.support.people import an_admin  # its models need Django to be set up
+    from tests.support.people import an_admin, as_admin  # its models need Django to be set up
 
     person = an_admin("maria")
-    token = tokens.create("t", "admin", "*", by="maria")[1]
+    token = tokens.create("t", "admin", "*", by=as_admin("maria"))[1]
     with tempfile.TemporaryDirectory() as folder:
         small = write(Path(folder) / "small.db", [parts({"text": "Hello"}), delta(a=1)], state={"a": 1})
         for text in (str(small), file):

@@ -17,22 +17,24 @@ GROUPS: Final = {
     **{
         f"browser/test_{name}.py": "browser, own servers" for name in ("find", "live_outages", "main_job", "new_source")
     },
-    **{
-        f"browser/test_{name}.py": "browser, own servers"
-        for name in ("queued", "team", "time_story", "transfer", "webhook")
-    },
-    "browser/test_live.py": "browser, live",
+    **{f"browser/test_{name}.py": "browser, own servers" for name in ("team", "time_story", "transfer", "webhook")},
+    **{f"browser/test_{name}.py": "browser, live" for name in ("live", "queued")},
     "browser/": "browser",
     **{
         f"live/test_{name}.py": "live"
         for name in ("access", "following", "processes", "rates", "roles", "sockets", "watching")
     },
+    "live/test_masking.py": "live, by rules",  # after which the index reads everything anew
     "api/test_schemathesis.py": "schemathesis",
     "management/test_doctor.py": "doctor",
     "api/test_strangers.py": "strangers",
     "writes/test_crash.py": "crash",
     "js/": "js",
+    "web/test_hostile_pages.py": "hostile pages",
     "api/test_limits.py": "limits",
+    "web/test_network.py": "network",
+    "api/test_token_table.py": "tokens",
+    "test_contributing.py": "recipes",
 }
 _ORDER: Final = list(dict.fromkeys(GROUPS.values()))
 

@@ -313,6 +313,52 @@ class PostgreSQL(Server):
         return row is not None and Path(row[0]) == directory / "data"
 
 
+class WithSocket(PostgreSQL):
+    """A server that listens on a socket, too, at PostgreSQL's own port, as Cloud SQL's proxy does."""
+
+    @property
+    def socket(self) -> str:
+        """The URL of its database “shop” by the socket."""
+        return f"postgresql://postgres@/shop?host={quote(str(self.directory), safe='')}"
+
+    def start(self) -> None:
+        """Starts it."""
+        super().start()
+        assert self.directory
+        link = self.directory / ".s.PGSQL.5432"
+        link.unlink(missing_ok=True)
+        link.symlink_to(f".s.PGSQL.{self.port}")
+
+    def _command(self, directory: Path) -> list[str]:
+        return [
+            each.replace("unix_socket_directories=", f"unix_socket_directories={directory}")
+            for each in super()._command(directory)
+        ]
+
+
+class Standby(PostgreSQL):
+    """A server that follows another one, made by pg_basebackup."""
+
+    def __init__(self, of: PostgreSQL) -> None:
+        super().__init__()
+        self._of = of
+
+    def _prepare(self, directory: Path) -> None:
+        self._bin, self._version = self._of._bin, self._of._version
+        command = [str(self._bin / "pg_basebackup"), "-D", str(directory / "data"), "-R", "-c", "fast", "-X", "stream"]
+        command += ["-h", "127.0.0.1", "-p", str(self._of.port), "-U", "postgres"]
+        user = self._user()
+        launched = _launched(command, user, self.death_signal)
+        subprocess.run(launched, cwd=directory, env=_environment(), check=True, capture_output=True)
+
+    def promote(self) -> None:
+        """Makes it a server of its own."""
+        import psycopg
+
+        with psycopg.connect(self.url()) as connection:
+            connection.execute("SELECT pg_promote()")
+
+
 class Valkey(Server):
     """A Valkey (or Redis) server of its own that keeps nothing over a stop, as for a channel layer."""
 

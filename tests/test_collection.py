@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+@pytest.mark.long  # 24 s
 def test_names_of_tests_depend_on_neither_clock_nor_hashes_nor_time_zone(request: pytest.FixtureRequest) -> None:
     collected = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"],

@@ -155,6 +155,7 @@ def test_the_unit_runs_what_adkweb_takes_and_waits_longer_than_adkweb_needs_to_s
     assert int(seconds) >= 10
 
 
+@pytest.mark.long
 def test_systemd_itself_accepts_the_unit_and_calls_it_safe(tmp_path: Path) -> None:
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd on this machine")
@@ -184,6 +185,7 @@ def build(root: Path) -> bytes:
     return wheel.read_bytes()
 
 
+@pytest.mark.long
 def test_a_wheel_is_the_same_byte_for_byte_from_another_folder_at_another_time(tmp_path: Path) -> None:
     wheels = []
     for name in ("one", "another/and/deeper"):
@@ -200,6 +202,7 @@ def test_a_wheel_is_the_same_byte_for_byte_from_another_folder_at_another_time(t
     assert wheels[0] == wheels[1]
 
 
+@pytest.mark.long
 def test_the_list_of_parts_has_all_that_users_install_and_no_tool_of_the_tests() -> None:
     first = sbom.bill()
     assert first == sbom.bill()

@@ -45,8 +45,8 @@ def test_every_promise_names_tests_that_exist() -> None:
     assert problems(promises()) == []
 
 
-def test_there_are_as_many_promises_as_a_page_holds_each_of_one_line() -> None:
-    assert 30 <= len(promises()) <= 60
+def test_each_promise_is_one_line() -> None:
+    assert len(promises()) > 50
     assert [promise for promise in promises() if "\n" in promise or not promise.endswith(".")] == []
 
 

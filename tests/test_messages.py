@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils.translation import gettext, ngettext, override
 
-from tests.messages import LOCALE, PLURAL_FORMS, ROOT, catalogue, gather, key_of
+from tests.messages import LOCALE, PLURAL_FORMS, ROOT, Key, catalogue, gather, key_of
 
 TRANSLATED = ("es", "ko")
 TEMPLATES = sorted(ROOT.glob("templates/**/*.html"))
@@ -39,11 +39,17 @@ def entries(request: pytest.FixtureRequest) -> polib.POFile:
     return stored(request.param)
 
 
+@pytest.fixture(scope="session")
+def words() -> dict[Key, polib.POEntry]:
+    """Everything that is to be translated."""
+    return gather()
+
+
 # --- Catalogues -------------------------------------------------------------------------------------------------------
 
 
-def test_catalogues_hold_the_words_in_use_and_no_others(language: str) -> None:
-    words, kept = gather(), stored(language)
+def test_catalogues_hold_the_words_in_use_and_no_others(language: str, words: dict[Key, polib.POEntry]) -> None:
+    kept = stored(language)
     assert [key_of(entry) for entry in kept] == list(words), "run `make messages`"
     assert str(catalogue(language, words, kept)) == str(kept), "run `make messages`"
 

@@ -15,6 +15,7 @@ from ..domain.session_ref import SessionRef
 from ..errors import NotAllowed, NotFound
 
 Right = Literal["read", "append", "admin"]
+read_only_sources: Final[set[str]] = set()  # by alias, those that are opened for reading only; registry.py keeps it
 RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
 
 
@@ -56,18 +57,31 @@ class Actor:
     is_agent: bool = False
 
     @classmethod
-    def holding(cls, name: str, right: Right, apps: str = "*", sources: str = "*") -> "Actor":
+    def holding(cls, name: str, right: Right, apps: str = "*", sources: str = "*", account: str = "") -> "Actor":
         """Returns an actor with one right: `Actor.holding("maria", "append", "booking*")`."""
-        return cls(name, (Grant(right, apps, sources),))
+        return cls(name, (Grant(right, apps, sources),), account)
+
+    def is_same(self, name: str, account: str) -> bool:
+        """Tells whether this is who had this name and account: by the account, as a name can be given again to another
+        person. A command and the machine itself have none, and are known by name."""
+        return account == self.account if account and self.account else name == self.name
 
     def may(self, right: Right, source: str, app_name: str) -> bool:
         """Tells whether this actor has a right in an app."""
         least = RIGHTS.index(right)
         return any(RIGHTS.index(grant.right) >= least and grant.holds(source, app_name) for grant in self.grants)
 
+    def may_found(self, source: str, app_name: str) -> bool:
+        """Tells whether this actor may make the first session of an app: whoever may write it, but no program whose token
+        is for a pattern of apps (`booking*`), unless it is an admin. It could make as many apps as it likes."""
+        return not self.account.startswith("token ") or any(
+            grant.holds(source, app_name) and (grant.right == "admin" or grant.apps == app_name)
+            for grant in self.grants
+        )
+
     def may_write(self, right: Right, source: str, app_name: str) -> bool:
         """Tells whether this actor has a right in an app, and adkweb may write."""
-        return not settings.READ_ONLY and self.may(right, source, app_name)
+        return not (settings.READ_ONLY or source in read_only_sources) and self.may(right, source, app_name)
 
     def may_see(self, source: str, app_name: str) -> bool:
         """Tells whether an app exists for this actor."""
@@ -76,6 +90,11 @@ class Actor:
     def may_reveal(self, source: str, app_name: str) -> bool:
         """Tells whether this actor may reveal masked values of an app."""
         return any(grant.reveals and grant.holds(source, app_name) for grant in self.grants)
+
+    @property
+    def reveals(self) -> bool:
+        """Tells whether this actor may reveal masked values of any app."""
+        return any(grant.reveals for grant in self.grants)
 
     def is_agent_of(self, app_name: str) -> bool:
         """Tells whether this is an agent, and writes the sessions of an app: dots would be its tools' arguments."""
@@ -124,7 +143,7 @@ class Actor:
         if not self.may_see(source, app_name):
             raise NotAllowed(_("%(name)s may do nothing in the app “%(app)s”.") % {"name": self.name, "app": app_name})
         if right != "read":
-            self.check_may_write()
+            self.check_may_write(source)
         if not self.may(right, source, app_name):
             raise NotAllowed(
                 _("This needs the right “%(right)s” in the app “%(app)s”, which %(name)s does not have.")
@@ -146,10 +165,17 @@ class Actor:
         if not self.runs_everything:
             raise NotAllowed(_("Only an admin of all sources and apps may do this."))
 
-    def check_may_write(self) -> None:
-        """Raises NotAllowed where nobody may change anything."""
+    def check_may_write(self, source: str = "") -> None:
+        """Raises NotAllowed where nobody may change anything, in this source or at all."""
         if settings.READ_ONLY:
             raise NotAllowed(_("adkweb was started with --read-only: it shows everything and writes nothing."))
+        if source in read_only_sources:
+            raise NotAllowed(
+                _(
+                    "“%(source)s” is opened for reading only, as its address asks (mode=ro): adkweb writes nothing there."
+                )
+                % {"source": source}
+            )
 
 
 SYSTEM: Final = Actor.holding("adkweb", "admin")  # the machine itself

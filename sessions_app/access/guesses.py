@@ -43,10 +43,12 @@ class TryLater(Exception):
         self.seconds = math.ceil(seconds)
 
 
-def person_of(request: HttpRequest, name: str, password: str) -> User | None:
-    """Returns the person with this name and password, or None if they are wrong. Raises TryLater."""
+def person_of(request: HttpRequest, name: str, password: str, kind: str = "name") -> User | None:
+    """Returns the person with this name and password, or None if they are wrong. `kind` is as in `begin`.
+
+    Raises TryLater."""
     address = request.META.get("REMOTE_ADDR", "")
-    tried = begin(request, "name", name)
+    tried = begin(request, kind, name)
     person = _authenticated(request, name, password) if len(password) <= LONGEST_PASSWORD else None
     if person is None:
         log.warning("%s: a wrong password from %s", name, address)
@@ -56,10 +58,13 @@ def person_of(request: HttpRequest, name: str, password: str) -> User | None:
     return person
 
 
-def begin(request: HttpRequest, kind: str, name: str) -> tuple[str, str]:
-    """Counts a try, of a password ("name") or of a code ("code"). Returns what `succeeded` takes. Raises TryLater."""
+def begin(request: HttpRequest, kind: str, name: str) -> tuple[str, ...]:
+    """Counts a try, of a password ("name"), of a code ("code"), or of the password that somebody who is signed in repeats
+    ("confirm"). That one slows down nobody but them. Returns what `succeeded` takes. Raises TryLater."""
     address = request.META.get("REMOTE_ADDR", "")
-    tried = key_of(kind, name), key_of("address", network_of(address))
+    tried: tuple[str, ...] = (key_of(kind, name),)
+    if kind != "confirm":
+        tried += (key_of("address", network_of(address)),)
     pause = _count(sorted(tried))
     if pause > 0:
         what = "code" if kind == "code" else "password"
@@ -68,11 +73,11 @@ def begin(request: HttpRequest, kind: str, name: str) -> tuple[str, str]:
     return tried
 
 
-def succeeded(tried: tuple[str, str]) -> None:
+def succeeded(tried: tuple[str, ...]) -> None:
     """Forgets the tries of a name, because one was right, and this one of its address."""
-    whose, where = tried
+    whose, *where = tried
     PasswordTries.objects.filter(pk=whose).delete()
-    PasswordTries.objects.filter(pk=where, count__gt=0).update(count=F("count") - 1)
+    PasswordTries.objects.filter(pk__in=where, count__gt=0).update(count=F("count") - 1)
 
 
 def _authenticated(request: HttpRequest, name: str, password: str) -> User | None:

@@ -29,7 +29,10 @@ def check(password: str, person: User) -> None:
 
 def confirm(request: HttpRequest, person: User, password: str) -> None:
     """Raises Invalid unless this is the person's password, if they have one, and TryLater."""
-    if person.has_usable_password() and guesses.person_of(request, person.get_username(), password) != person:
+    if (
+        person.has_usable_password()
+        and guesses.person_of(request, person.get_username(), password, "confirm") != person
+    ):
         raise Invalid(_("This is not your password."), field="old")
 
 

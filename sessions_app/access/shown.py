@@ -1,7 +1,8 @@
 """Decides which values leave the core, and for whom: whatever is read for somebody passes `shown`.
 
-What is hidden follows from the rules that people write (mask_rules.py). It holds for everybody, in pages, REST, sockets,
-exports and commands alike; who may see such a value asks for it by itself.
+What is hidden are the secrets of credentials (domain/credentials.py), always, and what the rules say that people write
+(mask_rules.py). It holds for everybody, in pages, REST, sockets, exports and commands alike; who may see such a value asks
+for it by itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +12,6 @@ from django.utils.translation import gettext as _
 
 from ..domain.json_values import as_object, dumps, loads, read_stored, read_stored_or_none
 from ..domain.mask_patterns import DOTS
-from ..domain.masks import has_dots
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, full_key, same
 from ..errors import Invalid
 from . import mask_rules
@@ -20,6 +20,7 @@ from .actor import AGENT, SYSTEM, Actor
 Values = TypeVar("Values")
 Kind = Scope | Literal["event"]
 _REMEMBERED: Final = 20_000  # texts in which a mask hides nothing
+_LONGEST_NAME: Final = 100  # characters: none that `Mask.passes` looks for is longer
 
 
 class Mask(Protocol):
@@ -28,6 +29,12 @@ class Mask(Protocol):
 
     harmless: set[int]
 
+    def passes(self, text: str) -> bool:
+        """Tells at a glance that nothing in a JSON text is hidden: True is certain."""
+
+    def has_dots(self, value: Any) -> bool:
+        """Tells whether dots stand for something in a value that this hides something of."""
+
     def __call__(self, state: Any, /) -> Any:
         """Returns what may be seen of a state."""
 
@@ -35,8 +42,8 @@ class Mask(Protocol):
         """Returns what may be seen of an event, or of a part of it with the names of its fields."""
 
 
-def mask_of(actor: Actor, app_name: str) -> Mask | None:
-    """Returns what hides values of an app from an actor; None if the actor may see them all.
+def mask_of(actor: Actor, app_name: str) -> Mask:
+    """Returns what hides values of an app from an actor who is no machine.
 
     All that are masked see the same: what a socket shows to PEOPLE is hidden as it is from any person.
     """
@@ -80,7 +87,7 @@ def shown_object(
         return {}
     values = as_object(read(text))
     mask = _mask(actor, app_name)
-    if mask is None or (known := hash((scope, read, text))) in mask.harmless:
+    if mask is None or mask.passes(text) or (known := hash((scope, read, text))) in mask.harmless:
         return values
     seen = shown(values, actor, app_name, scope)
     if seen is values:
@@ -96,8 +103,17 @@ def _remember(known: int, mask: Mask) -> None:
 
 
 def shown_words(text: str, actor: Actor, app_name: str) -> str:
-    """Returns what an actor may see of words: a title, or the reason of an edit."""
+    """Returns what an actor may see of words that a person typed: a title, a tag, the reason of an edit."""
     return str(shown({"error_message": text}, actor, app_name, "event").get("error_message") or "")
+
+
+def typed_words(text: str, stored: str, actor: Actor, app_name: str) -> str:
+    """Returns the words to store where somebody typed over others: those that are stored if they sent back what they saw of
+    them. Raises Invalid if dots stand for something else that is hidden from them."""
+    if stored and text == shown_words(stored, actor, app_name):
+        return stored
+    check_unmasked(text, actor, app_name)
+    return text
 
 
 def shown_change(change: Change, actor: Actor, app_name: str) -> Change:
@@ -121,6 +137,11 @@ def shown_anywhere(change: Change, actor: Actor) -> Change:
     return Change(change.key, old, new)
 
 
+def is_masked(actor: Actor, app_name: str) -> bool:
+    """Tells whether any value of an app can be hidden from an actor."""
+    return _mask(actor, app_name) is not None
+
+
 def is_hidden(key: str, values: Iterable[Any], actor: Actor, app_name: str) -> bool:
     """Tells whether any of these values of a full key is hidden from an actor, who then cannot choose among them."""
     return any(_shown_value(key, value, actor, app_name) is not value for value in values)
@@ -141,7 +162,7 @@ def _seen_by(mask: Mask, key: str, value: Any) -> Any:
 def shown_text(text: str, actor: Actor, app_name: str, scope: Kind = "session") -> str:
     """Returns what an actor may see of a JSON text: the text itself if that is all of it."""
     mask = _mask(actor, app_name)
-    if mask is None or (known := hash((scope, shown_text, text))) in mask.harmless:
+    if mask is None or mask.passes(text) or (known := hash((scope, shown_text, text))) in mask.harmless:
         return text
     values = read_stored_or_none(text)
     seen = shown(values, actor, app_name, scope)
@@ -160,21 +181,31 @@ def _says_once(text: str) -> bool:
     return True
 
 
-def unmasked(key: str, seen: Any, stored: Any, actor: Actor, app_name: str) -> Any:
-    """Returns the stored value of a full key if it is what an actor saw, with or without dots; else what they saw."""
-    return stored if same(_shown_value(key, stored, actor, app_name), seen) else seen
-
-
 def check_unmasked(state: Any, actor: Actor, app_name: str) -> None:
     """Raises Invalid for a state, or values of keys, in which dots stand for what was hidden from whoever sends it back."""
-    if _mask(actor, app_name) is not None and has_dots(state):
+    mask = _mask(actor, app_name)
+    if mask is not None and mask.has_dots(state):
         raise Invalid(
             _("“%(dots)s” stands for a hidden value. Leave the key out, or give it a new value.") % {"dots": DOTS}
         )
 
 
-def shown_pieces(pieces: Iterator[str], actor: Actor, app_name: str, scope: Kind = "session") -> Iterator[str]:
-    """Returns what an actor may see of a JSON text in pieces. Only to hide something, the whole text is put together."""
-    if _mask(actor, app_name) is None:
-        return pieces
-    return iter([shown_text("".join(pieces), actor, app_name, scope)])
+def shown_pieces(
+    read: Callable[[], Iterator[str]], actor: Actor, app_name: str, scope: Kind = "session"
+) -> Iterator[str]:
+    """Returns what an actor may see of a JSON text that `read` yields in pieces, from its beginning each time.
+
+    Only to hide something, the whole text is put together."""
+    mask = _mask(actor, app_name)
+    if mask is None or _pass(mask, read()):
+        return read()
+    return iter([shown_text("".join(read()), actor, app_name, scope)])
+
+
+def _pass(mask: Mask, pieces: Iterator[str]) -> bool:
+    end = ""
+    for piece in pieces:
+        if not mask.passes(end + piece):
+            return False
+        end = piece[-_LONGEST_NAME:]
+    return True

@@ -1,5 +1,6 @@
 """Defines a token as pages and commands show it: without its text."""
 
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, cast
@@ -17,7 +18,7 @@ class Token:
     """A token without its text. `right` includes the rights before it; `used` is None if it was never used.
 
     `expires` is None if it does not. `orphaned`: the person who made it, or who renewed it last, was deleted or may not
-    sign in any more. Until `overlap`, texts from before it was renewed go on.
+    sign in any more. `holders` are the people who have its text. Until `overlap`, texts from before it was renewed go on.
     """
 
     number: int
@@ -35,10 +36,11 @@ class Token:
     rate: int | None
     expires: datetime | None = None
     orphaned: bool = False
+    holders: tuple[str, ...] = ()
     overlap: datetime | None = None
 
     @property
-    def holder(self) -> str:
+    def maker(self) -> str:
         """Returns the name of whoever made it, or renewed it last."""
         return self.renewed_by or self.created_by
 
@@ -81,5 +83,6 @@ def token_of(row: ApiToken, holder: ApiToken | OldTokenText | None = None) -> To
         renewed=row.renewed,
         rate=row.rate,
         expires=row.expires,
+        holders=tuple(json.loads(row.holders)),
         orphaned=holder.person_id is not None and (holder.person is None or not holder.person.is_active),
     )

@@ -5,15 +5,18 @@ A renewed token has a new text; the text from before goes on for a while, so tha
 """
 
 import hashlib
+import json
 import logging
 import secrets
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final, NamedTuple
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
@@ -57,53 +60,64 @@ def create(
     right: str,
     apps: str,
     *,
-    by: str,
-    person: int | None = None,
+    by: Actor,
     days: int | None = None,
     rate: int | None = None,
+    holders: Iterable[str] = (),
 ) -> tuple[Token, str]:
-    """Creates a token and returns it with its text, which cannot be read again. Raises Invalid and AlreadyExists.
+    """Creates a token and returns it with its text, which cannot be read again. Raises NotAllowed, Invalid, AlreadyExists.
 
-    `person` is the account that makes it, with which it ends; None if a command makes it. It expires after `days`.
-    `rate` is a limit of requests a minute of its own.
+    It ends with the account that makes it, if a person does; a command has none. It expires after `days`.
+    `rate` is a limit of requests a minute of its own. `holders` names the people who have its text: with it, they are one
+    person, and do not decide on what its program proposes.
     """
+    by.check_runs_everything()
     name, apps = name.strip(), apps.strip() or "*"
     _check(name, right, apps)
     token_terms.check("days", days)
     token_terms.check("rate", rate)
+    held = _holders(holders)
     expires = None if days is None else timezone.now() + timedelta(days=days)
     text = _new_text()
     try:
         with transaction.atomic():
-            record("token-created", by, app_name=apps, name=name, right=right)
+            record("token-created", by.name, app_name=apps, name=name, right=right, holders=held or None)
             row = ApiToken.objects.create(
                 name=name,
                 digest=_digest(text),
                 right=right,
                 apps=apps,
-                created_by=by,
-                person_id=person,
+                created_by=by.name,
+                person_id=_person(by),
                 expires=expires,
                 rate=rate,
+                holders=json.dumps(held),
             )
     except IntegrityError as error:
         raise AlreadyExists(
             _("There is a token “%(name)s” already; a name stays with its token, revoked or not.") % {"name": name},
             field="name",
         ) from error
-    log.info("%s created the token %s: %s, apps %s, expires %s", by, name, right, apps, expires or "never")
+    log.info("%s created the token %s: %s, apps %s, expires %s", by.name, name, right, apps, expires or "never")
     return token_of(row), text
 
 
 def renew(
-    name: str, *, by: str, person: int | None = None, hours: int = token_terms.OVERLAP_HOURS
+    name: str,
+    *,
+    by: Actor,
+    hours: int = token_terms.OVERLAP_HOURS,
+    holders: Iterable[str] | None = None,
 ) -> tuple[Token, str]:
     """Gives a token a new text, and as many days as it had, and returns it with the text.
 
-    Texts from before go on for `hours`, but no longer than they would have. From now on, the token ends with `person`.
-    Raises NotFound, Invalid, and Conflict if it is revoked.
+    Texts from before go on for `hours`, but no longer than they would have. From now on, the token ends with the person
+    who renews it. It has the same holders if none are named.
+    Raises NotAllowed, NotFound, Invalid, and Conflict if it is revoked.
     """
+    by.check_runs_everything()
     token_terms.check("hours", hours)
+    held = None if holders is None else _holders(holders)
     now, text = timezone.now(), _new_text()
     with transaction.atomic():
         row = _rows().select_for_update(of=("self",)).filter(name=name).first()
@@ -112,18 +126,23 @@ def renew(
         token = token_of(row)
         if token.revoked:
             raise Conflict(_("The token “%(name)s” is revoked; make a new one.") % {"name": name})
-        record("token-renewed", by, app_name=row.apps, name=name, hours=hours)
+        record("token-renewed", by.name, app_name=row.apps, name=name, hours=hours, holders=held or None)
         until = now if token.ended else now + timedelta(hours=hours)
         OldTokenText.objects.create(
-            token=row, digest=row.digest, person_id=row.person_id, until=min(until, row.expires or until)
+            token=row,
+            digest=row.digest,
+            person_id=row.person_id,
+            holders=row.holders,
+            until=min(until, row.expires or until),
         )
         row.old_texts.filter(until__gt=until).update(until=until)
         if row.expires is not None:
             row.expires = now + (row.expires - (row.renewed or row.created))
-        row.digest, row.person_id, row.renewed, row.renewed_by = _digest(text), person, now, by
+        row.holders = row.holders if held is None else json.dumps(held)
+        row.digest, row.person_id, row.renewed, row.renewed_by = _digest(text), _person(by), now, by.name
         row.save()
     known.clear()
-    log.info("%s renewed the token %s; texts from before go on until %s", by, name, until)
+    log.info("%s renewed the token %s; texts from before go on until %s", by.name, name, until)
     return replace(token_of(_rows().get(pk=row.pk)), overlap=until), text
 
 
@@ -141,15 +160,18 @@ def named(name: str) -> Token:
     return token_of(row)
 
 
-def revoke(name: str, *, by: str) -> Token:
-    """Revokes a token, in this process at once and in others within a second. Raises NotFound.
+def revoke(name: str, *, by: Actor) -> Token:
+    """Revokes a token, in this process at once and in others within a second. Raises NotAllowed and NotFound.
 
     A token that is revoked already stays as it is.
     """
+    by.check_runs_everything()
     rows = ApiToken.objects.filter(name=name, revoked=None)
-    if record_with(lambda: rows.update(revoked=timezone.now(), revoked_by=by), "token-revoked", by, name=name):
+    if record_with(
+        lambda: rows.update(revoked=timezone.now(), revoked_by=by.name), "token-revoked", by.name, name=name
+    ):
         known.clear()
-        log.info("%s revoked the token %s", by, name)
+        log.info("%s revoked the token %s", by.name, name)
     return named(name)
 
 
@@ -187,12 +209,23 @@ def actor_numbered(number: int) -> Actor | None:
     return None if row is None else _actor(token_of(row))
 
 
-def is_made_by(account: str, name: str) -> bool:
-    """Tells whether an account (`token 3`) is a token that the person of this name made or renewed: they know, or knew, its
-    text."""
+def knows(account: str, name: str) -> bool:
+    """Tells whether an account (`token 3`) is a token that the person of this name made, renewed or holds, now or before it
+    was renewed: they know, or knew, its text."""
     kind, _space, number = account.partition(" ")
-    who = Q(created_by=name) | Q(renewed_by=name) | Q(person__username=name) | Q(old_texts__person__username=name)
-    return kind == "token" and ApiToken.objects.filter(who, pk=int(number)).exists()
+    row = ApiToken.objects.filter(pk=int(number)).select_related("person").first() if kind == "token" else None
+    if row is None:
+        return False
+    texts: list[ApiToken | OldTokenText] = [row, *OldTokenText.objects.filter(token=row).select_related("person")]
+    held = {holder for text in texts for holder in json.loads(text.holders)}
+    made = {text.person.get_username() for text in texts if text.person}
+    return name in {*held, *made, row.created_by, row.renewed_by}
+
+
+def has_holder(account: str) -> bool:
+    """Tells whether an account (`token 3`) is a token of which it is known who has its text."""
+    kind, _space, number = account.partition(" ")
+    return kind == "token" and ApiToken.objects.filter(pk=int(number)).exclude(holders="[]").exists()
 
 
 def why_refused(text: str) -> str:
@@ -208,6 +241,21 @@ def why_refused(text: str) -> str:
     if token.expired:
         return _("This token expired; make a new one.")
     return _("This token ended: the person who made it may not sign in any more.")
+
+
+def _person(by: Actor) -> int | None:
+    """Returns the number of the account that makes a token: `person 7` has 7, a command none."""
+    kind, _space, number = by.account.partition(" ")
+    return int(number) if kind == "person" else None
+
+
+def _holders(names: Iterable[str]) -> list[str]:
+    """Returns the names of accounts, each once. Raises Invalid for another one."""
+    wanted = sorted({name.strip() for name in names} - {""})
+    there = set(User.objects.filter(username__in=wanted, is_active=True).values_list("username", flat=True))
+    if missing := [name for name in wanted if name not in there]:
+        raise Invalid(_("There is no person “%(name)s”.") % {"name": missing[0]}, field="holders")
+    return wanted
 
 
 def _check(name: str, right: str, apps: str) -> None:

@@ -20,8 +20,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import State
 from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
 from ..reads import stored_sessions, views, whole_session
-from ..sources import database, registry
-from ..sources.finding import sqlite_path
+from ..sources import database, hung, registry, urls
 from ..writes.append import append_event
 from ..writes.sessions import create_session, delete_session
 from .base import Names, Standing, Written
@@ -37,12 +36,12 @@ def alias_of(text: str) -> str:
     """Returns the alias of the source that an alias, path or URL names. Creates a missing SQLite file, as ADK does."""
     if any(source.alias == text for source in registry.listed()):
         return text
-    if "://" not in text or text.startswith("sqlite"):
-        path = sqlite_path(text)
-        if path.is_dir():
+    named = urls.read(text)
+    if isinstance(named, urls.File):
+        if named.path.is_dir():
             raise SourceError(f"{text} is a folder; a session service needs one file in it.")
-        if not settings.READ_ONLY:
-            path.touch()
+        if not (settings.READ_ONLY or named.read_only):
+            named.path.touch()
     (source,) = registry.add(text)
     return source.alias
 
@@ -138,6 +137,7 @@ class Tables:
     async def close(self) -> None:
         """Waits until all work is done and closes the connections."""
         await asyncio.to_thread(self._crew.close)
+        await asyncio.to_thread(hung.leave)
 
     def _checked(self, work: Callable[[], T]) -> T:
         """Does the work. A connection that was idle goes back to the pool first, which checks that it still works."""

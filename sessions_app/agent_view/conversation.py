@@ -79,7 +79,7 @@ class Sized:
     """The size of what an agent's model is given, as far as it was read: only the newest of it if `partly`.
 
     `turns` has the event with which each turn begins, and its characters; None for what comes before the first.
-    `unread` events are too large to be read and not counted.
+    `unread` events are too large to be read whole, and counted only in part.
     """
 
     sizes: Sizes
@@ -170,7 +170,7 @@ def events_upto(ref: SessionRef, at: EventView | None, *, without: bool = False)
     """Returns a session's events up to one of them, with or without it, or all of them, in no order."""
     if at is None:
         return events_of(ref)
-    earlier = before_cursor(ref.source, at.cursor)
+    earlier = before_cursor(at.cursor)
     return events_of(ref).filter(earlier if without else earlier | Q(id=at.id))
 
 
@@ -194,13 +194,13 @@ def _window(
 ) -> tuple[list[EventView], tuple[int, int], tuple[bool, bool]]:
     """Returns the events of a page with REACH before and after, the page's bounds in them, and whether there are
     further events before and after."""
-    rows = upto.filter(before_cursor(ref.source, before)) if before else upto
+    rows = upto.filter(before_cursor(before)) if before else upto
     window, earlier = views(ordered(rows, ref.source), ref.source, actor, PAGE + REACH, ref=ref)
     window.reverse()
     page = (max(0, len(window) - PAGE), len(window))
     more = False
     if before and window:
-        later = upto.filter(after_cursor(ref.source, window[-1].cursor))
+        later = upto.filter(after_cursor(window[-1].cursor))
         rest, more = views(ordered(later, ref.source, newest=False), ref.source, actor, REACH, ref=ref)
         window += rest
     return window, page, (earlier, more)
@@ -254,7 +254,8 @@ def _line(views: Sequence[EventView], index: int, item: Content | Reason, ids: d
         }
         return Line(event, item, describe(told).parts, [views[each] for each in item.events])
     if item.by is None:
-        return Line(views[index], left_out=LeftOut(item.kind))
+        # Of an event that cannot be read, nobody knows whether it is empty.
+        return Line(views[index], left_out=LeftOut("unread" if views[index].unread else item.kind))
     if item.by < 0:
         seq = Seq(-item.by)
         return Line(views[index], left_out=LeftOut(item.kind, ids.get(seq, ""), seq))

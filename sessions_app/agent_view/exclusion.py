@@ -12,6 +12,7 @@ Kind = Literal[
     "scope",  # of another isolation scope
     "node",  # a message for another node of a workflow
     "empty",  # nothing that a model reads
+    "unread",  # nobody knows: it is too large to be read
     "branch",
     "framework",
     "auth",

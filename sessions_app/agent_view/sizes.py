@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..domain.description import Part, parts_of
-from ..domain.json_values import as_object, dumps
+from ..domain.description import Part, length_of, parts_of
+from ..domain.json_values import dumps
 from ..errors import Invalid
 from .content import Content
 
@@ -62,7 +62,7 @@ def sizes_of(contents: Sequence[Content], begins_turn: Callable[[int], bool]) ->
         for part in parts_of({"content": {"parts": list(content.parts)}}):
             if part.kind in _FILES:
                 sizes.files += 1
-                sizes.bytes += _bytes_of(part)
+                sizes.bytes += part.bytes
             else:
                 length = _length(part)
                 sizes.parts[_name(content, part)] += length
@@ -81,7 +81,7 @@ def _name(content: Content, part: Part) -> str:
 def _length(part: Part) -> int:
     if part.kind in ("call", "response"):
         return len(part.name) + _written(part.value)
-    return len(part.value) if isinstance(part.value, str) else _written(part.value)
+    return length_of(part.value) if isinstance(part.value, str) else _written(part.value)
 
 
 def _written(value: Any) -> int:
@@ -89,9 +89,3 @@ def _written(value: Any) -> int:
         return len(dumps(value))
     except Invalid:  # nested too deep; ADK itself cannot send it
         return 0
-
-
-def _bytes_of(part: Part) -> int:
-    """Returns the size of a file, which is base64 in the event; 0 if it is elsewhere."""
-    data = as_object(part.value).get("data")
-    return len(data) * 3 // 4 if isinstance(data, str) else 0

@@ -6,14 +6,14 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from ninja.params.functions import Query
 
+from ..access.actor import Actor
 from ..agent_view import conversation as conversations
 from ..agent_view import instructions
 from ..agent_view.preview import Shown, preview
 from ..domain.positions import number_of
-from ..domain.session_ref import SessionRef
 from ..reads import timeline, views
 from . import past_schemas
-from .authorize import actor_of, source_of
+from .authorize import actor_of, ref_of
 from .bodies import answer, body_of, body_schema
 from .history import NOW, moment_of, writer_of
 from .sessions import SESSION
@@ -37,11 +37,11 @@ def instruction(
 ) -> HttpResponse:
     """Returns an instruction with its placeholders filled in, from the state now or at an event. Says which event last
     wrote each value, and what is missing."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source)
     body = body_of(request, past_schemas.Template)
     shown = preview(moment_of(request, ref, at), body.template)
     text = instructions.rendered([each.piece for each in shown])
-    return answer({"text": text, "pieces": [_piece(each) for each in shown]})
+    return answer({"text": text, "pieces": [_piece(each, actor_of(request)) for each in shown]})
 
 
 @router.get(SESSION + "/context", response=past_schemas.Conversation, summary="What an agent's model is given")
@@ -58,7 +58,7 @@ def conversation(
 ) -> HttpResponse:
     """Returns the contents of the model's request by page, the newest page first. Between them are the events that ADK
     leaves out, with the reason."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source)
     views.session(ref, actor=actor_of(request))
     page = conversations.conversation(
         ref,
@@ -79,7 +79,7 @@ def conversation(
     )
 
 
-def _piece(shown: Shown) -> dict[str, Any]:
+def _piece(shown: Shown, actor: Actor) -> dict[str, Any]:
     piece = shown.piece
     return {
         "kind": piece.kind,
@@ -88,7 +88,7 @@ def _piece(shown: Shown) -> dict[str, Any]:
         "name": piece.name,
         "optional": piece.optional,
         "fault": shown.fault,
-        "writer": writer_of(shown.writer) if shown.writer else None,
+        "writer": writer_of(shown.writer, actor) if shown.writer else None,
     }
 
 

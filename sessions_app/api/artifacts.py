@@ -17,7 +17,7 @@ from ..domain.session_ref import SessionRef
 from ..http import artifacts
 from ..http.problems import MEDIA_TYPE, TITLES, problem
 from ..reads import views
-from .authorize import actor_of, source_of
+from .authorize import actor_of, ref_of
 from .bodies import answer
 from .sessions import SESSION
 
@@ -140,7 +140,7 @@ def content(
 def _session(request: HttpRequest, *names: str | None) -> tuple[SessionRef, Actor]:
     """Returns a session that exists, and who asks. `names` are of the app, the user, the session and the source."""
     app_name, user_id, session_id, source = names
-    ref = SessionRef(source_of(request, str(app_name), source), str(app_name), str(user_id), str(session_id))
+    ref = ref_of(request, str(app_name), str(user_id), str(session_id), source)
     views.session(ref, partly=True, actor=actor_of(request))
     return ref, actor_of(request)
 

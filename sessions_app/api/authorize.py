@@ -8,12 +8,15 @@ from ninja.security import HttpBearer
 
 from ..access import rates, tokens
 from ..access.actor import Actor, Right
+from ..access.handles import shown_ref
 from ..audit import refusals
-from ..errors import Conflict, Error, Invalid, NotFound, SourceError
+from ..domain.session_ref import SessionRef
+from ..errors import Conflict, Invalid, NotFound, SourceError
 from ..http.asking import note
 from ..http.names import AGENT_HEADER, UNSEEN
 from ..http.rates import count_stranger
 from ..reads import lists
+from ..reads.users import ref_meant
 from ..sources import database, registry
 
 
@@ -52,19 +55,6 @@ def may_know(request: HttpRequest, source: str) -> bool:
 def runs_everything(request: HttpRequest) -> bool:
     """Tells whether the actor may do everything in every app, and so may know where the databases are."""
     return actor_of(request).runs_everything
-
-
-def problems_for(request: HttpRequest, problems: list[str]) -> list[str]:
-    """Returns what is wrong with sources. Only an actor who runs everything gets the messages, which say where they
-    are."""
-    if runs_everything(request):
-        return problems
-    return [_("A source cannot be used at the moment.")] if problems else []
-
-
-def message_for(request: HttpRequest, error: Error) -> str:
-    """Returns the message of an error. One about a source is only shown as far as `problems_for` allows."""
-    return problems_for(request, [error.message])[0] if isinstance(error, SourceError) else error.message
 
 
 def check_order(source: str) -> None:
@@ -109,6 +99,20 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
         _("Name the source: “%(app)s” could be in several (%(names)s).")
         % {"app": app_name, "names": ", ".join(having or every)}
     )
+
+
+def ref_of(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None, right: Right = "read"
+) -> SessionRef:
+    """Returns the session that an address means, in which a user may be named by a handle. Raises what `source_of` does, and
+    NotFound for a user whose id is hidden."""
+    named = SessionRef(source_of(request, app_name, source, right), app_name, user_id, session_id)
+    return ref_meant(named, actor=actor_of(request))
+
+
+def names_of(ref: SessionRef, actor: Actor, session: str = "session_id") -> dict[str, str]:
+    """Returns the names of a session as the actor may see them, as JSON."""
+    return dict(zip(("source", "app_name", "user_id", session), shown_ref(ref, actor), strict=True))
 
 
 def _check_may(request: HttpRequest, right: Right, source: str, app_name: str) -> None:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from ninja import Schema
 from pydantic import ValidationError
 
-from ..domain.json_values import dumps, loads
+from ..domain.json_values import check, dumps, typed
 from ..domain.state import ABSENT, UNKNOWN, Change
 from ..errors import Invalid, StaleSession
 
@@ -22,21 +22,24 @@ _NEVER: Final = 2**32  # no session can be written so late, and a database could
 _REVISION: Final = re.compile(r'"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"')
 
 
-def object_of(request: HttpRequest) -> dict[str, Any]:
-    """Returns the JSON object that was sent. Raises Invalid with the path of the fault."""
+def object_of(request: HttpRequest, unchecked: str = "") -> dict[str, Any]:
+    """Returns the JSON object that was sent. Raises Invalid with the path of the fault.
+
+    The texts of the `unchecked` field may be none that a database can hold."""
     try:
-        sent = loads(request.body.decode())
+        sent = typed(request.body.decode())
     except UnicodeDecodeError as error:
         raise Invalid(_("The body is not UTF-8 (byte %(n)s).") % {"n": error.start + 1}) from error
     if not isinstance(sent, dict):
         raise Invalid(_("The body is a JSON object."))
-    return sent
+    checked: dict[str, Any] = check({name: value for name, value in sent.items() if name != unchecked})
+    return checked | ({unchecked: sent[unchecked]} if unchecked in sent else {})
 
 
-def body_of(request: HttpRequest, schema: type[S]) -> S:
+def body_of(request: HttpRequest, schema: type[S], unchecked: str = "") -> S:
     """Returns the body, validated by its schema. An empty body is an empty object. Raises Invalid with the path of the
     fault."""
-    sent = object_of(request) if request.body else {}
+    sent = object_of(request, unchecked) if request.body else {}
     if unknown := sent.keys() - schema.model_fields.keys():
         known = ", ".join(schema.model_fields)
         raise Invalid(_("%(name)s: is not known here; %(known)s are") % {"name": min(unknown), "known": known})
@@ -71,7 +74,8 @@ def answer(value: Any, status: int = 200, revision: float | None = None) -> Http
 def change_of(change: Change) -> dict[str, Any]:
     """Returns a key's change as JSON. Leaves out a side that is unknown, or on which the key is absent."""
     sides = {"old": change.old, "new": change.new}
-    return {"key": change.key} | {name: value for name, value in sides.items() if value not in (ABSENT, UNKNOWN)}
+    also = {"also_written_by": list(change.beside)} if change.beside else {}
+    return {"key": change.key} | also | {name: value for name, value in sides.items() if value not in (ABSENT, UNKNOWN)}
 
 
 def text_of(value: Any) -> str:

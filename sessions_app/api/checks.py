@@ -12,7 +12,7 @@ from pydantic import Field
 from ..access.actor import Actor
 from ..checks import breaches, rules
 from ..checks.breaches import Broken
-from .authorize import actor_of, source_of
+from .authorize import actor_of, names_of, source_of
 from .bodies import answer, body_of, body_schema
 from .openapi import LOCATION, needs
 
@@ -132,7 +132,7 @@ def list_breaches(
     actor = actor_of(request)
     rule = rules.rule(source_of(request, app_name, source), app_name, number, actor=actor)
     page = breaches.broken(rule, before, limit, actor=actor)
-    return answer({"items": [_broken(each) for each in page.rows], "next": page.next})
+    return answer({"items": [_broken(each, actor) for each in page.rows], "next": page.next})
 
 
 def _rule(rule: rules.RuleView, actor: Actor) -> dict[str, Any]:
@@ -140,7 +140,10 @@ def _rule(rule: rules.RuleView, actor: Actor) -> dict[str, Any]:
     return fields | asdict(breaches.counts(rule, actor=actor))
 
 
-def _broken(each: Broken) -> dict[str, Any]:
-    ref = each.ref._asdict()
-    names = {"id" if name == "session_id" else name: value for name, value in ref.items()}
-    return names | {"event_id": each.event_id or None, "seq": each.seq, "at": each.at, "now": each.now}
+def _broken(each: Broken, actor: Actor) -> dict[str, Any]:
+    return names_of(each.ref, actor, "id") | {
+        "event_id": each.event_id or None,
+        "seq": each.seq,
+        "at": each.at,
+        "now": each.now,
+    }

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from ninja import Router
 from ninja.params.functions import Query
 
@@ -12,12 +13,14 @@ from ..domain.positions import Seq, number_of
 from ..domain.session_ref import SessionRef
 from ..errors import Invalid, StaleSession
 from ..history.edit_log import edits
+from ..http import event_files
 from ..reads import timeline, views, whole_session
 from ..reads.event_views import EventView
 from ..reads.filters import FILTERS
+from ..sources.complaints import shown
 from ..writes.append import Appended, append_event
 from . import schemas
-from .authorize import actor_of, check_order, problems_for, source_of
+from .authorize import actor_of, check_order, names_of, ref_of
 from .bodies import IF_MATCH, Precondition, answer, change_of, expected_revision, object_of
 from .openapi import needs, tagged
 from .sessions import SESSION
@@ -43,7 +46,7 @@ def listed(
 ) -> HttpResponse:
     """Returns a page of a session's events with what each changed: the newest, those before them, or those after a seq.
     They are in append order."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source)
     revision = views.session(ref, partly=True, actor=actor_of(request)).revision
     if after is None:
         page = timeline.events(ref, before=before, kind=kind, author=author, limit=limit, actor=actor_of(request))
@@ -61,8 +64,31 @@ def get(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
 ) -> HttpResponse:
     """Returns an event, with what it changed."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source)
     return answer(_event(timeline.event(ref, event_id, actor=actor_of(request))))
+
+
+@router.get(
+    EVENTS + "/{plain:event_id}/data/{int:file}",
+    response={200: None},
+    summary="A file in an event",
+    openapi_extra={
+        "responses": {200: {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}},
+    },
+)
+def data(
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    event_id: str,
+    file: int,
+    source: str | None = None,
+) -> HttpResponseBase:
+    """Returns the bytes of an image or a file in an event, the first one for 0, however large the event is."""
+    ref = ref_of(request, app_name, user_id, session_id, source)
+    view = timeline.event(ref, event_id, actor=actor_of(request))
+    return event_files.send(view, file, actor=actor_of(request))
 
 
 @router.post(
@@ -85,7 +111,7 @@ def append(
     answered with 409. With `If-Match: "<revision>"`, the event is stored only if nobody has written since, else 412.
     The notes that adkweb itself writes for edits and forks, `custom_metadata.adkweb` and
     `custom_metadata.adkweb_origin`, are refused."""
-    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "append")
     event = object_of(request)
     check_fields(check_event(event), newer=True)
     if event.get("partial"):
@@ -103,12 +129,16 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     the values before it."""
     page, problems = edits(before, actor=actor_of(request))
     items = [
-        {**_names(view.ref), "actor": view.description.edit.get("actor"), "reason": view.description.edit.get("reason")}
+        {
+            **names_of(view.ref, actor_of(request)),
+            "actor": view.description.edit.get("actor"),
+            "reason": view.description.edit.get("reason"),
+        }
         | _event(view)
         for view in page.rows
     ]
-    told = problems_for(request, [error.message for error in problems])
-    return answer({"items": items, "next": page.next, "problems": told})
+    shown_problems = [shown(error, actor_of(request)) for error in problems]
+    return answer({"items": items, "next": page.next, "problems": shown_problems})
 
 
 def told(request: HttpRequest, appended: Appended, ref: SessionRef) -> HttpResponse:
@@ -135,8 +165,5 @@ def _event(view: EventView) -> dict[str, Any]:
         "kind": view.description.kind,
         "changes": [change_of(change) for change in view.changes],
         "event": view.data,
+        "size": view.size or None,
     }
-
-
-def _names(ref: SessionRef) -> dict[str, str]:
-    return {"source": ref.source, "app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}

@@ -8,11 +8,13 @@ from django.utils.translation import gettext as _
 from ninja import Router, Schema
 from pydantic import Field
 
+from ..access.actor import Actor
+from ..domain.session_ref import SessionRef
 from ..edits import expiry
 from ..edits.expiry import Expiry
 from ..errors import Invalid, NotFound
 from . import schemas
-from .authorize import actor_of, source_of
+from .authorize import actor_of, names_of, source_of
 from .bodies import answer, body_of, body_schema, change_of
 from .openapi import needs
 
@@ -58,7 +60,9 @@ class ExpiringEdits(Schema):
 @router.get("/expiring-edits", response=ExpiringEdits, summary="Edits that take themselves back")
 def list_expiring(request: HttpRequest) -> HttpResponse:
     """Returns those in the apps that the token may see: the next to end first, then those that ended."""
-    return answer({"items": [_told(each) for each in expiry.listed(actor=actor_of(request)) if each.ref]})
+    return answer(
+        {"items": [_told(each, actor_of(request)) for each in expiry.listed(actor=actor_of(request)) if each.ref]}
+    )
 
 
 @router.post(
@@ -74,14 +78,14 @@ def extend(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | N
     if not of:
         raise Invalid("lasts, until: one of them")
     _check_app(request, alias, app_name, expiry_id)
-    return answer(_told(expiry.extend(expiry_id, of, actor=actor_of(request))))
+    return answer(_told(expiry.extend(expiry_id, of, actor=actor_of(request)), actor_of(request)))
 
 
 @router.delete(EDIT, response=ExpiringEdit, summary="Let an edit stay", openapi_extra=needs("append"))
 def keep(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | None = None) -> HttpResponse:
     """Forgets the end of an edit: its values stay. Answers 409 if it has ended."""
     _check_app(request, source_of(request, app_name, source, "append"), app_name, expiry_id)
-    return answer(_told(expiry.cancel(expiry_id, actor=actor_of(request))))
+    return answer(_told(expiry.cancel(expiry_id, actor=actor_of(request)), actor_of(request)))
 
 
 def _check_app(request: HttpRequest, source: str, app_name: str, expiry_id: UUID) -> None:
@@ -96,11 +100,11 @@ def end_of(body: End) -> dict[str, float]:
     return {name: value for name in ("lasts", "until") if (value := getattr(body, name)) is not None}
 
 
-def _told(each: Expiry) -> dict[str, Any]:
+def _told(each: Expiry, actor: Actor) -> dict[str, Any]:
     return {
         "id": str(each.id),
+        **names_of(each.ref or SessionRef("", "", "", ""), actor),
         "source": each.ref.source if each.ref else None,
-        **dict(zip(("app_name", "user_id", "session_id"), each.ref[1:] if each.ref else ("", "", ""), strict=True)),
         "event_id": each.event_id,
         "actor": each.actor,
         "reason": each.reason,

@@ -47,7 +47,7 @@ def sessions(
         page = results.search(query, actor=actor_of(request), sort=sort, columns=columns, cursor=cursor, limit=limit)
     return answer(
         {
-            "items": [as_json(row) for row in page.rows],
+            "items": [as_json(row, actor_of(request)) for row in page.rows],
             "next": page.next,
             "count": page.count,
             "more": page.more,

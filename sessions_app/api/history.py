@@ -7,6 +7,8 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
+from ..access.actor import Actor
+from ..access.handles import shown_user
 from ..domain.positions import number_of
 from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import STORED, UNKNOWN, Change, Scope, State, full_key
@@ -17,8 +19,9 @@ from ..history.key_history import KeyWrite
 from ..history.moments import Moment
 from ..reads import views
 from ..reads.deltas import Writer
+from ..reads.users import meant
 from . import past_schemas
-from .authorize import actor_of, source_of
+from .authorize import actor_of, ref_of, source_of
 from .bodies import answer, change_of, text_of
 from .events import EVENTS
 from .sessions import SESSION, USER
@@ -50,8 +53,8 @@ def state_at(
 
     Keys whose value cannot be known are named, and never guessed. Answers 503 with `Retry-After` while the source is
     read for the first time."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    return answer(_moment(moments.state_at(ref, event_id, before=before, actor=actor_of(request))))
+    ref = ref_of(request, app_name, user_id, session_id, source)
+    return answer(_moment(moments.state_at(ref, event_id, before=before, actor=actor_of(request)), actor_of(request)))
 
 
 @router.get(SESSION + "/state/history", response=past_schemas.History, summary="Every value that a key had")
@@ -67,7 +70,7 @@ def history_of_session(
 ) -> HttpResponse:
     """Returns the writes of a key of any scope, the newest first. For `user:` and `app:` keys, these are the writes of
     every session."""
-    of = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    of = ref_of(request, app_name, user_id, session_id, source)
     views.session(of, partly=True, actor=actor_of(request))
     return _history(request, of, key, before, limit)
 
@@ -84,8 +87,9 @@ def history_of_user(
 ) -> HttpResponse:
     """Returns the writes of a key that begins with `user:`, the newest first."""
     alias = source_of(request, app_name, source)
-    views.user_state(alias, app_name, user_id, partly=True, actor=actor_of(request))
-    return _history(request, own_session(alias, app_name, user_id), key, before, limit, "user")
+    user = meant(alias, app_name, user_id, actor=actor_of(request))
+    views.user_state(alias, app_name, user, partly=True, actor=actor_of(request))
+    return _history(request, own_session(alias, app_name, user), key, before, limit, "user")
 
 
 @router.get(APP + "/state/history", response=past_schemas.History, summary="Every value that a key of an app had")
@@ -117,10 +121,9 @@ def compare(
 ) -> HttpResponse:
     """Returns the keys of all three scopes that differ between two moments: `old` is the value at `a`, `new` the value
     at `b`."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
-    other = ref._replace(
-        user_id=user_id if b_user is None else b_user, session_id=session_id if b_session is None else b_session
-    )
+    ref = ref_of(request, app_name, user_id, session_id, source)
+    user = ref.user_id if b_user is None else meant(ref.source, app_name, b_user, actor=actor_of(request))
+    other = ref._replace(user_id=user, session_id=session_id if b_session is None else b_session)
     changes = moments.compare(moment_of(request, ref, a), moment_of(request, other, b))
     return answer({"items": [_change(change) for change in changes]})
 
@@ -131,13 +134,13 @@ def drifted(
 ) -> HttpResponse:
     """Returns the keys whose stored value differs from what the session's events say. `user:` and `app:` keys are
     compared with what any session wrote last, as far as that is known."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source)
     own = drift.own(ref, actor=actor_of(request))
     shared = drift.Report() if own.untold else drift.shared(ref, actor=actor_of(request))
     return answer(
         {
             "events": own.events,
-            "items": [_drifted(each) for each in (*own.drifted, *shared.drifted)],
+            "items": [_drifted(each, actor_of(request)) for each in (*own.drifted, *shared.drifted)],
             "unknown": [*own.unknown, *shared.unknown, *own.either, *shared.either],
             "untold": own.untold,
         }
@@ -156,7 +159,7 @@ def moment_of(request: HttpRequest, ref: SessionRef, at: str) -> Moment:
     )
 
 
-def _moment(moment: Moment) -> dict[str, Any]:
+def _moment(moment: Moment, actor: Actor) -> dict[str, Any]:
     unknown = [
         full_key(scope, bare)
         for scope in STORED
@@ -169,7 +172,7 @@ def _moment(moment: Moment) -> dict[str, Any]:
         "state": {scope: _known(moment.state.scope(scope)) for scope in STORED},
         "unknown": unknown,
         "initial": sorted(moment.initial),
-        "writers": {name: writer_of(writer) for name, writer in moment.writers.items()},
+        "writers": {name: writer_of(writer, actor) for name, writer in moment.writers.items()},
         "unrecorded": moment.unrecorded,
     }
 
@@ -178,10 +181,10 @@ def _known(state: State) -> State:
     return {name: value for name, value in state.items() if value is not UNKNOWN}
 
 
-def writer_of(writer: Writer) -> dict[str, Any]:
+def writer_of(writer: Writer, actor: Actor) -> dict[str, Any]:
     """Returns the event that wrote a key, as JSON."""
     return {
-        "user_id": writer.ref.user_id,
+        "user_id": shown_user(*writer.ref[:3], actor),
         "session_id": writer.ref.session_id,
         "event_id": writer.event_id,
         "seq": number_of(writer.seq),
@@ -200,7 +203,7 @@ def _history(
     length, wanted = 0, 1
     while True:  # a few more each time, as nobody knows how large the next values are
         page = key_history.history(of, key, before, wanted, actor=actor_of(request))
-        more = [_write(write) for write in page.rows]
+        more = [_write(write, actor_of(request)) for write in page.rows]
         items += more
         length += len(text_of(more))
         before, wanted = page.next, min(limit - len(items), len(items), _STEP)
@@ -208,9 +211,9 @@ def _history(
             return answer({"items": items, "next": before})
 
 
-def _write(write: KeyWrite) -> dict[str, Any]:
+def _write(write: KeyWrite, actor: Actor) -> dict[str, Any]:
     return {
-        "user_id": write.ref.user_id,
+        "user_id": shown_user(*write.ref[:3], actor),
         "session_id": write.ref.session_id,
         "event_id": write.event_id or None,
         "seq": number_of(write.seq) if write.event_id else None,
@@ -226,10 +229,10 @@ def _change(change: Change) -> dict[str, Any]:
     return change_of(change) | {"unknown": [name for name, value in sides.items() if value is UNKNOWN]}
 
 
-def _drifted(drifted: drift.Drift) -> dict[str, Any]:
+def _drifted(drifted: drift.Drift, actor: Actor) -> dict[str, Any]:
     last = drifted.last
     return _change(drifted.change) | {
-        "user_id": last.ref.user_id if last else None,
+        "user_id": shown_user(*last.ref[:3], actor) if last else None,
         "session_id": last.ref.session_id if last else None,
         "event_id": last.event_id or None if last else None,
         "seq": number_of(last.seq) if last and last.event_id else None,

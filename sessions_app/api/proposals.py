@@ -8,11 +8,13 @@ from django.utils.translation import gettext as _
 from ninja import Router, Schema
 from pydantic import Field
 
+from ..access.actor import Actor
+from ..domain.session_ref import SessionRef
 from ..edits import approving, proposal
 from ..edits.proposal import Proposal
 from ..errors import NotFound
 from . import schemas
-from .authorize import actor_of, source_of
+from .authorize import actor_of, names_of, source_of
 from .bodies import answer, change_of
 from .openapi import needs
 
@@ -37,6 +39,7 @@ class ProposalView(Schema):
     until: float = Field(description="the time at which it lapses, in seconds")
     state: str = Field(description="waiting, applied, declined, withdrawn or lapsed")
     decided_by: str
+    first: str = Field(description="who applied it first, if two people have to")
     why: str
 
 
@@ -49,20 +52,24 @@ class Proposals(Schema):
 @router.get("/proposals", response=Proposals, summary="Edits that wait for a second person")
 def listed(request: HttpRequest) -> HttpResponse:
     """Returns those in the apps that the token may see: the oldest first, then those that are decided."""
-    return answer({"items": [_told(each) for each in proposal.listed(actor=actor_of(request)) if each.ref]})
+    return answer(
+        {"items": [_told(each, actor_of(request)) for each in proposal.listed(actor=actor_of(request)) if each.ref]}
+    )
 
 
 @router.get(ONE, response=ProposalView, summary="One proposal")
 def get(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
     """Returns a proposal, and what became of it. Only people apply or decline one, on the page “Proposals”."""
-    return answer(_told(_of_app(request, source_of(request, app_name, source), app_name, proposal_id)))
+    return answer(
+        _told(_of_app(request, source_of(request, app_name, source), app_name, proposal_id), actor_of(request))
+    )
 
 
 @router.delete(ONE, response=ProposalView, summary="Withdraw a proposal", openapi_extra=needs("append"))
 def withdraw(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
     """Withdraws a proposal that this token made. Answers 409 if it is decided, 403 if somebody else made it."""
     _of_app(request, source_of(request, app_name, source, "append"), app_name, proposal_id)
-    return answer(_told(approving.withdraw(proposal_id, actor=actor_of(request))))
+    return answer(_told(approving.withdraw(proposal_id, actor=actor_of(request)), actor_of(request)))
 
 
 def _of_app(request: HttpRequest, source: str, app_name: str, proposal_id: UUID) -> Proposal:
@@ -73,10 +80,10 @@ def _of_app(request: HttpRequest, source: str, app_name: str, proposal_id: UUID)
     return each
 
 
-def _told(each: Proposal) -> dict[str, Any]:
+def _told(each: Proposal, actor: Actor) -> dict[str, Any]:
     return {
         "id": str(each.id),
-        **dict(zip(("source", "app_name", "user_id", "session_id"), each.ref or ("", "", "", ""), strict=True)),
+        **names_of(each.ref or SessionRef("", "", "", ""), actor),
         "event_id": each.event_id,
         "kind": each.kind,
         "actor": each.actor,
@@ -85,5 +92,6 @@ def _told(each: Proposal) -> dict[str, Any]:
         "until": each.until,
         "state": each.state,
         "decided_by": each.decided_by,
+        "first": each.first,
         "why": each.why,
     }

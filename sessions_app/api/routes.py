@@ -14,10 +14,12 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from ..access import tokens
+from ..access.actor import PEOPLE, Actor
 from ..domain.state import ABSENT
 from ..errors import Behind, Error, TooOften
 from ..http.names import Name
 from ..http.problems import TITLES, problem, status_of
+from ..sources.complaints import shown
 from . import (
     agent_view,
     apps,
@@ -34,7 +36,7 @@ from . import (
     taking_back,
     transfer,
 )
-from .authorize import Bearer, message_for
+from .authorize import Bearer
 from .bodies import Precondition, answer, errors_of, text_of
 from .openapi import document_of
 
@@ -90,7 +92,8 @@ def failed(request: HttpRequest, error: Error) -> HttpResponse:
     }
     current = error.detail.get("current")
     if current is None:
-        response = problem(status, message_for(request, error), **where)
+        asks: Actor = getattr(request, "auth", PEOPLE)  # who asks too often may be a stranger
+        response = problem(status, shown(error, asks), **where)
         if isinstance(error, Behind):
             response["Retry-After"] = "1"
         return response

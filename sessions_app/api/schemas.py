@@ -25,11 +25,12 @@ class Problem(Schema):
 
 
 class Source(Schema):
-    """A database that holds ADK's tables."""
+    """A database that holds ADK's tables. `copy_of` is where the source is that it is a copy of."""
 
     source: str
     where: str | None
     vendor: str
+    copy_of: str | None
 
 
 class App(Schema):
@@ -43,9 +44,10 @@ class App(Schema):
 
 
 class Apps(Schema):
-    """The apps, and what is wrong with the sources that could not be read."""
+    """A page of apps, by source and name, and what is wrong with the sources that could not be read."""
 
     items: list[App]
+    next: str | None = Field(description="`after` of the page that follows; null on the last page")
     problems: list[str]
 
 
@@ -97,7 +99,8 @@ class MatchedLine(Schema):
 
 
 class Result(Schema):
-    """A session that a query selects, in numbers. `took` is the seconds of its turns together."""
+    """A session that a query selects, in numbers. `took` is the seconds of its turns together, or with the
+    `took_sign` “≥” the least that is known of them."""
 
     source: str
     app_name: str
@@ -108,6 +111,7 @@ class Result(Schema):
     created: float
     last: float
     took: float
+    took_sign: str
     turns: int
     events: int
     tokens: int
@@ -171,6 +175,7 @@ class Event(Schema):
     invocation_id: str
     timestamp: float
     event: Any = Field(description="as stored: ADK's JSON in snake_case")
+    damage: str | None = Field(None, description="why the stored event cannot be read; `event` is {} then")
 
 
 class Session(Schema):
@@ -212,6 +217,10 @@ class Change(Schema):
     key: str
     old: Any = None
     new: Any = None
+    also_written_by: list[str] | None = Field(
+        None,
+        description="agents that wrote it in the same invocation on parallel branches: the last one's value stands",
+    )
 
 
 class EventView(Event):
@@ -219,6 +228,10 @@ class EventView(Event):
 
     kind: str
     changes: list[Change]
+    size: int | None = Field(
+        description="characters of an event that is too large to be read whole: in `event`, long texts end with “…”, and "
+        "files have no data (`…/events/{event_id}/data/{file}` has it); null for any other"
+    )
 
 
 class Events(Schema):
@@ -293,6 +306,9 @@ class Imported(Schema):
     same: int
     events: int
     states_made: int
+    secrets: bool = Field(
+        description="false if the file is without the secrets of credentials: agents ask for them again"
+    )
     skipped_count: int
     differing_count: int
     skipped: list[Json]

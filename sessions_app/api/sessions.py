@@ -10,16 +10,19 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
+from ..access.actor import Actor
+from ..access.handles import shown_user
+from ..domain.json_values import damage_of
 from ..domain.positions import Seq
-from ..domain.session_ref import SessionRef
 from ..errors import NotFound, StaleSession
 from ..http.names import Name
 from ..http.streaming import encoded, streamed
 from ..reads import lists, stored_sessions, whole_session
+from ..reads.users import meant
 from ..search import labels
 from ..writes.sessions import create_session, delete_session
 from . import schemas
-from .authorize import actor_of, check_order, source_of
+from .authorize import actor_of, check_order, names_of, ref_of, source_of
 from .bodies import (
     IF_MATCH,
     Precondition,
@@ -70,12 +73,14 @@ def states(
 
     A session that is updated between two pages comes again at the end, so that none is left out. State that sessions
     share is sent once."""
-    alias = source_of(request, app_name, source)
-    selection = stored_sessions.Selection(alias, app_name, user, hidden)
-    page = stored_sessions.load_page(selection, after, limit, actor=actor_of(request), most=whole_session.STATE)
+    alias, who = source_of(request, app_name, source), actor_of(request)
+    named = None if user is None else meant(alias, app_name, user, actor=who)
+    selection = stored_sessions.Selection(alias, app_name, named, hidden)
+    page = stored_sessions.load_page(selection, after, limit, actor=who, most=whole_session.STATE)
+    users = {stored.ref.user_id: shown_user(*stored.ref[:3], who) for stored in page.rows}
     items = [
         {
-            "user_id": stored.ref.user_id,
+            "user_id": users[stored.ref.user_id],
             "id": stored.ref.session_id,
             "created": stored.created,
             "revision": stored.revision,
@@ -83,7 +88,7 @@ def states(
         }
         for stored in page.rows
     ]
-    shared = {stored.ref.user_id: stored.state.user for stored in page.rows if stored.state.user}
+    shared = {users[stored.ref.user_id]: stored.state.user for stored in page.rows if stored.state.user}
     app = page.rows[0].state.app if page.rows else {}
     return answer({"items": items, "app": app, "users": shared, "next": page.next})
 
@@ -99,7 +104,10 @@ def of_user(
     source: str | None = None,
 ) -> HttpResponse:
     """Returns a page of the sessions of a user, the last active first."""
-    return _listed(request, source_of(request, app_name, source), app_name, user_id, before, limit, hidden)
+    alias = source_of(request, app_name, source)
+    return _listed(
+        request, alias, app_name, meant(alias, app_name, user_id, actor=actor_of(request)), before, limit, hidden
+    )
 
 
 @router.post(
@@ -115,13 +123,13 @@ def create(request: HttpRequest, app_name: str, user_id: str, source: str | None
     ref = create_session(
         alias,
         app_name,
-        user_id,
+        meant(alias, app_name, user_id, actor=actor_of(request)),
         actor=actor_of(request),
         state=body.state,
         session_id=body.session_id,
         origin="person",
     )
-    response = answer(_names(ref), 201)
+    response = answer(names_of(ref, actor_of(request), "id"), 201)
     response["Location"] = f"{quote(request.path)}/{quote(Name().to_url(ref.session_id))}"
     return response
 
@@ -139,7 +147,7 @@ def get(
 ) -> HttpResponseBase:
     """Returns a session with its state by scope and its events as they are stored, all as of one moment. The answer is
     streamed."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source)
     if after is not None:
         check_order(ref.source)
     opened = whole_session.stream(
@@ -148,7 +156,7 @@ def get(
     if opened is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
     session, pages = opened
-    return streamed(_session(session, pages), "application/json", headers_of(session.revision))
+    return streamed(_session(session, pages, actor_of(request)), "application/json", headers_of(session.revision))
 
 
 @router.get(
@@ -158,7 +166,7 @@ def standing(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event: str = "", source: str | None = None
 ) -> HttpResponse:
     """Returns the revision of a session, the id of its newest event, and the seq of the event that is asked about."""
-    ref = SessionRef(source_of(request, app_name, source), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source)
     stands = whole_session.read_head(ref, event, actor=actor_of(request))
     if stands is None:
         raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
@@ -176,7 +184,7 @@ def label(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Gives a session a title and tags, which are adkweb's own data. No agent sees them. Returns both as they are now."""
-    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body = body_of(request, schemas.NewLabels)
     given = labels.change(ref, title=body.title, tags=body.tags, actor=actor_of(request))
     return answer({"title": given.title, "tags": given.tags})
@@ -188,7 +196,7 @@ def delete(
 ) -> HttpResponse:
     """Deletes a session with its events. The state of its user and app stays. With `If-Match: "<revision>"`, it is
     deleted only if nobody has written since, else 412."""
-    ref = SessionRef(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "admin")
     try:
         delete_session(ref, actor=actor_of(request), revision=expected_revision(request))
     except StaleSession as error:
@@ -202,7 +210,7 @@ def _listed(
     page = lists.sessions(source, app_name, user_id, before, limit, hidden=hidden, actor=actor_of(request))
     items = [
         {
-            **_names(row.ref),
+            **names_of(row.ref, actor_of(request), "id"),
             "title": row.title,
             "created": row.create_time,
             "revision": row.update_time,
@@ -214,11 +222,13 @@ def _listed(
     return answer({"items": items, "next": page.next})
 
 
-def _session(session: whole_session.StoredSession, pages: Iterator[list[whole_session.StoredEvent]]) -> Iterator[bytes]:
+def _session(
+    session: whole_session.StoredSession, pages: Iterator[list[whole_session.StoredEvent]], actor: Actor
+) -> Iterator[bytes]:
     """Yields a session as JSON, with its events as they are stored."""
     state = session.state
     head = {
-        **_names(session.ref),
+        **names_of(session.ref, actor, "id"),
         "created": session.created,
         "revision": session.revision,
         "seq": session.seq,
@@ -233,12 +243,11 @@ def _session(session: whole_session.StoredSession, pages: Iterator[list[whole_se
             "invocation_id": event.invocation_id,
             "timestamp": event.timestamp,
         }
+        damage = damage_of(event.text)
+        if damage:  # what cannot be read would make the whole answer no JSON
+            beside |= {"damage": damage}
         yield f'{comma}{text_of(beside)[:-1]},"event":'.encode("utf-8", "replace")
-        yield from encoded(checked(event.text))
+        yield from encoded("{}" if damage else checked(event.text))
         yield b"}"
         comma = ","
     yield b"]}"
-
-
-def _names(ref: SessionRef) -> dict[str, str]:
-    return {"source": ref.source, "app_name": ref.app_name, "user_id": ref.user_id, "id": ref.session_id}

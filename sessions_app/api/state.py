@@ -14,9 +14,10 @@ from ..edits import edit
 from ..edits.edit import Entry
 from ..errors import Invalid, NotFound, StaleSession
 from ..reads import timeline, views
+from ..reads.users import meant
 from ..writes.append import Appended
 from . import schemas
-from .authorize import actor_of, source_of
+from .authorize import actor_of, ref_of, source_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
 from .events import told
 from .expiring import TimedEdit, end_of
@@ -37,9 +38,7 @@ def of_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Returns the state of a session, of its user and of its app. Keys have no prefix."""
-    view = views.session(
-        SessionRef(source_of(request, app_name, source), app_name, user_id, session_id), actor=actor_of(request)
-    )
+    view = views.session(ref_of(request, app_name, user_id, session_id, source), actor=actor_of(request))
     state = view.state
     return answer({"app": state.app, "user": state.user, "session": state.session}, revision=view.revision)
 
@@ -47,7 +46,8 @@ def of_session(
 @router.get(USER + "/state", response=schemas.Json, summary="State of a user")
 def of_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
     """Returns the state that all sessions of this user in this app share. Keys have no prefix."""
-    return answer(views.user_state(source_of(request, app_name, source), app_name, user_id, actor=actor_of(request)))
+    alias, who = source_of(request, app_name, source), actor_of(request)
+    return answer(views.user_state(alias, app_name, meant(alias, app_name, user_id, actor=who), actor=who))
 
 
 @router.get(APP + "/state", response=schemas.Json, summary="State of an app")
@@ -66,7 +66,7 @@ def edit_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Sets and removes keys of any scope by one event in this session, which notes the `reason` and the `actor`."""
-    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "append")
     return _edit(request, ref)
 
 
@@ -79,7 +79,8 @@ def edit_session(
 def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
     """Sets and removes keys that begin with `user:`, by an event in adkweb's own session of this user."""
     alias = source_of(request, app_name, source, "append")
-    return _edit(request, own_session(alias, app_name, user_id), "user")
+    user = meant(alias, app_name, user_id, actor=actor_of(request))
+    return _edit(request, own_session(alias, app_name, user), "user")
 
 
 @router.patch(
@@ -96,7 +97,7 @@ def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> 
 def _edit(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> HttpResponse:
     """Applies an edit. Only the keys in `expected` and `absent` are compared; of the others, a value that is written
     meanwhile is overwritten."""
-    body, who = body_of(request, TimedEdit), actor_of(request)
+    body, who = body_of(request, TimedEdit, unchecked="remove"), actor_of(request)
     revision = None if only else expected_revision(request)
     entries = _entries(body)
     once = f"{who.name}\n{body.once}" if body.once else ""

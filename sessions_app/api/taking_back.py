@@ -7,7 +7,6 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Router
 
-from ..domain.session_ref import SessionRef
 from ..domain.state import STORED, Scope
 from ..edits import edit
 from ..edits import fork as forks
@@ -16,8 +15,9 @@ from ..edits import rewind as rewinds
 from ..edits import undo as undoing
 from ..errors import Conflict, Invalid, StaleSession
 from ..http.names import Name
+from ..reads.users import meant
 from . import past_schemas, schemas
-from .authorize import actor_of, source_of
+from .authorize import actor_of, names_of, ref_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
 from .events import told
 from .history import EVENT
@@ -44,7 +44,7 @@ def undo(
 
     Answers 409, with the values in `current`, if somebody has written a key since; 400 if there is nothing to undo, as
     after an undo."""
-    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body = body_of(request, past_schemas.Undo)
     plan = undoing.undo(ref, event_id, actor=actor_of(request))
     if before := plan.event.description.actions.get("rewind_before_invocation_id"):
@@ -65,7 +65,7 @@ def restore(
 ) -> HttpResponse:
     """Gives some keys, or all of some scopes, their values from just after an event, by one new event. Keys whose value
     cannot be known stay as they are."""
-    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body = body_of(request, past_schemas.Restore)
     if strange := set(body.scopes) - {*STORED}:
         raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(strange)})
@@ -84,7 +84,7 @@ def rewind(
 ) -> HttpResponse:
     """Takes the conversation back to before an invocation, as ADK does: the agent no longer sees what came later, and
     the session's own keys have their values from then. Unlike ADK's own rewind, this keeps initial state."""
-    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body, who, revision = body_of(request, past_schemas.Rewind), actor_of(request), expected_revision(request)
     once = f"{who.name}\n{body.once}" if body.once else ""
     try:
@@ -109,15 +109,16 @@ def fork(
 ) -> HttpResponse:
     """Creates a session with the events up to this one and the state of that moment. A long one takes seconds. One that
     was interrupted is resumed by the same request with the same id."""
-    ref = SessionRef(source_of(request, app_name, source, "admin"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "admin")
     body = body_of(request, past_schemas.Fork)
-    into = forks.name(ref, user_id if body.user_id is None else body.user_id, body.session_id, "")
+    user = ref.user_id if body.user_id is None else meant(ref.source, app_name, body.user_id, actor=actor_of(request))
+    into = forks.name(ref, user, body.session_id, "")
     made = forks.fork(
         ref, event_id, user_id=into.user_id, session_id=into.session_id, actor=actor_of(request), reason=body.reason
     )
-    names = {"source": made.source, "app_name": app_name, "user_id": made.user_id, "id": made.session_id}
+    names = names_of(made, actor_of(request), "id")
     response = answer(names, 201)
-    app, user, session = (quote(Name().to_url(name)) for name in made[1:])
+    app, user, session = (quote(Name().to_url(names[name])) for name in ("app_name", "user_id", "id"))
     response["Location"] = f"/api/apps/{app}/users/{user}/sessions/{session}"
     return response
 
@@ -133,7 +134,7 @@ def repair(
 ) -> HttpResponse:
     """Makes stored state and events agree again in some keys, by one event. Answers 400 for a key that did not drift,
     409 if one is written meanwhile."""
-    ref = SessionRef(source_of(request, app_name, source, "append"), app_name, user_id, session_id)
+    ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body, who = body_of(request, past_schemas.Repair), actor_of(request)
     choices = repairs.choose(ref, body.keep, body.put_back, actor=actor_of(request))
     return told(request, repairs.repair(ref, choices, actor=who, reason=body.reason), ref)

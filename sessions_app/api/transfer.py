@@ -8,12 +8,16 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
+from ..access.handles import are_hidden_anywhere, shown_ref, shown_user
 from ..errors import Conflict, Invalid, NotAllowed
+from ..http.left_out import left_out_header
 from ..http.limits import GONE
 from ..http.streaming import streamed
+from ..reads.users import meant
 from ..sources import database, registry
 from ..transfer import FORMATS, WRITTEN, exporting, uploads
 from ..transfer import export as written
+from ..transfer.items import replacing_nul
 from . import schemas
 from .authorize import actor_of, may_know, source_of
 from .bodies import answer, change_of
@@ -36,19 +40,28 @@ def export(
     app: str | None = None,
     user: str | None = None,
     session: str | None = None,
+    skip_damaged: bool = Query(False, description="leave out rows that cannot be read"),
     source: str | None = None,
 ) -> HttpResponseBase:
     """Returns all sessions, or those of an app or a user, or a single one, as a file. The answer is streamed. Nothing
-    is changed."""
+    is changed.
+
+    With `skip_damaged`, the header `Adkweb-Left-Out` has the names of the rows that were left out, and so has the first line
+    of jsonl."""
     if format not in WRITTEN:
         raise Invalid(_("format: one of %(names)s") % {"names": ", ".join(WRITTEN)})
     alias = _source(request, app, source)
+    if user is not None and app is not None:
+        user = meant(alias, app, user, actor=actor_of(request))
+    elif user is not None and are_hidden_anywhere(actor_of(request)):
+        raise Invalid(_("Ids of users are hidden in some apps: name the app, too."))
     only = exporting.Filter(app, user, session)
+    left_out = exporting.damaged(alias, only, actor=actor_of(request)) if skip_damaged else None
     name = f'attachment; filename="export{FORMATS[format].suffix}"'
     return streamed(
-        written(format, alias, only, actor=actor_of(request)),
+        written(format, alias, only, actor=actor_of(request), left_out=left_out),
         "application/octet-stream",
-        {"Content-Disposition": name},
+        {"Content-Disposition": name, **left_out_header(left_out)},
     )
 
 
@@ -67,6 +80,7 @@ def export(
 def bring(
     request: HttpRequest,
     preview: bool = Query(False, description="say what would be done, and write nothing"),
+    replace_nul: bool = Query(False, description="put “�” in place of characters that PostgreSQL cannot hold"),
     state: bool = Query(False, description="also set `app:` and `user:` keys that have another value in the source"),
     source: str | None = None,
 ) -> HttpResponse:
@@ -86,14 +100,19 @@ def bring(
 
     upload = uploads.receive(iter(lambda: request.read(_PIECE), b""))
     try:
-        previewed = uploads.preview(upload, alias, who, told=waits)
-        report = previewed.report if preview else uploads.bring(upload, alias, who, state=state, told=waits)
+        with replacing_nul(replace_nul):
+            previewed = uploads.preview(upload, alias, who, told=waits)
+            report = previewed.report if preview else uploads.bring(upload, alias, who, state=state, told=waits)
     finally:
         uploads.discard(upload)
     told = asdict(replace(report, skipped=[], differing=[]))
-    told["skipped"] = [{"session": "/".join(each.ref[1:]), "why": each.why} for each in report.skipped]
+    told["skipped"] = [{"session": "/".join(shown_ref(each.ref, who)[1:]), "why": each.why} for each in report.skipped]
     told["differing"] = [
-        {"app": each.app, "user": each.user, "changes": [change_of(change) for change in each.changes]}
+        {
+            "app": each.app,
+            "user": each.user and shown_user(alias, each.app, each.user, who),
+            "changes": [change_of(change) for change in each.changes],
+        }
         for each in report.differing
     ]
     return answer({"format": previewed.format, **told})

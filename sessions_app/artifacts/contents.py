@@ -3,7 +3,7 @@
 import codecs
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -12,7 +12,7 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.shown import shown
+from ..access.shown import shown, shown_words
 from ..domain.json_values import as_object
 from ..domain.session_ref import SessionRef
 from ..errors import NotFound, SourceError
@@ -106,8 +106,9 @@ def opened(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> 
             _check_own(storage, ref, name, actor)
             with storage.opened(ref, name, version) as file:
                 content = _content(file, name, storage.address)
-                if content.state != "here":
-                    raise Unavailable(content)
+                if content.state != "here":  # an address that an agent keeps instead of a file may name the user
+                    words = shown_words(content.reference, actor, ref.app_name)
+                    raise Unavailable(replace(content, reference=words))
                 yield content, file
                 return
         except Unreadable as error:

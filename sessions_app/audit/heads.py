@@ -1,8 +1,9 @@
 """Keeps the newest digest of each day in a file beside adkweb's own data, so that rows missing at the end are noticed.
 
 Each line of `audit-heads` is a day (UTC), the number of its last row and that row's digest. The line of today is written
-anew with every row. Publish the lines, or keep them elsewhere: whoever could alter the database and this file cannot alter
-those. A process writes a row's line after its commit, so a line never says more than the table.
+anew with every row, if the row that it names is still there. Otherwise it stays, and shows that rows were taken away; a new
+one follows. Publish the lines, or keep them elsewhere: whoever could alter the database and this file cannot alter those. A
+process writes a row's line after its commit, so a line never says more than the table.
 """
 
 import fcntl
@@ -26,6 +27,7 @@ log = logging.getLogger("adkweb.audit")
 NAME: Final = "audit-heads"
 _LINE: Final = re.compile(rb"(\d{4}-\d\d-\d\d) (\d{15}) ([0-9a-f]{64})\n")
 _LENGTH: Final = 10 + 1 + 15 + 1 + 64 + 1
+_told: "Head | None" = None  # the last head without its row that the log was told of
 
 
 class Head(NamedTuple):
@@ -54,7 +56,7 @@ def keep(at: float, number: int, digest: str) -> None:
     head = Head.of(at, number, digest)
     try:
         before = _write(head)
-    except OSError as error:
+    except (OSError, DatabaseError) as error:
         log.error("The audit's heads cannot be written (%s). Keep this line: %s", error, head)
     else:
         if before and before.day < head.day:
@@ -62,20 +64,32 @@ def keep(at: float, number: int, digest: str) -> None:
 
 
 def _write(head: Head) -> Head | None:
-    """Writes a head over that of the same day, or after the others, and returns the last one before it."""
+    """Writes a head over that of the same day, or after the others, and returns the last one before it.
+
+    A line whose row is gone stays: the rows that follow it would hide what is missing."""
+    global _told
     handle = os.open(file(), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         end = os.fstat(handle).st_size // _LENGTH * _LENGTH
         last = _head(os.pread(handle, _LENGTH, end - _LENGTH)) if end else None
+        gone = last is not None and not _is_there(last)
+        if last and gone and _told != last:
+            _told = last
+            log.critical("The audit was altered: row %d is gone or was replaced. Its head was: %s", last.number, last)
         if last and last.number >= head.number:
             return None  # another process was faster
         if last and last.day >= head.day:  # later: the clock was put back
-            end, head = end - _LENGTH, head._replace(day=last.day)
+            end, head = end if gone else end - _LENGTH, head._replace(day=last.day)
         os.pwrite(handle, f"{head}\n".encode(), end)
     finally:
         os.close(handle)
     return last
+
+
+def _is_there(head: Head) -> bool:
+    """Tells whether the table has the row of a head."""
+    return AuditRow.objects.filter(number=head.number, digest=head.digest).exists()
 
 
 def kept() -> Iterator[Head]:

@@ -75,9 +75,10 @@ def record_with(
         return bool(change())
 
 
-def row_text(row: AuditRow) -> str:
-    """Returns a row as one line of JSON."""
-    return chain.canonical({name: getattr(row, name) for name in (*chain.HASHED, "digest")})
+def row_text(row: AuditRow, *, chained: bool = True) -> str:
+    """Returns a row as one line of JSON; unless it is `chained`, without its digest and that of the row before it."""
+    names = (*chain.HASHED, "digest") if chained else chain.HASHED[:-1]
+    return chain.canonical({name: getattr(row, name) for name in names})
 
 
 def _add(row: AuditRow) -> None:

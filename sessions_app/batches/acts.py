@@ -6,10 +6,9 @@ the session is left alone.
 
 import hashlib
 import json
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from django.utils.translation import gettext as _
 
@@ -21,15 +20,12 @@ from ..domain.event import Event
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scoped, same
 from ..edits import queue, undo
-from ..edits.edit import Entry, append_once, state_event
+from ..edits.edit import Entry, append_once, id_of, state_event
 from ..errors import Conflict, Invalid, NotAllowed, NotFound, StaleSession
 from ..reads import timeline, views
 from ..writes.append import Origin
 from ..writes.sessions import delete_session
 from .items import CHANGED, MOVED, SAME, TO_DO
-
-_NAMESPACE: Final = uuid.UUID("5bd42a18-5f4e-4f86-a1a7-1f5a0c9a6b0e")
-
 
 Begin = Callable[[], None]
 
@@ -157,7 +153,7 @@ class Delete:
 
 def event_id_of(batch: str, ref: SessionRef) -> str:
     """Returns the id of the event that a batch writes to a session: always the same, so that it writes only one."""
-    return str(uuid.uuid5(_NAMESPACE, ascii([batch, *ref[1:]])))
+    return id_of(batch, ref[1:])
 
 
 def _note(batch: str, first: bool, second: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from ..errors import Conflict, Invalid, NotAllowed
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, STOPPED, WAITING
 from ..models import Job
+from ..models.pages import in_pages
 from . import held, items
 from .held import HELD
 from .reading import DRAFT, ActName, dry_run_of, job_of, jobs
@@ -35,7 +36,7 @@ def begin(
 
     Raises Invalid, NotAllowed.
     """
-    actor.check_may_write()
+    actor.check_right(held.right_for(act))
     now = time.time()
     if refs:
         for ref in refs:
@@ -45,7 +46,7 @@ def begin(
     old = jobs().exclude(state=WAITING)
     old.filter(state__in=(DRAFT, READY), beat__lt=now - _DRAFTS_SECONDS).delete()
     old.filter(finished__lt=now - _KEPT_SECONDS).delete()
-    task: dict[str, Any] = {"act": act, "sender": actor.name, "values": [], "reason": ""}
+    task: dict[str, Any] = {"act": act, **_sender(actor), "values": [], "reason": ""}
     if not refs:
         task |= {"query": query, "zone": zone, "now": now}
     job = _create(task, DRAFT, actor)
@@ -190,14 +191,14 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
     result = json.loads(job.result or "{}")
     if "undone" in result:
         return uuid.UUID(result["undone"])
-    changed = items.of(job.pk, items.CHANGED).exclude(event_id="").order_by("number")
+    changed = items.of(job.pk, items.CHANGED).exclude(event_id="")
     if not changed.exists():
         raise Invalid(_("This batch has changed nothing that can be undone."))
     keys = held.keys_of(json.loads(job.task))
-    task = {"act": "undo", "sender": actor.name, "values": [], "keys": keys, "reason": reason, "undoes": str(job.pk)}
+    task = {"act": "undo", **_sender(actor), "values": [], "keys": keys, "reason": reason, "undoes": str(job.pk)}
     made = _create(task, DRAFT, actor, step=DOING)
     sources = items.sources_of(job.pk)
-    items.add(made.pk, ((items.ref_of(item, sources), item.event_id) for item in changed.iterator()))
+    items.add(made.pk, ((items.ref_of(item, sources), item.event_id) for item in in_pages(changed, "number")))
     if not jobs().filter(pk=job.pk, result=job.result).update(result=json.dumps({**result, "undone": str(made.pk)})):
         made.delete()  # somebody else was faster
         return undo(batch_id, actor=actor, reason=reason)
@@ -218,6 +219,11 @@ def _own(batch_id: uuid.UUID, actor: Actor) -> Job:
 
 def _tried_again() -> Conflict:
     return Conflict(_("This batch was tried again meanwhile: look at what it would do now."))
+
+
+def _sender(actor: Actor) -> dict[str, str]:
+    """Returns what says in a batch's task whose it is; its row names who did the last step, perhaps an admin."""
+    return {"sender": actor.name, "account": actor.account}
 
 
 def _create(task: dict[str, Any], state: str, actor: Actor, **fields: Any) -> Job:

@@ -16,6 +16,7 @@ from ..audit.record import record_with
 from ..domain.session_ref import SessionRef
 from ..errors import NotAllowed
 from ..models import BatchItem, Job
+from ..models.pages import in_pages
 from ..sources import registry
 from . import items
 
@@ -88,14 +89,14 @@ def check_may_act(job: Job, actor: Actor) -> None:
 
 def is_own(job: Job, actor: Actor) -> bool:
     """Tells whether this actor is who wants a batch."""
-    return job.account == actor.account if job.account and actor.account else job.actor == actor.name
+    return actor.is_same(job.actor, job.account)
 
 
 def may_decide(job: Job, actor: Actor) -> bool:
     """Tells whether an actor is a second person for a held batch: another one, who may edit all its apps."""
     if job.state != HELD or not actor.account.startswith("person ") or is_own(job, actor):
         return False
-    return is_party(job, actor) and not tokens.is_made_by(job.account, actor.name)
+    return is_party(job, actor) and not tokens.knows(job.account, actor.name)
 
 
 def count(*, actor: Actor) -> int:
@@ -117,8 +118,7 @@ def _may_edit(wheres: Sequence[Sequence[str]], act: str, actor: Actor) -> bool:
 
 def _apps_of(rows: QuerySet[BatchItem]) -> list[tuple[str, str]]:
     """Returns what identifies the sources, and the apps, of some sessions of a batch."""
-    values = rows.values_list("where", "names")
-    return sorted({(where, json.loads(names)[0]) for where, names in values.iterator()})
+    return sorted({(row.where, json.loads(row.names)[0]) for row in in_pages(rows, "number")})
 
 
 def _not_theirs() -> NotAllowed:

@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from ..domain.session_ref import SessionRef
 from ..errors import SourceError
 from ..models import BatchItem
-from ..sources import registry
+from ..models.pages import in_pages
+from ..sources import identity, registry
 
 TO_DO: Final = ""
 CHANGED: Final = "changed"
@@ -22,7 +23,6 @@ GONE: Final = "gone"
 REFUSED: Final = "refused"
 OUTCOMES: Final = (CHANGED, SAME, MOVED, GONE, REFUSED)
 _SOME: Final = 500
-_PAGE: Final = 100
 
 
 def add(job_id: UUID, sessions: Iterable[tuple[SessionRef, str]], start: int = 0) -> int:
@@ -46,10 +46,7 @@ def add(job_id: UUID, sessions: Iterable[tuple[SessionRef, str]], start: int = 0
 
 def walk(job_id: UUID) -> Iterator[BatchItem]:
     """Yields the sessions for which something is to be done, in order. A page is read at a time."""
-    last = -1
-    while page := list(of(job_id, TO_DO).filter(number__gt=last).order_by("number")[:_PAGE]):
-        yield from page
-        last = page[-1].number
+    yield from in_pages(of(job_id, TO_DO), "number")
 
 
 def of(job_id: UUID, outcome: str) -> Any:
@@ -59,8 +56,7 @@ def of(job_id: UUID, outcome: str) -> Any:
 
 def apps_with_events(job_id: UUID) -> set[str]:
     """Returns the apps in which a batch has written an event."""
-    rows = of(job_id, CHANGED).exclude(event_id="").values_list("names", flat=True)
-    return {json.loads(names)[0] for names in rows.iterator()}
+    return {json.loads(row.names)[0] for row in in_pages(of(job_id, CHANGED).exclude(event_id=""), "number")}
 
 
 def sources_of(job_id: UUID) -> dict[str, str | None]:
@@ -73,7 +69,9 @@ def ref_of(item: BatchItem, sources: Mapping[str, str | None]) -> SessionRef:
     """Returns the session of a row. Raises SourceError if its source is not open."""
     alias = sources[item.where]
     if alias is None:
-        raise SourceError(_("A source of this batch is not open here: %(where)s") % {"where": item.where})
+        raise SourceError(
+            _("A source of this batch is not open here: %(where)s") % {"where": identity.label(item.where)}
+        )
     return SessionRef(alias, *json.loads(item.names))
 
 

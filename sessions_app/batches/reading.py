@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -17,7 +18,7 @@ from ..jobs import claims
 from ..jobs.claims import STOPPED, WAITING, Progress
 from ..models import Job
 from ..reads import views
-from ..search import results
+from ..reads.views import SessionView
 from . import held, items
 from .working import DOING, KIND, READY, values_of
 
@@ -35,6 +36,9 @@ class Batch:
 
     `counts` has how many sessions have each outcome of items.py. With `by_query`, they are all that `query` selects.
     `tried` tells whether its dry run has ended, and `dry_run` names that one: somebody may try another edit.
+    `behind` has the sources that were not indexed completely when its sessions were selected. `shared` is not empty if the
+    edit reaches sessions that the batch need not have: how many `users`, or `apps`, how many `sessions` of theirs, and how
+    many of these are `running`.
     One that is held lapses at `until`; `approved_by` is the second person of one that was.
     `undoes` is the batch that this one undoes, `undone` the one that undoes this.
     """
@@ -53,7 +57,8 @@ class Batch:
     values: Mapping[str, Any]
     reason: str
     counts: Mapping[str, int]
-    behind: Sequence[tuple[str, float]]
+    behind: Sequence[str]
+    shared: Mapping[str, int]
     undoes: uuid.UUID | None
     undone: uuid.UUID | None
     until: float | None
@@ -122,22 +127,27 @@ def may_act(batch_id: uuid.UUID, *, actor: Actor) -> bool:
     return held.may_act(job_of(batch_id, actor), actor)
 
 
-def samples(batch_id: uuid.UUID, *, actor: Actor) -> list[Sample]:
+def looked_at(batch_id: uuid.UUID, *, actor: Actor) -> list[SessionView]:
     """Returns some of the sessions in which something is to be changed, as they are now. Raises NotFound, SourceError."""
     job = job_of(batch_id, actor)
-    values = values_of(json.loads(job.task))
     sources = items.sources_of(job.pk)
     some = []
     for item in items.of(job.pk, items.TO_DO).order_by("number")[:SAMPLES]:
-        ref = items.ref_of(item, sources)
-        try:
-            view = views.session(ref, actor=actor, partly=True)
-        except NotFound:  # deleted since
-            continue
+        with suppress(NotFound):  # deleted since
+            some.append(views.session(items.ref_of(item, sources), actor=actor, partly=True))
+    return some
+
+
+def samples(batch_id: uuid.UUID, *, actor: Actor) -> list[Sample]:
+    """Returns what would change in some of the sessions. Raises NotFound, SourceError."""
+    values = values_of(json.loads(job_of(batch_id, actor).task))
+    some = []
+    for view in looked_at(batch_id, actor=actor):
+        app_name = view.ref.app_name
         changes = [
-            shown_change(Change(key, view.state.get(key), value), actor, ref.app_name) for key, value in values.items()
+            shown_change(Change(key, view.state.get(key), value), actor, app_name) for key, value in values.items()
         ]
-        some.append(Sample(ref, view.title or ref.session_id, [change for change in changes if not change.same]))
+        some.append(Sample(view.ref, view.title or view.ref.session_id, [each for each in changes if not each.same]))
     return some
 
 
@@ -182,9 +192,13 @@ def dry_run_of(job: Job) -> str:
     return repr(job.finished)
 
 
+def _is_sender(task: dict[str, Any], actor: Actor) -> bool:
+    return actor.is_same(task["sender"], task.get("account", ""))
+
+
 def _is_seen(job: Job, actor: Actor) -> bool:
     """Tells whether a batch exists for an actor: its sessions may be of any app."""
-    return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name) or held.is_party(job, actor)
+    return actor.sees_all or _is_sender(json.loads(job.task), actor) or held.is_party(job, actor)
 
 
 def _view(job: Job, actor: Actor, counts: Mapping[str, int] | None = None) -> Batch:
@@ -201,13 +215,14 @@ def _view(job: Job, actor: Actor, counts: Mapping[str, int] | None = None) -> Ba
         Progress(job.done, job.total).percent,
         job.message,
         "query" in task,
-        task.get("query", ""),
+        task.get("query", "") if _is_sender(task, actor) else shown_words_anywhere(task.get("query", ""), actor),
         stage == READY or job.step == DOING,
         dry_run_of(job),
         values_of(task),
         shown_words_anywhere(task["reason"], actor),
         items.counts(job.pk) if counts is None else counts,
-        results.behind() if "query" in task and stage == READY else [],
+        result.get("behind", []),
+        result.get("shared", {}),
         uuid.UUID(task["undoes"]) if "undoes" in task else None,
         uuid.UUID(result["undone"]) if "undone" in result else None,
         job.due,

@@ -7,7 +7,8 @@ is not done twice (acts.py).
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import tzinfo
 from functools import partial
 from itertools import islice
@@ -18,14 +19,16 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT
+from ..domain.state import ABSENT, scope_of
 from ..edits import queue
-from ..errors import Conflict, Invalid, NotAllowed, NotFound
+from ..errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from ..jobs import runner
 from ..jobs.claims import DONE, STOPPED, Outcome, Progress
 from ..models import BatchItem, Job
+from ..search import feeding, sharing
 from ..search.language import parse
 from ..search.results import every
+from ..sources import database
 from . import held, items
 from .acts import Act, Delete, Done, Edit, Triable, Tried, Undo, was_done
 from .items import CHANGED, GONE, REFUSED, TO_DO
@@ -34,6 +37,8 @@ READY: Final = "ready"
 TRYING, DOING = "trying", "doing"  # the steps of a job
 MOST: Final = 100_000  # sessions of a batch
 STOP_SECONDS: Final = 1.0  # until a batch that is stopped writes nothing more
+INDEX_SECONDS = 10.0  # that a dry run waits for the index of search/
+_SOME: Final = 2_000
 LOOK_AGAIN: Final = 2.0  # seconds until sessions whose agents were at work are tried again
 
 
@@ -68,8 +73,10 @@ def _zone(name: str) -> tzinfo:
 def _try(job: Job, beat: runner.Beat) -> Outcome:
     task, actor = json.loads(job.task), runner.actor_of(job)
     act = _triable(job, task, actor)
+    behind: list[str] = []
     if "query" in task:
         BatchItem.objects.filter(job_id=job.pk).delete()
+        behind = _behind(beat)
         selected = asked_for(task["query"], task["zone"], task["now"], actor)
         if items.add(job.pk, ((ref, "") for ref in islice(selected, MOST + 1))) > MOST:
             BatchItem.objects.filter(job_id=job.pk).delete()
@@ -84,7 +91,42 @@ def _try(job: Job, beat: runner.Beat) -> Outcome:
         tried, message = _tried(act, ref)
         held = tried.outcome == TO_DO and queue.held(ref, actor=actor) is not None
         items.note_tried(item, job.claim, outcome=tried.outcome, expects=tried.expects, held=held, message=message)
-    return Outcome(READY, fields={"done": total, "total": total})
+    result = {"behind": behind, "shared": _shared(job, values_of(task), total)}
+    return Outcome(READY, fields={"done": total, "total": total, "result": json.dumps(result)})
+
+
+def _behind(beat: runner.Beat) -> list[str]:
+    """Waits until what is stored now can be found. Returns the sources of which it cannot after INDEX_SECONDS: their
+    sessions may be missing in the batch."""
+    until = time.monotonic() + INDEX_SECONDS
+
+    def reaches(source: str) -> bool:
+        with suppress(SourceError):  # it is away
+            return feeding.reaches(source, max(0.0, until - time.monotonic()), lambda: beat(Progress(step=TRYING)))
+        return False
+
+    return [source.alias for source in database.opened() if not reaches(source.alias)]
+
+
+def _shared(job: Job, values: Mapping[str, Any], total: int) -> dict[str, int]:
+    """Counts whom an edit of `user:` and `app:` keys reaches: how many users, apps and sessions, whether the batch has
+    these sessions or not, and how many of these run or wait now. Returns {} for an edit that sessions do not share."""
+    scopes = {scope_of(key)[0] for key in values} & {"user", "app"}
+    if not scopes:
+        return {}
+    users: set[tuple[str, str, str]] = set()
+    for first in range(0, total, _SOME):
+        some = items.of(job.pk, TO_DO).filter(number__range=(first, first + _SOME - 1))
+        users |= {(where, *json.loads(names)[:2]) for where, names in some.values_list("where", "names")}
+    owners = {(where, app, "") for where, app, _user in users} if "app" in scopes else users
+    sessions = running = 0
+    for where in {owner[0] for owner in owners}:
+        reached, active = sharing.reached(where, [(app, user) for of, app, user in owners if of == where])
+        sessions, running = sessions + reached, running + active
+    counted = {"sessions": sessions, "running": running}
+    if "app" in scopes:
+        return {"apps": len(owners), **counted}
+    return {"users": len(users), **counted}
 
 
 def _tried(act: Triable, ref: SessionRef) -> tuple[Tried, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..access.actor import Actor
+from ..access.shown import shown_words
 from ..domain.positions import Seq, is_creation, seq_of
 from ..domain.session_ref import SessionRef
 from ..reads.paging import Page, read_cursor, write_cursor
@@ -109,7 +110,7 @@ def recent(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Recent]:
         GROUP BY 1, 2, 3, 4, 5 ORDER BY 7 DESC LIMIT %s""",
         [*values, RECENT],
     )
-    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    aliases = registry.aliases()
     broken_rules = []
     for number, where, names, title, text, count, last in groups:
         (first,) = rows(
@@ -118,7 +119,8 @@ def recent(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Recent]:
         )
         if alias := aliases.get(where):
             (app,) = json.loads(names)
-            broken_rules.append(Recent(alias, app, number, title or text, count, _broken(alias, first), last))
+            name = shown_words(title or text, actor, app)
+            broken_rules.append(Recent(alias, app, number, name, count, _broken(alias, first), last))
     return broken_rules
 
 

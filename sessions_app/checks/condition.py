@@ -7,6 +7,7 @@ here.
 import time
 from collections.abc import Mapping
 from datetime import UTC
+from operator import ge, gt, le, lt
 from typing import Final
 
 from django.utils.translation import gettext as _
@@ -117,23 +118,15 @@ def _value(leaf: tree.State, values: Values) -> Value | None:
 
 def _meets(leaf: tree.State, value: Value) -> bool:
     wanted = [value_of(each) for each in leaf.values]
-    if leaf.op == "exists":
-        return True
-    if leaf.op in ("=", "in"):
-        return any(_same(value, each) for each in wanted)
-    if leaf.op == "!=":
-        return not _same(value, wanted[0])
-    return _is_ordered(leaf.op, value, wanted[0])
-
-
-def _same(one: Value, other: Value) -> bool:
-    return one.kind == other.kind and (one.text if other.number is None else one.number) == (
-        other.text if other.number is None else other.number
+    match leaf.op:
+        case "exists":
+            return True
+        case "=" | "in":
+            return value in wanted
+        case "!=":
+            return value != wanted[0]
+    return (
+        value.kind == wanted[0].kind
+        and value.kind in "ns"
+        and {"<": lt, "<=": le, ">": gt, ">=": ge}[leaf.op](value.text, wanted[0].text)
     )
-
-
-def _is_ordered(op: str, one: Value, other: Value) -> bool:
-    if one.kind != other.kind or one.kind not in ("n", "s"):
-        return False
-    left, right = (one.number, other.number) if one.kind == "n" else (one.text, other.text)
-    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[op]  # type: ignore[operator]

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.shown import check_unmasked, shown_words, typed_words
 from ..audit.record import record
 from ..domain.session_ref import digest_of
 from ..errors import Invalid, NotFound
@@ -51,13 +52,13 @@ def rules(source: str, app_name: str, *, actor: Actor) -> list[RuleView]:
     views.app(source, app_name, partly=True, actor=actor)
     rows = list(Rule.objects.filter(**_of_app(source, app_name)).order_by("pk"))
     jobs = {job.pk: job for job in Job.objects.filter(pk__in=[row.job for row in rows if row.job])}
-    return [_view(source, row, jobs.get(row.job) if row.job else None) for row in rows]
+    return [_view(source, row, jobs.get(row.job) if row.job else None, actor) for row in rows]
 
 
 def rule(source: str, app_name: str, number: int, *, actor: Actor) -> RuleView:
     """Returns a rule. Raises NotFound, SourceError."""
     row = _row(source, app_name, number, actor)
-    return _view(source, row, Job.objects.filter(pk=row.job).first() if row.job else None)
+    return _view(source, row, Job.objects.filter(pk=row.job).first() if row.job else None, actor)
 
 
 def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -> int:
@@ -68,6 +69,7 @@ def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -
     views.app(source, app_name, partly=True, actor=actor)
     of_app = _of_app(source, app_name)
     fields = _fields(title, text)
+    check_unmasked([*fields.values()], actor, app_name)
     if Rule.objects.filter(**of_app).count() >= MOST:
         raise Invalid(_("An app has at most %(n)s rules.") % {"n": MOST})
     with transaction.atomic():
@@ -82,7 +84,12 @@ def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -
 def change(source: str, app_name: str, number: int, title: str, text: str, *, actor: Actor) -> None:
     """Changes a rule. If its condition is another one, all is checked again. Raises what `create` does."""
     actor.check_may("append", source, app_name)
-    row, fields = _row(source, app_name, number, actor), _fields(title, text)
+    row = _row(source, app_name, number, actor)
+    title, text = (
+        typed_words(typed, stored, actor, app_name)
+        for typed, stored in ((" ".join(title.split()), row.title), (text.strip(), row.condition))
+    )
+    fields = _fields(title, text)
     again = row.condition != fields["condition"]
     with transaction.atomic():
         Rule.objects.filter(pk=row.pk).update(**fields)
@@ -138,12 +145,12 @@ def _row(source: str, app_name: str, number: int, actor: Actor) -> Rule:
     return row
 
 
-def _view(source: str, row: Rule, job: Job | None) -> RuleView:
+def _view(source: str, row: Rule, job: Job | None, actor: Actor) -> RuleView:
     working = job is not None and job.state == WAITING
     percent = min(99, 100 * job.done // max(1, job.total)) if job is not None and working else None
     stopped = "" if working or row.checked else (job.message if job else "") or _("The check was stopped.")
     (app_name,) = json.loads(row.names)
+    title, text = (shown_words(typed, actor, app_name) for typed in (row.title, row.condition))
     return RuleView(
-        *(row.pk, source, app_name, row.title, row.condition, row.created, row.created_by),
-        *(percent, stopped, row.checked),
+        *(row.pk, source, app_name, title, text, row.created, row.created_by), *(percent, stopped, row.checked)
     )

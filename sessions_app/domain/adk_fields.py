@@ -17,6 +17,9 @@ from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError, V
 from ..errors import Invalid
 from .json_values import MAX_DEPTH
 
+EVENT_FIELDS: Final = frozenset(
+    json.loads((Path(__file__).parent / "adk_schema.json").read_text())["Event"]["properties"]
+)
 _NAMES: Final = {"boolean": "bool", "integer": "int", "number": "float", "string": "str"}
 
 

@@ -16,6 +16,30 @@ INPUT_CALL: Final = "adk_request_input"
 # --- What an event says -----------------------------------------------------------------------------------------------
 
 
+Path = tuple[str | int, ...]  # in a JSON document: ("content", "parts", 0, "text")
+MORE: Final = "…"
+
+
+class Cut(str):
+    """The beginning of a text of a large event, with “…” at its end; of a file's base64, nothing else. `length` is that of
+    the text, `path` says where it is in the event."""
+
+    length: int
+    path: Path
+
+    @classmethod
+    def of(cls, text: str, length: int, path: Path) -> "Cut":
+        """Returns a text that goes on."""
+        cut = cls(text + MORE)
+        cut.length, cut.path = length, path
+        return cut
+
+
+def length_of(text: str) -> int:
+    """Returns how long a text is in its event."""
+    return text.length if isinstance(text, Cut) else len(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of an event's content as a person reads it.
@@ -32,10 +56,19 @@ class Part:
     waiting: bool = False  # a long-running call, which a person or another system answers
     failed: bool = False
 
+    @property
+    def bytes(self) -> int:
+        """Returns how many bytes of an image or a file the event holds, as base64; 0 if it only says where that is."""
+        data = as_object(self.value).get("data")
+        return length_of(data) * 3 // 4 if isinstance(data, str) else 0
+
 
 @dataclass(slots=True)
 class Description:
-    """A description of an event. `kind` is the one of its `kinds` that its line in the timeline shows."""
+    """A description of an event. `kind` is the one of its `kinds` that its line in the timeline shows.
+
+    `written` is when its row was stored, in seconds since 1970, which an adopted database records; see clock.py.
+    """
 
     kind: str
     author: str
@@ -46,6 +79,9 @@ class Description:
     actions: dict[str, Any] = field(default_factory=dict)
     edit: dict[str, Any] = field(default_factory=dict)
     tokens: int | None = None
+    heard: str = ""  # what a person or an agent said aloud
+    interim: bool = False  # of that, so far: the whole follows in another event
+    written: float | None = None
     _numbers: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
     _kinds_of_parts: set[str] | None = field(default=None, compare=False, repr=False)
 
@@ -82,6 +118,11 @@ class Description:
         return "\n".join(part.value for part in self.of("text"))
 
     @property
+    def words(self) -> str:
+        """Returns what was written or, if nothing was, what was said aloud."""
+        return self.text or self.heard
+
+    @property
     def by_agent(self) -> bool:
         """Tells whether an agent wrote it: no user, nobody who edited, and not ADK's runner, which summarises."""
         return bool(self.author) and self.author != "user" and not self.edit and self.kind != "compaction"
@@ -89,7 +130,7 @@ class Description:
     @property
     def failed(self) -> bool:
         """Tells whether the event reports that something went wrong."""
-        return self.kind in ("error", "interrupted") or any(part.failed for part in self.parts)
+        return self.kind == "error" or any(part.failed for part in self.parts)
 
 
 def parts_of(event: Mapping[str, Any]) -> list[Part]:
@@ -108,6 +149,16 @@ def parts_of(event: Mapping[str, Any]) -> list[Part]:
         inner = as_object(as_object(part).get("function_response")).get("parts")  # a tool's images
         described += [_part(p, waiting_ids, asked) for p in inner] if isinstance(inner, list) else []
     return described
+
+
+def heard_in(event: Mapping[str, Any]) -> tuple[str, bool]:
+    """Returns what was said aloud in a live run, by the user or by an agent, and whether that is only what was understood
+    so far."""
+    for name in ("input_transcription", "output_transcription"):
+        said = as_object(event.get(name))
+        if isinstance(text := said.get("text"), str) and text.strip():
+            return text, said.get("finished") is False or bool(event.get("partial"))
+    return "", False
 
 
 def _part(part: Any, waiting_ids: set[str], asked: set[str]) -> Part:

@@ -55,7 +55,9 @@ def check_event(event: Any) -> Event:
     """
     if not isinstance(event, Mapping):
         raise Invalid(_("An event is a JSON object."))
-    stored: Event = {key: value for key, value in check(event).items() if value is not None}
+    # A key that an edit removes may have a name that no new key can have: another program stored it.
+    checked = check(event, known=frozenset(removed_by(event)))
+    stored: Event = {key: value for key, value in checked.items() if value is not None}
     stored["id"] = check_name(stored.get("id", ""), "id", ID_LENGTH) or new_id()
     stored["invocation_id"] = check_name(stored.get("invocation_id", ""), "invocation_id", INVOCATION_ID_LENGTH)
     stored["author"] = check_name(stored.get("author", ""), "author", INVOCATION_ID_LENGTH)
@@ -69,14 +71,19 @@ def check_event(event: Any) -> Event:
 
 
 def read_reduced(text: str) -> Any:
-    """Reads an event that is reduced to a list of its delta, its author and adkweb's note, and returns it as an event.
+    """Reads an event that is reduced to a list of its delta, author, adkweb's note and branch, and returns it as an event.
 
     Any other JSON is returned as it is, and None for what is none."""
     said = read_stored_or_none(text)
     if not isinstance(said, list):
         return said
-    delta, author, note = said
-    return {"author": author, "actions": {"state_delta": delta}, "custom_metadata": {"adkweb": note}}
+    delta, author, note, branch = said
+    return {
+        "author": author,
+        "branch": branch,
+        "actions": {"state_delta": delta},
+        "custom_metadata": {"adkweb": note},
+    }
 
 
 def delta_of(event: Mapping[str, Any]) -> State:

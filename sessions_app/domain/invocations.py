@@ -21,7 +21,9 @@ from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, 
 from .edit_note import ended_by, is_copy
 from .event import is_partial
 from .kinds import describe
+from .turns import begins_turn
 
+PASSED_OVER: Final = 86_400.0  # seconds for which a question waits after the user went on to something else
 ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # say something without parts
 _LAST_TIMESTAMP: Final = 2**32 - 1  # as in event.check_event; any other timestamp counts as 0
@@ -39,6 +41,7 @@ class Running:
     last: float  # the time of its newest event
     waiting: bool  # for answers to long-running calls, confirmations and sign-ins
     waits_for: tuple[str, ...] = ()  # the names of the tools that wait
+    passed_over: bool = False  # the user said something else after they had asked
 
 
 def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> Running | None:
@@ -46,7 +49,8 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
 
     `events` are the newest events of one session as they are stored, in the order in which they were stored. It never
     raises, whatever is in them. After `silence` seconds without an event, an invocation is no longer running. One that
-    waits goes on waiting, because a person may take days.
+    waits goes on waiting, because a person may take days; but only for PASSED_OVER seconds if the user went on to
+    something else.
     """
     return running_of([(event, describe(event)) for event in events if isinstance(event, Mapping)], now, silence)
 
@@ -62,11 +66,16 @@ def running_of(told: Iterable[Told], now: float, silence: float) -> Running | No
     in_flight = []
     waits = session.waits()
     for name, found in reversed(session.invocations.items()):
+        if session.answered_elsewhere(name, found):
+            continue
         busy = found.open or (found.at_work and name not in waits)  # waiting pauses the workflow agents
         if busy and not found.copied and not found.ended and not now - found.last > silence:
             in_flight.append(Running(name, found.since, found.last, waiting=False))
         elif name in waits:
-            in_flight.append(Running(name, found.since, found.last, waiting=True, waits_for=tuple(waits[name])))
+            passed = session.said > session.invocations[name].asked
+            if not passed or now - session.said_at <= PASSED_OVER:
+                run = Running(name, found.since, found.last, True, tuple(waits[name]), passed)
+                in_flight.append(run)
     return min(in_flight, key=lambda each: each.waiting, default=None)  # min takes the first of equals: the newest
 
 
@@ -100,7 +109,9 @@ class _Invocation:
     at_work: dict[str, str] = field(default_factory=dict)  # workflow agents with a checkpoint and no end: their branch
     copied: bool = False  # its newest event is a fork's copy, so no agent works on it here
     ended: bool = False  # an edit ended it, and none of its events followed
+    asked: int = 0  # the number of the event in which it asked last
     newly_asked: dict[str, str] = field(default_factory=dict)  # in its newest event: call id to tool name
+    answers: frozenset[str] = frozenset()  # the ids of the calls that a user answers in its only event
 
     def say(self, branch: str, goes_on: bool) -> None:
         """Notes that a branch has spoken. This goes on from the branches above; a last word also ends those below."""
@@ -114,10 +125,12 @@ class _Session:
 
     def __init__(self, silence: float) -> None:
         self.silence = silence
+        self.events, self.said, self.said_at = 0, 0, 0.0  # how many; the number and the time of the last user message
         self.invocations: dict[str, _Invocation] = {}
         # These are not in _Invocation, because older versions of ADK store the answer under another invocation.
         self.asked: dict[str, tuple[str, str, str]] = {}  # id of an unanswered call: invocation, branch, tool
         self.tools: dict[str, str] = {}  # id of any call: the name of its tool
+        self.answered: dict[str, dict[str, None]] = {}  # id of a call that a user answered: the invocations, in order
         self.requested: set[str] = set()  # calls whose tools have asked, mostly by a call that ADK makes for them
 
     def end(self, name: str) -> None:
@@ -128,6 +141,10 @@ class _Session:
     def hear(self, event: Mapping[str, Any], said: Description) -> None:
         """Takes in the next event of an agent or a user."""
         name, branch, at = _text(event.get("invocation_id")), _text(event.get("branch")), seconds_of(event)
+        self.events += 1
+        if begins_turn(said):
+            self.said, self.said_at = self.events, at
+        is_new = name not in self.invocations
         found = self.invocations.pop(name, None) or _Invocation(at, at)
         self.invocations[name] = found
         found.copied, found.ended = is_copy(event), False
@@ -141,10 +158,14 @@ class _Session:
                 found.since = at or found.since
             for part in said.responses:
                 self.asked.pop(part.id, None)
+                self.answered.setdefault(part.id, {}).setdefault(name)
+            only_answers = is_new and not begins_turn(said)
+            found.answers = frozenset(part.id for part in said.responses if part.id and only_answers)
             found.newly_asked = {}
             found.say(branch, goes_on=True)
         else:
             self._hear_agent(name, branch, goes_on, said)
+            found.answers = frozenset()
         above, _, agent = branch.rpartition(".")
         if above and agent == said.author and said.actions.get("escalate"):
             found.say(above, goes_on=False)  # a ParallelAgent stops all of its branches, whatever they are doing
@@ -157,8 +178,14 @@ class _Session:
                 if call_id in self.asked and _within(self.asked[call_id][1], branch):
                     del self.asked[call_id]  # its tool failed before it could ask anybody
         found.newly_asked = dict(self._asks(said))
+        found.asked = self.events if found.newly_asked else found.asked
         self.asked |= {call_id: (name, branch, tool) for call_id, tool in found.newly_asked.items() if call_id}
         found.say(branch, goes_on)
+
+    def answered_elsewhere(self, name: str, found: _Invocation) -> bool:
+        """Tells whether all that is there of an invocation is an answer to a call that a later one answers, too: some
+        programs store an answer twice, and the agent works on with the second."""
+        return any(next(reversed(self.answered[call_id])) != name for call_id in found.answers)
 
     def waits(self) -> dict[str, list[str]]:
         """Returns the tools that each waiting invocation waits for, by invocation, each tool once."""

@@ -7,7 +7,7 @@ unreadable for the agent: MAX_DEPTH keeps a margin below that for the levels aro
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from ..errors import Invalid
 
 MAX_DEPTH: Final = 150
 MAX_CONTAINERS: Final = 300_000  # lists, objects and keys of one text: to make more holds up every other thread
+MAX_ITEMS: Final = 1_000_000  # items of all its lists and objects; transfer/items.py reads back what has as many
 KEY_LENGTH: Final = 1_024  # characters of a key of state
 MAX_DIGITS: Final = 4300  # Python's own limit for reading an integer back
 
@@ -34,8 +35,10 @@ _ENCRYPTED: Final = re.compile(r'"?(?!\d+$)[A-Za-z0-9+/_-]{24,}={0,2}"?')
 _LOOKED_AT: Final = 200  # characters
 
 
-def check(value: Any, where: str = "", depth: int = 1) -> Any:
+def check(value: Any, where: str = "", depth: int = 1, known: Container[str] = ()) -> Any:
     """Returns a value as it will be stored, equal to the one given.
+
+    Texts and keys that are `known` pass, whatever is in them: they name something that is stored.
 
     Raises Invalid, with the place, for what JSON or a database cannot hold: NaN and infinities, U+0000, lone
     surrogates, keys that are not strings, more than MAX_DEPTH levels, integers of more than MAX_DIGITS digits.
@@ -43,7 +46,7 @@ def check(value: Any, where: str = "", depth: int = 1) -> Any:
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
-        _check_text(value, where)
+        _check_text(value, where, known)
         return value
     if isinstance(value, int):
         if value.bit_length() > MAX_DIGITS * 3 and abs(value) >= 10**MAX_DIGITS:
@@ -57,8 +60,11 @@ def check(value: Any, where: str = "", depth: int = 1) -> Any:
         if depth > MAX_DEPTH:
             raise Invalid(_at(where[:200], _("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}))
         if isinstance(value, Mapping):
-            return {_key(k, where): check(v, f"{where}.{k}" if where else str(k), depth + 1) for k, v in value.items()}
-        return [check(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+            return {
+                _key(k, where, known): check(v, f"{where}.{k}" if where else str(k), depth + 1, known)
+                for k, v in value.items()
+            }
+        return [check(v, f"{where}[{i}]", depth + 1, known) for i, v in enumerate(value)]
     raise Invalid(_at(where, _("%(type)s is not a JSON type") % {"type": type(value).__name__}))
 
 
@@ -67,6 +73,11 @@ def loads(text: str) -> Any:
 
     It is stricter than Python's parser: a key that appears twice is refused, because one of its values would be lost.
     """
+    return check(typed(text))
+
+
+def typed(text: str) -> Any:
+    """Returns the value of JSON that a person typed, before `check`. Raises Invalid."""
     check_containers(text)
     try:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
@@ -77,7 +88,7 @@ def loads(text: str) -> Any:
         raise Invalid(_("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}) from error
     except ValueError as error:  # int() of too many digits
         raise Invalid(_("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}) from error
-    return check(value)
+    return value
 
 
 def read_stored(text: str) -> Any:
@@ -102,6 +113,18 @@ def read_stored_or_none(text: str | bytes | None) -> Any:
         return _read(text) if text else None
     except (ValueError, RecursionError):
         return None
+
+
+def damage_of(text: str | bytes) -> str:
+    """Returns why a stored text is no JSON object that can be read; empty if it is one. Of many texts, it costs little."""
+    try:
+        value = orjson.loads(text)
+    except ValueError:  # also for what `read_stored` reads: NaN, half of a surrogate pair
+        try:
+            value = read_stored(text if isinstance(text, str) else text.decode("utf-8", "replace"))
+        except Invalid as error:
+            return str(error.message)
+    return "" if isinstance(value, dict) else _("What is stored here is JSON, but not an object.")
 
 
 def holds_values(text: str) -> bool:
@@ -153,11 +176,13 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits.lstrip("-")) <= MAX_DIGITS else float(digits)
 
 
-def check_containers(text: str | bytes, most: int = MAX_CONTAINERS) -> None:
-    """Raises Invalid for a text of more lists, objects and keys than are parsed; signs within its texts count, too."""
-    found = sum(map(text.count, (b"[", b"{", b":") if isinstance(text, bytes) else ("[", "{", ":")))  # type: ignore[arg-type]
-    if found > most:
-        raise Invalid(_("more than %(n)s lists, objects and keys") % {"n": most})
+def check_containers(text: str | bytes) -> None:
+    """Raises Invalid for JSON with more lists, objects, keys or items than are written. Signs in its texts count, too."""
+    signs = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    if sum(map(signs.count, (b"[", b"{", b":"))) > MAX_CONTAINERS:
+        raise Invalid(_("more than %(n)s lists, objects and keys") % {"n": MAX_CONTAINERS})
+    if signs.count(b",") > MAX_ITEMS:
+        raise Invalid(_("more than %(n)s items") % {"n": MAX_ITEMS})
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
@@ -245,7 +270,9 @@ def check_name(name: str, what: str, limit: int) -> str:
     return name
 
 
-def _check_text(text: str, where: str) -> None:
+def _check_text(text: str, where: str, known: Container[str] = ()) -> None:
+    if known and text in known:
+        return
     if "\0" in text:
         raise Invalid(_at(where, _("the character U+0000 cannot be stored in a database")))
     if not text.isascii():
@@ -257,10 +284,10 @@ def _check_text(text: str, where: str) -> None:
             ) from error
 
 
-def _key(key: Any, where: str) -> str:
+def _key(key: Any, where: str, known: Container[str]) -> str:
     if not isinstance(key, str):
         raise Invalid(_at(where, _("a key must be a string, not %(type)s") % {"type": type(key).__name__}))
-    _check_text(key, where)
+    _check_text(key, where, known)
     return key
 
 

@@ -3,19 +3,26 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from django.utils.translation import gettext as _
+
 from . import said
-from .description import AUTH_CALL, CONFIRMATION_CALL, Description, parts_of
+from .adk_fields import EVENT_FIELDS
+from .description import AUTH_CALL, CONFIRMATION_CALL, Description, heard_in, parts_of
 from .edit_note import edit_of
 from .event import delta_of, removed_by
 from .json_values import as_object
-from .said import Piece
+from .said import Piece, cut_off
 
 
-def describe(event: Mapping[str, Any]) -> Description:
-    """Describes what an event is and says. It never raises for an event that a database holds, whatever is in it."""
+def describe(event: Mapping[str, Any], written: float | None = None) -> Description:
+    """Describes what an event is and says, and when it was stored if that is known.
+
+    It never raises for an event that a database holds, whatever is in it.
+    """
     actions = as_object(event.get("actions"))
     parts = parts_of(event)
     tokens = as_object(event.get("usage_metadata")).get("total_token_count")
+    heard, interim = heard_in(event)
     description = Description(
         kind="unknown",
         author=str(event.get("author") or ""),
@@ -25,8 +32,12 @@ def describe(event: Mapping[str, Any]) -> Description:
         actions=actions,
         edit=edit_of(event),
         tokens=tokens if isinstance(tokens, int) else None,
+        heard=heard,
+        interim=interim,
+        written=written,
     )
-    description.kinds = [name for name, kind in TABLE.items() if kind.is_of(event, actions, description)]
+    kinds = [name for name, kind in TABLE.items() if kind.is_of(event, actions, description)]
+    description.kinds = [name for name in kinds if name != "empty"] or kinds
     description.kind = description.kinds[0] if description.kinds else "unknown"
     return description
 
@@ -62,7 +73,7 @@ TABLE: Final[dict[str, Kind]] = {
         style="bold red",
         highlight=5,
     ),
-    "interrupted": Kind(lambda e, a, d: bool(e.get("interrupted")), "error", said.interrupted, style="bold red"),
+    "interrupted": Kind(lambda e, a, d: bool(e.get("interrupted")), "wait", said.interrupted),
     "auth": Kind(
         lambda e, a, d: bool(a.get("requested_auth_configs")) or _calls(d, AUTH_CALL),
         "lock",
@@ -99,6 +110,14 @@ TABLE: Final[dict[str, Kind]] = {
         lambda e, a, d: bool(a.get("agent_state") or a.get("end_of_agent")), "check", said.checkpoint, style="dim"
     ),
     "finish": Kind(lambda e, a, d: bool(e.get("turn_complete")), "check", said.finish, style="dim"),
+    "remote": Kind(lambda e, a, d: said.is_remote(e), "transfer", said.remote, style="dim"),
+    "live": Kind(lambda e, a, d: any(e.get(name) for name in said.LIVE), "past", said.live, style="dim"),
+    "empty": Kind(
+        lambda e, a, d: bool(d.author) and not d.parts and EVENT_FIELDS.issuperset(e),  # kept if it is nothing else
+        "info",
+        said.empty,
+        style="dim",
+    ),
     "unknown": Kind(lambda e, a, d: False, "info", said.unknown),
 }
 KINDS: Final = tuple(TABLE)
@@ -113,6 +132,9 @@ def say(description: Description, event: Mapping[str, Any]) -> Iterator[Piece]:
     if description.kind != "artifact" and description.actions.get("artifact_delta"):
         yield Piece(" ")
         yield from said.artifacts(description)
+    if description.kind != "error" and (reason := cut_off(event)):
+        yield Piece(" ")
+        yield Piece(_("cut off: %(reason)s") % {"reason": reason})
 
 
 def _calls(description: Description, name: str) -> bool:

@@ -30,7 +30,10 @@ _PATTERNS: Final = {
             )
         )
     ),
-    JWT: re.compile(_WORD + r"eyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{16,}"),
+    # Of the end of a text that was cut, nobody knows how it goes on.
+    JWT: re.compile(
+        _WORD + r"eyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}(?:\.[0-9A-Za-z_-]{16,}|(?:\.[0-9A-Za-z_-]*)?(?=…?\Z))"
+    ),
     EMAIL: re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"),
     PHONE: re.compile(
         r"(?<![\w.+-])(?:\+\d|\(?0\d)[\d ()./-]{6,18}\d(?!\w)|(?<![\w.+-])\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}(?!\w)"

@@ -1,4 +1,4 @@
-"""Puts dots in place of values that rules hide: in a state, and in an event (pure).
+"""Puts dots in place of the secrets of credentials, and of values that rules hide: in a state, and in an event (pure).
 
     mask = Mask([Rule(KEY, "user:card_*"), Rule(TOOL, "charge_card: number")])
     mask({"user:card_token": "abc", "step": "pay"}) == {"user:card_token": "••••", "step": "pay"}
@@ -14,6 +14,7 @@ from functools import lru_cache
 from operator import contains, is_
 from typing import Any, Final
 
+from . import credentials
 from .mask_patterns import DOTS, FORMS, hide
 from .state import scope_of
 
@@ -24,6 +25,10 @@ _MOST_REMEMBERED: Final = 200  # characters of a name
 _DEEPEST: Final = 160  # levels: nothing deeper is shown, for nobody could tell what it is
 _LONGEST_FIELD: Final = 40  # characters of a name: no field of an event has a longer one
 _DEEPEST_FIELD: Final = 20  # levels at which an event still has fields of its own
+
+HANDLE: Final = "user-"  # how the handle of a user begins
+HANDLE_DIGITS: Final = 16
+_HANDLE: Final = re.compile(rf"{HANDLE}[0-9a-f]{{{HANDLE_DIGITS}}}")
 
 # The fields of google-adk's events that name what happened. No rule hides them, and no rule by key reaches the others that
 # hold more fields, or adkweb could not tell any more what an event is.
@@ -93,10 +98,12 @@ _NOTES: Final = frozenset(("custommetadata",))
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Says what is hidden: `kind` is one of KINDS. A pattern is that of a key (`*token*`), a form (`card`), a path in a
-    value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`)."""
+    value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`). With `ids`, a form hides ids of
+    users, too: who may not see one gets a handle (access/handles.py)."""
 
     kind: str
     pattern: str
+    ids: bool = False
 
 
 class _Names:
@@ -152,14 +159,17 @@ def _field_of(name: str) -> str:
 
 
 class Mask:
-    """Hides values by rules. Called with a state with full keys, it returns what may be seen of it; `event` does so for an
-    event, whose own fields stay readable. A single event or state with the same JSON always gives the same. `harmless` is
-    for whoever asks, to remember in what nothing is hidden."""
+    """Hides the secrets of credentials, and values by rules. Called with a state with full keys, it returns what may be seen
+    of it; `event` does so for an event, whose own fields stay readable. A single event or state with the same JSON always
+    gives the same. `harmless` is for whoever asks, to remember in what nothing is hidden."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         rules = list(rules)
         self.harmless: set[int] = set()
-        self._forms = [form for form in FORMS if Rule(FORM, form) in rules]
+        self.has_rules = bool(rules)
+        forms = {rule.pattern for rule in rules if rule.kind == FORM}
+        self._forms = [form for form in FORMS if form in forms]
+        self._id_forms = {rule.pattern for rule in rules if rule.kind == FORM and rule.ids}
         keys = [(rule.pattern,) for rule in rules if rule.kind == KEY]
         self._paths = _Paths([*keys, *(path_of(rule.pattern) for rule in rules if rule.kind == PATH)])
         tools: dict[str, list[tuple[str, ...]]] = {}
@@ -172,11 +182,32 @@ class Mask:
 
     def __call__(self, state: Any) -> Any:
         """Returns what may be seen of a state, or of any other value."""
-        return self._value(state, (), ())
+        seen = credentials.hidden(state)
+        return self._value(seen, (), ()) if self.has_rules else seen
 
     def event(self, event: Any) -> Any:
         """Returns what may be seen of an event, or of a part of one."""
-        return self._event(event, 0)
+        seen = credentials.hidden(event)
+        return self._event(seen, 0) if self.has_rules else seen
+
+    def passes(self, text: str) -> bool:
+        """Tells at a glance that nothing in a JSON text is hidden: True is certain."""
+        return not self.has_rules and not credentials.may_hold(text)
+
+    @property
+    def hides_ids(self) -> bool:
+        """Tells whether any id of a user is hidden."""
+        return bool(self._id_forms)
+
+    def hides_id(self, user_id: str) -> bool:
+        """Tells whether the id of a user is hidden. One that looks like a handle is, too: it could be that of another."""
+        if not self._id_forms:
+            return False
+        return is_handle(user_id) or hide(user_id, self._id_forms) != user_id
+
+    def has_dots(self, value: Any) -> bool:
+        """Tells whether dots stand for something in a value that this hides something of."""
+        return has_dots(value if self.has_rules else credentials.secrets_of(value))
 
     def _event(self, event: Any, depth: int) -> Any:
         if depth > _DEEPEST_FIELD or not isinstance(event, list | dict):
@@ -267,6 +298,11 @@ def has_dots(value: Any) -> bool:
         if isinstance(each, dict | list):
             waiting.extend(each.values() if isinstance(each, dict) else each)
     return False
+
+
+def is_handle(text: str) -> bool:
+    """Tells whether a text looks like what stands for the id of a user: `user-3f9a2c81d07be455`."""
+    return _HANDLE.fullmatch(text) is not None
 
 
 def path_of(pattern: str) -> tuple[str, ...]:

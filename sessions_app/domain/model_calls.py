@@ -36,7 +36,7 @@ def tokens_of(event: Mapping[str, Any]) -> int:
 def failure_of(event: Mapping[str, Any], said: Description) -> tuple[bool, str]:
     """Tells whether an agent's event reports a failure of its own, and in which words: (True, "MAX_TOKENS")."""
     told = " ".join(str(event[name]) for name in ("error_code", "error_message") if event.get(name))
-    return not {"error", "interrupted"}.isdisjoint(said.kinds), words(told, WHY)
+    return "error" in said.kinds, words(told, WHY)
 
 
 def error_of(response: Any) -> Any:

@@ -11,11 +11,15 @@ from django.utils.translation import gettext as _
 
 from .brief import brief, words
 from .description import Description, Part, parts_of
-from .json_values import as_object
+from .json_values import as_object, read_stored_or_none
 
 _MOST: Final = 5  # calls, files or names on one line
 _MOST_ARGUMENTS: Final = 8
 _NAME: Final = 80  # characters of a tool's or an agent's name
+_OF_EVERY_EVENT: Final = frozenset({"id", "invocation_id", "timestamp", "author", "actions"})
+LIVE: Final = ("live_session_resumption_update", "go_away", "voice_activity")  # fields about the connection to a model
+_A2A: Final = "a2a:"  # begins names in the metadata of an event
+_NO_REASONS: Final = ("", "STOP", "FINISH_REASON_UNSPECIFIED")
 
 
 class Piece(NamedTuple):
@@ -84,7 +88,7 @@ def error(d: Description, event: Mapping[str, Any]) -> Pieces:
 def interrupted(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says what was interrupted."""
     yield Piece(_("Interrupted") + " ")
-    yield _aside(d.text)
+    yield _aside(d.words)
 
 
 def auth(d: Description, event: Mapping[str, Any]) -> Pieces:
@@ -164,9 +168,8 @@ def media(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 def transcription(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says what was heard, otherwise what was spoken."""
-    spoken = (as_object(event.get(f"{way}_transcription")).get("text") for way in ("input", "output"))
-    yield Piece(_("Heard or said") + " ")
-    yield _aside(next(filter(None, spoken), ""))
+    yield Piece((_("Heard or said so far") if d.interim else _("Heard or said")) + " ")
+    yield _aside(d.heard)
 
 
 def thought(d: Description, event: Mapping[str, Any]) -> Pieces:
@@ -202,11 +205,54 @@ def finish(d: Description, event: Mapping[str, Any]) -> Pieces:
     yield Piece(_("Turn complete"))
 
 
+def is_remote(event: Mapping[str, Any]) -> bool:
+    """Tells whether an event is news of a task that an agent elsewhere does, over A2A."""
+    return any(isinstance(name, str) and name.startswith(_A2A) for name in as_object(event.get("custom_metadata")))
+
+
+def remote(d: Description, event: Mapping[str, Any]) -> Pieces:
+    """Says how far the task of an agent elsewhere is: “remote task t-1: submitted”."""
+    noted = as_object(event.get("custom_metadata"))
+    given = noted.get(f"{_A2A}response")
+    answer = as_object(read_stored_or_none(given) if isinstance(given, str) else given)
+    inner = answer if "status" in answer else as_object(answer.get("result") or answer.get("task"))
+    task = noted.get(f"{_A2A}task_id") or inner.get("taskId") or inner.get("task_id") or inner.get("id")
+    state = as_object(inner.get("status")).get("state") or noted.get(f"{_A2A}state")
+    yield Piece(_("remote task") + (" " if task else ""))
+    yield Piece(words(task or "", _NAME), own=True, aside=True, code=True)
+    if state:
+        yield Piece(": ")
+        yield Piece(words(state, _NAME), own=True)
+
+
+def live(d: Description, event: Mapping[str, Any]) -> Pieces:
+    """Says what a live run noted of its connection."""
+    if resumption := as_object(event.get("live_session_resumption_update")):
+        yield Piece(_("Live session can be resumed") if resumption.get("resumable") else _("Live session"))
+        yield _SPACE
+        yield Piece(words(resumption.get("new_handle") or "", 20), own=True, aside=True, code=True)
+    elif event.get("go_away"):
+        yield Piece(_("The model's server is about to close the connection"))
+    else:
+        yield Piece(_("Voice activity"))
+
+
+def empty(d: Description, event: Mapping[str, Any]) -> Pieces:
+    """Says which fields an event without content has."""
+    yield Piece(_("An event without content") + " ")
+    yield _fields(event)
+
+
+def cut_off(event: Mapping[str, Any]) -> str:
+    """Returns why a model stopped before its end, such as MAX_TOKENS; empty if it did not."""
+    reason = event.get("finish_reason")
+    return words(reason, _NAME) if isinstance(reason, str) and reason not in _NO_REASONS else ""
+
+
 def unknown(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which fields there are."""
-    names = sorted(event.keys() - {"id", "invocation_id", "timestamp", "author", "actions"})
     yield Piece(_("An event that adkweb does not know") + " ")
-    yield Piece(words(", ".join(name[:100] for name in names[:20])), own=True, aside=True, code=True)
+    yield _fields(event)
 
 
 # --- Parts of a line --------------------------------------------------------------------------------------------------
@@ -255,6 +301,11 @@ def _listed(parts: list[Part], say: Callable[[Part], Iterable[Piece]], between: 
 def _more(number: int) -> Pieces:
     if number > _MOST:
         yield Piece(f" +{number - _MOST}")
+
+
+def _fields(event: Mapping[str, Any]) -> Piece:
+    names = sorted(event.keys() - _OF_EVERY_EVENT)
+    return Piece(words(", ".join(name[:100] for name in names[:20])), own=True, aside=True, code=True)
 
 
 def _aside(text: Any, length: int = 240) -> Piece:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from .clock import Ended, Took, sign_of_all
+
 AGENT: Final = "agent"
 MODEL: Final = "model"
 TOOL: Final = "tool"
@@ -16,8 +18,8 @@ DEEPEST: Final = 24  # levels; what would be deeper stands beside its parent
 class Span:
     """A stretch of a turn: booking called gemini-3-flash, from 0.0 to 1.2 seconds.
 
-    `start` and `end` are seconds since 1970. `end` is None for a call without an answer. `events` has the ids of its
-    first and last event: of a tool, those of the call and of the response.
+    `start` and `end` are seconds since 1970, or the least that is known of them. `end` is None for a call without an
+    answer. `events` has the ids of its first and last event: of a tool, those of the call and of the response.
     """
 
     kind: str
@@ -26,6 +28,8 @@ class Span:
     start: float
     end: float | None
     parent: "Span | None" = None
+    start_known: bool = True
+    end_known: bool = True
     events: list[str] = field(default_factory=list)
     tokens: int = 0
     failed: bool = False
@@ -34,6 +38,13 @@ class Span:
     depth: int = 0
     children: list["Span"] = field(default_factory=list)
     asked: dict[int, "Span"] = field(default_factory=dict, repr=False)  # the calls of an agent that wait for a response
+
+    @property
+    def took(self) -> Took | None:
+        """Returns how long it took; None if it has not ended."""
+        if self.end is None:
+            return None
+        return Ended(self.start, self.start_known).until(Ended(self.end, self.end_known))
 
     def add(self, event_id: str) -> None:
         """Notes an event that belongs to the span."""
@@ -45,18 +56,18 @@ class Span:
 class Trace:
     """The spans of a turn, each before those within it, and where the time went.
 
-    At most so many spans as were asked for; `more` were left out, but are counted in the sums. `model` and `tools` are the
-    seconds in which at least one model or tool was at work; in parallel branches, they overlap. `waiting` are those in
-    which something waited for somebody and nothing was at work.
+    At most so many spans as were asked for; `more` were left out, but are counted in the sums. `model` and `tools` are how
+    long at least one model or tool was at work; in parallel branches, they overlap. `waiting` is how long something waited
+    for somebody and nothing was at work.
     """
 
     start: float
     end: float
     spans: list[Span]
     more: int
-    model: float
-    tools: float
-    waiting: float
+    model: Took
+    tools: Took
+    waiting: Took
     tokens: int
     errors: int
 
@@ -66,25 +77,30 @@ class Trace:
         return self.end - self.start
 
 
-def trace_of(roots: list[Span], start: float, end: float, most: int) -> Trace:
+def trace_of(roots: list[Span], start: Ended, end: Ended, most: int) -> Trace:
     """Returns the trace of the spans that are in no other one."""
     spans = list(_ordered(roots))
     _close_containers(spans)
-    model = _merged(each for each in spans if each.kind in (MODEL, SUMMARY))
-    tools = _merged(each for each in spans if each.kind == TOOL)
+    of_kind = {kind: [each for each in spans if each.kind == kind] for kind in (MODEL, SUMMARY, TOOL, WAIT)}
+    models, calls, waits = of_kind[MODEL] + of_kind[SUMMARY], of_kind[TOOL], of_kind[WAIT]
+    model, tools = _merged(models), _merged(calls)
     working = _union([*model, *tools])
-    waits = _merged((each for each in spans if each.kind == WAIT), end)
+    waiting = _length(_union([*working, *_merged(waits, end.at)])) - _length(working)
     return Trace(
-        start,
-        end,
+        start.at,
+        end.at,
         spans[:most],
         max(0, len(spans) - most),
-        _length(model),
-        _length(tools),
-        _length(_union([*working, *waits])) - _length(working),
+        Took(_length(model), _sign(models)),
+        Took(_length(tools), _sign(calls)),
+        Took(waiting, _sign(waits)),
         sum(each.tokens for each in spans),
         sum(each.failed for each in spans),
     )
+
+
+def _sign(spans: Iterable[Span]) -> str:
+    return sign_of_all(took.sign for each in spans if (took := each.took))
 
 
 def _ordered(roots: list[Span]) -> Iterator[Span]:
@@ -100,7 +116,8 @@ def _close_containers(spans: list[Span]) -> None:
     """Ends the agents without events of their own, such as a ParallelAgent, with the last of those within them."""
     for span in reversed(spans):
         if span.kind == AGENT and not span.events:
-            span.end = max((each.end for each in span.children if each.end is not None), default=span.start)
+            ends = [(each.end, each.end_known) for each in span.children if each.end is not None]
+            span.end, span.end_known = max(ends, default=(span.start, span.start_known))
 
 
 _Stretch = tuple[float, float]

@@ -43,11 +43,15 @@ UNKNOWN: Final = Unknown()
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A key's value before and after: ABSENT if the key did not or does not exist, UNKNOWN if nobody can say."""
+    """A key's value before and after: ABSENT if the key did not or does not exist, UNKNOWN if nobody can say.
+
+    `beside` has the agents that wrote the key in the same invocation on parallel branches: the last one's value stands.
+    """
 
     key: str
     old: Any
     new: Any
+    beside: tuple[str, ...] = ()
 
     @property
     def scope(self) -> Scope:

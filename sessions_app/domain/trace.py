@@ -1,10 +1,10 @@
-"""Tells what the agents of a turn did when, one within the other, from the events alone (pure).
+"""Tells what the agents of a turn did when, one within the other (pure).
 
-ADK stores an event when something has ended. So a model call runs from the event before it in its line until its own
-event. The line of a branch has the events of this branch, of those above it and of those below it: `par.a` does not wait
-for `par.b`. A tool runs from the event with the call to the event with the response of the same id. Two things cannot be
-told: the responses of tools that ran side by side are stored as one event, with the time of one of them; and what an
-agent did without a model, in a callback, counts for the model call after it.
+ADK stores an event when something has ended; clock.py says when. So a model call runs from the end of the event before it
+in its line until the end of its own event. The line of a branch has the events of this branch, of those above it and of
+those below it: `par.a` does not wait for `par.b`. A tool runs from the event with the call to the event with the response
+of the same id. Two things cannot be told: tools that ran side by side are stored as one event, when all have ended; and
+what an agent did without a model, in a callback, counts for the model call after it.
 
 A branch `par.a` is the agent `a` within `par`; `helper@adk-1` is an agent within the tool call `adk-1`. An agent to which
 another one transferred is within that one. A clock that goes back is taken to stand still.
@@ -16,14 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .brief import words
+from .clock import UNTIMED, Clock, Ended
 from .description import Description, Part
 from .event import is_partial
-from .invocations import ASKING_CALLS, Told, seconds_of, stands_for
+from .invocations import ASKING_CALLS, Told, stands_for
 from .model_calls import WHY, by_model, error_of, failure_of, model_of, tokens_of
+from .said import cut_off
 from .spans import AGENT, DEEPEST, MODEL, SUMMARY, TOOL, WAIT, Span, Trace, trace_of
 
 MOST: Final = 1_000  # spans
-_SILENT: Final = frozenset({"checkpoint", "unknown", "finish"})
+_SILENT: Final = frozenset({"checkpoint", "unknown", "finish", "live", "empty"})
 
 
 def trace(told: Iterable[Told], most: int = MOST) -> Trace:
@@ -31,11 +33,12 @@ def trace(told: Iterable[Told], most: int = MOST) -> Trace:
 
     `told` are its events with their descriptions, in the order in which they were stored, whatever is in them.
     """
-    events = list(told)
-    reader = _Reader(next((at for event, _ in events if (at := seconds_of(event))), 0.0))
-    for event, said in events:
+    events, clock = list(told), Clock()
+    ends = [clock.ended(event, said) for event, said in events]
+    reader = _Reader(next((ended for ended in ends if ended.at), UNTIMED))
+    for (event, said), ended in zip(events, ends, strict=True):
         if not said.edit and not is_partial(event):
-            reader.hear(event, said)
+            reader.hear(event, said, ended)
     reader.close()
     return trace_of(reader.roots, reader.begin, max(reader.begin, reader.root.below), most)
 
@@ -47,26 +50,26 @@ class _Line:
     Of `par.a`, `par` is a group: groups in the same branch run one after the other, the agents of a group side by side.
     """
 
-    begin: float
+    begin: Ended
     above: "_Line | None" = None
     name: str = ""
     group: bool = False
-    at: float = 0.0
-    below: float = 0.0  # the last event here, or in a branch within
+    at: Ended = UNTIMED
+    below: Ended = UNTIMED  # the last event here, or in a branch within
     agent: Span | None = None
     container: Span | None = None  # the agent that the branch itself names
     handed_to: str = ""  # the agent to which `agent` has transferred
     lines: dict[str, "_Line"] = field(default_factory=dict)
 
-    def before(self) -> float:
-        """Returns when the event before the next one was in this line."""
+    def before(self) -> Ended:
+        """Returns when the event before the next one ended in this line."""
         at, line = max(self.begin, self.below), self.above
         while line:
             at, line = max(at, line.begin, line.at), line.above
         return at
 
-    def advance(self, at: float) -> None:
-        """Notes the time of an event of this branch."""
+    def advance(self, at: Ended) -> None:
+        """Notes the end of an event of this branch."""
         self.at, line = at, self
         while line:
             line.below = max(line.below, at)
@@ -75,18 +78,18 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """An event as it is read: its id, its line, and the time from the event before until itself."""
+    """An event as it is read: its id, its line, and the time from the event before until its own end."""
 
     id: str
     line: _Line
-    since: float
-    at: float
+    since: Ended
+    at: Ended
 
 
 class _Reader:
     """A turn, as far as its events have been read."""
 
-    def __init__(self, begin: float) -> None:
+    def __init__(self, begin: Ended) -> None:
         self.begin = begin
         self.roots: list[Span] = []
         self.root = _Line(begin)
@@ -95,11 +98,11 @@ class _Reader:
         self.lines: dict[str, _Line] = {}
         self.invocation = ""
 
-    def hear(self, event: Mapping[str, Any], said: Description) -> None:
+    def hear(self, event: Mapping[str, Any], said: Description, ended: Ended) -> None:
         """Takes in the next event."""
         line = self._line_of(event)
         since = line.before()
-        at = max(since, seconds_of(event))
+        at = ended if ended.at >= since.at else Ended(since.at, ended.known)
         if self._begins_unseen(event, said):
             since = at
         heard = _Heard(str(event.get("id") or ""), line, since, at)
@@ -129,7 +132,7 @@ class _Reader:
 
     def _hear_agent(self, event: Mapping[str, Any], said: Description, heard: _Heard) -> None:
         agent = self._agent(said.author, heard)
-        agent.end = heard.at
+        agent.end, agent.end_known = heard.at
         agent.add(heard.id)
         heard.line.lines.clear()  # whoever worked for this agent has finished
         for part in said.responses:
@@ -139,6 +142,7 @@ class _Reader:
             self._fail_calls(agent, why, heard)
         elif by_model(event, said):
             tokens = tokens_of(event)
+            why = why or cut_off(event)
             self._span(MODEL, model_of(event), agent.name, heard, agent, tokens=tokens, failed=failed, why=why)
             agent.asked.clear()  # a model is called when all tools have answered
         elif results := said.of("code_result"):
@@ -170,8 +174,9 @@ class _Reader:
         line.handed_to = ""
         return line.agent
 
-    def _begin(self, name: str, parent: Span | None, transferred: bool, since: float) -> Span:
-        return self._within(parent, Span(AGENT, name, name, since, since, transferred=transferred))
+    def _begin(self, name: str, parent: Span | None, transferred: bool, since: Ended) -> Span:
+        span = Span(AGENT, name, name, since.at, since.at, start_known=since.known, transferred=transferred)
+        return self._within(parent, span)
 
     def _container(self, line: _Line) -> Span | None:
         """Returns the agent that a branch names, and begins it, and those around it, if they are new."""
@@ -183,7 +188,7 @@ class _Reader:
                 each.container = self._begin_container(each, each.above, each.before())
         return line.container
 
-    def _begin_container(self, line: _Line, above: _Line, since: float) -> Span:
+    def _begin_container(self, line: _Line, above: _Line, since: Ended) -> Span:
         name, _, run = line.name.rpartition("@")
         name = name or line.name
         if above.container and above.container.name == name:  # `par` in `all.par.par.a`, as an agent and as a group
@@ -251,13 +256,15 @@ class _Reader:
         self.calls = {key: deque(each for each in calls if each.end is None) for key, calls in self.calls.items()}
 
     def _end(self, span: Span, heard: _Heard, why: str, *, failed: bool) -> None:
-        span.end, span.failed, span.why = max(span.start, heard.at), failed, why
+        span.end, span.failed, span.why = max(span.start, heard.at.at), failed, why
+        span.end_known = heard.at.known
         span.add(heard.id)
         if span.parent:
             span.parent.asked.pop(id(span), None)
 
     def _span(self, kind: str, name: str, agent: str, heard: _Heard, within: Span | None, **fields: Any) -> Span:
-        span = Span(kind, name, agent, heard.since, heard.at, events=[heard.id], **fields)
+        span = Span(kind, name, agent, heard.since.at, heard.at.at, events=[heard.id], **fields)
+        span.start_known, span.end_known = heard.since.known, heard.at.known
         return self._within(within, span)
 
     def _within(self, parent: Span | None, span: Span) -> Span:

@@ -8,6 +8,7 @@ import json
 import logging
 import time
 import uuid
+from dataclasses import replace
 from typing import Any, Final
 
 from django.conf import settings
@@ -36,15 +37,21 @@ _IN_DOUBT: Final = 0.0  # marks a claim that ended without anybody knowing wheth
 
 
 def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> Proposal:
-    """Applies a proposal: its event is written, with the names of both people.
+    """Applies a proposal: its event is written, with the names of both people. Where two have to apply it, the first of
+    them is noted, and it waits for the other.
 
     With `now`, also where that ends a running invocation. Raises NotFound; NotAllowed for its author, for who may not
     edit the app, and if the author may not any more; Conflict if a key changed, if it is decided, or if an invocation
     runs (`running` in `detail`); StaleSession, SourceError."""
     job = _checked(proposal_id, actor)
     claim = _claimed(job)
+    job.refresh_from_db(fields=["result"])
+    first = proposal.first_of(job)
+    if proposal.needs_two(job) and first in ("", actor.name):
+        _note_first(claim, actor)
+        return proposal.get(proposal_id, actor=actor)
     try:
-        written = _write(job, actor, now=now)
+        written = _write(job, replace(actor, name=f"{first}, {actor.name}") if first else actor, now=now)
     except (SourceError, *claims.AWAY):  # the event may be there
         claim.end_surely(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
         raise
@@ -54,6 +61,13 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> P
     second = edit_of(written).get("approved_by")
     _end(claim, APPLIED, second if isinstance(second, str) else actor.name)
     return proposal.get(proposal_id, actor=actor)
+
+
+def _note_first(claim: Claim, actor: Actor) -> None:
+    first = {"name": actor.name, "person": int(actor.account.removeprefix("person "))}
+    outcome = Outcome(WAITING, fields={"result": json.dumps({"first": first})})
+    about = {"proposal": str(claim.job.pk), "of": claim.job.actor}
+    record_with(lambda: claim.end(outcome), "proposal-seconded", actor.name, ref=session_of(claim.job), **about)
 
 
 def decline(proposal_id: uuid.UUID | str, *, actor: Actor, why: str = "") -> Proposal:

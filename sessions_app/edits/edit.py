@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
-from ..access.shown import shown, shown_change
+from ..access.shown import is_hidden, shown, shown_change
 from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
 from ..domain.event import Event, check_event, delta_of, new_id
 from ..domain.json_values import check, equal
@@ -62,7 +62,7 @@ def edit_state(
     StaleSession. `of` says what the edit comes from, `{"undoes": id}` or `{"restores": id}`, and when it takes itself
     back (expiry.py); both are noted beside who and why."""
     entries = seen_as_stored(ref, entries, actor)
-    event, seen = state_event(entries, actor, reason, once=once, of=of)
+    event, seen = state_event(entries, actor, reason, once=once, of=of, app_name=ref.app_name)
     return append_once(ref, event, actor, seen, revision)
 
 
@@ -83,17 +83,19 @@ def overwrite_state(  # noqa: PLR0913  (what an edit says, as `edit_state` has i
     app or a user. Raises what `edit_state` does."""
     actor.check_sees(ref)
     expected = {e.key for e in entries if e.seen is not UNKNOWN}
+    entries = seen_as_stored(ref, entries, actor, only)
     for attempt in range(_OVERWRITES):
         state = stored_state(ref, only, revision)
         known = [_filled_in(e, state.get(e.key, ABSENT), actor, ref) for e in entries]
-        if all(same(e.value, e.seen) for e in known) and all(
+        if not _changes(known, actor, ref.app_name) and all(
             same(e.seen, state.get(e.key, ABSENT)) for e in known if e.key in expected
         ):
             return None
         try:
             if only:
-                return _edit_apart(ref, only, known, actor, reason, once, of)
-            return edit_state(ref, known, actor=actor, reason=reason, once=once, revision=revision, of=of)
+                return _append_apart(ref, only, known, actor, reason, once, of)
+            event, seen = state_event(known, actor, reason, once=once, of=of, app_name=ref.app_name)
+            return append_once(ref, event, actor, seen, revision)
         except Conflict as conflict:
             changed = conflict.detail.get("changed")
             if changed is None or expected & {*changed} or attempt == _OVERWRITES - 1:
@@ -118,14 +120,16 @@ def state_event(
     only: Scope | None = None,
     once: str = "",
     of: Mapping[str, Any] | None = None,
+    app_name: str = "",
 ) -> tuple[Event, dict[str, Any]]:
     """Returns the event for an edit, and the values that the person saw in the keys that it changes. Writes nothing.
 
-    `only` is the one scope that may be edited outside a conversation; `of` is as in `edit_state`. Raises Invalid."""
+    `only` is the one scope that may be edited outside a conversation; `of` is as in `edit_state`. With `app_name`, keys
+    whose value is hidden from the actor are written even if they have this value already. Raises Invalid."""
     for entry in entries:
         if only and scope_of(entry.key)[0] != only:
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
-    changes = [entry for entry in entries if not same(entry.value, entry.seen)]
+    changes = _changes(entries, actor, app_name)
     _check(entries, changes)
     event_id = edit_id(once, entries)
     event = {
@@ -137,6 +141,16 @@ def state_event(
         "custom_metadata": {"adkweb": {**expiry.resolved(of), **note(changes, actor, reason)}},
     }
     return check_event(event), {e.key: e.seen for e in changes}
+
+
+def _changes(entries: Sequence[Entry], actor: Actor, app_name: str) -> list[Entry]:
+    """Returns what an edit writes: not what stands there already, unless it is hidden from the actor, who would learn from
+    an edit that writes nothing that they guessed it."""
+    return [
+        entry
+        for entry in entries
+        if not same(entry.value, entry.seen) or (app_name and is_hidden(entry.key, [entry.seen], actor, app_name))
+    ]
 
 
 def note(changes: Sequence[Entry], actor: Actor, reason: str) -> dict[str, Any]:
@@ -243,9 +257,21 @@ def _edit_apart(
     once: str,
     of: Mapping[str, Any] | None,
 ) -> Appended:
-    # Checked first, so that a refused edit leaves no session behind.
     entries = seen_as_stored(ref, entries, actor, scope)
-    event, seen = state_event(entries, actor, reason, only=scope, once=once, of=of)
+    return _append_apart(ref, scope, entries, actor, reason, once, of)
+
+
+def _append_apart(
+    ref: SessionRef,
+    scope: Scope,
+    entries: Sequence[Entry],
+    actor: Actor,
+    reason: str,
+    once: str,
+    of: Mapping[str, Any] | None,
+) -> Appended:
+    # Checked first, so that a refused edit leaves no session behind.
+    event, seen = state_event(entries, actor, reason, only=scope, once=once, of=of, app_name=ref.app_name)
     with suppress(AlreadyExists):
         create_session(*ref[:3], session_id=ref.session_id, actor=actor)
     return append_once(ref, event, actor, seen)

@@ -31,6 +31,7 @@ from ..jobs import claims, runner
 from ..jobs.claims import Claim, Outcome
 from ..jobs.sessions import may_see, session_of
 from ..models import Job
+from ..models.pages import in_pages
 from ..reads import timeline
 from ..sources import registry
 
@@ -119,12 +120,12 @@ def rows() -> QuerySet[Job]:
 def listed(*, actor: Actor, own: bool = False) -> list[Expiry]:
     """Returns the edits that take themselves back, in apps that the actor may see: those that wait, the next to end
     first, then what became of the others, the last first. With `own`, only those of the actor."""
-    wanted = rows().filter(actor=actor.name) if own else rows()
-    waiting = wanted.filter(state=WAITING).order_by("due", "id")
-    over = wanted.exclude(state=WAITING).order_by("-finished", "id")
+    wanted = rows().filter(runner.wanted_by(actor)) if own else rows()
+    waiting = in_pages(wanted.filter(state=WAITING), "due", "id")
+    over = in_pages(wanted.exclude(state=WAITING), "-finished", "id")
     seen = []
     for some in (waiting, over):
-        visible = (job for job in some.iterator() if may_see(actor, job))
+        visible = (job for job in some if may_see(actor, job))
         seen += [job for _number, job in zip(range(SHOWN), visible, strict=False)]
     return [view_of(job, actor) for job in seen]
 

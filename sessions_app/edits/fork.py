@@ -15,7 +15,6 @@ id."""
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -42,7 +41,7 @@ from ..writes.copies import ImportedEvent, ImportedSession, import_session
 from ..writes.half_made import IMPORTING, is_half
 from ..writes.sessions import delete_session
 from . import edit as edits
-from .fork_tree import NAMESPACE, note_id, note_in
+from .fork_tree import note_id, note_ids, note_in
 
 
 def fork(
@@ -95,7 +94,7 @@ def take_away(into: SessionRef, actor: Actor) -> None:
 def name(ref: SessionRef, user_id: str, session_id: str, once: str) -> SessionRef:
     """Returns the ref of a fork. Without a chosen session id, it is a UUID, the same one for the same form. Raises
     Invalid."""
-    made = str(uuid.uuid5(NAMESPACE, ascii([*ref, user_id, once]))) if once else str(uuid.uuid4())
+    made = edits.id_of(once, ["fork", *ref, user_id])
     return ref._replace(
         user_id=check_name(user_id, _("the user's id"), ID_LENGTH) or _raise_nameless(),
         session_id=check_name(session_id.strip() or made, _("the session's id"), ID_LENGTH),
@@ -208,12 +207,13 @@ def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
     These are the note of what the session itself is a fork of, and, in a fork from the time when such notes were
     copied, a note with the id of the new fork's own. Raises Conflict if the event with that id is not a note."""
     notes = []
-    for event_id in {note_id(ref), note_id(into)}:
+    for event_id in {*note_ids(ref), *note_ids(into)}:
         with suppress(NotFound):
             event = timeline.event(ref, event_id, actor=MACHINE).data
-            if note_in(ref, event) and not event.get("content") and not any(as_object(event.get("actions")).values()):
+            bare = not event.get("content") and not any(as_object(event.get("actions")).values())
+            if bare and note_in(ref, event, MACHINE):
                 notes.append(event_id)
-            elif event_id == note_id(into):
+            elif event_id in note_ids(into):
                 raise Conflict(_("%(id)s: an event has this fork's own id; choose another.") % {"id": into.session_id})
     return notes
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
+from ..access.shown import shown_words
 from ..domain.edit_note import edit_of
 from ..domain.event import Event
 from ..domain.json_values import as_object
@@ -16,7 +17,7 @@ from ..errors import NotFound
 from ..history import index, indexing
 from ..history.located import events_at
 from ..reads import timeline, whole_session
-from ..reads.event_views import view_of
+from ..reads.event_views import EventView, events_of, view_of
 from ..sources import database
 
 NAMESPACE: Final = uuid.UUID("6d1d4f43-5f0c-4a4e-9a43-7b6b3f6f0c51")  # of the ids that are made from the names of forks
@@ -51,10 +52,16 @@ class Node:
 
 def origin(ref: SessionRef, *, actor: Actor) -> Fork | None:
     """Returns what a session is a fork of; None if it is not a fork, or has no note of it. Raises SourceError."""
-    try:
-        return note_in(ref, timeline.event(ref, note_id(ref), actor=actor).data)
-    except NotFound:
-        return None
+    actor.check_sees(ref)
+    note = _note_of(ref)
+    return note_in(ref, note.data, actor) if note else None
+
+
+def _note_of(ref: SessionRef) -> EventView | None:
+    # It names a user, whose id may be hidden: as it is stored, it leads to the session.
+    with database.using(ref.source):
+        row = events_of(ref).filter(id__in=note_ids(ref)).first()
+        return view_of(ref, row, SYSTEM) if row else None
 
 
 def parting(fork: SessionRef, of: SessionRef, *, actor: Actor) -> tuple[Seq, Seq] | None:
@@ -64,12 +71,12 @@ def parting(fork: SessionRef, of: SessionRef, *, actor: Actor) -> tuple[Seq, Seq
     noted = origin(fork, actor=actor)
     if noted is None or noted.origin != of or not database.is_numbered(of.source):
         return None
+    note = _note_of(fork)
     try:
         last = timeline.event(of, noted.event_id, actor=actor).seq
-        note = timeline.event(fork, note_id(fork), actor=actor).seq
     except NotFound:
         return None
-    return None if last is None or note is None else (last, note)
+    return None if last is None or note is None or note.seq is None else (last, note.seq)
 
 
 def forks_of(ref: SessionRef, *, actor: Actor) -> list[Fork]:
@@ -116,17 +123,17 @@ def _forks(origins: Sequence[SessionRef], actor: Actor) -> list[Fork]:
     indexing.catch_up(source)
     with database.using(source):
         rows = events_at(source, index.forks(origins, _SHOWN))
-        views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row, actor) for row in rows]
+        views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row, SYSTEM) for row in rows]
     forks = []
     for view in views:
         # A copy of a note, which older forks of forks have, says nothing about the session that it is in.
-        fork = note_in(view.ref, view.data) if view.id == note_id(view.ref) else None
+        fork = note_in(view.ref, view.data, actor) if view.id in note_ids(view.ref) else None
         forks += [fork] if fork and fork.origin in origins else []
     return sorted(forks, key=lambda fork: (fork.created, fork.ref))
 
 
-def note_in(ref: SessionRef, event: Event) -> Fork | None:
-    """Returns the fork that an event of a session notes; None if the event is no such note."""
+def note_in(ref: SessionRef, event: Event, actor: Actor) -> Fork | None:
+    """Returns the fork that an event of a session, as it is stored, notes; None if the event is no such note."""
     noted = edit_of(event)
     of = as_object(noted.get("forked"))
     user, session, at, seq = (of.get(each) for each in ("user", "session", "event", "seq"))
@@ -139,10 +146,18 @@ def note_in(ref: SessionRef, event: Event) -> Fork | None:
         Seq(seq) if isinstance(seq, int) else None,
         float(event["timestamp"]),
         str(noted.get("actor", "")),
-        str(noted.get("reason", "")),
+        shown_words(str(noted.get("reason", "")), actor, ref.app_name),
     )
 
 
 def note_id(ref: SessionRef) -> str:
-    """Returns the id of the event that notes what a session is a fork of. It is made from the session's names."""
-    return str(uuid.uuid5(NAMESPACE, ascii(list(ref[1:]))))
+    """Returns the id of the event that notes what a session is a fork of. It is made from the session's names, but not from
+    the user's: whoever sees it could try ids that are hidden."""
+    return note_ids(ref)[0]
+
+
+def note_ids(ref: SessionRef) -> tuple[str, str]:
+    """Returns the id that the note has, and the one that it has in older forks."""
+    names = ([ref.app_name, ref.session_id], list(ref[1:]))
+    new, old = (str(uuid.uuid5(NAMESPACE, ascii(each))) for each in names)
+    return new, old

@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from .. import broadcast
-from ..access import approval, tokens
+from ..access import approval, roles, tokens
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import is_hidden, shown, shown_change, shown_words
 from ..audit.record import record
@@ -29,6 +29,7 @@ from ..errors import Conflict, Error, Held, NotFound, StaleSession
 from ..jobs import claims, runner
 from ..jobs.sessions import may_see, session_of
 from ..models import Job
+from ..models.pages import in_pages
 from ..reads import views
 from ..sources import registry
 
@@ -66,6 +67,7 @@ class Proposal:
     event_id: str
     own: bool
     decidable: bool
+    first: str  # of two people who have to apply it
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +148,12 @@ def get(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
 def listed(*, actor: Actor, own: bool = False) -> list[Proposal]:
     """Returns the proposals in apps that the actor may see: those that wait, the oldest first, then what became of the
     others, the last first. With `own`, only those of the actor."""
-    wanted = rows().filter(actor=actor.name) if own else rows()
+    wanted = rows().filter(runner.wanted_by(actor)) if own else rows()
     seen = []
-    for some in (
-        wanted.filter(state=WAITING).order_by("created", "id"),
-        wanted.exclude(state=WAITING).order_by("-finished", "id"),
-    ):
-        visible = (job for job in some.iterator() if may_see(actor, job))
+    waiting = in_pages(wanted.filter(state=WAITING), "created", "id")
+    over = in_pages(wanted.exclude(state=WAITING), "-finished", "id")
+    for some in (waiting, over):
+        visible = (job for job in some if may_see(actor, job))
         seen += [job for _number, job in zip(range(SHOWN), visible, strict=False)]
     return [view_of(job, actor) for job in seen]
 
@@ -166,16 +167,30 @@ def count(*, actor: Actor) -> int:
 def may_decide(job: Job, actor: Actor) -> bool:
     """Tells whether an actor is a second person for a proposal: another one than its author, who may edit the app.
 
-    A program is no person, and who made a token is no second person for what it proposes."""
+    A program is no person, and who made, renewed or holds a token is no second person for what it proposes."""
     ref = session_of(job)
     if ref is None or not actor.account.startswith("person ") or not actor.may("append", ref.source, ref.app_name):
         return False
-    return not is_own(job, actor) and not tokens.is_made_by(job.account, actor.name)
+    return not is_own(job, actor) and not tokens.knows(job.account, actor.name) and first_of(job) != actor.name
+
+
+def first_of(job: Job) -> str:
+    """Returns the name of the first of two people who apply what a program proposes; "" if there was none yet, or they may
+    not edit the app any more."""
+    first = json.loads(job.result or "{}").get("first", {}) if job.state == WAITING else {}
+    ref, person = session_of(job), roles.actor_numbered(first["person"]) if first else None
+    may = ref is not None and person is not None and person.may("append", ref.source, ref.app_name)
+    return str(first["name"]) if may else ""
+
+
+def needs_two(job: Job) -> bool:
+    """Tells whether two people have to apply a proposal: a program made it, and nobody knows who has its token."""
+    return job.account.startswith("token ") and not tokens.has_holder(job.account)
 
 
 def is_own(job: Job, actor: Actor) -> bool:
     """Tells whether a proposal is of this actor."""
-    return job.account == actor.account if job.account and actor.account else job.actor == actor.name
+    return actor.is_same(job.actor, job.account)
 
 
 def standing(proposal: Proposal, *, actor: Actor) -> Standing:
@@ -232,6 +247,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
         event["id"],
         is_own(job, actor),
         job.state == WAITING and may_decide(job, actor),
+        first_of(job),
     )
 
 

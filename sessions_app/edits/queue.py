@@ -22,6 +22,7 @@ from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.roles import actor_of
 from ..access.shown import shown
+from ..audit.record import record_with
 from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.event import ID_LENGTH, Event
 from ..domain.invocations import Running
@@ -73,10 +74,10 @@ def queue_edit(
 
     An edit that is sent again with the same `once`, a token of the form, is kept once. Raises what `edit_state` would."""
     actor = actor_of(person)
-    actor.check_may_write()
     actor.check_sees(ref)
+    actor.check_may("append", ref.source, ref.app_name)
     entries = seen_as_stored(ref, entries, actor)
-    event, seen = edits.state_event(entries, actor, reason, once=once, of=of)
+    event, seen = edits.state_event(entries, actor, reason, once=once, of=of, app_name=ref.app_name)
     state = reads_views.session(ref, actor=SYSTEM).state
     names = [check_name(name, _("a name"), ID_LENGTH) for name in ref[1:]]
     job_id = uuid.uuid5(uuid.NAMESPACE_OID, ascii([person.pk, registry.identity(ref.source), *names, event["id"]]))
@@ -122,13 +123,14 @@ def any_waiting() -> bool:
 
 
 def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
-    """Withdraws a waiting edit, whoever queued it. Its author is told who did.
+    """Withdraws a waiting edit: one's own, or in an app that one may edit anybody's, who is told who did.
 
     Raises NotFound, NotAllowed; Conflict if it is being applied or no longer waits; SourceError if nobody can say
     whether it was written, because the database went away while it was."""
     actor = actor_of(person)
     actor.check_may_write()
     job = queued_edit.job_of(queued_id, actor)
+    _check_may_end(job, person, actor)
     claim = claims.take_soon(job, LEASE_SECONDS, _PATIENCE)
     if claim is None:
         raise Conflict(_("This edit is being applied just now, or does not wait any more."))
@@ -143,20 +145,31 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     if before is not None:
         finish(claim, _applied(before.seq))
         raise Conflict(_("This edit was applied already."))
-    finish(claim, Outcome(WITHDRAWN, actor.name, {"told": job.person_id == person.pk}))
+    outcome = Outcome(WITHDRAWN, actor.name, {"told": job.person_id == person.pk})
+    keys = [each["key"] for each in json.loads(job.task)["entries"]]
+    record_with(
+        lambda: finish(claim, outcome), "queued-withdrawn", actor.name, ref=session_of(job), keys=keys, of=job.actor
+    )
 
 
 def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
-    """Notes that the author has seen what became of an edit. If the author cannot sign in any more, anybody may do
-    this.
+    """Notes that the author has seen what became of an edit. If the author cannot sign in any more, whoever may edit the
+    app does.
 
-    Raises NotFound."""
-    job = queued_edit.job_of(queued_id, actor_of(person))
+    Raises NotFound, NotAllowed."""
+    actor = actor_of(person)
+    job = queued_edit.job_of(queued_id, actor)
     author = job.person
     if job.finished is None or (author is not None and author.is_active and author.pk != person.pk):
         raise NotFound(_("There is no such edit of yours."))
+    _check_may_end(job, person, actor)
     queued_edit.jobs().filter(pk=job.pk).update(told=True)
     _tell(job)
+
+
+def _check_may_end(job: Job, person: AbstractBaseUser, actor: Actor) -> None:
+    if job.person_id != person.pk:
+        actor.check_may("append", registry.alias_of(job.where) or "", job.app_name)
 
 
 def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
@@ -267,7 +280,10 @@ def _author(person: User | None) -> Actor:
 
 def event_of(queued: Queued) -> tuple[Event, dict[str, Any]]:
     """Returns the event for the edit, under the id that was fixed for it, and the values that the person saw."""
-    event, seen = edits.state_event(queued.entries, Actor(queued.actor, ()), queued.reason, of=queued.of)
+    app_name = queued.ref.app_name if queued.ref else ""
+    event, seen = edits.state_event(
+        queued.entries, Actor(queued.actor, ()), queued.reason, of=queued.of, app_name=app_name
+    )
     event |= {"id": queued.event_id, "invocation_id": EDIT_PREFIX + queued.event_id}
     edit_of(event)["queued"] = queued.created
     return event, seen

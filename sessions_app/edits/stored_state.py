@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from ..access.actor import SYSTEM, Actor
-from ..access.shown import unmasked
+from ..access.shown import is_hidden, is_masked, shown
+from ..audit import refusals
 from ..domain.masks import has_dots
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, Scope, State, full_key, same
-from ..errors import StaleSession
+from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, same
+from ..errors import Conflict, StaleSession
 from ..reads import views
 
 
@@ -28,14 +29,23 @@ def stored_state(ref: SessionRef, only: Scope | None, revision: float | None) ->
 
 
 def seen_as_stored(ref: SessionRef, entries: Sequence[Any], actor: Actor, only: Scope | None = None) -> Sequence[Any]:
-    """Returns the entries of an edit with the stored values in place of dots that hid them from who overwrites them."""
-    hidden = {each.key for each in entries if has_dots(each.seen) and not same(each.value, each.seen)}
-    if not hidden:
+    """Returns the entries of an edit with the stored values in place of dots that hid them from who overwrites them.
+
+    Whoever expects anything but the dots in place of a value that is hidden from them guesses it. They get the Conflict of
+    a wrong guess, whether or not it is right, and the guess is recorded. Raises NotFound, SourceError."""
+    known = [each for each in entries if each.seen is not UNKNOWN and each.seen is not ABSENT]
+    if not known or not is_masked(actor, ref.app_name):
         return entries
     state = stored_state(ref, only, None)
-    return [
-        replace(each, seen=unmasked(each.key, each.seen, state.get(each.key, ABSENT), actor, ref.app_name))
-        if each.key in hidden
-        else each
-        for each in entries
-    ]
+    hidden = [e for e in known if is_hidden(e.key, [state.get(e.key, ABSENT)], actor, ref.app_name)]
+    seen = shown({e.key: state[e.key] for e in hidden}, actor, ref.app_name)
+    if guessed := [e for e in hidden if not same(e.seen, seen.get(e.key, ABSENT))]:
+        for each in guessed:
+            if not has_dots(each.seen):  # or they saw it when other rules hid other parts of it
+                refusals.note("refused", actor.name, f"guess of {each.key}", ref)
+        keys = {e.key for e in guessed} | {e.key for e in known if not same(e.seen, state.get(e.key, ABSENT))}
+        keys -= {e.key for e in hidden} - {e.key for e in guessed}
+        current = {key: state.get(key, ABSENT) for key in keys}
+        raise Conflict(current=shown(current, actor, ref.app_name), changed=sorted(keys))
+    stored = {e.key: state[e.key] for e in hidden if not same(e.value, e.seen)}
+    return [replace(each, seen=stored.get(each.key, each.seen)) for each in entries]

@@ -74,7 +74,10 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
     Conflict for a session that is being copied or imported; NotFound, Behind, SourceError."""
     event = timeline.event(ref, event_id, actor=actor)
     check_whole(views.session(ref, actor=MACHINE).state.session)
-    wrote = moments.made(timeline.event(ref, event_id, actor=MACHINE), actor=MACHINE)
+    stored = timeline.event(ref, event_id, actor=MACHINE)
+    if stored.size:
+        raise Invalid(_("This event is too large to be read whole, so it cannot be undone."))
+    wrote = moments.made(stored, actor=MACHINE)
     if not wrote:
         raise Invalid(_("This event changed no state: there is nothing to undo."))
     before = moments.state_at(ref, event_id, before=True, actor=MACHINE).state
@@ -92,7 +95,7 @@ def undo_by_note(event: EventView, state: Scoped, *, actor: Actor) -> Plan | Non
     `event` and `state`, the one that stands now, are as SYSTEM sees them. The plan has no steps if there is nothing to
     undo. Returns None if the note does not tell: then `undo` finds out."""
     replaced = edit_of(event.data).get("replaced")
-    if not isinstance(replaced, dict) or any(map(_stands_for_another, replaced.values())):
+    if event.size or not isinstance(replaced, dict) or any(map(_stands_for_another, replaced.values())):
         return None
     wrote = moments.made(event, actor=MACHINE)
     return _plan(event, wrote, lambda name: replaced.get(name, ABSENT), state, actor)[0]

@@ -74,6 +74,6 @@ def export(only: Filter, *, actor: Actor) -> Iterator[bytes]:
 
 def _lines(only: Filter, actor: Actor) -> Iterator[bytes]:
     acts = [audit_rows.lines(only, actor=actor)] if only.act != EDIT else []
-    edits = audited_edits.lines(only) if only.act in ("", EDIT) else []
+    edits = audited_edits.lines(only, actor) if only.act in ("", EDIT) else []
     for _at, line in heapq.merge(*edits, *acts, key=lambda each: each[0]):
         yield line.encode() + b"\n"

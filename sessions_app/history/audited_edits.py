@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from django.utils.translation import gettext as _
 
-from ..access.actor import PEOPLE
+from ..access.actor import PEOPLE, Actor
+from ..access.handles import shown_ref
 from ..audit.chain import canonical
 from ..domain.edit_note import edit_of, is_edit, until_of
 from ..domain.positions import Position
@@ -81,7 +83,7 @@ def _some(
     rows, left = [], LARGE
     for edit_at, view in views_at(source, standing, positions, PEOPLE):
         entry = _entry(edit_at, view)
-        if (view.size or is_edit(view.data)) and only.by in ("", entry.by):
+        if (view.unread or is_edit(view.data)) and only.by in ("", entry.by):
             rows.append((edit_at, entry))
         left -= view.weight
         if left < 0:
@@ -118,16 +120,18 @@ def _text(value: Any) -> str:
 # --- All of them, as lines of JSON ------------------------------------------------------------------------------------
 
 
-def lines(only: Filter) -> list[Iterator[tuple[float, str]]]:
+def lines(only: Filter, actor: Actor) -> list[Iterator[tuple[float, str]]]:
     """Returns for each source its edits as lines of JSON, the oldest first, each with its time.
 
     A source that cannot be read has one line that says so. The caller has checked that the actor may read the audit.
     """
-    answers, problems = of_each_source(lambda source: _lines_of(source, only), time.monotonic() + indexing.SECONDS)
+    answers, problems = of_each_source(
+        lambda source: _lines_of(source, only, actor), time.monotonic() + indexing.SECONDS
+    )
     return [*answers, *(iter([(0.0, _line(0.0, {"missing": _missing(each)}))]) for each in problems)]
 
 
-def _lines_of(source: str, only: Filter) -> Iterator[tuple[float, str]]:
+def _lines_of(source: str, only: Filter, actor: Actor) -> Iterator[tuple[float, str]]:
     first, after = (round(seconds * _MICROSECONDS) for seconds in only.seconds) if only.day else (0, LAST[0])
     at: EditPosition | None = EditPosition(first, Position(0))
     while at is not None:
@@ -135,7 +139,7 @@ def _lines_of(source: str, only: Filter) -> Iterator[tuple[float, str]]:
         for (moment, *_rest), entry in some:
             if moment >= after:
                 return
-            yield entry.at, _line(entry.at, entry.detail, entry)
+            yield entry.at, _line(entry.at, entry.detail, replace(entry, ref=shown_ref(entry.ref, actor)))
 
 
 def _line(at: float, detail: dict[str, Any], entry: Entry | None = None) -> str:

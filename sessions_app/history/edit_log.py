@@ -66,7 +66,7 @@ def of_each_source(
             try:
                 indexing.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:
-                problems.append(Behind(f"{source.where}: {error.message}", **error.detail, source=source.alias))
+                problems.append(Behind(f"{source.alias}: {error.message}", **error.detail, source=source.alias))
             answers.append(read(source.alias))
         except SourceError as error:  # the other sources answer all the same
             error.detail["source"] = source.alias

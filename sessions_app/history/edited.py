@@ -39,7 +39,7 @@ def edits_of(
     while standing and len(edits) < limit:
         positions = kept_edits.edits(standing.projection, at, max(limit, PAGE), sees)
         for edit_at, view in views_at(source, standing, positions, actor):
-            if (view.size or is_edit(view.data)) and actor.may_see(source, view.ref.app_name):
+            if (view.unread or is_edit(view.data)) and actor.may_see(source, view.ref.app_name):
                 edits.append((edit_at, view))
             left -= view.weight
             if left < 0:

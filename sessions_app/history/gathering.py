@@ -135,7 +135,7 @@ def _row(position: Position, ref: SessionRef, event_id: str, moment: Any, event:
 
 def _maybe_failed(event: dict[str, Any]) -> bool:
     """Tells whether it is worth describing an event to see if it failed. For most events, it is not."""
-    if event.get("error_code") or event.get("error_message") or event.get("interrupted"):
+    if event.get("error_code") or event.get("error_message"):
         return True
     parts = as_object(event.get("content")).get("parts")
     for part in parts if isinstance(parts, list) else ():
@@ -146,7 +146,7 @@ def _maybe_failed(event: dict[str, Any]) -> bool:
 
 def _failed(event: dict[str, Any]) -> bool:
     told = describe(event)
-    return told.failed or "error" in told.kinds or "interrupted" in told.kinds
+    return told.failed or "error" in told.kinds
 
 
 def _microseconds(moment: Any) -> int:
@@ -187,7 +187,7 @@ def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, Seq]:
 
 
 def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) -> tuple[list[Row], list[Position]]:
-    """Returns the sessions that adkweb created since, with the shared keys that they began with; and their positions.
+    """Returns the sessions that adkweb created since, each with the shared keys that it began with; and their positions.
 
     Only the newest positions are returned. On PostgreSQL, another session may still become visible among them: the next
     call gets them as `known`.
@@ -211,7 +211,7 @@ def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) ->
     for position, app, user, session, text in rows:
         keys = [key for key in as_object(read_stored_or_none(text)) if scope_of(key)[0] in ("app", "user")]
         created.append(Row(position, SessionRef(source, app, user, session), "", keys, []))
-    return [row for row in created if row.keys], positions[-RECENT:]
+    return created, positions[-RECENT:]
 
 
 _VISIBLE: Final = {  # rows with this number or a greater one may still become visible

@@ -1,6 +1,7 @@
 """Builds the index of where each key was written, and keeps it up to date with a source that grows."""
 
 import json
+import logging
 import math
 import threading
 import time
@@ -8,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.utils.translation import gettext as _
 
 from ..domain.positions import Position, Seq, first_position, seq_of
@@ -17,12 +18,14 @@ from ..domain.state import STORED
 from ..errors import Behind, Invalid
 from ..models import Projection, StateChange, StateOwner
 from ..reads.tail import Hole, still_missing
-from ..sources import adoption, database, registry
+from ..sources import adoption, complaints, database, registry
 from . import by_time, gathering
 from .keeping import Owners, Row, Standing, drop_after, insert
 
+log = logging.getLogger("adkweb.history")
+
 SECONDS: Final = 2.0  # a page waits so long for what is not read yet
-VERSION: Final = 2  # of what is kept; what another version kept is read anew
+VERSION: Final = 3  # of what is kept; what another version kept is read anew
 _BY_TIME: Final = -2  # version if events have no numbers; once adopted, everything is read anew
 BATCH: Final = 5_000  # events read at once, at most
 FIRST_BATCH: Final = 500
@@ -58,6 +61,9 @@ def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None =
             pace.moved(reached.seq, total)
             if time.monotonic() > until and reached.seq < total:
                 raise pace.behind()
+    except OperationalError as error:  # adkweb's own database takes no writes; what was read before can be asked
+        log.warning("adkweb's own database: what is new in %s cannot be noted: %s", source, error)
+        raise Behind(complaints.of_own(error), share=pace.share) from error
     finally:
         pace.lock.release()
     return reached
@@ -78,16 +84,22 @@ class _Pace:
             self._began, self._began_seq = now, seq
         self._moved, self._seq, self._total = now, seq, total
 
+    @property
+    def share(self) -> float:
+        """How much of the source is read, from 0 to 1."""
+        return self._seq / max(1, self._total)
+
     def behind(self) -> Behind:
         """Returns the error for whoever waits."""
         self.told = time.monotonic()
-        share = self._seq / max(1, self._total)
         if self._seq <= self._began_seq:
-            return Behind(share=share)
+            return Behind(share=self.share)
         left = (self._total - self._seq) * (self._moved - self._began) / (self._seq - self._began_seq)
         words = time_left(left)
         return Behind(
-            _("The events of this source are still being read: %(left)s.") % {"left": words}, share=share, left=words
+            _("The events of this source are still being read: %(left)s.") % {"left": words},
+            share=self.share,
+            left=words,
         )
 
 

@@ -204,11 +204,11 @@ def insert(owners: Owners, rows: Sequence[Row], where: str) -> None:
 
 
 def _note_moved(where: str, rows: Sequence[Row]) -> None:
-    """Notes for search/ which sessions have events that are new to the index. Until it has begun, it needs no notes."""
+    """Notes for search/ which sessions are new, or have new events. Until its index has begun, it needs no notes."""
     begun = SearchSource.objects.filter(where=where).exclude(walks=0, walked="")
     if not begun.exists():
         return
-    moved = dict.fromkeys(row.ref[1:] for row in rows if row.event_id)
+    moved = dict.fromkeys(row.ref[1:] for row in rows if row.ref.session_id)
     Waiting.objects.bulk_create(Waiting(where=where, names=json.dumps(names)) for names in moved)
 
 

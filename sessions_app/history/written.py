@@ -194,7 +194,8 @@ def _read(
                 continue
             event = said_of_state(text, actor, app)
             noted = edit_of(event)
-            who = Writer(event_id, seq, str(event.get("author") or ""), str(noted.get("actor") or ""), moment, ref)
+            author, branch = str(event.get("author") or ""), str(event.get("branch") or "")
+            who = Writer(event_id, seq, author, str(noted.get("actor") or ""), moment, ref, branch)
             yield (
                 seq,
                 Written(

@@ -19,15 +19,15 @@ from django.core.files.storage import FileSystemStorage
 _STYLES: Final = """
     tokens base layout html/controls session/timeline html/values html/forms html/notices html/markdown
     html/tables session/event session/chat session/trace editing/edit editing/queued html/live transfer
-    account/tokens account/second_factor session/moment errors lists/home lists/schema session/labels session/overview
-    session/chosen_range session/pins editing/drift session/agent_view html/difference session/history
+    account/tokens account/masking account/second_factor session/moment errors lists/home lists/schema session/labels
+    session/overview session/chosen_range session/pins editing/drift session/agent_view html/difference session/history
     session/compare session/compare_state session/artifacts editing/fork editing/undo editing/rewind
     checks/state_health session/panes search/bar
 """
 _SCRIPTS: Final = """
     editor edit types days turns statefilter densities window live strip striprange pins travel steps pane
-    sessions range compare upload menu dialog keys querybar focus time copy guard confirm timeline toasts watching
-    htmx-errors keycard
+    sessions range compare upload menu dialog keys querybar focus time copy guard confirm fragment timeline toasts
+    watching htmx-errors keycard
 """
 BUNDLES: Final = {
     "css/pages.css": [f"css/{name}.css" for name in _STYLES.split()],

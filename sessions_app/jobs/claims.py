@@ -16,9 +16,11 @@ from django.db import InterfaceError, OperationalError, connections
 from django.db.models import F
 
 from ..models import Job
+from . import process
 
 WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
 RETRY_SECONDS: Final = 0.5
+LONGEST_SECONDS: Final = 60.0  # that a process may be silent before another one takes its job
 LET_GO: Final = 0.0  # until when a job is claimed whose process ended, and did not die
 FAILED: Final = 1.0  # and one that is to be begun again, which counts as if its process had died
 AWAY: Final = (OperationalError, InterfaceError)  # of adkweb's own database
@@ -99,8 +101,27 @@ class Claim:
 
 
 def is_held(job: Job) -> bool:
-    """Tells whether a process has a job just now."""
-    return job.claimed_until is not None and job.claimed_until >= time.time()
+    """Tells whether a process has a job just now: its claim has not expired, and nothing shows that it has died."""
+    held = job.claimed_until is not None and job.claimed_until >= time.time()
+    return held and not (process.has_died(job.process) or _stands_still(job))
+
+
+def _stands_still(job: Job) -> bool:
+    """Tells whether a claim ends later than any can, and was not renewed for as long as one lasts.
+
+    The clock was set back since: by the clock alone, the job of a process that died would wait for an hour."""
+    if (job.claimed_until or 0.0) < time.time() + 2 * LONGEST_SECONDS:
+        _seen.pop(job.pk, None)
+        return False
+    same = job.claim, job.claimed_until
+    before, since = _seen.get(job.pk, (None, 0.0))
+    if before != same:
+        _seen[job.pk] = same, time.monotonic()
+        return False
+    return time.monotonic() - since > LONGEST_SECONDS
+
+
+_seen: Final[dict[Any, tuple[Any, float]]] = {}  # claims from the future, and since when each is the same
 
 
 def is_under_way(job: Job) -> bool:
@@ -125,6 +146,7 @@ def take(job: Job, seconds: float, **fields: Any) -> Claim | None:
     # A process that has claimed the job since it was read has changed what is compared here.
     rows = Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim, claimed_until=job.claimed_until)
     told = {"state": WAITING, "claim": token, "claimed_until": now + seconds, "beat": now, **fields}
+    told["process"] = process.this()
     return Claim(job, token, seconds) if rows.update(**told) else None
 
 

@@ -30,6 +30,7 @@ from .claims import (
     AWAY,
     FAILED,
     LET_GO,
+    LONGEST_SECONDS,
     REFUSED,
     STOPPED,
     WAITING,
@@ -43,7 +44,7 @@ from .claims import (
 
 log = logging.getLogger("adkweb.jobs")
 
-SILENT_SECONDS: Final = 60.0  # adkweb's own database may be away for a while
+SILENT_SECONDS: Final = LONGEST_SECONDS  # adkweb's own database may be away for a while
 PATIENCE_SECONDS: Final = 0.7  # most jobs are small, and done when their page is shown
 MOST_CRASHES: Final = 3  # of a job's processes, before it waits for a person
 BEAT_SECONDS: Final = 0.5  # between two notes of a job's progress
@@ -79,6 +80,11 @@ def actor_of(job: Job) -> Actor:
     return accounts.actor_now(job.actor, job.account)
 
 
+def wanted_by(actor: Actor) -> Q:
+    """Returns the condition for the jobs that an actor wants: of their account, or of their name if they have none."""
+    return Q(account=actor.account) if actor.account else Q(actor=actor.name)
+
+
 def fields_of(actor: Actor) -> dict[str, Any]:
     """Returns the fields of a new job's row that say who wants it, and in which language.
 
@@ -104,12 +110,15 @@ def start(job: Job, **fields: Any) -> bool:
 
 
 def take_over() -> int:
-    """Resumes the jobs whose processes died, if this process can run them. Returns how many."""
+    """Resumes the jobs whose processes died, if this process can run them. Returns how many.
+
+    Of a process on this machine that is seen at once, of another after SILENT_SECONDS."""
     if settings.READ_ONLY:
         return 0
     taken = 0
     now = time.time()
-    dead = Q(claimed_until__lt=now) | Q(claimed_until=None, beat__lt=now - SILENT_SECONDS)
+    # Those with a claim are few. Of each, `claims` knows whether its process has died.
+    dead = Q(claimed_until__isnull=False) | Q(claimed_until=None, beat__lt=now - SILENT_SECONDS)
     for job in Job.objects.filter(dead, state=WAITING, kind__in=kinds):
         if not kinds[job.kind].can_run(job) or (claim := claims.take_over(job, SILENT_SECONDS)) is None:
             continue

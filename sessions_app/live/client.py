@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 MOST_WAITING: Final = 4_000_000  # characters that wait for a client that reads slowly, or not at all
+MOST_SOCKETS: Final = 200  # of a person, in one process
+MOST_OF_ONE_PAGE: Final = 20  # of a person, in one process
 SHARE: Final = 10  # after making a part, this many times as long goes by before it is made again
 LONGEST_REST: Final = 5.0  # seconds; a live page is never older, even if the machine was slow for a moment
 
@@ -17,12 +19,14 @@ FAULT, BAD_REQUEST, SIGNED_OUT, REFUSED, GONE, SLOW, TOO_OFTEN = 1011, 4400, 440
 
 
 class Watcher:
-    """A socket that follows something. `sign_in` is the key of its browser's sign-in, and `name` the person's name."""
+    """A socket that follows something. `sign_in` is the key of its browser's sign-in, `name` the person's name, and `path`
+    its address without what is asked."""
 
-    def __init__(self, sign_in: str, name: str, language: str) -> None:
+    def __init__(self, sign_in: str, name: str, language: str, path: str = "") -> None:
         self.sign_in = sign_in
         self.name = name
         self.language = language
+        self.path = path
         self.closed = False
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[str] = deque()
@@ -54,13 +58,21 @@ class Watcher:
         if self._end:
             return
         if self._size > MOST_WAITING:
-            self._waiting.clear()
+            self._clear()
             self.closed = True
             self._finish(SLOW, "too slow")
             return
         self._waiting.append(text)
         self._size += len(text)
         self._something.set()
+
+    def forget(self) -> None:
+        """Throws away what waits to be sent. It may be called from any thread."""
+        self._call(self._clear)
+
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._size = 0
 
     def _finish(self, code: int, reason: str) -> None:
         self._end = self._end or (code, reason)
@@ -72,6 +84,12 @@ class Watcher:
 
 
 watchers: Final[set[Watcher]] = set()  # whose sockets are open
+
+
+def has_room(name: str, path: str) -> bool:
+    """Tells whether a person may open one more socket, in this process. Each of them costs something at every event."""
+    theirs = [watcher.path for watcher in watchers if watcher.name == name]
+    return len(theirs) < MOST_SOCKETS and theirs.count(path) < MOST_OF_ONE_PAGE
 
 
 def end_all(code: int, reason: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, Self
 
 from django.db import DatabaseError, connections
 
+from ..access import mask_rules
 from .client import Watcher, rest_after
 
 log = logging.getLogger("adkweb.live")
@@ -24,6 +25,7 @@ class Feed(threading.Thread):
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self._watchers: dict[Watcher, Any] = {}  # with what each was given
+        self._mask = 0  # the rules of masking when everybody was served last
         self._moved = threading.Event()
         self._entered = threading.Event()
 
@@ -64,6 +66,7 @@ class Feed(threading.Thread):
             self._entered.clear()
             began, took = time.monotonic(), 0.0
             try:
+                self._mask = mask_rules.digest()
                 took = 0.0 if self.serve() else time.monotonic() - began
             except DatabaseError as error:  # of adkweb's own database, which knows who may look
                 log.warning("%s: waits: %s", self.what, error)
@@ -71,10 +74,19 @@ class Feed(threading.Thread):
             except Exception:
                 log.exception(self.what)
                 self.fail()
-            self._entered.wait(max(INTERVAL_SECONDS, rest_after(took)))  # a new watcher is not kept waiting
-            self._moved.wait(LOOK_SECONDS)
+            # A new watcher is not kept waiting.
+            if self._wait(self._entered, max(INTERVAL_SECONDS, rest_after(took))):
+                self._wait(self._moved, LOOK_SECONDS)
         self.end()
         connections.close_all()
+
+    def _wait(self, event: threading.Event, seconds: float) -> bool:
+        """Waits for an event. Returns False, at once, if other rules of masking hold: everything has to be made anew."""
+        until = time.monotonic() + seconds
+        while not event.wait(max(0.0, min(mask_rules.SECONDS, until - time.monotonic()))) and time.monotonic() < until:
+            if mask_rules.changed_since(self._mask):
+                return False
+        return True
 
     def begin(self) -> None:
         """Prepares what serving needs."""

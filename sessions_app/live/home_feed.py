@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from django.utils import translation
 
-from ..access import roles, sign_in
+from ..access import mask_rules, roles, sign_in
 from ..access.actor import PEOPLE, Actor, Grant
+from ..http.reader import read_by
 from ..sources import registry
 from ..web.lists.feed import Activity, activity, parts
 from .client import FAULT, SIGNED_OUT, Watcher, push
@@ -57,20 +58,28 @@ class Lobby(Feed):
             else:
                 self.wake()
         for (grants, language), group in groups.items():
-            self._send(made[grants], language, group)
+            with read_by(Actor(PEOPLE.name, grants)):
+                self._send(made[grants], language, group)
         return any(answer.away for answer in made.values())
 
     def _grants(self, watchers: list[Watcher]) -> dict[Watcher, tuple[Grant, ...]]:
-        """Returns what each may see who is still signed in. Who sees everything is read for once."""
+        """Returns what each may see who is still signed in. Who sees everything is read for once, unless some see ids that
+        are hidden from others."""
         people = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         actors = {watcher: roles.actor_of(people[watcher.sign_in]) for watcher in watchers if watcher.sign_in in people}
-        return {watcher: PEOPLE.grants if actor.sees_all else actor.grants for watcher, actor in actors.items()}
+        ids = mask_rules.mask_of_all().hides_ids
+        return {
+            watcher: PEOPLE.grants if actor.sees_all and not (ids and actor.reveals) else actor.grants
+            for watcher, actor in actors.items()
+        }
 
     def _send(self, answer: Activity, language: str, watchers: list[Watcher]) -> None:
         with translation.override(language):
             made = parts(answer)
         told = [watcher for watcher in watchers if self._watchers.get(watcher, made) != made]
         for watcher in told:
+            if (given := self._watchers.get(watcher)) and given["mask"] != made["mask"]:
+                watcher.forget()  # what waits to be sent was made by other rules of masking
             self.note(watcher, made)
         push(told, made)
 

@@ -10,12 +10,13 @@ from typing import Any, Final
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from ..access import roles, sign_in
+from ..access import mask_rules, roles, sign_in
 from ..access.actor import PEOPLE
 from ..domain.invocations import Running
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..reads import newest, timeline, views
+from ..sources.complaints import unusable
 from ..web.session import news
 from ..web.session.timeline import TurnRows
 from .client import FAULT, GONE, SIGNED_OUT, Watcher, push, rest_after
@@ -29,11 +30,14 @@ PRESENCE_SECONDS: Final = 20.0  # how often a process repeats who watches; the o
 
 @dataclass(eq=False)
 class Seat:
-    """A watcher in a room: where it is in the timeline, and which other parts it was given."""
+    """A watcher in a room: where it is in the timeline, and which other parts it was given.
+
+    `mask` stands for the rules by which its page hides values, as far as it is known (mask_rules.digest)."""
 
     watcher: Watcher
     chosen: news.Filter
     seq: Seq
+    mask: str = ""
     fresh: bool = True  # it has just said where it is
     behind: bool = True
     lost: bool = False  # it was told to reload the timeline, and has not said where it is since
@@ -51,6 +55,7 @@ class Room:
         self._revision: newest.Revision | None = None
         self._created: Any = None
         self._running: Running | None = None
+        self._mask = ""  # the rules by which everything below was made
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
@@ -73,6 +78,7 @@ class Room:
             self._revision = revision
             self._stale |= INTERVALS.keys()
             self._fall_behind()
+        self._heed_masks()
         for seat in [seat for seat in self.seats if seat.fresh]:
             self._welcome(seat)
         groups: dict[Any, list[Seat]] = defaultdict(list)
@@ -96,6 +102,7 @@ class Room:
         languages = {seat.watcher.language for seat in self.seats}
         for language in self._parts.keys() - languages:
             del self._parts[language]  # they would not be kept up to date
+        self._heed_masks()
         self._make()
         groups: dict[Any, list[Seat]] = defaultdict(list)
         for seat in self.seats:
@@ -137,6 +144,26 @@ class Room:
         self._last = {}
         for seat in self.seats:
             seat.seq, seat.fresh = Seq(-1), True  # nothing follows this seq, so they reload the timeline
+
+    def _heed_masks(self) -> None:
+        """Forgets what was made by other rules of masking than those that hold now, and has pages made by them reload.
+
+        What waits to be sent to such a page is thrown away: it gets everything again."""
+        mask = str(mask_rules.digest())
+        if mask != self._mask:
+            self._mask, self._last = mask, {}
+            for parts in self._parts.values():
+                for part in INTERVALS:
+                    parts.pop(part, None)
+            self._stale |= INTERVALS.keys()
+            self._earliest.clear()
+        others = [seat for seat in self.seats if seat.mask not in ("", mask)]
+        for seat in others:
+            seat.watcher.forget()
+            seat.parts, seat.behind, seat.lost = {}, False, True
+        self._push(others, {"reset": True, "mask": mask})
+        for seat in self.seats:
+            seat.mask = mask
 
     def _welcome(self, seat: Seat) -> None:
         """Receives a watcher who has just said where they are. If they are too far behind, they reload the timeline."""
@@ -225,11 +252,15 @@ class Room:
                 kept.append(seat)
         return kept
 
-    def be_away(self, text: str) -> None:
+    def be_away(self) -> None:
         """Tells everybody once that the source does not answer. From now on, everybody is behind."""
-        self.say("away", text)
-        for seat in self._push([seat for seat in self.seats if seat.parts.get("away") != text], {"away": text}):
-            seat.parts["away"] = text
+        for language in {seat.watcher.language for seat in self.seats}:
+            with translation.override(language):
+                text = unusable()
+            self._parts[language]["away"] = text
+            seats = [seat for seat in self.seats if seat.watcher.language == language]
+            for seat in self._push([seat for seat in seats if seat.parts.get("away") != text], {"away": text}):
+                seat.parts["away"] = text
         self._revision = None
         self.due = 0.0
         self._fall_behind()

@@ -28,11 +28,12 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import Error, Invalid, SourceError, TooOften
 from ..jobs import runner
+from ..reads.users import ref_meant
 from ..web.session import news
 from ..web.session.densities import known
 from ..web.urls import LIVE_SESSION
 from . import lags, origins, queue_worker, source_follower  # noqa: F401 - lags registers its figures
-from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, watchers
+from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, has_room, watchers
 from .home_feed import Lobby
 from .room import Seat
 from .search_feeder import SearchFeeder
@@ -68,22 +69,27 @@ class Socket(AsyncWebsocketConsumer):
             self.query = {key: values[-1] for key, values in parse_qs(self.scope["query_string"].decode()).items()}
             language = self.query.get("language", "")
             known = language if language in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE
-            self.watcher = Watcher(sign_in, self.person.get_username(), known)
+            if not has_room(name := self.person.get_username(), self.scope["path"]):
+                raise Refused(TOO_OFTEN, "too many sockets of one person")
+            self.watcher = Watcher(sign_in, name, known, self.scope["path"])
+            watchers.add(self.watcher)
             await self.enter(self.watcher)
         except Refused as refused:
-            self.watcher = None
-            await self.close(*refused.args)
+            await self._refuse(*refused.args)
             return
         except TooOften:  # the client tries again, less and less often
-            self.watcher = None
-            await self.close(TOO_OFTEN, "too many requests")
+            await self._refuse(TOO_OFTEN, "too many requests")
             return
         except DatabaseError:  # of adkweb's own database, which knows who is signed in; the client tries again
-            self.watcher = None
-            await self.close(FAULT, "adkweb's own database does not answer")
+            await self._refuse(FAULT, "adkweb's own database does not answer")
             return
-        watchers.add(self.watcher)
         self.sender = asyncio.create_task(self._send(self.watcher))
+
+    async def _refuse(self, code: int, reason: str) -> None:
+        if self.watcher:
+            watchers.discard(self.watcher)
+            self.watcher = None
+        await self.close(code, reason)
 
     async def enter(self, watcher: Watcher) -> None:
         """Begins to watch. Raises Refused."""
@@ -133,19 +139,23 @@ class SessionSocket(Socket):
 
     async def enter(self, watcher: Watcher) -> None:
         """Takes a seat where the client says it was."""
-        names = self.scope["url_route"]["kwargs"]
-        self.ref = SessionRef(**names)
         density = known(self.query.get("density", ""))
         chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""), density)
-        self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")))
+        self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")), self.query.get("mask", ""))
         try:
+            self.ref = await database_sync_to_async(self._named, thread_sensitive=False)()
             await database_sync_to_async(self._check, thread_sensitive=False)(chosen)
         except SourceError:
-            pass  # the source is away: the follower says so, and sends everything when it is back
+            if not hasattr(self, "ref"):  # the user is named by a handle
+                raise Refused(FAULT, "the source does not answer") from None
+            # The source is away: the follower says so, and sends everything when it is back.
         except Error as error:
             await self.send(text_data=json.dumps({"gone": error.message}))
             raise Refused(GONE, "no such session") from error
         self.follower = source_follower.follow(self.ref.source, lambda follower: follower.enter(self.ref, self.seat))
+
+    def _named(self) -> SessionRef:
+        return ref_meant(SessionRef(**self.scope["url_route"]["kwargs"]), actor=actor_of(self.person))
 
     def _check(self, chosen: news.Filter) -> None:
         actor_of(self.person).check_sees(self.ref)

@@ -14,8 +14,9 @@ from typing import Final
 from django.db import DatabaseError, connections
 
 from .. import broadcast
+from ..access import mask_rules
 from ..access.actor import SYSTEM
-from ..broadcast import PROCESS, Move
+from ..broadcast import Move
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..errors import Error, NotFound
@@ -52,6 +53,7 @@ class Follower(threading.Thread):
         self._tail: Tail | None = None
         self._last: dict[str, float] = {}  # when each recurring task was done last
         self._used = time.monotonic()
+        self._mask = 0  # the rules of masking when everybody was served last
 
     # --- From any thread ---------------------------------------------------------------------------------------------
 
@@ -103,7 +105,7 @@ class Follower(threading.Thread):
         elif room := self._rooms.get(move.ref):
             if move.what == "queued":
                 self.do(lambda: room.say("queued", str(time.time())))
-            elif move.process != PROCESS:
+            elif move.process != broadcast.PROCESS:
                 self.do(lambda: self._meet(room, move))
 
     # --- In its own thread -------------------------------------------------------------------------------------------
@@ -119,8 +121,10 @@ class Follower(threading.Thread):
                 self.looked = time.monotonic()
                 self._note_away(False)
             except (Error, DatabaseError) as error:
+                if not self.away:
+                    log.warning("%s does not answer: %s", self.source, error)
                 self._note_away(True)
-                self._be_away(error)
+                self._be_away()
                 wait = min(LONGEST_AWAY_SECONDS, AWAY_SECONDS * 2**failures)
                 failures = min(failures + 1, 10)
             except Exception:
@@ -155,7 +159,9 @@ class Follower(threading.Thread):
         moved = self._tail.moved()
         if moved or told:
             self._tell_hearers()
-        if moved is not None or told or self._is_time("sweep", SWEEP_SECONDS) or self._due() <= now:
+        if masked := mask_rules.changed_since(self._mask):
+            self._mask = mask_rules.digest()
+        if moved is not None or told or masked or self._is_time("sweep", SWEEP_SECONDS) or self._due() <= now:
             self._serve((moved or set()) | told)
         look = now + LOOK_SECONDS[connections[self.source].vendor]
         return max(0.0, min(look, self._due()) - time.monotonic())
@@ -197,14 +203,13 @@ class Follower(threading.Thread):
             self._last[what] = now
         return due
 
-    def _be_away(self, error: Error | DatabaseError) -> None:
+    def _be_away(self) -> None:
         """Tells all watchers that the source does not answer. They get everything when it is back."""
         self._tail = None
-        text = error.message if isinstance(error, Error) else str(error)
         for connection in connections.all(initialized_only=True):
             connection.close_if_unusable_or_obsolete()
         for room in self._rooms.values():
-            room.be_away(text)
+            room.be_away()
 
     def _note_away(self, away: bool) -> None:
         if away != self.away:
@@ -221,7 +226,7 @@ class Follower(threading.Thread):
 
     def _announce(self, room: Room) -> None:
         room.told_people = room.people()
-        room.meet(PROCESS, room.told_people)
+        room.meet(broadcast.PROCESS, room.told_people)
         broadcast.tell("watching", room.ref, room.told_people)
 
 

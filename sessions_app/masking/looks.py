@@ -20,6 +20,7 @@ from ..sources import registry
 
 _APPS: Final = 20  # that are looked at
 _SECONDS: Final = 3.0
+USERS: Final = 1_000  # of an app, whose ids are looked at
 _PROPOSED: Final = (SERVICE, JWT, CARD)  # addresses and phone numbers are no secrets everywhere
 MOST: Final = 30  # proposals, and names of keys that are told
 
@@ -32,6 +33,16 @@ class Look:
     keys: int
     hidden: list[str]
     named: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """How many users of an app have such a value as their id, of all, or of the first so many if there are `more`."""
+
+    app_name: str
+    users: int
+    having: int
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +60,6 @@ def look(known: Known, *, actor: Actor) -> Look:
     named = set()
     for app_name, state in _states(known.apps):
         mask = mask_rules.mask_by([known], app_name)
-        if mask is None:
-            continue
         for key, value in state.items():
             names[app_name, key] = names.get((app_name, key), False) or mask({key: value})[key] is not value
             if known.rule.kind == FORM and hide(key, [known.rule.pattern]) != key:
@@ -59,14 +68,31 @@ def look(known: Known, *, actor: Actor) -> Look:
     return Look(len(names), hidden, len(named))
 
 
+def ids(known: Known, *, actor: Actor) -> list[Ids]:
+    """Returns the apps of a rule by form in which users have such a value as their id. Raises NotAllowed."""
+    actor.check_runs_everything()
+    if known.rule.kind != FORM:
+        return []
+    told = []
+    for source, app_name in _apps(known.apps):
+        try:
+            every = lists.user_ids(source, app_name, USERS + 1, actor=SYSTEM)
+        except Error:
+            continue
+        some = every[:USERS]
+        if having := sum(hide(each, [known.rule.pattern]) != each for each in some):
+            told.append(Ids(app_name, len(some), having, len(every) > len(some)))
+    return told
+
+
 def proposals(*, actor: Actor) -> list[Proposal]:
     """Returns rules for what looks like a secret and is not hidden yet. Raises NotAllowed."""
     actor.check_runs_everything()
     keys: dict[tuple[str, Rule], set[str]] = {}
     for app_name, state in _states("*"):
         mask = mask_rules.mask(app_name)
-        for key, value in (mask(state) if mask else state).items():
-            if mask and value is not state[key]:
+        for key, value in mask(state).items():
+            if value is not state[key]:
                 continue
             for rule in _rules_for(key, value):
                 keys.setdefault((app_name, rule), set()).add(key)
@@ -93,6 +119,18 @@ def _has(value: Any, form: str) -> bool:
 
 def _states(apps: str) -> Iterator[tuple[str, State]]:
     """Yields apps with states of theirs, with full keys."""
+    for source, name in _apps(apps):
+        try:
+            one = sample(source, name, actor=SYSTEM)
+        except Error:
+            continue
+        yield from ((name, _full(each, "app")) for each in one.apps)
+        yield from ((name, _full(each, "user")) for each in one.users)
+        yield from ((name, each.state) for each in one.sessions)
+
+
+def _apps(apps: str) -> Iterator[tuple[str, str]]:
+    """Yields the sources and names of some apps that match a pattern."""
     until, looked_at = time.monotonic() + _SECONDS, 0
     for source in registry.listed():
         try:
@@ -103,13 +141,7 @@ def _states(apps: str) -> Iterator[tuple[str, State]]:
             if looked_at == _APPS or time.monotonic() > until:
                 return
             looked_at += 1
-            try:
-                one = sample(source.alias, name, actor=SYSTEM)
-            except Error:
-                continue
-            yield from ((name, _full(each, "app")) for each in one.apps)
-            yield from ((name, _full(each, "user")) for each in one.users)
-            yield from ((name, each.state) for each in one.sessions)
+            yield source.alias, name
 
 
 def _full(one: OneState, scope: Any) -> State:

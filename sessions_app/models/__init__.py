@@ -13,6 +13,7 @@ from .adk import (
     keeps_milliseconds,
     read_instant,
     stored_instant,
+    written,
 )
 from .approval import ApprovalRule
 from .audit import AuditReceiver, AuditRow
@@ -49,6 +50,7 @@ from .search import (
     SessionTitle,
     Waiting,
 )
+from .sources import KnownSource
 
 __all__ = [
     "MOMENT",
@@ -67,6 +69,7 @@ __all__ = [
     "Instant",
     "Invitation",
     "Job",
+    "KnownSource",
     "MaskRule",
     "OldTokenText",
     "PasswordTries",
@@ -103,4 +106,5 @@ __all__ = [
     "keeps_milliseconds",
     "read_instant",
     "stored_instant",
+    "written",
 ]

@@ -76,6 +76,15 @@ MOMENT: Final = f"""least(greatest(extract(epoch FROM timestamp) * 1000000 + {SE
     {LAST_TIME_SEQ})::bigint"""
 
 
+def written(connection: BaseDatabaseWrapper) -> str:
+    """Returns the SQL for when a row of `events` was stored, in seconds by the database's clock; NULL if nobody knows."""
+    if not connection.settings_dict.get("ADKWEB", {}).get("written"):
+        return "NULL"
+    if connection.vendor == "postgresql":
+        return "extract(epoch FROM events.written)::float8"
+    return "(SELECT w.at FROM adkweb_written AS w WHERE w.seq = events.rowid AND w.stamp = events.timestamp)"
+
+
 class _SeqCol(Col):
     """The column `events.seq`: the rowid on SQLite, and the time on PostgreSQL if adkweb has added no column."""
 

@@ -40,7 +40,7 @@ class ApiToken(models.Model):
     """A token that a program signs in with. Only its hash is kept. One that ended stays, so that its name still says who.
 
     `person` made it, or renewed it last, and it ends with them: the number stays when the person is deleted. It is null
-    if a command did.
+    if a command did. `holders` are the names of the people who have its text, as JSON.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -57,6 +57,7 @@ class ApiToken(models.Model):
     revoked_by = models.CharField(max_length=150, default="")
     revoked = models.DateTimeField(null=True)
     expires = models.DateTimeField(null=True)
+    holders = models.TextField(default="[]")
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
     )
@@ -68,6 +69,7 @@ class OldTokenText(models.Model):
     token = models.ForeignKey(ApiToken, models.CASCADE, related_name="old_texts")
     digest = models.CharField(max_length=64, unique=True)
     until = models.DateTimeField()
+    holders = models.TextField(default="[]")
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
     )
@@ -134,6 +136,7 @@ class Job(models.Model):
     total = models.BigIntegerField(default=0)
     beat = models.FloatField()  # the last sign of life
     claim = models.CharField(max_length=32, default="")
+    process = models.CharField(max_length=100, default="")  # that has the claim: jobs/process.py
     claimed_until = models.FloatField(null=True)  # past: a process died, or lost the database, while working on it
     crashes = models.IntegerField(default=0)  # of processes, since somebody wanted it
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")

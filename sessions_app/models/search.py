@@ -38,27 +38,33 @@ class Waiting(models.Model):
 class SearchOwner(models.Model):
     """The owner of shared state: a user, or an app (with an empty user_id).
 
-    `digest` stands for its names, and `folded` is the user's as words.folded returns it. `sessions` counts those of an app
-    that are listed.
+    `digest` stands for its names. `shown` is the user's id as everybody sees it: the id, which may be cut, or the handle if
+    a rule hides it. `folded` is that as words.marked returns it, and `folded_id` so the id if it is hidden. `sessions`
+    counts those of an app that are listed.
     """
 
     source = models.ForeignKey(SearchSource, models.CASCADE, related_name="+")
     digest = models.CharField(max_length=32)
     app_name = models.TextField()
     user_id = models.TextField()
+    shown = models.TextField(default="")
     folded = models.TextField()
+    folded_id = models.TextField(default="")
     sessions = models.IntegerField(default=0)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["source", "digest"], name="one_search_owner")]
-        indexes: ClassVar = [models.Index(fields=["source"], condition=models.Q(user_id=""), name="search_apps")]
+        indexes: ClassVar = [
+            models.Index(fields=["source"], condition=models.Q(user_id=""), name="search_apps"),
+            models.Index(fields=["source", "app_name", "shown"], name="search_shown"),
+        ]
 
 
 class SearchSession(models.Model):
     """A session in numbers. Times are seconds.
 
     `digest` stands for its names, which `names` has as JSON. `app_name` may be cut; the folded columns are as words.folded
-    returns them. `phase` is idle, open or waiting. `summary` is folding.Summary as JSON,
+    returns them. `phase` is idle, open, waiting or passed. `summary` is folding.Summary as JSON,
     without what is zero or empty; `updated` is the session's revision.
     """
 
@@ -77,6 +83,7 @@ class SearchSession(models.Model):
     first = models.FloatField()
     last = models.FloatField()
     took = models.FloatField()
+    sign = models.CharField(max_length=1, default="")  # of `took`; see domain/clock.py
     turns = models.IntegerField()
     events = models.IntegerField()
     tokens = models.BigIntegerField()
@@ -131,14 +138,13 @@ class SearchFact(models.Model):
 
 
 class SearchValue(models.Model):
-    """A value of state: of a session, or of a SearchOwner if the key is shared. `kind` is its JSON type."""
+    """A value of state, as search/values.Value: of a session, or of a SearchOwner if the key is shared."""
 
     pk = models.CompositePrimaryKey("name_id", "owner_id")
     name_id = models.BigIntegerField()
     owner_id = models.BigIntegerField()
     kind = models.CharField(max_length=1)
     text = models.TextField()
-    number = models.FloatField(null=True)
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["owner_id"], name="search_value_owner")]
@@ -166,13 +172,14 @@ class SearchSpan(models.Model):
     prompt = models.IntegerField(default=0)
     output = models.IntegerField(default=0)
     first_event = models.BigIntegerField(default=0)
+    sign = models.CharField(max_length=1, default="")  # of `took`; see domain/clock.py
 
     class Meta:
         indexes: ClassVar = [
             models.Index(
                 fields=[
                     *("kind", "at", "app_owner_id", "session_id", "name_id", "took", "failed", "tokens"),
-                    *("prompt", "output"),
+                    *("prompt", "output", "sign"),
                 ],
                 name="search_span_at",
             )
@@ -211,17 +218,20 @@ class SearchWord(models.Model):
 
 
 class SessionTag(models.Model):
-    """A tag that a person gave to a session. It is adkweb's own data. `where` and `digest` are as in the index."""
+    """A tag that a person gave to a session. It is adkweb's own data. `where` and `digest` are as in the index. `folded` is
+    compared to tell one tag from another, `seen` to find sessions by it: rules may hide something of it.
+    """
 
     where = models.TextField()
     digest = models.CharField(max_length=32)
     names = models.TextField()
     tag = models.CharField(max_length=50)
     folded = models.CharField(max_length=100)
+    seen = models.CharField(max_length=100)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["where", "digest", "folded"], name="one_tag")]
-        indexes: ClassVar = [models.Index(fields=["folded"], name="tag_folded")]
+        indexes: ClassVar = [models.Index(fields=["seen"], name="tag_seen")]
 
 
 class SessionTitle(models.Model):

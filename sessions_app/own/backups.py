@@ -57,7 +57,8 @@ def restore(path: Path, *, replace: bool = False) -> None:
     copying.migrate()
     if copying.is_used("default") and not replace:
         raise Conflict(
-            "adkweb's own database has accounts, tokens or other data. They would be lost: --replace, after a backup."
+            "adkweb's own database has accounts, tokens or other data. They would be lost. Make a backup, then use "
+            "--replace."
         )
     with tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as folder:
         file = Path(folder, "restored.db")
@@ -82,11 +83,11 @@ def _check(path: Path) -> None:
             whole = file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
             applied = set(file.execute("SELECT app, name FROM django_migrations"))
     except sqlite3.Error as error:
-        raise Invalid(f"{path} is no backup of adkweb's own database: {error}") from error
+        raise Invalid(f"{path} is not a backup of adkweb's own database: {error}") from error
     if not whole:
         raise Invalid(f"{path} is damaged.")
     if _FIRST not in applied:
-        raise Invalid(f"{path} is no backup of adkweb's own database.")
+        raise Invalid(f"{path} is not a backup of adkweb's own database.")
     if unknown := applied - set(MigrationLoader(None).graph.nodes):
         raise Invalid(f"{path} was made by a newer adkweb: this one does not know {max(unknown)[1]}.")
 

@@ -16,7 +16,8 @@ from django.db import connections, transaction
 from django.db.models import Model, QuerySet
 from django.db.models.sql import InsertQuery
 
-SOME: Final = 200  # rows that are copied at a time
+from ..models.pages import SOME, in_pages
+
 INDEXES: Final = frozenset(
     {
         *("Projection", "StateOwner", "StateChange", "SearchSource", "Waiting", "SearchOwner", "SearchSession"),
@@ -24,7 +25,8 @@ INDEXES: Final = frozenset(
         *("SearchWord", "DueSession"),
     }
 )
-_BOOKKEEPING: Final = frozenset({"ContentType", "Permission"})  # which Django fills by itself
+# Which Django fills by itself, and adkweb as soon as it opens a source.
+_BOOKKEEPING: Final = frozenset({"ContentType", "Permission", "KnownSource"})
 _ALIAS: Final = "adkweb-copy"
 
 
@@ -115,7 +117,7 @@ def _emptied(alias: str) -> Iterator[None]:
 
 
 def _copy(model: type[Model], source: str, target: str) -> int:
-    rows: Iterator[Model] = QuerySet(model, using=source).order_by("pk").iterator(SOME)
+    rows: Iterator[Model] = in_pages(QuerySet(model, using=source))
     count = 0
     while some := list(islice(rows, SOME)):
         query: Any = InsertQuery(model)

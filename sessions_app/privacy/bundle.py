@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.handles import shown_user
+from ..access.shown import shown_words
 from ..artifacts import contents, saved
 from ..artifacts.contents import Unavailable
 from ..artifacts.saved import Save
@@ -25,6 +27,7 @@ from ..artifacts.storages import USER
 from ..domain.session_ref import SessionRef
 from ..errors import Behind, Invalid, NotFound
 from ..models import SessionTag, SessionTitle
+from ..models.pages import in_pages
 from ..sources import registry
 from ..transfer import exporting
 from ..transfer.exporting import Filter
@@ -72,7 +75,7 @@ def write(file: BinaryIO, source: str, app_name: str, user_id: str, *, actor: Ac
     Raises NotFound if there is no such user; Conflict, Invalid, SourceError.
     """
     if not actor.may_see(source, app_name):
-        raise _no_user(user_id)
+        raise _no_user(source, app_name, user_id, actor)
     total = count_events(source, app_name, user_id)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
         writing = _Writing(opened, source, app_name, user_id, actor, moved)
@@ -95,22 +98,23 @@ def _write_sessions(writing: _Writing, total: int) -> list[SessionRef]:
                 writing.bundle.events += 1
                 writing.moved(writing.bundle.events, total)
             elif isinstance(item, SessionItem):
-                refs.append(SessionRef(writing.source, item.app, item.user, item.session))
+                refs.append(SessionRef(writing.source, item.app, writing.user_id, item.session))
             yield item
 
     there = False
     with writing.zip.open("sessions.jsonl", "w", force_zip64=True) as file:
-        for line in jsonl.write(told(_items(writing))):
+        for line in jsonl.write(told(_items(writing)), secrets=False):
             file.write(line)
             there = there or line.startswith(b'{"app"')
     writing.bundle.sessions = len(refs)
     if not (refs or there):
-        raise _no_user(writing.user_id)
+        raise _no_user(writing.source, writing.app_name, writing.user_id, writing.actor)
     return refs
 
 
-def _no_user(user_id: str) -> NotFound:
-    return NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
+def _no_user(source: str, app_name: str, user_id: str, actor: Actor) -> NotFound:
+    name = shown_user(source, app_name, user_id, actor)
+    return NotFound(_("There is no user “%(name)s” in this app.") % {"name": name})
 
 
 def _items(writing: _Writing) -> Iterator[Item]:
@@ -191,7 +195,7 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "version": 1,
         "source": writing.source,
         "app": writing.app_name,
-        "user": writing.user_id,
+        "user": shown_user(writing.source, writing.app_name, writing.user_id, writing.actor),
         "made": time.time(),
         **{name: numbers[name] for name in ("sessions", "events", "complete")},
         "artifacts": writing.artifacts,
@@ -208,7 +212,10 @@ def _labels(writing: _Writing, model: Any, name: str) -> list[dict[str, str]]:
     rows = model.objects.filter(where=registry.identity(writing.source), names__startswith=begins)
     # SQLite compares without regard to case.
     return [
-        {"session": json.loads(each.names)[-1], name: getattr(each, name)}
-        for each in rows.iterator()
+        {
+            "session": json.loads(each.names)[-1],
+            name: shown_words(getattr(each, name), writing.actor, writing.app_name),
+        }
+        for each in in_pages(rows)
         if each.names.startswith(begins)
     ]

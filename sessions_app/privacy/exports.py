@@ -16,8 +16,9 @@ from typing import Any, Final, Literal, cast
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from ..access import private_files
+from ..access import mask_rules, private_files
 from ..access.actor import Actor
+from ..access.handles import is_hidden_user, sees_ids
 from ..audit.record import record
 from ..domain.session_ref import SessionRef
 from ..errors import NotFound, SourceError
@@ -69,11 +70,16 @@ def listed(source: str, app_name: str, user_id: str, *, actor: Actor) -> list[Ex
 def opened(
     export_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor
 ) -> tuple[Export, Iterator[bytes]]:
-    """Returns an export that is done, and its file piece by piece. Raises NotAllowed, NotFound."""
+    """Returns an export that is done, and its file piece by piece.
+
+    Raises NotAllowed, and NotFound, also if rules of masking were made or removed since: the file was made by the others; or
+    if it was made for somebody who may see the user's id, and the actor may not."""
     actor.check_may("admin", source, app_name)
     job = _jobs(source, app_name, user_id).filter(pk=export_id, state=DONE).first()
     if job is None or not (view := _view(job)).size:
-        raise NotFound(_("This file is not here any more: it is kept for a day. Export the user again."))
+        raise _gone()
+    if json.loads(job.result).get("ids", True) and is_hidden_user(source, app_name, user_id, actor):
+        raise _gone()
     record("exported", actor.name, ref=SessionRef(source, app_name, user_id, ""), what="the file of the user")
     return view, _pieces(_path(job))
 
@@ -83,7 +89,7 @@ def discard(export_id: uuid.UUID, source: str, app_name: str, user_id: str, *, a
     actor.check_may("admin", source, app_name)
     job = _jobs(source, app_name, user_id).filter(pk=export_id).first()
     if job is None:
-        raise NotFound(_("This file is not here any more: it is kept for a day. Export the user again."))
+        raise _gone()
     _forget(job)
 
 
@@ -109,6 +115,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         beat(Progress(done, total, "exporting"))
 
     part = _path(job).with_suffix(".part")
+    mask, ids = mask_rules.digest(), sees_ids(source, job.app_name, actor)
     try:
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
@@ -123,7 +130,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-    return Outcome(DONE, fields={"result": json.dumps(asdict(made))})
+    return Outcome(DONE, fields={"result": json.dumps({"made": asdict(made), "mask": mask, "ids": ids})})
 
 
 def _can_run(job: Job) -> bool:
@@ -150,6 +157,14 @@ def _path(job: Job) -> Path:
     return _folder() / f"{job.pk.hex}.zip"
 
 
+def _gone() -> NotFound:
+    return NotFound(
+        _(
+            "This file is not here any more: it is kept for a day, or until rules of masking change. Export the user again."
+        )
+    )
+
+
 def _forget(job: Job) -> None:
     path = _path(job)
     runner.cancel(job)
@@ -163,15 +178,16 @@ def _pieces(path: Path) -> Iterator[bytes]:
             while piece := file.read(_PIECE):
                 yield piece
     except FileNotFoundError as error:
-        raise NotFound(_("This file is not here any more: it is kept for a day. Export the user again.")) from error
+        raise _gone() from error
 
 
 def _view(job: Job) -> Export:
     until = (job.finished or time.time()) + KEPT_SECONDS
-    size = 0
-    with suppress(OSError):
-        size = _path(job).stat().st_size if job.state == DONE and until > time.time() else 0
+    size, result = 0, json.loads(job.result or "{}")
+    if job.state == DONE and until > time.time() and result.get("mask") == mask_rules.digest():
+        with suppress(OSError):
+            size = _path(job).stat().st_size
     stage = {WAITING: "working", DONE: "done"}.get(job.state, "stopped")
     percent = Progress(job.done, job.total).percent
-    made = Bundle(**json.loads(job.result or "{}"))
+    made = Bundle(**result.get("made", {}))
     return Export(job.id, job.actor, job.created, until, cast(Stage, stage), percent, job.message, size, made)

@@ -7,6 +7,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
+from ..access.shown import shown_words, typed_words
 from ..audit.record import record
 from ..domain.session_ref import SessionRef, digest_of
 from ..errors import Invalid
@@ -32,7 +33,7 @@ def of(ref: SessionRef, *, actor: Actor) -> Hold | None:
     if not actor.may_see(ref.source, ref.app_name):
         return None
     row = _rows(ref).first()
-    return Hold(row.reason, row.by, row.at) if row else None
+    return Hold(shown_words(row.reason, actor, ref.app_name), row.by, row.at) if row else None
 
 
 def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
@@ -45,6 +46,8 @@ def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
         raise Invalid(_("Say why this session is to be kept."))
     if len(reason) > REASON_LENGTH:
         raise Invalid(_("A reason has at most %(n)s characters.") % {"n": REASON_LENGTH})
+    before = _rows(ref).first()
+    reason = typed_words(reason, before.reason if before else "", actor, ref.app_name)
     record("session-held", actor.name, ref=ref, reason=reason)
     where, digest = registry.identity(ref.source), digest_of(*ref[1:])
     fields = {"names": names_of(ref), "reason": reason, "by": actor.name, "at": time.time()}

@@ -8,6 +8,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils.timezone import get_default_timezone
 
+from ..access.handles import handle_of
 from ..domain.session_ref import SessionRef, digest_of
 from ..history.keeping import stored_key
 from ..models import (
@@ -29,6 +30,7 @@ from ..models import (
     Waiting,
     WebhookDelivery,
 )
+from ..models.pages import in_pages
 from ..search.forgetting import forget
 from ..search.language import parse
 from ..search.tree import Match, leaves
@@ -75,9 +77,9 @@ def forget_user(source: str, app_name: str, user_id: str, kept: Collection[str])
 def _named(model: Any, where: str, app_name: str, user_id: str, kept: Collection[str]) -> int:
     """Deletes the rows of a table that name a session of the user."""
     begins = json.dumps([app_name, user_id])[:-1] + ","
-    rows = model.objects.filter(where=where, names__startswith=begins).values_list("pk", "names")
+    rows = in_pages(model.objects.filter(where=where, names__startswith=begins))
     # SQLite compares without regard to case.
-    gone = [pk for pk, names in rows.iterator() if names.startswith(begins) and json.loads(names)[2] not in kept]
+    gone = [row.pk for row in rows if row.names.startswith(begins) and json.loads(row.names)[2] not in kept]
     for start in range(0, len(gone), _SOME):
         model.objects.filter(pk__in=gone[start : start + _SOME]).delete()
     return len(gone)
@@ -95,7 +97,7 @@ def _queued(where: str, app_name: str, user_id: str, kept: Collection[str]) -> i
 def _deliveries(source: str, app_name: str, user_id: str, kept: Collection[str]) -> int:
     """Deletes messages to webhooks that name a session of the user."""
     gone = []
-    for row in WebhookDelivery.objects.iterator():
+    for row in in_pages(WebhookDelivery.objects.all()):
         session = json.loads(row.body).get("session", {})
         names = [session.get(name) for name in ("source", "app_name", "user_id")]
         if names == [source, app_name, user_id] and session.get("session_id") not in kept:
@@ -106,18 +108,18 @@ def _deliveries(source: str, app_name: str, user_id: str, kept: Collection[str])
 
 
 def _views(user_id: str) -> int:
-    """Deletes saved views that select by exactly this user."""
-    gone = [row.pk for row in SavedView.objects.iterator() if names_user(row.query, user_id)]
+    """Deletes saved views that select by exactly this user, whom a query may name by the handle."""
+    gone = [row.pk for row in in_pages(SavedView.objects.all()) if names_user(row.query, user_id, handle_of(user_id))]
     SavedView.objects.filter(pk__in=gone).delete()
     return len(gone)
 
 
-def names_user(query: str, user_id: str) -> bool:
-    """Tells whether a query has a condition on exactly this user: `user:ana` and `user:"ana"`."""
+def names_user(query: str, *names: str) -> bool:
+    """Tells whether a query has a condition on exactly this user, by one of some names: `user:ana` and `user:"ana"`."""
     tree = parse(query, now=time.time(), zone=get_default_timezone()).tree
-    wanted = folded(user_id)
+    wanted = {*map(folded, names)}
     conditions = leaves(tree) if tree else ()
-    return any(isinstance(each, Match) and each.name == "user" and folded(each.value) == wanted for each in conditions)
+    return any(isinstance(each, Match) and each.name == "user" and folded(each.value) in wanted for each in conditions)
 
 
 def _history(where: str, app_name: str, user_id: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from django.utils.timezone import get_default_timezone
 
 from ..access.actor import SYSTEM, Actor
+from ..access.handles import shown_user
 from ..artifacts import contents
 from ..errors import Error
 from ..reads import views
@@ -44,10 +45,9 @@ def look(source: str, app_name: str, user_id: str, *, actor: Actor) -> Remains:
     _look_at_state(remains, source, app_name, user_id)
     _look_at_sessions(remains, source, app_name, user_id, actor)
     try:
+        seen = shown_user(source, app_name, user_id, actor)
         storages = contents.storages_of(source)
-        remains.storages = (
-            [f"{each.address}/{app_name}/{user_id}/" for each in storages if each.far] if storages else None
-        )
+        remains.storages = [f"{each.address}/{app_name}/{seen}/" for each in storages if each.far] if storages else None
     except Error:
         pass
     return remains

@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.handles import are_hidden_anywhere, shown_user
 from ..audit.forwarding import Standing, standing_of_all
 from ..audit.record import row_text
 from ..domain.session_ref import SessionRef
@@ -74,11 +75,16 @@ def receivers(*, actor: Actor) -> list[Standing]:
 
 
 def lines(only: Filter, *, actor: Actor) -> Iterator[tuple[float, str]]:
-    """Yields the selected rows as lines of JSON, the oldest first, each with its time. Raises Invalid and NotAllowed."""
+    """Yields the selected rows as lines of JSON, the oldest first, each with its time. Raises Invalid and NotAllowed.
+
+    A row has the handle of a user whose id is hidden from the actor. From the digest of such a row, or of one behind it,
+    anybody could try ids: to whom any may be hidden, no row has one."""
     check_audits(actor)
-    rows, after = _rows(only), 0
+    rows, after, chained = _rows(only), 0, not are_hidden_anywhere(actor)
     while some := list(rows.filter(number__gt=after).order_by("number")[:_READ]):
-        yield from ((row.at, row_text(row)) for row in some)
+        for row in some:
+            row.user_id = shown_user(row.source, row.app_name, row.user_id, actor)
+            yield row.at, row_text(row, chained=chained)
         after = some[-1].number
 
 

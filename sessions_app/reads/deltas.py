@@ -1,7 +1,7 @@
 """Reads what events say about state, without the rest of them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -15,16 +15,19 @@ from ..access.shown import shown_object
 from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, read_reduced, removed_by
 from ..domain.json_values import as_object
+from ..domain.parallel import Write, Writes, write_of
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
 from ..sources import database
 from ..sources.dialect import if_json
-from .event_views import EventView, before_cursor, events_of, ordered
+from .event_views import EventView, before_cursor, events_of, one_by_one, ordered, views
 from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
 
 NEAR: Final = 40  # events that are searched first
 RECENT: Final = 500  # events that are searched for the last writer or the previous value of a key
+_BESIDE: Final = 500  # events of the invocations of a page that are searched for parallel writes
+_LAST: Final = 100  # last writers that are looked at for parallel writes
 _LOOKED_FOR: Final = 2_000  # keys of an event whose previous values are searched for
 
 
@@ -38,6 +41,7 @@ class Writer:
     actor: str  # who made the edit; empty if it is none
     timestamp: float
     ref: SessionRef  # the session that it wrote in
+    branch: str = field(default="", compare=False)
 
 
 def initial_state(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> State | None:
@@ -53,13 +57,13 @@ def initial_state(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> Sta
     return shown_object(stored[0], actor, ref.app_name)
 
 
-# Delta, author and note. For an event that is not valid JSON, the whole event.
+# Delta, author, note and branch. For an event that is not valid JSON, the whole event.
 _LOOKED_AT: Final = {
     "postgresql": """jsonb_build_array(event_data #> '{actions,state_delta}', event_data -> 'author',
-        event_data #> '{custom_metadata,adkweb}')""",
+        event_data #> '{custom_metadata,adkweb}', event_data -> 'branch')""",
     "sqlite": if_json(
         "event_data",
-        "json_extract(event_data, '$.actions.state_delta', '$.author', '$.custom_metadata.adkweb')",
+        "json_extract(event_data, '$.actions.state_delta', '$.author', '$.custom_metadata.adkweb', '$.branch')",
         otherwise="event_data",
     ),
 }
@@ -86,17 +90,16 @@ def state_rows(
     if after:
         events = events.filter(seq__gt=after)
     if before:
-        events = events.filter(before_cursor(ref.source, before))
+        events = events.filter(before_cursor(before))
     vendor = connections[ref.source].vendor
     stored = (
         ordered(events, ref.source)
         .annotate(size=Size("event_data"), said=RawSQL(state_sql(vendor), [], TextField()))
         .values_list("id", "timestamp", "size", "said", "seq")[:limit]
-        .iterator(chunk_size=1 if vendor == "sqlite" else RECENT)
     )
     rows: list[dict[str, Any]] = []
     left = LARGE
-    for event_id, timestamp, size, text, seq in stored:
+    for event_id, timestamp, size, text, seq in one_by_one(stored, ref.source):
         left -= weight(text) + (size or 0) // LOOKED_THROUGH
         if text is None or large(text) or left < 0:
             return rows, False
@@ -130,7 +133,44 @@ def add_changes(ref: SessionRef, page: Sequence[EventView], actor: Actor) -> Non
         removed = set(view.description.removed)
         for name, value in view.description.delta.items():
             old = recorded.get(name, ABSENT) if view.description.edit else known.get(name, UNKNOWN)
-            view.changes.append(Change(name, old, ABSENT if name in removed else value))
+            new = UNKNOWN if name in view.cut else value
+            view.changes.append(Change(name, old, ABSENT if name in removed else new))
+    _note_parallel(ref, page, actor)
+
+
+def _note_parallel(ref: SessionRef, page: Sequence[EventView], actor: Actor) -> None:
+    """Notes which keys agents on parallel branches wrote, too. Reads more only where an event has a branch and a delta."""
+    mine = [(view, write_of(view.data, view.invocation_id, view.description.delta)) for view in page]
+    invocations = {write.invocation_id for view, write in mine if write.branch and view.changes}
+    if not invocations:
+        return
+    writes, _by_seq = _writes_in(ref, invocations, actor)
+    for view, write in mine:
+        view.changes = [
+            replace(change, beside=others) if (others := writes.beside(write, change.key)) else change
+            for change in view.changes
+        ]
+
+
+def _writes_in(ref: SessionRef, invocations: Collection[str], actor: Actor) -> tuple[Writes, dict[Seq | None, Write]]:
+    of_them = ordered(events_of(ref).filter(invocation_id__in=invocations), ref.source, newest=False)
+    rows, _more = views(of_them, ref.source, actor, _BESIDE, LARGE // 4, ref)
+    writes = {each.seq: write_of(each.data, each.invocation_id, each.description.delta) for each in rows}
+    return Writes(writes.values()), writes
+
+
+def written_beside(ref: SessionRef, writers: Mapping[str, Writer], *, actor: Actor) -> dict[str, tuple[str, ...]]:
+    """Returns, for keys with these last writers, who else wrote them at the same time in this session."""
+    actor.check_sees(ref)
+    mine = {name: writer for name, writer in writers.items() if writer.ref == ref and writer.branch}
+    seqs = sorted({writer.seq for writer in mine.values() if writer.seq is not None}, reverse=True)[:_LAST]
+    if not seqs:
+        return {}
+    with database.using(ref.source):
+        invocations = set(events_of(ref).filter(seq__in=seqs).values_list("invocation_id", flat=True)) - {""}
+        writes, by_seq = _writes_in(ref, invocations, actor)
+    wrote = {name: by_seq[writer.seq] for name, writer in mine.items() if writer.seq in by_seq}
+    return {name: others for name, write in wrote.items() if (others := writes.beside(write, name))}
 
 
 def _values_before(ref: SessionRef, page: Sequence[EventView], names: set[str], actor: Actor) -> dict[str, State]:

@@ -2,20 +2,21 @@
 
 The other files of this folder build their answers from these functions. Each function expects the source to be open."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import nlargest
 from operator import itemgetter
 from typing import Any, Final
 
 from django.db import connections
-from django.db.models import BooleanField, Q, QuerySet
+from django.db.models import BooleanField, FloatField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.shown import shown_object
+from ..domain.clock import UNTIMED, Clock, Ended, ends
 from ..domain.description import Description
 from ..domain.edit_note import edit_of
 from ..domain.event import removed_by
@@ -23,13 +24,14 @@ from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.kinds import describe
 from ..domain.positions import Seq, SeqRange
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, Change
+from ..domain.state import ABSENT, UNKNOWN, Change
 from ..domain.units import event_in_seconds
 from ..errors import Invalid
-from ..models import Event, Session
+from ..models import Event, Session, keeps_milliseconds, written
 from ..sources import database
 from ..sources.dialect import SEQ
 from .filters import BY_AUTHOR, FILTERS
+from .large_events import beginning_of
 from .listed import names_of_apps
 from .paging import read_cursor, write_cursor
 from .weights import LARGE, Measured, Size, large, weight
@@ -43,7 +45,7 @@ _PACKED: Final = 30  # a text in PostgreSQL may be so many times as long as its 
 @dataclass(slots=True)
 class EventView:
     """A stored event with its description. `changes` has its state changes, with the previous values if these are
-    known."""
+    known; `ended` is when it ended, if `timed` was asked."""
 
     ref: SessionRef
     id: str
@@ -54,8 +56,12 @@ class EventView:
     description: Description
     changes: list[Change] = field(default_factory=list)
     cursor: str = ""
-    size: int = 0  # characters of an event that is too large to be read here, and whose content is not known
+    size: int = 0  # characters of an event that is too large to be read whole: `data` has the beginnings of long values
+    cut: frozenset[str] = frozenset()  # keys of its delta whose values are not whole
+    in_milliseconds: bool = False  # its time is, where all others of its source are in seconds: read as such
+    unread: bool = False  # nothing is known of a large event: its JSON cannot be read
     weight: int = 0
+    ended: Ended = UNTIMED
 
 
 # --- Rows and views ---------------------------------------------------------------------------------------------------
@@ -70,8 +76,20 @@ def events_of(ref: SessionRef) -> QuerySet[Event]:
 
 
 def measured(events: QuerySet[Event]) -> QuerySet[Event]:
-    """Returns the events with their JSON as `text`; for those that are too large, with only their length: “#31000000”."""
-    return events.defer("event_data").annotate(text=Measured("event_data"))
+    """Returns the events with their JSON as `text`, for those that are too large with only their length: “#31000000”; and
+    with `written`, when they were stored."""
+    at = RawSQL(written(connections[events.db]), [], FloatField())
+    return events.defer("event_data").annotate(text=Measured("event_data"), written=at)
+
+
+def timed(views: Sequence[EventView], clock: Clock | None = None) -> Clock:
+    """Notes of each of some events of a session, which follow each other, when it ended. Returns the clock of the last
+    turn, for the events after them."""
+    clock = clock or Clock()
+    told = (({**view.data, "timestamp": view.timestamp}, view.description) for view in views)
+    for view, ended in zip(views, ends(told, clock), strict=True):
+        view.ended = ended
+    return clock
 
 
 def any_of(wanted: Mapping[tuple[str, str, str], Collection[Seq]]) -> Q:
@@ -122,18 +140,19 @@ def ordered(events: QuerySet[Event], source: str, *, newest: bool = True) -> Que
     return events.order_by(*(f"-{name}" if newest else name for name in names))
 
 
-def before_cursor(source: str, cursor: str) -> Q:
+def before_cursor(cursor: str) -> Q:
     """Returns a condition for the events before a cursor. Raises Invalid for a text that is not a cursor."""
-    return _beside(source, cursor, "lt")
+    return _beside(cursor, "lt")
 
 
-def after_cursor(source: str, cursor: str) -> Q:
+def after_cursor(cursor: str) -> Q:
     """Returns a condition for the events after a cursor. Raises Invalid for a text that is not a cursor."""
-    return _beside(source, cursor, "gt")
+    return _beside(cursor, "gt")
 
 
-def _beside(source: str, cursor: str, side: str) -> Q:
-    with nullcontext() if database.is_numbered(source) else suppress(Invalid):
+def _beside(cursor: str, side: str) -> Q:
+    # A page that was opened before its database was adopted goes on by time.
+    with suppress(Invalid):
         (seq,) = read_cursor(cursor, int)
         return Q(**{f"seq__{side}": seq})
     moment, name = read_cursor(cursor, float, str)
@@ -162,11 +181,16 @@ def views(
 def lazily(events: QuerySet[Event], source: str, limit: int, most: int = LARGE) -> Iterator[Event]:
     """Yields rows one by one on SQLite. On PostgreSQL, runs as many queries as their sizes on disk require."""
     if connections[source].vendor == "sqlite":
-        yield from events[:limit].iterator(chunk_size=1)
+        yield from one_by_one(events[:limit], source)
         return
     sizes = events.annotate(size=Size("event_data")).values_list("size", flat=True)[:limit]
     for begin, end in batches([unpacked(source, size) for size in sizes], most):
         yield from events[begin:end]
+
+
+def one_by_one(rows: QuerySet[Any], source: str) -> Iterable[Any]:
+    """Yields rows as SQLite finds them, so that whoever stops has read no more. PostgreSQL sends all of them at once."""
+    return rows.iterator(chunk_size=1) if connections[source].vendor == "sqlite" else rows
 
 
 def batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
@@ -189,10 +213,12 @@ def unpacked(source: str, size: int | None) -> int:
 def view_of(ref: SessionRef, row: Event, actor: Actor) -> EventView:
     """Returns a row as a view for an actor, without its changes."""
     text: str | None = row.text  # type: ignore[attr-defined]
-    size = large(text)
-    event = (
-        {"timestamp": row.timestamp} if size else shown_object(text, actor, ref.app_name, "event", read_stored_or_none)
-    )
+    size, beginning = large(text), None
+    if size:
+        beginning = beginning_of(ref, row.id, actor)
+        event = beginning.event if beginning else {"timestamp": row.timestamp}
+    else:
+        event = shown_object(text, actor, ref.app_name, "event", read_stored_or_none)
     stored = event_in_seconds(event)
     # ADK itself relies on the columns, but the exact time is in the event.
     data = {**stored, "id": row.id, "invocation_id": row.invocation_id}
@@ -205,9 +231,12 @@ def view_of(ref: SessionRef, row: Event, actor: Actor) -> EventView:
         row.invocation_id,
         float(timestamp) if exact else row.timestamp,
         data,
-        describe(data),
+        describe(data, row.written),  # type: ignore[attr-defined]
         cursor=write_cursor(row.seq) if database.is_numbered(ref.source) else write_cursor(row.timestamp, row.id),
         size=size,
+        cut=beginning.cut if beginning else frozenset(),
+        unread=bool(size) and beginning is None,
+        in_milliseconds=stored is not event and not keeps_milliseconds(connections[ref.source]),
         weight=weight(text),
     )
 
@@ -231,7 +260,7 @@ def edit_view(source: str, row: Event, actor: Actor) -> EventView:
     view = view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row, actor)
     replaced, removed = as_object(edit_of(view.data).get("replaced")), set(removed_by(view.data))
     view.changes = [
-        Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else value)
+        Change(name, replaced.get(name, ABSENT), ABSENT if name in removed else UNKNOWN if name in view.cut else value)
         for name, value in view.description.delta.items()
     ]
     return view

@@ -37,15 +37,13 @@ FILTERS: Final[dict[str, dict[str, str]]] = {
     # The same rule as in events.Description.failed: while a person is asked, an "error" in a response is not one.
     "errors": {
         "postgresql": """(event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
-            OR event_data @> '{"interrupted": true}'
             OR jsonb_path_exists(event_data, '$.content.parts[*].code_execution_result ? (!(@.outcome like_regex "OK$"))')
             OR jsonb_path_exists(event_data, '$.content.parts[*].function_response.response.error')
                 AND NOT jsonb_path_exists(event_data, '$.actions.requested_tool_confirmations.*')
                 AND NOT jsonb_path_exists(event_data, '$.actions.requested_auth_configs.*'))""",
         "sqlite": if_json(
             "event_data",
-            f"""(json_extract(event_data, '$.error_code', '$.error_message', '$.interrupted')
-                NOT IN ('[null,null,null]', '[null,null,false]')
+            f"""(json_extract(event_data, '$.error_code', '$.error_message') <> '[null,null]'
             OR {
                 _has_part(
                     "json_type(value, '$.code_execution_result') = 'object' "

@@ -28,7 +28,9 @@ def labels_of(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef,
     for where, digests in batches([ref for ref in refs if actor.may_see(ref.source, ref.app_name)]):
         rows = SessionTag.objects.filter(where=where, digest__in=digests).order_by("folded")
         for digest, tag in rows.values_list("digest", "tag"):
-            tags[digests[digest]].append(tag)
+            seen = shown_words(tag, actor, digests[digest].app_name)
+            if seen not in tags[digests[digest]]:  # two that are hidden look alike
+                tags[digests[digest]].append(seen)
     return {ref: Labels(titles.get(ref, ""), tuple(tags.get(ref, ()))) for ref in {*titles, *tags}}
 
 
@@ -46,7 +48,7 @@ def called(frameworks: Mapping[SessionRef, str], actor: Actor) -> dict[SessionRe
 
 
 def said(text: str, ref: SessionRef, actor: Actor) -> str:
-    """Returns what an actor may see of words that the index has of an event."""
+    """Returns what an actor may see of words about a session, by an event or by a person."""
     return shown_words(text, actor, ref.app_name)
 
 
@@ -65,5 +67,5 @@ def _given(refs: Collection[SessionRef], actor: Actor) -> dict[SessionRef, str]:
     titles: dict[SessionRef, str] = {}
     for where, digests in batches([ref for ref in refs if actor.may_see(ref.source, ref.app_name)]):
         rows = SessionTitle.objects.filter(where=where, digest__in=digests).values_list("digest", "title")
-        titles |= {digests[digest]: title for digest, title in rows}
+        titles |= {digests[digest]: said(title, digests[digest], actor) for digest, title in rows}
     return titles

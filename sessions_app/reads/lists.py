@@ -1,21 +1,24 @@
 """Lists apps, users and sessions, by page."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import IntegerField, Max, Q, QuerySet
+from django.db import connections
+from django.db.models import CharField, IntegerField, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Substr
 
 from ..access.actor import Actor
+from ..access.handles import are_hidden, shown_user
 from ..access.shown import shown
 from ..domain.json_values import as_object, holds_values
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import OWN_NAME, SessionRef
 from ..domain.state import State
-from ..models import App, Session
-from ..sources import database
+from ..models import App, SearchOwner, Session, read_instant
+from ..sources import database, registry
+from ..sources.dialect import wanted
 from .labels import called
 from .listed import (
     count_errors,
@@ -23,11 +26,13 @@ from .listed import (
     in_lists,
     in_seen_apps,
     is_listed,
+    listed,
     names_of_apps,
     of_known_users,
     sessions_of,
 )
 from .paging import Page, read_cursor, write_cursor
+from .users import in_cursor, order_of_users, rank_of
 from .weights import Small
 
 PAGE: Final = 50  # rows of a table
@@ -71,10 +76,13 @@ class SessionRow:
 # --- Apps and users ---------------------------------------------------------------------------------------------------
 
 
-def apps(source: str, *, actor: Actor) -> list[AppRow]:
-    """Returns every app of a source that the actor may see, by name, including apps that have only state."""
+def apps(source: str, after: str | None = None, limit: int = PAGE, *, actor: Actor) -> Page[AppRow]:
+    """Returns a page of the apps of a source that the actor may see, by name, including apps that have only state."""
+    start = read_cursor(after, str)[0] if after else ""
     with database.using(source):
-        return [app_row_of(source, name) for name in names_of_apps(source, actor)]
+        names = [name for name in names_of_apps(source, actor) if name > start or not after]
+        following = write_cursor(names[limit - 1]) if len(names) > limit else None
+        return Page(app_rows(source, names[:limit]), following)
 
 
 def app_names(source: str, *, actor: Actor) -> list[str]:
@@ -99,21 +107,50 @@ def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
 
 
 def users(source: str, app_name: str, after: str | None = None, limit: int = PAGE, *, actor: Actor) -> Page[UserRow]:
-    """Returns a page of the users of an app, by id, including users who have no session but whose state was edited."""
+    """Returns a page of the users of an app, by what the actor sees of their ids, including users who have no session but
+    whose state was edited. Where ids are hidden, these are the users whom the index of search has."""
     if not actor.may_see(source, app_name):
         return Page([])
+    if are_hidden(source, app_name, actor):
+        return _users_by_handle(source, app_name, after, limit, actor)
     with database.using(source):
         sessions = sessions_of(source, app_name)
-        listed = of_known_users(sessions, source)
+        known = of_known_users(sessions, source)
         if after:
-            listed = listed.filter(user_id__gt=read_cursor(after, str)[0])
-        names = list(listed.order_by("user_id").values_list("user_id", flat=True).distinct()[: limit + 1])
-        rows = [
-            UserRow(name, _count(in_lists(own, source)), own.aggregate(t=Max("update_time"))["t"])
-            for name in names[:limit]
-            for own in [sessions.filter(user_id=name)]
-        ]
+            known = known.filter(user_id__gt=read_cursor(after, str)[0])
+        names = list(known.order_by("user_id").values_list("user_id", flat=True).distinct()[: limit + 1])
+        rows = [_user_row(source, sessions, name) for name in names[:limit]]
         return Page(rows, write_cursor(names[limit - 1]) if len(names) > limit else None)
+
+
+def _user_row(source: str, sessions: QuerySet[Session], user_id: str) -> UserRow:
+    own = sessions.filter(user_id=user_id)
+    return UserRow(user_id, _count(in_lists(own, source)), own.aggregate(t=Max("update_time"))["t"])
+
+
+def _users_by_handle(source: str, app_name: str, after: str | None, limit: int, actor: Actor) -> Page[UserRow]:
+    """Their order would tell what an id is between, and so would the database's own."""
+    owners = SearchOwner.objects.filter(source__where=registry.identity(source), app_name=app_name).exclude(user_id="")
+    if after:
+        owners = owners.filter(shown__gt=read_cursor(after, str)[0])
+    page = list(owners.order_by("shown").values_list("user_id", "shown")[: limit + 1])
+    # What was indexed by other rules of masking is read anew just now.
+    names = [name for name, seen in page[:limit] if shown_user(source, app_name, name, actor) == seen]
+    with database.using(source):
+        known = of_known_users(sessions_of(source, app_name), source)
+        there = set(known.filter(user_id__in=names).values_list("user_id", flat=True).distinct())
+        rows = [_user_row(source, sessions_of(source, app_name), name) for name in names if name in there]
+    following = shown_user(source, app_name, page[limit - 1][0], actor) if len(page) > limit else None
+    return Page(rows, following and write_cursor(following))
+
+
+def user_ids(source: str, app_name: str, limit: int, *, actor: Actor) -> list[str]:
+    """Returns the ids of an app's first users."""
+    if not actor.may_see(source, app_name):
+        return []
+    with database.using(source):
+        listed = of_known_users(sessions_of(source, app_name), source)
+        return list(listed.order_by("user_id").values_list("user_id", flat=True).distinct()[:limit])
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
@@ -139,18 +176,32 @@ def sessions(
             query = query.filter(user_id=user_id)
         if not hidden:
             query = in_lists(query, source)
+        by = "user_id"
+        if are_hidden(source, app_name, actor):
+            sql, key = order_of_users(source)
+            query, by = query.annotate(rank=RawSQL(sql, [key], CharField())), "rank"
         if before:
-            moment, user, name = read_cursor(before, float, str, str)
-            same = Q(update_time=moment)
-            query = query.filter(
-                Q(update_time__lt=moment) | same & Q(user_id__lt=user) | same & Q(user_id=user, id__lt=name),
-                update_time__lte=moment,
-            )
-        rows = _session_rows(query.order_by("-update_time", "-user_id", "-id"), source, limit + 1, actor)
+            query = query.filter(_before(before, query, by, source, app_name, actor))
+        rows = _session_rows(query.order_by("-update_time", f"-{by}", "-id"), source, limit + 1, actor)
         last = rows[limit - 1] if len(rows) > limit else None
-        return Page(
-            rows[:limit], write_cursor(last.update_time, last.ref.user_id, last.ref.session_id) if last else None
-        )
+        return Page(rows[:limit], _cursor(last, actor) if last else None)
+
+
+def _cursor(last: SessionRow, actor: Actor) -> str:
+    return write_cursor(last.update_time, shown_user(*last.ref[:3], actor), last.ref.session_id)
+
+
+def _before(cursor: str, sessions: QuerySet[Session], by: str, source: str, app_name: str, actor: Actor) -> Q:
+    moment, shown_id, name = read_cursor(cursor, float, str, str)
+    same = Q(update_time=moment)
+    user = in_cursor(
+        source, app_name, shown_id, lambda: sessions.filter(same).values_list("user_id", flat=True), actor=actor
+    )
+    if user is None:  # some of that moment may come again
+        return Q(update_time__lte=moment)
+    below = Q(user_id__lt=user) if by == "user_id" else Q(rank__lt=rank_of(user))
+    earlier = Q(update_time__lt=moment) | same & below | same & Q(user_id=user, id__lt=name)
+    return earlier & Q(update_time__lte=moment)
 
 
 def left_out(ref: SessionRef, *, actor: Actor) -> SessionRow | None:
@@ -233,17 +284,26 @@ def _session_rows(sessions: QuerySet[Session], source: str, limit: int, actor: A
     return [SessionRow(ref, titles[ref], *row[4:]) for ref, row in rows.items()]
 
 
-def app_row_of(source: str, app_name: str) -> AppRow:
-    """Returns an app as lists show it: how many sessions and users it has, and when it last changed."""
-    sessions = sessions_of(source, app_name)
-    user_rows = of_known_users(sessions, source).order_by().values("user_id")[: COUNT_LIMIT + 1]
-    return AppRow(
-        source,
-        app_name,
-        _count(in_lists(sessions, source)),
-        len({row["user_id"] for row in user_rows}),
-        sessions.aggregate(t=Max("update_time"))["t"],
-    )
+def app_rows(source: str, app_names: Sequence[str]) -> list[AppRow]:
+    """Returns apps as lists show them: how many sessions and users each has, and when it last changed. One query for all."""
+    if not app_names:
+        return []
+    of_app, is_known = "sessions.app_name = wanted.app_name", f"(user_id <> '{OWN_NAME}' OR {listed(source)})"
+    with connections[source].cursor() as cursor:
+        cursor.execute(
+            f"""{wanted(["app_name"], len(app_names))} SELECT app_name,
+            (SELECT count(*) FROM (SELECT 1 FROM sessions WHERE {of_app} AND {listed(source)} LIMIT %s) AS counted),
+            (SELECT count(DISTINCT user_id) FROM
+                (SELECT user_id FROM sessions WHERE {of_app} AND {is_known} LIMIT %s) AS counted),
+            (SELECT max(update_time) FROM sessions WHERE {of_app}) FROM wanted""",
+            [*app_names, COUNT_LIMIT + 1, COUNT_LIMIT + 1],
+        )
+        rows = {row[0]: row[1:] for row in cursor.fetchall()}
+    return [
+        AppRow(source, name, sessions, users, None if last is None else read_instant(last))
+        for name in app_names
+        for sessions, users, last in [rows[name]]
+    ]
 
 
 def _count(rows: QuerySet[Any]) -> int:

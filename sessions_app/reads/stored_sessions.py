@@ -10,6 +10,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..access.actor import Actor
+from ..access.handles import are_hidden, shown_user
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scoped
 from ..models import read_instant, stored_instant
@@ -17,6 +18,7 @@ from ..sources import database
 from ..sources.dialect import each_row
 from .listed import listed
 from .paging import Page, read_cursor, write_cursor
+from .users import in_cursor, order_of_users, rank_of
 from .weights import LARGE, weight
 from .whole_session import PAGE, TEXT_OF, StoredSession, read_state
 
@@ -65,7 +67,7 @@ def load_page(
     if not actor.may_see(source, app_name):
         return Page([])
     with database.using(source) as db:
-        rows, more = _session_rows(db, selection, after, limit)
+        rows, more = _session_rows(db, selection, after, limit, actor)
         users, whole = _user_states(source, app_name, list(dict.fromkeys(row[0] for row in rows)))
         if not whole:
             rows, more = list(takewhile(lambda row: row[0] in users, rows)), True
@@ -85,11 +87,14 @@ def load_page(
         for user, name, state, created, updated in rows
     ]
     last = sessions[-1] if more else None
-    return Page(sessions, write_cursor(last.revision, last.ref.user_id, last.ref.session_id) if last else None)
+    return Page(
+        sessions,
+        write_cursor(last.revision, shown_user(*last.ref[:3], actor), last.ref.session_id) if last else None,
+    )
 
 
 def _session_rows(
-    db: BaseDatabaseWrapper, selection: Selection, after: str | None, limit: int
+    db: BaseDatabaseWrapper, selection: Selection, after: str | None, limit: int, actor: Actor
 ) -> tuple[list[tuple[Any, ...]], bool]:
     """Returns the rows of sessions after a cursor, and whether there are others: at least one, and as many as LARGE
     allows."""
@@ -97,13 +102,23 @@ def _session_rows(
     names: dict[str, Any] = {"app": selection.app_name} | ({} if user_id is None else {"user": user_id})
     of_user = "" if user_id is None else "AND user_id = %(user)s"
     shown = "" if selection.hidden else f"AND {listed(source)}"
-    beyond = ""
+    beyond, by, is_hidden = "", "user_id", are_hidden(source, selection.app_name, actor)
+    if is_hidden:
+        by, names["key"] = order_of_users(source)
+        by = by.replace("%s", "%(key)s")
     if after is not None:
-        moment, user, name = read_cursor(after, float, str, str)
-        beyond = "AND (update_time, user_id, id) > (%(moment)s, %(after_user)s, %(after_id)s)"
-        names |= {"moment": stored_instant(moment, db), "after_user": user, "after_id": name}
+        moment, seen, name = read_cursor(after, float, str, str)
+        names |= {"moment": stored_instant(moment, db), "after_id": name}
+        at = "SELECT DISTINCT user_id FROM sessions WHERE app_name = %(app)s AND update_time = %(moment)s"
+        user = in_cursor(
+            source, selection.app_name, seen, lambda: [row[0] for row in each_row(source, at, names)], actor=actor
+        )
+        beyond = f"AND (update_time, {by}, id) > (%(moment)s, %(after_user)s, %(after_id)s)"
+        if user is None:  # some of that moment may come again
+            beyond = "AND update_time >= %(moment)s"
+        names["after_user"] = rank_of(user) if user is not None and is_hidden else user
     statement = f"""SELECT user_id, id, state{TEXT_OF[db.vendor]}, create_time, update_time FROM sessions
-        WHERE app_name = %(app)s {of_user} {shown} {beyond} ORDER BY update_time, user_id, id LIMIT {limit + 1:d}"""
+        WHERE app_name = %(app)s {of_user} {shown} {beyond} ORDER BY update_time, {by}, id LIMIT {limit + 1:d}"""
     rows: list[tuple[Any, ...]] = []
     left = LARGE
     with closing(each_row(source, statement, names)) as stored_rows:

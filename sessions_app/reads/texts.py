@@ -21,16 +21,16 @@ def state_text(ref: SessionRef, scope: Scope, *, actor: Actor) -> Iterator[str]:
     table, names = {"session": ("sessions", 4), "user": ("user_states", 3), "app": ("app_states", 2)}[scope]
     columns = ("app_name", "user_id", "id")[: names - 1]
     where = " AND ".join(f"{name} = %s" for name in columns)
-    pieces = _pieces(ref.source, f"SELECT %s FROM {table} WHERE {where}", "state", ref[1:names])
-    return shown_pieces(pieces, actor, ref.app_name, scope)
+    sql = f"SELECT %s FROM {table} WHERE {where}"
+    return shown_pieces(lambda: _pieces(ref.source, sql, "state", ref[1:names]), actor, ref.app_name, scope)
 
 
 def event_text(ref: SessionRef, event_id: str, *, actor: Actor) -> Iterator[str]:
     """Yields the JSON text of an event as it is stored, in pieces and without parsing it. Raises NotFound."""
     actor.check_sees(ref)
     where = "app_name = %s AND user_id = %s AND session_id = %s AND id = %s"
-    pieces = _pieces(ref.source, f"SELECT %s FROM events WHERE {where}", "event_data", (*ref[1:], event_id))
-    return shown_pieces(pieces, actor, ref.app_name, "event")
+    sql, names = f"SELECT %s FROM events WHERE {where}", (*ref[1:], event_id)
+    return shown_pieces(lambda: _pieces(ref.source, sql, "event_data", names), actor, ref.app_name, "event")
 
 
 def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterator[str]:

@@ -47,7 +47,7 @@ def events(
     with database.using(ref.source):
         query = filtered(events_of(ref), ref, kind, author, between)
         if before:
-            query = query.filter(before_cursor(ref.source, before))
+            query = query.filter(before_cursor(before))
         rows, more = views(ordered(query, ref.source), ref.source, actor, limit, ref=ref)
         page = rows[::-1]
         add_changes(ref, page, actor)
@@ -78,7 +78,7 @@ def events_after(
     """Returns at most `limit` events after a seq or a cursor, in append order: what a reader has missed since."""
     actor.check_sees(ref)
     with database.using(ref.source):
-        after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(ref.source, seq)
+        after = Q(seq__gt=seq) if isinstance(seq, int) else after_cursor(seq)
         query = filtered(events_of(ref).filter(after), ref, kind, author, between)
         page, more = views(ordered(query, ref.source, newest=False), ref.source, actor, limit, ref=ref)
         if page:
@@ -138,8 +138,8 @@ def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[Eve
     actor.check_sees(view.ref)
     with database.using(view.ref.source):
         query = events_of(view.ref)
-        earlier = ordered(query.filter(before_cursor(view.ref.source, view.cursor)), view.ref.source)
-        later = ordered(query.filter(after_cursor(view.ref.source, view.cursor)), view.ref.source, newest=False)
+        earlier = ordered(query.filter(before_cursor(view.cursor)), view.ref.source)
+        later = ordered(query.filter(after_cursor(view.cursor)), view.ref.source, newest=False)
         return (
             views(earlier, view.ref.source, actor, reach, GLANCE, view.ref)[0],
             views(later, view.ref.source, actor, reach, GLANCE, view.ref)[0],

@@ -66,14 +66,14 @@ def _weight(events: list[EventView], more: EventView) -> int:
     return sum(each.weight for each in events) + more.weight
 
 
-_Cursor = Callable[[str, str], Q]
+_Cursor = Callable[[str], Q]
 
 
 def _beside(view: EventView, actor: Actor, beside: _Cursor, *, newest: bool) -> Iterator[EventView]:
     """Yields the events before or after one, the nearest first. Reads a few at once."""
     source, cursor, number = view.ref.source, view.cursor, 1  # often, the nearest one is enough
     while cursor:
-        query = ordered(events_of(view.ref).filter(beside(source, cursor)), source, newest=newest)
+        query = ordered(events_of(view.ref).filter(beside(cursor)), source, newest=newest)
         rows, more = views(query, source, actor, number, LARGE, view.ref)
         yield from rows
         cursor, number = rows[-1].cursor if more else "", _AT_ONCE

@@ -7,6 +7,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.handles import shown_user
 from ..access.shown import shown_object
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
@@ -15,7 +16,7 @@ from ..models import App, Session, User, read_instant
 from ..sources import database
 from .labels import called
 from .listed import sessions_of
-from .lists import AppRow, app_row_of, title_of
+from .lists import AppRow, app_rows, title_of
 from .weights import Measured, large, measured_sql
 
 
@@ -45,7 +46,7 @@ def app(source: str, app_name: str, *, actor: Actor, partly: bool = False) -> tu
         is_there = text is not None or sessions_of(source, app_name).exists()
         if not is_there or not actor.may_see(source, app_name):
             raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
-        return app_row_of(source, app_name), {} if partly else _read_state(text, "app", actor, app_name)
+        return app_rows(source, [app_name])[0], {} if partly else _read_state(text, "app", actor, app_name)
 
 
 def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly: bool = False) -> State:
@@ -59,7 +60,9 @@ def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly
         sessions = Session.objects.using(source).filter(app_name=app_name, user_id=user_id)
         is_there = text is not None or sessions.exists()
         if not is_there or not actor.may_see(source, app_name):
-            raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
+            raise NotFound(
+                _("There is no user “%(name)s” in this app.") % {"name": shown_user(source, app_name, user_id, actor)}
+            )
         return {} if partly else _read_state(text, "user", actor, app_name)
 
 

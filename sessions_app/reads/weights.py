@@ -1,6 +1,7 @@
 """Limits how much of a stored JSON text is read, so that no single writer can make a page slow or large.
 
-Of an event or a state that weighs more than LARGE, only the size is shown, and it can be downloaded. A page of events
+Of an event that weighs more than LARGE, only the beginnings of long values are read (large_events.py), and of such a state
+only the size; both can be downloaded. A page of events
 ends when they weigh too much together. Sizes are measured in the database, so that what is too large does not reach
 Python."""
 
@@ -27,7 +28,7 @@ GLANCED: Final = {  # an event for lists and numbers: a long one is empty
 }
 _ITEM: Final = 45  # characters that a list, an object, a key or an item weighs in addition to its own
 LOOKED_THROUGH: Final = 8  # what the database only searches weighs so many times less
-_SKIPPED: Final = 4  # what is only measured weighs so many times less
+_SKIPPED: Final = 8  # what the database only takes apart, or measures, weighs so many times less
 
 
 def weight(text: str | None) -> int:

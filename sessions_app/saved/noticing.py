@@ -13,6 +13,9 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 
 from .. import broadcast
+from ..access import mask_rules
+from ..access.actor import PEOPLE, Actor
+from ..access.roles import actor_of
 from ..domain.session_ref import SessionRef
 from ..models import SearchSession, SearchSource, ViewWatch
 from ..search import damage, tree
@@ -33,9 +36,10 @@ _first = 0  # the group that is asked first
 
 @dataclass(slots=True)
 class _Group:
-    """Those who watch the same query in the same time zone."""
+    """Those who watch the same query in the same time zone, and whom it finds the same users: as `actor` may see them."""
 
     query: tree.Query
+    actor: Actor
     watches: list[ViewWatch] = field(default_factory=list)
 
     @property
@@ -105,14 +109,17 @@ def _without_harm() -> Iterator[None]:
 def _groups() -> list[_Group]:
     """Returns who watches what, the oldest watches first. A query with a mistake selects nothing, nor does one
     that has got more conditions than can be watched."""
-    groups: dict[tuple[str, str], _Group] = {}
-    now = time.time()
+    groups: dict[tuple[str, str, Actor], _Group] = {}
+    now, ids = time.time(), mask_rules.mask_of_all().hides_ids
     for watch in ViewWatch.objects.select_related("view", "person").order_by("pk"):
-        key = watch.view.query, watch.zone
+        actor = PEOPLE
+        if ids and (who := actor_of(watch.person)).reveals:
+            actor = Actor(PEOPLE.name, who.grants)
+        key = watch.view.query, watch.zone, actor
         if key not in groups:
             if len(groups) == MOST:
                 continue
-            groups[key] = _Group(parse(watch.view.query, now=now, zone=_zone(watch.zone)))
+            groups[key] = _Group(parse(watch.view.query, now=now, zone=_zone(watch.zone)), actor)
         groups[key].watches.append(watch)
     return [group for group in groups.values() if not group.query.problems and watching.is_simple(group.query)]
 
@@ -130,7 +137,7 @@ def _numbers(source: int, digests: Collection[str]) -> list[int]:
 
 def _matching(groups: Sequence[_Group], numbers: Collection[int], now: float) -> list[set[int]]:
     """Returns for each group which of some sessions its query selects at a time."""
-    return [among(numbers, group.query, now=now) for group in groups]
+    return [among(numbers, group.query, now=now, actor=group.actor) for group in groups]
 
 
 def _asked_in_time(groups: Sequence[_Group], numbers: Collection[int], now: float) -> list[tuple[_Group, set[int]]]:
@@ -147,7 +154,7 @@ def _asked_in_time(groups: Sequence[_Group], numbers: Collection[int], now: floa
                 "watched queries take too long: %s of %s are not asked now", len(groups) - len(asked), len(groups)
             )
             break
-        asked.append((group, among(numbers, group.query, now=now)))
+        asked.append((group, among(numbers, group.query, now=now, actor=group.actor)))
     _first = (start + len(asked)) % len(groups)
     return asked
 

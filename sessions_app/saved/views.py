@@ -1,8 +1,10 @@
 """Saves views: a query with its order and columns, for one person or for all."""
 
+import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,12 +14,16 @@ from django.db.models import Q
 from django.utils.timezone import get_default_timezone
 from django.utils.translation import gettext as _
 
+from ..access.actor import SYSTEM
 from ..access.roles import actor_of
+from ..access.shown import shown_words_anywhere
 from ..audit.record import record
 from ..errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from ..models import SavedView, ViewWatch
 from ..search.language import MOST_CHARACTERS, parse
 from ..search.lines import clean
+from ..search.seen import apps
+from ..search.selecting import about
 from ..search.words import folded
 
 NAME_LENGTH: Final = 60
@@ -42,9 +48,15 @@ class View:
 
 
 def listed(person: AbstractBaseUser) -> list[View]:
-    """Returns a person's own views and those that are shared with all, the oldest first."""
+    """Returns a person's own views and those that are shared with them, the oldest first."""
     rows = SavedView.objects.filter(Q(person=person) | Q(shared=True)).select_related("person")
-    return [_view(row, person) for row in rows.order_by("created", "id")[:SHOWN]]
+    is_seen = _seen_by(person)
+    return [_view(row, person) for row in islice(filter(is_seen, rows.order_by("created", "id")), SHOWN)]
+
+
+def visible(rows: Iterable[SavedView], person: AbstractBaseUser) -> list[View]:
+    """Returns those of some views that a person may see."""
+    return [_view(row, person) for row in filter(_seen_by(person), rows)]
 
 
 def get(view_id: str | UUID, person: AbstractBaseUser) -> View:
@@ -56,7 +68,7 @@ def save(person: Any, view_id: UUID | None = None, /, **fields: Any) -> View:
     """Saves a view: `name`, `query`, `sort`, `columns`, `shared`. With the id of a view that was deleted, it has it again.
 
     Raises AlreadyExists, Invalid and NotAllowed."""
-    actor_of(person).check_may_write()
+    check_may_keep(person)
     if SavedView.objects.filter(person=person).count() >= MOST:
         raise Invalid(_("A person has at most %(n)s views: delete one first.") % {"n": MOST}, field="name")
     row = SavedView(person=person, created=time.time(), **_checked(fields))
@@ -70,6 +82,7 @@ def change(view_id: UUID, person: AbstractBaseUser, **fields: Any) -> View:
     """Changes some fields of a view. If it is not shared any more, others do not watch it any more.
 
     Raises what `save` does, and NotFound."""
+    check_may_keep(person)
     row = _own(view_id, person)
     for name, value in _checked(fields).items():
         setattr(row, name, value)
@@ -89,14 +102,20 @@ def delete(view_id: UUID, person: AbstractBaseUser) -> View:
     return view
 
 
+def check_may_keep(person: AbstractBaseUser) -> None:
+    """Raises NotAllowed for somebody who sees no app: they have nothing to search."""
+    actor = actor_of(person)
+    actor.check_right("read")
+    actor.check_may_write()
+
+
 def _row(view_id: str | UUID, person: AbstractBaseUser) -> SavedView:
     try:
         wanted = view_id if isinstance(view_id, UUID) else UUID(view_id)
     except ValueError:
         wanted = None
-    visible = SavedView.objects.filter(Q(person=person) | Q(shared=True)).select_related("person")
-    row = visible.filter(pk=wanted).first() if wanted else None
-    if row is None:
+    row = SavedView.objects.filter(pk=wanted).select_related("person").first() if wanted else None
+    if row is None or not _seen_by(person)(row):
         raise NotFound(_("There is no such view, or it is not shared with you."))
     return row
 
@@ -142,7 +161,33 @@ def _write(row: SavedView, act: str, by: AbstractBaseUser) -> None:
         raise AlreadyExists(_("You have a view “%(name)s” already.") % {"name": row.name}, field="name") from error
 
 
+def every_app() -> frozenset[tuple[str, str]]:
+    """Returns all indexed apps, each with its source."""
+    return frozenset((app.source, app.name) for app in apps())
+
+
+def _seen_by(person: AbstractBaseUser) -> Callable[[SavedView], bool]:
+    """Returns what tells whether a person may see a view: their own, or one that is shared and about apps that all exist for
+    them. What somebody looks for in an app is nothing to people without a role there."""
+    actor = actor_of(person)
+    every = functools.cache(every_app)
+    unseen = functools.cache(lambda: frozenset(app for app in every() if not actor.may_see(*app)))
+
+    def is_seen(row: SavedView) -> bool:
+        if row.person is not None and row.person.pk == person.pk:
+            return True
+        if not row.shared or actor.sees_all:
+            return row.shared
+        query = parse(row.query, now=time.time(), zone=get_default_timezone())
+        some = about(query.tree, every()) or every()
+        return bool(some) and some.isdisjoint(unseen())
+
+    return is_seen
+
+
 def _view(row: SavedView, person: AbstractBaseUser) -> View:
     owner = row.person.get_username() if row.person else ""
-    fields = (row.name, row.query, row.sort, row.columns, row.shared)
-    return View(row.pk, *fields, owner, _may_change(row, person))
+    # Who typed it sees it.
+    actor = SYSTEM if row.person is not None and row.person.pk == person.pk else actor_of(person)
+    name, query, columns = (shown_words_anywhere(text, actor) for text in (row.name, row.query, row.columns))
+    return View(row.pk, name, query, row.sort, columns, row.shared, owner, _may_change(row, person))

@@ -56,7 +56,7 @@ class News:
 
 def watch(view_id: UUID, person: Any, zone: str) -> None:
     """Watches a view from now on. Raises Invalid, NotAllowed and NotFound."""
-    actor_of(person).check_may_write()
+    views.check_may_keep(person)
     view = views.get(view_id, person)
     if not is_simple(parse(view.query, now=time.time(), zone=UTC)):
         raise Invalid(_("A query that is watched has at most %(n)s conditions.") % {"n": CONDITIONS})
@@ -90,9 +90,10 @@ def looked(view_id: UUID, person: Any) -> set[SessionRef]:
 
 def watched(person: Any) -> list[Watched]:
     """Returns the views that a person watches, the oldest first."""
-    rows = ViewWatch.objects.filter(person=person).order_by("view__created", "view_id")
-    counted = rows.annotate(n=Count("viewnews_of"))
-    return [Watched(*row) for row in counted.values_list("view_id", "view__name", "n")]
+    rows = ViewWatch.objects.filter(person=person).select_related("view__person").order_by("view__created", "view_id")
+    counted = {row.view_id: row for row in rows.annotate(n=Count("viewnews_of"))}
+    some = views.visible([row.view for row in counted.values()], person)
+    return [Watched(view.id, view.name, counted[view.id].n) for view in some]
 
 
 def counts(names: Collection[str]) -> dict[str, dict[str, int]]:
@@ -119,9 +120,10 @@ def news_between(after: int, upto: int, names: Collection[str]) -> Iterator[tupl
         actor = actor_of(row.watch.person)
         alias = registry.alias_of(row.where)
         ref = SessionRef(alias or "", *json.loads(row.names))
-        if alias and actor.may_see(ref.source, ref.app_name):
+        seen = views.visible([row.watch.view], row.watch.person)
+        if alias and seen and actor.may_see(ref.source, ref.app_name):
             title = called({ref: ""}, actor)[ref] or ref.session_id
-            yield row.watch.person.get_username(), News(row.pk, row.watch.view_id, row.watch.view.name, ref, title)
+            yield row.watch.person.get_username(), News(row.pk, row.watch.view_id, seen[0].name, ref, title)
 
 
 def note(watches: Collection[ViewWatch], sessions: Collection[SearchSession], where: str) -> list[SearchSession]:
@@ -130,6 +132,8 @@ def note(watches: Collection[ViewWatch], sessions: Collection[SearchSession], wh
     has = Counter(ViewNews.objects.filter(watch__in=watches).values_list("watch_id", flat=True))
     told, rows = set(), []
     for each in watches:
+        if not views.visible([each.view], each.person):
+            continue
         actor = actor_of(each.person)
         seen = [session for session in sessions if _may_see(actor, alias, session)]
         webhooks.queue(each, seen, alias)

@@ -17,8 +17,9 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from ..access.actor import PEOPLE
+from ..access.handles import shown_user
 from ..access.roles import actor_of
-from ..access.shown import shown_words
+from ..access.shown import shown_words, shown_words_anywhere
 from ..audit.record import record
 from ..domain.session_ref import SessionRef
 from ..errors import Invalid, NotFound
@@ -28,6 +29,7 @@ from ..search.results import status_of
 from ..search.storing import ref_of
 from ..sources import registry
 from . import addresses, sending
+from .views import check_may_keep
 
 RETRIES: Final = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)  # seconds before each new try: nine hours in all
 SHOWN: Final = 20  # deliveries that a page lists
@@ -75,7 +77,7 @@ def put(view_id: UUID, person: Any, url: str, link: str) -> str:
     """Gives a watched view a webhook in place of the one that it has. Returns its secret, which nobody can see again.
 
     `link` is the address of this adkweb. Raises Invalid, NotAllowed and NotFound."""
-    actor_of(person).check_may_write()
+    check_may_keep(person)
     watch = _watch(view_id, person)
     addresses_checked(url.strip())
     with transaction.atomic():
@@ -114,7 +116,7 @@ def _record(act: str, hook: Webhook, person: Any) -> None:
 
 def test(view_id: UUID, person: Any) -> None:
     """Queues a delivery that tests the webhook. Raises NotAllowed and NotFound."""
-    actor_of(person).check_may_write()
+    check_may_keep(person)
     hook = Webhook.objects.filter(watch=_watch(view_id, person)).select_related("watch__view").first()
     if hook is None:
         raise NotFound(_("This view has no webhook."))
@@ -142,12 +144,18 @@ def _told(row: WebhookDelivery) -> Delivery:
 
 
 def _body_now(row: WebhookDelivery) -> str:
-    """Returns what is sent: a rule of masking that was made since it was queued hides the title, too."""
+    """Returns what is sent: a rule of masking that was made since it was queued hides what people typed, and ids, too.
+
+    Who receives it has no role, whoever set it up: ids are hidden as they are from everybody."""
     body = json.loads(row.body)
-    if not (session := body["session"]):
-        return row.body
-    title = shown_words(session["title"], PEOPLE, row.app_name)
-    return row.body if title == session["title"] else json.dumps({**body, "session": {**session, "title": title}})
+    typed = {"name", "query"} & body["view"].keys()
+    body["view"] |= {name: shown_words_anywhere(body["view"][name], PEOPLE) for name in typed}
+    if session := body["session"]:
+        session["title"] = shown_words(session["title"], PEOPLE, row.app_name)
+        names = session["source"], row.app_name, session["user_id"]
+        session["link"] = row.hook.link + reverse("session", args=[*names, session["id"]])
+        session["user_id"] = shown_user(*names, PEOPLE)
+    return json.dumps(body)
 
 
 # --- What is queued ---------------------------------------------------------------------------------------------------
@@ -176,7 +184,6 @@ def _session(hook: Webhook, session: SearchSession, ref: SessionRef, title: str)
         "id": ref.session_id,
         "title": title or ref.session_id,
         "status": status_of(session.phase, session.last, failed=session.failed),
-        "link": hook.link + reverse("session", kwargs=ref._asdict()),
     }
 
 

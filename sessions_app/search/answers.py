@@ -3,12 +3,14 @@
 from dataclasses import asdict
 from typing import Any
 
+from ..access.actor import Actor
+from ..access.handles import shown_user
 from ..domain.state import UNKNOWN
 from ..sources import database
 from .results import Row
 
 
-def as_json(row: Row) -> dict[str, Any]:
+def as_json(row: Row, actor: Actor) -> dict[str, Any]:
     """Returns a row with names as in the rest of the API. Columns that have no value are left out."""
     ref = row.ref
     numbered = not database.is_open(ref.source) or database.is_numbered(ref.source)
@@ -18,13 +20,14 @@ def as_json(row: Row) -> dict[str, Any]:
     return {
         "source": ref.source,
         "app_name": ref.app_name,
-        "user_id": ref.user_id,
+        "user_id": shown_user(*ref[:3], actor),
         "id": ref.session_id,
         "title": row.title,
         "status": row.status,
         "created": row.created,
         "last": row.last,
-        "took": row.took,
+        "took": row.took.seconds,
+        "took_sign": row.took.sign,
         "turns": row.turns,
         "events": row.events,
         "tokens": row.tokens,

@@ -13,9 +13,9 @@ from ..domain.session_ref import OWN_NAME
 from . import tree
 from .labels import known_tags
 from .lines import clean
-from .seen import owners_in_seen_apps, seen_apps, seen_everywhere
+from .seen import all_read, owners_in_seen_apps, seen_apps, seen_everywhere
 from .sql import is_one_of, rows
-from .words import folded
+from .words import START, folded, marked
 
 MOST: Final = 12
 _LONGEST: Final = 60  # characters of a value of state
@@ -76,7 +76,7 @@ def _suggested(before: str, actor: Actor) -> list[Suggestion]:
         labelled = [*((f"{each}:", _("filter")) for each in names), *((each, _("key")) for each in keys)]
         return [Suggestion(text, start, label) for text, label in labelled]
     label = _("key") if name == "state." else name
-    values = list(_values(name, folded(typed.strip('"')), actor))
+    values = list(_values(name, typed.strip('"'), actor))
     suggestions = [Suggestion(_quoted(value), start, label) for value in values]
     if name in ("user", "app", "state."):
         prefix = "" if name == "state." else f"{name}:"
@@ -93,18 +93,21 @@ _USERS: Final = """o.user_id <> '' AND (o.user_id <> %s OR EXISTS (
     SELECT 1 FROM sessions_app_searchsession AS s WHERE s.user_owner_id = o.id AND s.listed))"""
 
 
-def _values(name: str, wanted: str, actor: Actor) -> Iterable[str]:
-    """Returns values of a filter that contain what is wanted, those that begin with it first."""
+def _values(name: str, typed: str, actor: Actor) -> Iterable[str]:
+    """Returns values of a filter that it would find by what is typed, those that begin with it first."""
+    wanted, begun = folded(typed), marked(typed)
     if name in _FIXED:
         return [each for each in _FIXED[name] if wanted in each]
     if name == "app":
-        return [each for each in _apps(actor) if wanted in folded(each)]
+        return [each for each in _apps(actor) if begun in marked(each)]
     if name == "source":
-        return [each for each in _sources(actor) if wanted in folded(each)]
+        return [each for each in _sources(actor) if begun in marked(each)]
     if name == "user":
-        return _some("o.user_id", "searchowner AS o", _USERS, [OWN_NAME], wanted, actor)
+        return _some("o.shown", "searchowner AS o", _USERS, [OWN_NAME], begun, actor)
     if name in _STORED:
-        return _some("o.value", "searchname AS o", "o.kind = %s", [name], wanted, actor)
+        if name == "error":
+            begun = begun.removeprefix(START)
+        return _some("o.value", "searchname AS o", "o.kind = %s", [name], begun, actor)
     if name == "tag":
         fixed = [each for each in ("any", "none") if each.startswith(wanted)]
         return [*known_tags(wanted, MOST - len(fixed), actor=actor), *fixed]
@@ -122,6 +125,8 @@ def _keys(prefix: str, typed: str, actor: Actor) -> list[str]:
 
 
 def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
+    if not all_read():  # values of state are kept for all sources together
+        return []
     prefix = operator["prefix"] or ""
     key, typed = ("" if prefix == "state." else prefix) + operator["key"], operator["typed"].removeprefix('"')
     apps, values = _in_seen_apps("n", actor)
@@ -135,7 +140,7 @@ def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
 
 
 def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: str, actor: Actor) -> list[str]:
-    """Returns values of a column whose folded form contains what is wanted, those that begin with it first."""
+    """Returns values of a column whose marked form contains what is wanted, those that begin with it first."""
     position = f"{'instr' if connection.vendor == 'sqlite' else 'strpos'}(o.folded, %s)"
     apps, names = _in_seen_apps("o", actor, by_source=table.startswith("searchowner"))
     selected = rows(

@@ -119,7 +119,7 @@ def _drifted(actor: Actor, of: Of) -> Iterator[Drifted]:
         WHERE s.id = d.session_id AND {condition} ORDER BY d.since DESC LIMIT %s""",
         [*values, _SHOWN],
     )
-    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    aliases = registry.aliases()
     for since, where, names, title in noted:
         ref = ref_of(aliases[where], names)
         with suppress(Error):

@@ -13,7 +13,8 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.units import event_in_seconds
 from ..models import MOMENT, by_time
-from ..reads.weights import measured_sql
+from ..reads.large_events import beginning_of
+from ..reads.weights import large, measured_sql
 from ..sources.dialect import SEQ_IN_SESSION
 from .lines import lines_of
 from .words import asked, spans, where_in
@@ -43,15 +44,19 @@ def match_of(ref: SessionRef, piece: tuple[int, int], text: str, actor: Actor) -
     seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT {seq}, {measured_sql("event_data", db.vendor)} FROM events
+            f"""SELECT {seq}, id, {measured_sql("event_data", db.vendor)} FROM events
             WHERE app_name = %s AND user_id = %s AND session_id = %s AND {seq} BETWEEN %s AND %s
             ORDER BY {seq} DESC LIMIT {_MOST}""",
             [*ref[1:], *piece],
         )
         rows = cursor.fetchall()
     term = asked(text)
-    for number_of, stored in rows:
-        event = as_object(shown(event_in_seconds(read_stored_or_none(stored)), actor, ref.app_name, "event"))
+    for number_of, event_id, stored in rows:
+        if large(stored):
+            beginning = beginning_of(ref, event_id, actor)
+            event = event_in_seconds(beginning.event) if beginning else {}
+        else:
+            event = as_object(shown(event_in_seconds(read_stored_or_none(stored)), actor, ref.app_name, "event"))
         told = describe(event)
         for line in lines_of(event, told):
             if parts := _cut(line, term):

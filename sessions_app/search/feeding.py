@@ -5,13 +5,15 @@ time finds what events do not tell: sessions without any, and those that were de
 """
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final
 
 from django.db import transaction
+from django.db.models import Max
 
 from ..domain.session_ref import SessionRef, digest_of
 from ..errors import Behind, Invalid
@@ -35,7 +37,15 @@ _OTHERS_SECONDS: Final = 0.1  # between two looks at how far another process is
 Moved = Callable[[int, int], None]
 Around = Callable[[int, Collection[str]], AbstractContextManager[None]]
 
-PROCESS: Final = uuid.uuid4().hex
+PROCESS = uuid.uuid4().hex  # of this process; a fork has another one
+
+
+def _renew() -> None:
+    global PROCESS
+    PROCESS = uuid.uuid4().hex
+
+
+os.register_at_fork(after_in_child=_renew)
 
 
 class Feeder:
@@ -48,15 +58,20 @@ class Feeder:
         self.source = source
         self.claimed = 0  # the number of the source, while this process feeds
         self._around, self._is_whole = around, False
-        self._where = registry.identity(source)
         self._keeper: Keeper | None = None
         self._walk_began = 0.0
 
+    @property
+    def _where(self) -> str:
+        """The source as adkweb's own tables name it: another one, once another database answers by the same address."""
+        return registry.identity(self.source)
+
     def version(self) -> str:
-        """Returns a text that changes whenever another thread writes to the file, or anybody to PostgreSQL's server."""
+        """Returns a text that changes whenever another thread writes to the file, or anybody to PostgreSQL's server, and
+        with the rules of masking."""
         with database.using(self.source) as db, db.cursor() as cursor:
             cursor.execute("PRAGMA data_version" if db.vendor == "sqlite" else "SELECT pg_current_snapshot()::text")
-            return str(cursor.fetchone()[0])
+            return f"{cursor.fetchone()[0]} {masked.version()}"
 
     def feed(self, seconds: float = 0.5) -> bool:
         """Reads for some seconds. Returns whether there is more to read. Raises SourceError."""
@@ -286,6 +301,24 @@ def catch_up(source: str, moved: Moved = lambda done, total: None) -> None:
                 time.sleep(_OTHERS_SECONDS)
     finally:
         feeder.end()
+
+
+def reaches(source: str, seconds: float, moved: Callable[[], None]) -> bool:
+    """Waits until what adkweb and agents have written to a source by now can be found. Returns False if that takes longer
+    than some seconds: a search may then miss sessions. Calls `moved` again and again.
+
+    A session without events that an agent created is found only by the next walk. Raises SourceError.
+    """
+    until, where = time.monotonic() + seconds, registry.identity(source)
+    with suppress(Behind, Invalid):  # Invalid: its events have no order, so that only the walk finds them
+        indexing.catch_up(source, seconds)
+        newest = Waiting.objects.filter(where=where).aggregate(newest=Max("pk"))["newest"] or 0
+        while time.monotonic() <= until:
+            if share(source) == 1 and not Waiting.objects.filter(where=where, pk__lte=newest).exists():
+                return True
+            moved()
+            time.sleep(_OTHERS_SECONDS)
+    return False
 
 
 def share(source: str) -> float:

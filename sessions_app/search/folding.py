@@ -1,7 +1,7 @@
 """Sums a session up: its turns, times, tokens and failures, from its events one after the other. Pure.
 
-A turn is one user message and everything that it caused. It took the time between its events, without the time that it
-waited for a person.
+A turn is one user message and everything that it caused. It took the time between the ends of its events, as
+domain/clock.py knows them, without the time that it waited for a person.
 """
 
 import re
@@ -11,8 +11,9 @@ from hashlib import md5
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from ..domain.clock import Clock, Ended
 from ..domain.cost import Usage, usage_of
-from ..domain.description import Description
+from ..domain.description import Description, Part
 from ..domain.invocations import ASKING_CALLS, seconds_of
 from ..domain.json_values import as_object
 from ..domain.turns import begins_turn
@@ -39,6 +40,7 @@ class Summary:
     tokens: int = 0
     errors: int = 0
     took: float = 0.0
+    least: bool = False  # it took at least so long
     first: float = 0.0
     last: float = 0.0
     opening: str = ""  # the first words of the first user message
@@ -58,6 +60,10 @@ class Summary:
     turn_seq: int = 0
     turn_event: int = 0  # the number of its first event
     turn_took: float = 0.0
+    turn_least: bool = False
+    clock: float = 0.0  # the base of the clock of the last turn
+    ended: float = 0.0  # when the last event ended; that is known, if it is not `late`
+    late: bool = False
     turn_tokens: int = 0
     turn_models: dict[str, list[int]] = field(
         default_factory=dict
@@ -65,16 +71,23 @@ class Summary:
     models: int = 0  # spans of them
     calls: int = 0
     saves: int = 0  # of artifacts: each event counts once for each name
-    asked: dict[str, list[Any]] = field(default_factory=dict)  # calls that wait: by id, number, tool, time and seq
+    asked: dict[str, list[Any]] = field(
+        default_factory=dict
+    )  # calls that wait: by id, number, tool, seq, and when they began
+
+    @property
+    def sign(self) -> str:
+        """Returns "" if it took exactly so long, and “≥” if it took at least so long."""
+        return "≥" if self.least or self.late else ""
 
 
 class Span(NamedTuple):
     """A turn (t), a further model of a turn (m), a call (c), a failure (f) or a saved artifact (a), by its number in the
     session.
 
-    `name` is that of the tool, the failure, the model, or the artifact (see `artifact_name`). `prompt` and `output` are the
-    tokens of that model alone, so those of a turn are its first one's. `first_event` is the number of a turn's first event
-    in the session.
+    It `took` so many seconds: exactly, or at least or at most if it has a `sign`. `name` is that of the tool, the failure,
+    the model, or the artifact (see `artifact_name`). `prompt` and `output` are the tokens of that model alone, so those of
+    a turn are its first one's. `first_event` is the number of a turn's first event in the session.
     """
 
     kind: str
@@ -88,6 +101,7 @@ class Span(NamedTuple):
     prompt: int = 0
     output: int = 0
     first_event: int = 0
+    sign: str = ""
 
 
 def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> list[Span]:
@@ -98,12 +112,13 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
     spans = _saves(so_far, told, at, seq)
     if told.edit:
         so_far.edited = True
+        so_far.ended = max(so_far.ended, at)  # an edit takes nobody's time
     else:
         so_far.spoken = True
-        _fold_turn(so_far, told, at, seq)
+        ended = _fold_turn(so_far, event, told, seq)
         _fold_usage(so_far, usage_of(event, _MOST_USED))
         spans += _failures(so_far, failure_of(event, told), at, seq)
-        spans += _calls(so_far, told, at, seq)
+        spans += _calls(so_far, told, ended, seq)
         spans += _turn(so_far)
         if not _ASKING.isdisjoint(told.kinds):
             so_far.asks, so_far.asks_seq = True, seq
@@ -114,21 +129,30 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
     return spans
 
 
-def _fold_turn(so_far: Summary, told: Description, at: float, seq: int) -> None:
+def _fold_turn(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> Ended:
+    """Adds an event to the last turn, or begins a new one. Returns when the event ended."""
+    at = seconds_of(event)
+    clock = Clock(0.0 if begins_turn(told) else so_far.clock)
+    before, ended = Ended(so_far.ended, not so_far.late), clock.ended(event, told)
+    so_far.clock = clock.base
     if begins_turn(told):
-        text = told.text
+        text = told.words
         so_far.turns += 1
         so_far.failed = False
         so_far.opening = so_far.opening or clean(" ".join(text[: _TITLE * 4].split()), _TITLE)
         so_far.turn_at, so_far.turn_seq, so_far.turn_took, so_far.turn_tokens = at, seq, 0.0, 0
-        so_far.turn_models, so_far.turn_event = {}, so_far.events
-    elif told.author != "user" and so_far.last and at:
-        took = max(0.0, at - so_far.last)
+        so_far.turn_models, so_far.turn_event, so_far.turn_least = {}, so_far.events, False
+    elif told.author != "user" and before.at and ended.at:
+        took = before.until(ended).seconds
         so_far.took += took
         so_far.turn_took += took
+    if told.author == "user" and so_far.late:  # how much of the time until now was work, nobody knows
+        so_far.least, so_far.turn_least = True, not begins_turn(told)
+    so_far.ended, so_far.late = (before if before.at > ended.at else ended)[0], not ended.known
     tokens = max(0, told.tokens or 0)
     so_far.tokens = min(so_far.tokens + tokens, _MOST_TOKENS)
     so_far.turn_tokens = min(so_far.turn_tokens + tokens, _MOST_TOKENS)
+    return ended
 
 
 def _fold_usage(so_far: Summary, usage: Usage | None) -> None:
@@ -152,8 +176,11 @@ def _turn(so_far: Summary) -> list[Span]:
     numbers = so_far.turn_at, so_far.turn_took, so_far.failed, so_far.turn_tokens, so_far.turn_seq
     (name, (_number, prompt, output)), *further = so_far.turn_models.items() or [("", [0, 0, 0])]
     at, seq = so_far.turn_at, so_far.turn_seq
-    models = [Span("m", number, model, at, None, False, 0, seq, *more) for model, (number, *more) in further]
-    return [Span("t", so_far.turns, name, *numbers, prompt, output, so_far.turn_event), *models]
+    models = [
+        Span("m", number, model, at, None, False, 0, seq, given, wrote) for model, (number, given, wrote) in further
+    ]
+    sign = "≥" if so_far.turn_least or so_far.late else ""
+    return [Span("t", so_far.turns, name, *numbers, prompt, output, so_far.turn_event, sign), *models]
 
 
 def _failures(so_far: Summary, failure: str, at: float, seq: int) -> list[Span]:
@@ -167,7 +194,7 @@ def _failures(so_far: Summary, failure: str, at: float, seq: int) -> list[Span]:
     return [Span("f", so_far.errors, alike, at, None, True, 0, seq)]
 
 
-def _calls(so_far: Summary, told: Description, at: float, seq: int) -> list[Span]:
+def _calls(so_far: Summary, told: Description, ended: Ended, seq: int) -> list[Span]:
     """Returns the calls of an event, and those that it answers."""
     spans = []
     for part in told.calls:
@@ -175,14 +202,23 @@ def _calls(so_far: Summary, told: Description, at: float, seq: int) -> list[Span
             continue  # a person or another system takes the time
         so_far.calls += 1
         name = clean(part.name)
-        spans.append(Span("c", so_far.calls, name, at, None, False, 0, seq))
-        if part.id and len(so_far.asked) < _MOST_CALLS:
-            so_far.asked[clean(part.id)] = [so_far.calls, name, at, seq]
+        spans.append(Span("c", so_far.calls, name, ended.at, None, False, 0, seq))
+        if len(so_far.asked) < _MOST_CALLS:
+            so_far.asked[_pair(told, part, so_far)] = [so_far.calls, name, seq, *ended]
     for part in told.responses:
-        if call := so_far.asked.pop(clean(part.id), None):
-            number, name, asked_at, asked_seq = call
-            spans.append(Span("c", number, name, asked_at, max(0.0, at - asked_at), part.failed, 0, asked_seq))
+        without_id = f"{clean(told.author)} {clean(part.name)} "
+        key = clean(part.id) or next((key for key in so_far.asked if key.startswith(without_id)), "")
+        if call := so_far.asked.pop(key, None):
+            number, name, asked_seq, *asked = call
+            began = Ended(*asked)
+            took, sign = began.until(ended)
+            spans.append(Span("c", number, name, began.at, took, part.failed, 0, asked_seq, sign=sign))
     return spans
+
+
+def _pair(told: Description, call: Part, so_far: Summary) -> str:
+    """Returns what pairs a call with its answer: its id, otherwise who called which tool, and the number of the call."""
+    return clean(call.id) or f"{clean(told.author)} {clean(call.name)} {so_far.calls}"
 
 
 def _saves(so_far: Summary, told: Description, at: float, seq: int) -> list[Span]:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from ..access.actor import Actor
+from ..domain.clock import Took, sign_of_all
 from ..domain.cost import Usage
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
@@ -60,23 +61,25 @@ class Figures:
     failed: int = 0
     tokens: int = 0
     times: dict[float, int] = field(default_factory=dict)  # how many turns took so many seconds
+    signs: set[str] = field(default_factory=set)  # of these
 
-    def add(self, took: str | None, turns: int, failed: int, tokens: int) -> None:
+    def add(self, took: str | None, sign: str, turns: int, failed: int, tokens: int) -> None:
         """Adds turns that took equally long."""
         self.turns += turns
         self.failed += failed
         self.tokens += int(tokens)
         if took is not None:
             self.times[float(took)] = self.times.get(float(took), 0) + turns
+            self.signs.add(sign)
 
     @property
     def failed_share(self) -> float:
         """Returns the part of the turns that failed, from 0 to 1."""
         return self.failed / self.turns if self.turns else 0.0
 
-    def percentile(self, part: float) -> float | None:
+    def percentile(self, part: float) -> Took | None:
         """Returns the time that this part of the turns did not exceed."""
-        return percentile(self.times, part)
+        return percentile(self.times, self.signs, part)
 
 
 class OfApp(NamedTuple):
@@ -96,13 +99,13 @@ class InTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool's calls in a range of time: how many, how many failed, and what they took in seconds."""
+    """A tool's calls in a range of time: how many, how many failed, and what they took."""
 
     name: str
     calls: int
     failed: int
-    p50: float
-    p95: float
+    p50: Took
+    p95: Took
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +133,20 @@ def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS
     starts = [during.start + n * width for n in range(bars)]
     in_time = InTime(Figures(*during), [Figures(start, start + width) for start in starts], {})
     of_apps: dict[int, OfApp] = {}
-    for app, number, took, *sums in spans.rows(
-        f"""p.app_owner_id, {bar}, {_DIGITS[connection.vendor]}, count(*),
+    for app, number, took, sign, *sums in spans.rows(
+        f"""p.app_owner_id, {bar}, {_DIGITS[connection.vendor]}, p.sign, count(*),
         sum(CASE WHEN p.failed THEN 1 ELSE 0 END), sum(p.tokens)""",
-        "GROUP BY 1, 2, 3",
+        "GROUP BY 1, 2, 3, 4",
     ):
         bar_number = min(number, bars - 1)
         of_app = of_apps.setdefault(app, OfApp(Figures(*during), [0] * bars))
         of_app.turns[bar_number] += sums[0]
         for one in (in_time.whole, in_time.bars[bar_number], of_app.whole):
-            one.add(took, *sums)
+            one.add(took, sign, *sums)
     for number, sessions in spans.sessions(bar):
         in_time.bars[min(number, bars - 1)].sessions += sessions
     in_time.whole.sessions = sum(count for _one, count in spans.sessions())
-    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    aliases = registry.aliases()
     owners = SearchOwner.objects.filter(pk__in=of_apps).values_list("pk", "source__where", "app_name")
     in_time.apps.update({(aliases[where], name): of_apps[pk] for pk, where, name in owners if where in aliases})
     return in_time
@@ -172,22 +175,27 @@ def usage(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Usage]:
 def slowest_tools(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Tool]:
     """Returns the tools whose calls took longest, by their 95th percentile."""
     times: dict[str, dict[float, int]] = {}
+    signs: dict[str, set[str]] = {}
     calls: dict[str, list[int]] = {}
-    for name, took, count, failed in _Spans("c", during, actor, of).rows(
-        f"n.value, {_DIGITS[connection.vendor]}, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END)",
-        "AND p.took IS NOT NULL GROUP BY 1, 2",
+    for name, took, sign, count, failed in _Spans("c", during, actor, of).rows(
+        f"n.value, {_DIGITS[connection.vendor]}, p.sign, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END)",
+        "AND p.took IS NOT NULL GROUP BY 1, 2, 3",
         "JOIN sessions_app_searchname AS n ON n.id = p.name_id",
     ):
         of_tool = times.setdefault(name, {})
         of_tool[float(took)] = of_tool.get(float(took), 0) + count
+        signs.setdefault(name, set()).add(sign)
         counted = calls.setdefault(name, [0, 0])
         counted[0] += count
         counted[1] += failed
     tools = [
-        Tool(name, calls[name][0], calls[name][1], percentile(of_tool, 0.5) or 0.0, percentile(of_tool, 0.95) or 0.0)
-        for name, of_tool in times.items()
+        Tool(name, calls[name][0], calls[name][1], *_usual(of_tool, signs[name])) for name, of_tool in times.items()
     ]
-    return sorted(tools, key=lambda tool: (-tool.p95, tool.name))[:TOOLS]
+    return sorted(tools, key=lambda tool: (-tool.p95.seconds, tool.name))[:TOOLS]
+
+
+def _usual(times: dict[float, int], signs: set[str]) -> tuple[Took, Took]:
+    return percentile(times, signs, 0.5) or Took(0.0), percentile(times, signs, 0.95) or Took(0.0)
 
 
 def failures(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Failure]:
@@ -227,18 +235,19 @@ def asked(ref: SessionRef, *, actor: Actor) -> tuple[str, Seq] | None:
 
 def _refs(numbers: Sequence[int]) -> dict[int, SessionRef]:
     """Returns the sessions with these numbers in the index, as far as their sources are listed."""
-    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    aliases = registry.aliases()
     some = SearchSession.objects.filter(pk__in=numbers).values_list("pk", "source__where", "names")
     return {pk: ref_of(aliases[where], names) for pk, where, names in some if where in aliases}
 
 
-def percentile(times: dict[float, int], part: float) -> float | None:
-    """Returns the least time that this part of some times does not exceed. `times` has how many there are of each."""
+def percentile(times: dict[float, int], signs: set[str], part: float) -> Took | None:
+    """Returns the least time that this part of some times does not exceed. `times` has how many there are of each, and
+    `signs` which signs they have."""
     left = part * sum(times.values())
     for time in sorted(times):
         left -= times[time]
         if left <= 0:
-            return time
+            return Took(time, sign_of_all(signs))
     return None
 
 

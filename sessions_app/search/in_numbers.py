@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..access.actor import Actor
+from ..domain.clock import Took
 from ..domain.json_values import as_object
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef, digest_of
@@ -16,10 +17,10 @@ from .folding import Summary, fold
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A session in numbers: its turns, the seconds that they took together, and their tokens."""
+    """A session in numbers: its turns, how long they took together, and their tokens."""
 
     turns: int
-    took: float
+    took: Took
     tokens: int
 
 
@@ -33,9 +34,9 @@ def numbers_of(
         counted = Summary()
         for event in events:
             fold(counted, event.data, event.description, event.seq or NO_SEQ)
-        return Numbers(counted.turns, counted.took, counted.tokens)
+        return Numbers(counted.turns, Took(counted.took, counted.sign), counted.tokens)
     row = _row(ref, upto, actor)
-    return Numbers(row.turns, row.took, row.tokens) if row else None
+    return Numbers(row.turns, Took(row.took, row.sign), row.tokens) if row else None
 
 
 def _row(ref: SessionRef, upto: Seq, actor: Actor) -> SearchSession | None:

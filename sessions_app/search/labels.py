@@ -9,13 +9,18 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.shown import check_unmasked, shown_words, typed_words
 from ..domain.brief import words
+from ..domain.mask_patterns import DOTS
+from ..domain.masks import has_dots
 from ..domain.session_ref import SessionRef, digest_of
 from ..errors import Invalid, NotFound
 from ..models import SearchSession, SessionTag, SessionTitle
+from ..models.pages import in_pages
 from ..reads.labels import Labels, batches, labels_of
 from ..reads.lists import title_of
 from ..sources import database, registry
@@ -35,7 +40,8 @@ _SOME: Final = 200  # rows of a statement
 
 
 def rename(ref: SessionRef, title: str, *, actor: Actor) -> str:
-    """Gives a session a title. An empty one takes away what somebody gave it. Returns the title that somebody gave before.
+    """Gives a session a title. An empty one takes away what somebody gave it. Returns what the actor may see of the title
+    that somebody gave before.
 
     Raises Invalid, NotAllowed, NotFound and SourceError."""
     actor.check_may("append", ref.source, ref.app_name)
@@ -47,12 +53,13 @@ def rename(ref: SessionRef, title: str, *, actor: Actor) -> str:
     with transaction.atomic():
         given = SessionTitle.objects.select_for_update().filter(**names)
         before = given.values_list("title", flat=True).first() or ""
+        line = typed_words(line, before, actor, ref.app_name)
         if line:
             SessionTitle.objects.update_or_create(**names, defaults={"title": line, "names": names_of(ref)})
         else:
             given.delete()
         retitle(ref, line or own)
-    return before
+    return shown_words(before, actor, ref.app_name)
 
 
 def change(ref: SessionRef, *, title: str | None, tags: Collection[str] | None, actor: Actor) -> Labels:
@@ -69,11 +76,13 @@ def change(ref: SessionRef, *, title: str | None, tags: Collection[str] | None, 
             keys = {_tag(each)[1] for each in tags}
             if len(keys) > MOST_TAGS:
                 raise _too_many(ref)
-            for each in labels_of([ref], actor=actor).get(ref, Labels()).tags:
-                if folded(each) not in keys:
+            has = {folded(each): each for each in labels_of([ref], actor=actor).get(ref, Labels()).tags}
+            for key, each in has.items():
+                if key not in keys:
                     untag([ref], each, actor=actor)
             for each in tags:
-                tag([ref], each, actor=actor)
+                if folded(each) not in has:
+                    tag([ref], each, actor=actor)
     return labels_of([ref], actor=actor).get(ref, Labels())
 
 
@@ -85,6 +94,7 @@ def tag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[Session
     line, key = _tag(tag)
     for source, app in {(ref.source, ref.app_name) for ref in refs}:
         actor.check_may("append", source, app)
+        check_unmasked(line, actor, app)
     there = list(_existing(refs))
     if refs and not there:
         raise NotFound(_("Session %(id)s not found.") % {"id": next(iter(refs)).session_id})
@@ -96,7 +106,14 @@ def tag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[Session
             without = {each: ref for each, ref in digests.items() if (each, key) not in tags}
             _check_room(Counter(digest for digest, _folded in tags), without)
             new = [
-                SessionTag(where=where, digest=digest, names=names_of(ref), tag=line, folded=key)
+                SessionTag(
+                    where=where,
+                    digest=digest,
+                    names=names_of(ref),
+                    tag=line,
+                    folded=key,
+                    seen=_seen(line, ref.app_name),
+                )
                 for digest, ref in without.items()
             ]
             SessionTag.objects.bulk_create(new, batch_size=_SOME, ignore_conflicts=True)
@@ -105,40 +122,58 @@ def tag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[Session
 
 
 def untag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[SessionRef]:
-    """Takes a tag away from sessions, all or none. Returns those that had it. Raises Invalid and NotAllowed."""
+    """Takes a tag away from sessions, all or none. Returns those that had it. Who sees dots takes away all tags that look
+    so. Raises Invalid and NotAllowed."""
     _line, key = _tag(tag)
     for source, app in {(ref.source, ref.app_name) for ref in refs}:
         actor.check_may("append", source, app)
     with transaction.atomic():
         untagged: list[SessionRef] = []
         for where, digests in batches(refs):
-            having = SessionTag.objects.filter(where=where, digest__in=digests, folded=key)
+            is_it = Q(folded=key) | Q(seen=key) if has_dots(key) else Q(folded=key)
+            having = SessionTag.objects.filter(is_it, where=where, digest__in=digests)
             untagged += [digests[digest] for digest in having.values_list("digest", flat=True)]
             having.delete()
     return untagged
 
 
 def known_tags(wanted: str, limit: int, *, actor: Actor) -> list[str]:
-    """Returns tags that contain some words, in alphabetical order, of sessions in apps that the actor may see."""
+    """Returns tags that contain some words, in alphabetical order, of sessions in apps that the actor may see. Those of
+    which something is hidden are left out: nobody could give them again."""
     condition: str = "TRUE"
     values: list[str] = []
     if not actor.sees_all:
         condition = f"""EXISTS (SELECT 1 FROM sessions_app_sessiontag AS t
             JOIN sessions_app_searchsource AS w ON w."where" = t."where"
             JOIN sessions_app_searchsession AS s ON s.source_id = w.id AND s.digest = t.digest
-            WHERE t.folded = each.folded AND {sessions_in_seen_apps(actor, values)})"""
+            WHERE t.seen = each.seen AND {sessions_in_seen_apps(actor, values)})"""
     # Steps from tag to tag through the index, however many sessions have each.
     return [
         row[0]
         for row in rows(
-            f"""WITH RECURSIVE each (folded) AS (SELECT min(folded) FROM sessions_app_sessiontag UNION ALL
-                SELECT (SELECT min(t.folded) FROM sessions_app_sessiontag AS t WHERE t.folded > each.folded)
-                FROM each WHERE each.folded IS NOT NULL)
-            SELECT (SELECT t.tag FROM sessions_app_sessiontag AS t WHERE t.folded = each.folded LIMIT 1) FROM each
-            WHERE each.folded LIKE %s ESCAPE '!' AND {condition} ORDER BY each.folded LIMIT %s""",
-            [f"%{_escaped(folded(wanted))}%", *values, limit],
+            f"""WITH RECURSIVE each (seen) AS (SELECT min(seen) FROM sessions_app_sessiontag UNION ALL
+                SELECT (SELECT min(t.seen) FROM sessions_app_sessiontag AS t WHERE t.seen > each.seen)
+                FROM each WHERE each.seen IS NOT NULL)
+            SELECT (SELECT t.tag FROM sessions_app_sessiontag AS t WHERE t.seen = each.seen LIMIT 1) FROM each
+            WHERE each.seen LIKE %s ESCAPE '!' AND each.seen NOT LIKE %s AND {condition}
+            ORDER BY each.seen LIMIT %s""",
+            [f"%{_escaped(folded(wanted))}%", f"%{DOTS}%", *values, limit],
         )
     ]
+
+
+def mask_again() -> None:
+    """Has sessions found by what everybody sees of their tags now, after a rule was made or deleted."""
+    changed = []
+    for row in in_pages(SessionTag.objects.only("names", "tag", "seen")):
+        if (seen := _seen(row.tag, json.loads(row.names)[0])) != row.seen:
+            row.seen = seen
+            changed.append(row)
+    SessionTag.objects.bulk_update(changed, ["seen"], batch_size=_SOME)
+
+
+def _seen(tag: str, app_name: str) -> str:
+    return folded(masked.words(tag, app_name))
 
 
 def _escaped(text: str) -> str:

@@ -21,7 +21,7 @@ from .tree import And, Leaf, Node, Not, Or, Problem, Query, leaves, quoted, writ
 
 MOST_CHARACTERS: Final = 10_000
 MOST_CONDITIONS: Final = 200  # and values of lists
-MOST_BRACKETS: Final = 50  # in each other
+MOST_BRACKETS: Final = 10  # in each other: SQLite can read 13 of them, with a “not” before each
 MOST_SIGNS: Final = 1_000  # words, operators, brackets
 MOST_MISTAKES: Final = 20  # in how these follow each other
 
@@ -64,6 +64,7 @@ class _Reader:
         self._last: Token | None = None
         self._open: list[Token] = []  # brackets
         self._signs = self._conditions = 0
+        self._is_cut = False
 
     def read(self) -> Any:
         for token in self._tokens():
@@ -128,7 +129,9 @@ class _Reader:
     def _missing_before(self, token: Token) -> Token | None:
         choices = self._steps.choices()  # type: ignore[no-untyped-call]
         if "NOTHING" in choices and "RPAR" not in choices:  # in a list, both could follow
-            if self._last:
+            if token.type == _END and self._is_cut:
+                pass  # it may stand in what was left out
+            elif self._last:
                 self._problem(
                     self._last, _("Something is missing after “%(sign)s”.") % {"sign": words(str(self._last), 40)}
                 )
@@ -136,7 +139,9 @@ class _Reader:
                 self._problem(token, _("Something is missing before “%(sign)s”.") % {"sign": words(str(token), 40)})
             return Token("NOTHING", "")
         if token.type == _END:
-            self._problem(self._open.pop(), _("This bracket is not closed."))
+            opening = self._open.pop()
+            if not self._is_cut:
+                self._problem(opening, _("This bracket is not closed."))
             return Token("RPAR", "")
         self._cannot_stand(token)
         return None
@@ -148,6 +153,7 @@ class _Reader:
         self._problems.append(Problem(token.start_pos or 0, token.end_pos or len(self._text), message))
 
     def _cut(self, start: int, message: str, most: int) -> None:
+        self._is_cut = True
         self._problems.append(
             Problem(start, len(self._text), message % {"n": number_format(most, force_grouping=True)})
         )

@@ -90,7 +90,7 @@ def failure_of(event: Mapping[str, Any], told: Description) -> str:
             return f"{part.name}: {flat(as_object(part.value).get('error'))}"[:_FACT_LENGTH]
         if part.failed:
             return (str(part.value).strip() or part.name)[-_FACT_LENGTH:]
-    return "interrupted" if "interrupted" in told.kinds else ""
+    return ""
 
 
 def _error(event: Mapping[str, Any]) -> str:

@@ -4,13 +4,15 @@ from typing import Any, Final
 
 from ..access import mask_rules
 from ..access.actor import PEOPLE
-from ..access.shown import shown, shown_object
+from ..access.handles import shown_user
+from ..access.shown import shown, shown_object, shown_words
 from ..domain.json_values import read_stored_or_none
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, State
 from ..domain.units import event_in_seconds
+from ..reads.large_events import beginning_of
 
-VERSION: Final = 8  # of what is kept
+VERSION: Final = 13  # of what is kept
 
 
 def version() -> int:
@@ -24,9 +26,27 @@ def event(text: str | None, ref: SessionRef) -> dict[str, Any]:
     return seen
 
 
+def large_event(ref: SessionRef, event_id: str) -> dict[str, Any]:
+    """Returns what is read of an event that is too large to be read whole; {} if nothing can be. Expects the source to be
+    open."""
+    beginning = beginning_of(ref, event_id, PEOPLE)
+    seen: dict[str, Any] = event_in_seconds(beginning.event) if beginning else {}
+    return seen
+
+
 def shared(states: dict[tuple[str, str], State]) -> dict[tuple[str, str], State]:
     """Returns the states of users and apps, by app and user, as everybody sees them."""
     return {(app, user): state(each, app, "user" if user else "app") for (app, user), each in states.items()}
+
+
+def user(app_name: str, user_id: str) -> str:
+    """Returns what everybody sees of the id of a user of an app: the id, or its handle."""
+    return shown_user("", app_name, user_id, PEOPLE)
+
+
+def words(text: str, app_name: str) -> str:
+    """Returns what everybody sees of words that a person typed: a title, a tag."""
+    return shown_words(text, PEOPLE, app_name)
 
 
 def state(stored: State, app_name: str, scope: Scope = "session") -> State:

@@ -14,6 +14,7 @@ from django.db.models import Case, Sum, TextField, Value, When
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.clock import Took
 from ..domain.cost import Usage, usage_of
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef, digest_of
@@ -33,7 +34,7 @@ _OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn: its number, the seq and the number of its first event, when it began, and what it took, in seconds.
+    """A turn: its number, the seq and the number of its first event, when it began, in seconds, and what it took.
 
     `usage` has the tokens by model, as far as the events name it."""
 
@@ -41,7 +42,7 @@ class Turn:
     seq: Seq
     first_event: int
     at: float
-    took: float
+    took: Took
     tokens: int
     failed: bool
     usage: tuple[Usage, ...] = ()
@@ -247,7 +248,7 @@ def _stored(session: int, turns: int, seqs: Sequence[Seq]) -> list[Turn]:
     return _turns(
         Span(
             *(row.kind, row.number, names.get(row.name_id, ""), row.at, row.took, row.failed, row.tokens, row.seq),
-            *(row.prompt, row.output, row.first_event),
+            *(row.prompt, row.output, row.first_event, row.sign),
         )
         for row in [*rows, *further]
     )
@@ -262,7 +263,8 @@ def _turns(spans: Iterable[Span]) -> list[Turn]:
             begun.append(span)
     return [
         Turn(
-            *(span.number, Seq(span.seq), span.first_event, span.at, span.took or 0.0, span.tokens, span.failed),
+            *(span.number, Seq(span.seq), span.first_event, span.at),
+            *(Took(span.took or 0.0, span.sign), span.tokens, span.failed),
             tuple(usage[span.seq]),
         )
         for span in begun

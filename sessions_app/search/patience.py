@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import psycopg
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.utils.translation import gettext as _
 
 from ..errors import Slow
@@ -44,10 +44,8 @@ def _on_sqlite(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _on_postgresql(seconds: float) -> Iterator[None]:
-    raw = connection.connection
-    raw.execute(f"SET statement_timeout = {max(1, round(seconds * 1000))}")
-    try:
+    # Only for this transaction: a pooler would let others meet what is set for longer.
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(max(1, round(seconds * 1000)))])
         yield
-    finally:
-        if raw.info.transaction_status != psycopg.pq.TransactionStatus.INERROR:
-            raw.execute("RESET statement_timeout")
+        cursor.execute("SET LOCAL statement_timeout TO DEFAULT")  # within another transaction

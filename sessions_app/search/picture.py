@@ -9,6 +9,7 @@ from typing import Final
 from django.db import connection
 
 from ..access.actor import Actor
+from ..domain.clock import Took, sign_of_all
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database
@@ -22,13 +23,13 @@ CALLS: Final = 400
 @dataclass(frozen=True, slots=True)
 class Spans:
     """Turns that follow each other, or calls of tools: the numbers of the first and the last one, the seq and the time of
-    the first one, how many seconds they took together, their tokens, and how many failed."""
+    the first one, how long they took together, their tokens, and how many failed."""
 
     first: int
     last: int
     seq: Seq
     at: float
-    took: float
+    took: Took
     tokens: int
     failed: int
 
@@ -66,27 +67,32 @@ def _some(session: int, kind: str, number: int, most: int, newer: Iterable[Span]
     with connection.cursor() as cursor:
         cursor.execute(
             f"""SELECT min(number), max(number), min(seq), min(at), sum(took), sum(tokens),
-            sum(CASE WHEN failed THEN 1 ELSE 0 END) FROM sessions_app_searchspan WHERE session_id = %s AND kind = %s
+            sum(CASE WHEN failed THEN 1 ELSE 0 END), min(nullif(sign, '')), max(nullif(sign, ''))
+            FROM sessions_app_searchspan WHERE session_id = %s AND kind = %s
             AND number NOT IN ({", ".join(["%s"] * len(newest)) or "0"}) GROUP BY (number - 1) / {size}""",
             [session, kind, *(span.number for span in newest)],
         )
         groups = {(row[0] - 1) // size: _spans(*row) for row in cursor.fetchall()}
     for span in newest:
-        one = _spans(span.number, span.number, span.seq, span.at, span.took, span.tokens, span.failed)
+        one = _spans(span.number, span.number, span.seq, span.at, span.took, span.tokens, span.failed, span.sign)
         group = (span.number - 1) // size
         groups[group] = _joined(groups[group], one) if group in groups else one
     return [groups[group] for group in sorted(groups)]
 
 
-def _spans(first: int, last: int, seq: int, at: float, took: float | None, tokens: int, failed: int) -> Spans:
-    return Spans(first, last, Seq(seq), at, took or 0.0, int(tokens), int(failed))
+def _spans(
+    first: int, last: int, seq: int, at: float, took: float | None, tokens: int, failed: int, *signs: str | None
+) -> Spans:
+    together = Took(took or 0.0, sign_of_all(sign or "" for sign in signs))
+    return Spans(first, last, Seq(seq), at, together, int(tokens), int(failed))
 
 
 def _joined(a: Spans, b: Spans) -> Spans:
     """Returns two groups as one."""
     a, b = sorted([a, b], key=_first)
     last = max(a.last, b.last)
-    return Spans(a.first, last, a.seq, a.at, a.took + b.took, a.tokens + b.tokens, a.failed + b.failed)
+    took = Took(a.took.seconds + b.took.seconds, sign_of_all([a.took.sign, b.took.sign]))
+    return Spans(a.first, last, a.seq, a.at, took, a.tokens + b.tokens, a.failed + b.failed)
 
 
 def _first(spans: Spans) -> int:

@@ -14,7 +14,7 @@ from ..domain.key_schema import learn
 from ..domain.kinds import describe
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..domain.state import State
-from ..models import MOMENT, SearchSession, by_time, read_instant
+from ..models import MOMENT, SearchSession, by_time, read_instant, written
 from ..reads.lists import title_of
 from ..reads.weights import GLANCED, LARGE, SIZE_OF, measured_sql
 from ..sources.dialect import SEQ_IN_SESSION, is_wanted, wanted
@@ -40,7 +40,9 @@ _NEWEST: Final = 300  # events that tell whether an invocation is running
 _OF: Final = "app_name = %s AND user_id = %s AND session_id = %s"
 _NAMES: Final = ("app_name", "user_id", "id")
 Names = tuple[str, str, str]
-Read = tuple[int, str, str | None]  # an event: its seq, its id, and its text if it is not too large
+Read = tuple[
+    int, str, str | None, float | None
+]  # an event: its seq and id, its text if not too large, when it was stored
 
 
 class Stored(NamedTuple):
@@ -104,14 +106,14 @@ def read(
     reading = Reading(ref, stored, summary)
     pieces = _Pieces(reading)
     if stored is None:
-        pieces.add(0, [name[:LINE] for name in (ref.session_id, ref.user_id)])
+        pieces.add(0, [name[:LINE] for name in (ref.session_id, masked.user(*ref[1:3]))])
     before = summary.events
-    for seq, event_id, text in _events(db, ref, summary) if events is None else events:
+    for seq, event_id, text, at in _events(db, ref, summary) if events is None else events:
         if summary.events - before == MOST or len(reading.pieces) >= MOST_PIECES:
             reading.more = True
             break
-        event = masked.event(text, ref)
-        told = describe(event)
+        event = masked.event(text, ref) if text is not None else masked.large_event(ref, event_id)
+        told = describe(event, at)
         for span in fold(summary, event, told, seq):
             reading.spans[span.kind, span.number] = span
         reading.facts |= facts_of(event, told)
@@ -201,13 +203,13 @@ def beginnings(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, l
     for start in range(0, len(names), TOGETHER):
         some = names[start : start + TOGETHER]
         with db.cursor() as cursor:
-            cursor.execute(_BEGINNINGS, [list(each) for each in zip(*some, strict=True)])
+            cursor.execute(_BEGINNINGS.format(written(db)), [list(each) for each in zip(*some, strict=True)])
             for app, user, session, *event in cursor.fetchall():
-                rows[app, user, session].append((event[0], event[1], event[2]))
+                rows[app, user, session].append((event[0], event[1], event[2], event[3]))
     return {
         each: events
         for each, events in rows.items()
-        if len(events) < _EVENTS and all(text is not None for _seq, _id, text in events)
+        if len(events) < _EVENTS and all(text is not None for _seq, _id, text, _at in events)
     }
 
 
@@ -215,9 +217,9 @@ _TEXT: Final = {
     "sqlite": f"CASE WHEN {SIZE_OF['sqlite']} <= {LARGE} THEN event_data END",
     "postgresql": f"CASE WHEN {SIZE_OF['postgresql']} <= {LARGE} THEN event_data::text END",
 }
-_BEGINNINGS: Final = f"""SELECT wanted.*, e.seq, e.id, e.text FROM unnest(%s::text[], %s::text[], %s::text[])
+_BEGINNINGS: Final = f"""SELECT wanted.*, e.seq, e.id, e.text, e.at FROM unnest(%s::text[], %s::text[], %s::text[])
         AS wanted (app, user_id, session), LATERAL (SELECT seq, id,
-            CASE WHEN {SIZE_OF["postgresql"]} <= {_SMALL} THEN event_data::text END AS text FROM events
+            CASE WHEN {SIZE_OF["postgresql"]} <= {_SMALL} THEN event_data::text END AS text, {{}} AS at FROM events
         WHERE app_name = wanted.app AND events.user_id = wanted.user_id AND session_id = wanted.session
         ORDER BY seq LIMIT {_EVENTS}) AS e ORDER BY 1, 2, 3, 4"""
 
@@ -226,21 +228,22 @@ def _events(db: BaseDatabaseWrapper, ref: SessionRef, so_far: Summary) -> Iterat
     """Yields the events that are not read yet, in order. No read takes long."""
     timed = by_time(db)
     data, seq = _TEXT[db.vendor], SEQ_IN_SESSION[db.vendor]
-    statement = f"SELECT {seq}, id, {data} FROM events WHERE {_OF} AND {seq} > %s ORDER BY {seq} LIMIT {_EVENTS}"
+    statement = f"""SELECT {seq}, id, {data}, {written(db)} FROM events WHERE {_OF} AND {seq} > %s
+        ORDER BY {seq} LIMIT {_EVENTS}"""
     last: list[Any] = [so_far.read]
     if timed:
-        statement = f"""SELECT {MOMENT}, id, {data}, timestamp::text FROM events WHERE {_OF} AND (timestamp, id) > (%s, %s)
-            ORDER BY timestamp, id LIMIT {_EVENTS}"""
+        statement = f"""SELECT {MOMENT}, id, {data}, NULL, timestamp::text FROM events
+            WHERE {_OF} AND (timestamp, id) > (%s, %s) ORDER BY timestamp, id LIMIT {_EVENTS}"""
         last = _time_of(db, ref, so_far.read_id) if so_far.read else ["-infinity", ""]
     while True:
         with db.cursor() as cursor:
             cursor.execute(statement, [*ref[1:], *last])
             rows = cursor.fetchall()
         for row in rows:
-            yield row[:3]
+            yield row[:4]
         if len(rows) < _EVENTS:
             return
-        last = [rows[-1][3], rows[-1][1]] if timed else [rows[-1][0]]
+        last = [rows[-1][4], rows[-1][1]] if timed else [rows[-1][0]]
 
 
 def _time_of(db: BaseDatabaseWrapper, ref: SessionRef, event_id: str) -> list[str]:
@@ -252,8 +255,8 @@ def _time_of(db: BaseDatabaseWrapper, ref: SessionRef, event_id: str) -> list[st
 
 
 def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> tuple[str, str]:
-    """Returns whether a session's agent is at work or silent (“open”), waits for an answer, or is done (“idle”); and the
-    tool that waits."""
+    """Returns whether a session's agent is at work or silent (“open”), waits for an answer (“passed” if the user went on
+    to something else), or is done (“idle”); and the tool that waits."""
     if not (summary.asks or summary.open):
         return "idle", ""
     order = "timestamp DESC, id DESC" if by_time(db) else f"{SEQ_IN_SESSION[db.vendor]} DESC"
@@ -267,7 +270,7 @@ def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> tuple[
     flight = running(newest, time.time(), math.inf)
     if flight is None or not flight.waiting:
         return "open" if flight else "idle", ""
-    return "waiting", clean(flight.waits_for[0], LENGTH) if flight.waits_for else ""
+    return "passed" if flight.passed_over else "waiting", clean(flight.waits_for[0], LENGTH) if flight.waits_for else ""
 
 
 class _Pieces:

@@ -9,8 +9,11 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from ..access import mask_rules
 from ..access.actor import Actor
 from ..access.shown import shown, shown_object
+from ..domain.clock import Took
+from ..domain.invocations import PASSED_OVER
 from ..domain.json_values import read_stored_or_none
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
@@ -41,15 +44,18 @@ SORTS: Final = {  # by the name of a column of the table, that of the index
     "started": "created",
     **{name: name for name in ("last", "took", "turns", "events", "tokens")},
 }
-_TYPES: Final = {"folded_title": str, "folded_user": str, "app_name": str, "turns": int, "events": int, "tokens": int}
-_COLUMNS: Final = """s.id, w."where", s.names, s.title, s.phase, s.failed, s.created, s.last, s.took, s.turns, s.events,
-    s.tokens, s.error, s.error_seq"""
+_TYPES: Final = {
+    **dict.fromkeys(("folded_title", "folded_user", "folded_id", "app_name"), str),
+    **dict.fromkeys(("turns", "events", "tokens", "id", "source_id"), int),
+}
+_COLUMNS: Final = """s.id, w."where", s.names, s.title, s.phase, s.failed, s.created, s.last, s.took, s.sign,
+    s.turns, s.events, s.tokens, s.error, s.error_seq"""
 _FROM: Final = """FROM sessions_app_searchsession AS s JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A session in a table of results. Times are seconds; `took` is that of its turns together.
+    """A session in a table of results. Times are seconds; `took` is how long its turns took together.
 
     `title` is never empty. `columns` are the values of state that were asked for. `match` is the newest line that the words
     stand in.
@@ -60,7 +66,7 @@ class Row:
     status: str
     created: float
     last: float
-    took: float
+    took: Took
     turns: int
     events: int
     tokens: int
@@ -107,9 +113,10 @@ def search(
     if len(columns) > MOST_COLUMNS:
         raise Invalid(_("A table has at most %(n)s columns of state.") % {"n": MOST_COLUMNS})
     selection = select(query, actor)
-    page, count = _page(selection, order, descending, cursor, limit + 1)
-    following = write_cursor(page[limit - 1][-1], page[limit - 1][0]) if len(page) > limit else None
-    told = _rows(page[:limit], selection, columns, actor)
+    keys = [order, *_within()]
+    page, count = _page(selection, keys, descending, cursor, limit + 1)
+    following = write_cursor(*page[limit - 1][-len(keys) :]) if len(page) > limit else None
+    told = _rows([row[: 1 - len(keys)] for row in page[:limit]], selection, columns, actor)
     return Results(
         told,
         following,
@@ -128,21 +135,32 @@ def total(actor: Actor) -> int:
 
 
 def every(query: tree.Query, actor: Actor) -> Iterator[SessionRef]:
-    """Yields all sessions that a query selects and whose source is open, the oldest of the index first."""
-    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
-    last = 0
+    """Yields all sessions that a query selects and whose source is open, the oldest of the index first; where ids of users
+    are hidden, by what is seen."""
+    aliases, keys = registry.aliases(), _within()
+    ordered = ", ".join(f"s.{key}" for key in keys)
+    last: list[Any] = []
     while True:
         selection = select(query, actor)
+        beyond = f"AND ({ordered}) > ({', '.join(['%s'] * len(keys))})" if last else ""
         page = rows(
-            f"""SELECT s.id, w."where", s.names {_FROM} WHERE {selection.sql} AND s.id > %s ORDER BY s.id LIMIT {_MANY}""",
-            [*selection.values, last],
+            f"""SELECT w."where", s.names, {ordered} {_FROM} WHERE {selection.sql} {beyond}
+            ORDER BY {ordered} LIMIT {_MANY}""",
+            [*selection.values, *last],
         )
-        for _number, where, names in page:
+        for where, names, *_keys in page:
             if where in aliases:
                 yield ref_of(aliases[where], names)
         if len(page) < _MANY:
             return
-        last = page[-1][0]
+        last = list(page[-1][2:])
+
+
+def _within() -> list[str]:
+    """Returns what sessions are ordered by that are equal in what they are sorted by.
+
+    The numbers of the index follow the order in which it read the sessions, by the ids of users."""
+    return ["folded_user", "folded_id", "app_name", "source_id"] if mask_rules.mask_of_all().hides_ids else ["id"]
 
 
 def behind() -> list[tuple[str, float]]:
@@ -162,26 +180,26 @@ def _order(sort: str) -> tuple[str, bool]:
 
 
 def _page(
-    selection: Selection, order: str, descending: bool, cursor: str | None, limit: int
+    selection: Selection, keys: list[str], descending: bool, cursor: str | None, limit: int
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Returns some rows of the index in order, each with the value that it is ordered by as its last; and how many there
+    """Returns some rows of the index in order, each with the values that it is ordered by as its last; and how many there
     are on all pages, at most COUNT_LIMIT + 1.
 
     One query answers both for the first page, because the condition may go through very many words.
     """
     condition, values, way = selection.sql, list(selection.values), "DESC" if descending else "ASC"
+    told = ", ".join(f"s.{key}" for key in keys)
     if cursor:
-        value, number = read_cursor(cursor, _TYPES.get(order, float), int)
-        condition += f" AND (s.{order}, s.id) {'<' if descending else '>'} (%s, %s)"
-        values += [value, number]
-    ordered = f"ORDER BY s.{order} {way}, s.id {way}"
+        values += read_cursor(cursor, *(_TYPES.get(key, float) for key in keys))
+        condition += f" AND ({told}) {'<' if descending else '>'} ({', '.join(['%s'] * len(keys))})"
+    ordered = "ORDER BY " + ", ".join(f"s.{key} {way}" for key in keys)
     numbers = rows(
         f"SELECT s.id FROM sessions_app_searchsession AS s WHERE {condition} {ordered} LIMIT %s",
         [*values, limit if cursor else COUNT_LIMIT + 1],
     )
     page: list[Any] = []
     is_on_page = is_one_of("s.id", [number for (number,) in numbers[:limit]], page)
-    return rows(f"SELECT {_COLUMNS}, s.{order} {_FROM} WHERE {is_on_page} {ordered}", page), (
+    return rows(f"SELECT {_COLUMNS}, {told} {_FROM} WHERE {is_on_page} {ordered}", page), (
         _count(selection) if cursor else len(numbers)
     )
 
@@ -197,7 +215,7 @@ def _count(selection: Selection) -> int:
 def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[str], actor: Actor) -> list[Row]:
     """Returns rows of the index as they are shown, in order. Those whose session is gone are left out."""
     lines = _Lines(selection, [each[0] for each in page], actor)
-    aliases = {registry.identity(source.alias): source.alias for source in registry.listed()}
+    aliases = registry.aliases()
     of_source: dict[str, list[tuple[int, Row]]] = {}
     for each in page:
         if alias := aliases.get(each[1]):
@@ -232,14 +250,17 @@ def status_of(phase: str, last: float, *, failed: bool) -> str:
     """Returns the status of a session now, from its row of the index."""
     if phase == "open":
         return "running" if last >= time.time() - settings.SILENCE_SECONDS else "stuck"
-    return "waiting" if phase == "waiting" else "failed" if failed else "idle"
+    if phase == "waiting" or (phase == "passed" and last >= time.time() - PASSED_OVER):
+        return "waiting"
+    return "failed" if failed else "idle"
 
 
 def _row(alias: str, stored: tuple[Any, ...]) -> Row:
     _number, _where, names, title, phase, failed, created, last, *numbers, error, error_seq, _order = stored
     ref, status = ref_of(alias, names), status_of(phase, last, failed=failed)
-    took, turns, events, tokens = numbers
+    seconds, sign, turns, events, tokens = numbers
     failed_at = Seq(error_seq) if error else None
+    took = Took(seconds, sign)
     return Row(ref, title or ref.session_id, status, created, last, took, turns, events, tokens, error, failed_at)
 
 

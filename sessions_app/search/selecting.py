@@ -1,5 +1,6 @@
 """Turns a query into SQL over the index: which sessions it selects."""
 
+import functools
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -8,7 +9,10 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connection
 
-from ..access.actor import Actor
+from ..access import mask_rules
+from ..access.actor import PEOPLE, Actor
+from ..access.handles import sees_ids, shown_user
+from ..domain.invocations import PASSED_OVER
 from ..domain.session_ref import digest_of
 from ..models import SearchSession
 from . import tree, vocabulary
@@ -16,7 +20,7 @@ from .matching import Question, answering, answering_of, question
 from .seen import apps, listed_sources, seen_apps, sessions_in_seen_apps
 from .sql import is_one_of, rows
 from .values import value_of
-from .words import folded
+from .words import START, folded, marked
 
 # Each twice: as the list of all sessions that have it, and as a question to one row.
 _FACTS: Final = {
@@ -69,7 +73,7 @@ def select(query: tree.Query, actor: Actor) -> Selection:
     selection = Selection()
     conditions = ["s.listed", sessions_in_seen_apps(actor, selection.values)]
     if query.tree is not None:
-        conditions.append(_Builder(selection, time.time()).of(query.tree))
+        conditions.append(_Builder(selection, time.time(), actor=actor).of(query.tree))
     selection.sql = " AND ".join(conditions)
     return selection
 
@@ -81,17 +85,17 @@ def query_of(source: str, app_name: str, user_id: str = "", *, actor: Actor) -> 
     query, digest = f"app:{tree.quoted(app_name)}", digest_of(app_name, "")
     if len([app for app in seen_apps(actor) if app.digest == digest]) > 1:
         query = f"source:{tree.quoted(source)} {query}"
-    return f"{query} user:{tree.quoted(user_id)}" if user_id else query
+    return f"{query} user:{tree.quoted(shown_user(source, app_name, user_id, actor))}" if user_id else query
 
 
-def among(numbers: Collection[int], query: tree.Query, *, now: float) -> set[int]:
+def among(numbers: Collection[int], query: tree.Query, *, now: float, actor: Actor = PEOPLE) -> set[int]:
     """Returns which of a few rows of the index a query selects at a time, by their numbers.
 
     Apart from words, each row is asked for itself, so that it costs the same however many others there are."""
     if not numbers:
         return set()
     selection = Selection()
-    condition = "TRUE" if query.tree is None else _Builder(selection, now, numbers).of(query.tree)
+    condition = "TRUE" if query.tree is None else _Builder(selection, now, numbers, actor).of(query.tree)
     some = ", ".join(map(str, numbers))
     selected = rows(
         f"SELECT s.id FROM sessions_app_searchsession AS s WHERE s.id IN ({some}) AND s.listed AND {condition}",
@@ -103,11 +107,15 @@ def among(numbers: Collection[int], query: tree.Query, *, now: float) -> set[int
 class _Builder:
     """Builds the condition of a tree."""
 
-    def __init__(self, selection: Selection, now: float, few: Collection[int] = ()) -> None:
+    def __init__(self, selection: Selection, now: float, few: Collection[int] = (), actor: Actor = PEOPLE) -> None:
         self._selection = selection
         self._values = selection.values
         self._now = now
         self._few = few  # rows that are asked for one by one
+        self._revealed_values: list[
+            Any
+        ] = []  # of the condition for users whose ids the actor sees though they are hidden
+        self._revealed = _in_revealing_apps(actor, self._revealed_values)
 
     def of(self, node: tree.Node, positive: bool = True) -> str:
         """Returns the condition of a node."""
@@ -144,13 +152,19 @@ class _Builder:
         if node.name in ("session", "title"):
             return self._compared({"session": "s.folded_id", "title": "s.folded_title"}[node.name], node)
         if node.name == "tag":
-            return _TAGS.format(value=self._compared("t.folded", node))
-        return self._fact(node.name, self._compared("n.folded", node))
+            return _TAGS.format(value=self._compared("t.seen", node))
+        return self._fact(node.name, self._named(node))
 
     def _user(self, node: tree.Match) -> str:
-        """Few users lead to their sessions; of many, what sorts the sessions is the better guide."""
-        condition = self._compared("n.folded", node)
-        users = self._numbers(f"sessions_app_searchowner AS n WHERE n.user_id <> '' AND {condition}")
+        """Few users lead to their sessions; of many, what sorts the sessions is the better guide.
+
+        A hidden id is looked for where it is seen, and its handle everywhere."""
+        condition, count = self._named(node), 1
+        if self._revealed:
+            condition = f"({condition} OR ({self._revealed} AND {_holds('n.folded_id', node)} AND n.folded_id <> ''))"
+            self._values += [*self._revealed_values, marked(node.value)]
+            count = len(self._revealed_values) + 2
+        users = self._numbers(f"sessions_app_searchowner AS n WHERE n.user_id <> '' AND {condition}", count)
         if users is None:
             return _USERS[bool(self._few)].format(value=condition)
         return f"s.user_owner_id IN ({users})" if users else "FALSE"
@@ -166,15 +180,15 @@ class _Builder:
             else "FALSE"
         )
 
-    def _numbers(self, meant: str) -> str | None:
-        """Returns the numbers of the rows `n` for which the last value holds, and takes that away; None if they are many, or
-        if rows are asked for one by one."""
+    def _numbers(self, meant: str, count: int = 1) -> str | None:
+        """Returns the numbers of the rows `n` for which the last values hold, and takes these away; None if they are many,
+        or if rows are asked for one by one."""
         if self._few:
             return None
-        numbers = rows(f"SELECT n.id FROM {meant} LIMIT {MANY + 1}", self._values[-1:])
+        numbers = rows(f"SELECT n.id FROM {meant} LIMIT {MANY + 1}", self._values[-count:])
         if len(numbers) > MANY:
             return None
-        self._values.pop()
+        del self._values[-count:]
         return ", ".join(str(number) for (number,) in numbers)
 
     def _apps(self, node: tree.Match) -> list[str]:
@@ -185,9 +199,13 @@ class _Builder:
 
     def _compared(self, column: str, node: tree.Match) -> str:
         self._values.append(folded(node.value))
-        if node.exact:
-            return f"{column} = %s"
-        return f"{'instr' if connection.vendor == 'sqlite' else 'strpos'}({column}, %s) > 0"
+        return _holds(column, node)
+
+    def _named(self, node: tree.Match) -> str:
+        """Names are looked for from the start of a word, errors anywhere."""
+        wanted = marked(node.value)
+        self._values.append(wanted.removeprefix(START) if node.name == "error" and not node.exact else wanted)
+        return _holds("n.folded", node)
 
     def _presence(self, node: tree.Presence) -> str:
         condition = {"error": "s.errors > 0", "edited": "s.edited", "tag": _TAGS.format(value="TRUE")}[node.name]
@@ -202,9 +220,11 @@ class _Builder:
         if node.value in ("running", "stuck"):
             self._values.append(silent)
             return f"({busy} = 'open' AND s.last {'>=' if node.value == 'running' else '<'} %s)"
+        self._values.append(self._now - PASSED_OVER)
         if node.value == "waiting":
-            return f"({busy} = 'waiting')"
-        return f"(s.phase = 'idle' AND {'s.failed' if node.value == 'failed' else 'NOT s.failed'})"
+            return f"({busy} IN ('waiting', 'passed') AND (s.phase = 'waiting' OR s.last >= %s))"
+        failed = "s.failed" if node.value == "failed" else "NOT s.failed"
+        return f"((s.phase = 'idle' OR (s.phase = 'passed' AND s.last < %s)) AND {failed})"
 
     def _time(self, node: tree.Time) -> str:
         self._values.append(node.seconds)
@@ -230,22 +250,54 @@ class _Builder:
             equal = self._equal(node.values[0])
             return equal if node.op == "=" else f"NOT ({equal})"
         value = value_of(node.values[0])
-        if value.kind == "n":
-            self._values.append(value.number)
-            return f"v.kind = 'n' AND v.number {node.op} %s"
-        self._values.append(value.text)
-        ordered = 'v.text COLLATE "C"' if connection.vendor == "postgresql" else "v.text"
-        return f"v.kind = 's' AND {ordered} {node.op} %s" if value.kind == "s" else "FALSE AND v.text = %s"
+        if value.kind not in "ns":
+            return "FALSE"
+        self._values += [value.kind, value.text]
+        text = 'v.text COLLATE "C"' if connection.vendor == "postgresql" else "v.text"
+        return f"v.kind = %s AND {text} {node.op} %s"
 
     def _equal(self, stored: tree.Value) -> str:
         value = value_of(stored)
-        self._values += [value.kind, value.text if value.number is None else value.number]
-        return f"(v.kind = %s AND v.{'text' if value.number is None else 'number'} = %s)"
+        self._values += [value.kind, value.text]
+        return "(v.kind = %s AND v.text = %s)"
+
+
+def _in_revealing_apps(actor: Actor, values: list[Any]) -> str:
+    """Returns the condition for users `n` of apps in which ids are hidden, but not from this actor; "" if there are none."""
+    names: dict[int, list[str]] = {}
+    if mask_rules.mask_of_all().hides_ids and actor is not PEOPLE:
+        for app in seen_apps(actor):
+            if sees_ids(app.source, app.name, actor):
+                names.setdefault(app.source_number, []).append(app.name)
+    conditions = []
+    for number, some in names.items():
+        values.append(number)
+        conditions.append(f"(n.source_id = %s AND {is_one_of('n.app_name', some, values)})")
+    return f"({' OR '.join(conditions)})" if conditions else ""
+
+
+def _holds(column: str, node: tree.Match) -> str:
+    if node.exact:
+        return f"{column} = %s"
+    return f"{'instr' if connection.vendor == 'sqlite' else 'strpos'}({column}, %s) > 0"
+
+
+def about(node: tree.Node | None, every: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Returns in which apps, of `every` source and app, a query may find sessions, by what it says of sources and apps. What
+    a `not` leaves out may be anywhere, so that it counts for nothing."""
+    match node:
+        case tree.And(children=children):
+            return functools.reduce(frozenset.intersection, (about(each, every) for each in children))
+        case tree.Or(children=children):
+            return functools.reduce(frozenset.union, (about(each, every) for each in children))
+        case tree.Match(name="app" | "source" as name):
+            return frozenset(each for each in every if _is_meant(each[name == "app"], node))
+    return every
 
 
 def _is_meant(name: str, node: tree.Match) -> bool:
-    wanted = folded(node.value)
-    return folded(name) == wanted if node.exact else wanted in folded(name)
+    wanted = marked(node.value)
+    return marked(name) == wanted if node.exact else wanted in marked(name)
 
 
 _LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {

@@ -1,6 +1,7 @@
 """Tells which sessions share the state of a user or an app, and which of them run or wait now: whom an edit reaches."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,12 +13,13 @@ from ..models import SearchOwner
 from ..sources import registry
 from . import feeding
 from .selecting import BUSY
-from .sql import rows
+from .sql import is_one_of, rows
 from .storing import ref_of
 
 MOST: Final = 10_000  # sessions that are counted
 NAMED: Final = 5  # of those that run or wait
 MOST_ACTIVE: Final = 100  # that run or wait, and are counted
+_SOME: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,28 @@ def sharing(ref: SessionRef, scope: str, *, actor: Actor) -> Sharing:
         Active(ref_of(ref.source, names), "waiting" if phase == "waiting" else "running") for names, phase in newest
     ]
     return Sharing(min(count, MOST), count > MOST, named, min(active, MOST_ACTIVE), active > MOST_ACTIVE, share)
+
+
+def reached(where: str, owners: Iterable[tuple[str, str]]) -> tuple[int, int]:
+    """Returns how many sessions share the state of these users, (app, user), or apps, (app, ""), and how many of them run
+    or wait now. `where` identifies the source. An edit of that state changes all of them."""
+    digests = {digest_of(*owner): "user" if owner[1] else "app" for owner in owners}
+    silence = time.time() - settings.SILENCE_SECONDS
+    sessions = active = 0
+    for column in ("user", "app"):
+        of_column = [digest for digest, each in digests.items() if each == column]
+        for start in range(0, len(of_column), _SOME):
+            some = of_column[start : start + _SOME]
+            values: list[Any] = [silence, where]
+            (counted,) = rows(
+                f"""SELECT count(*), coalesce(sum(CASE WHEN {BUSY} AND (s.phase = 'waiting' OR s.last >= %s) THEN 1 END), 0)
+                FROM sessions_app_searchsession AS s JOIN sessions_app_searchowner AS o ON o.id = s.{column}_owner_id
+                JOIN sessions_app_searchsource AS w ON w.id = o.source_id
+                WHERE w."where" = %s AND {is_one_of("o.digest", some, values)} AND s.listed""",
+                values,
+            )
+            sessions, active = sessions + int(counted[0]), active + int(counted[1])
+    return sessions, active
 
 
 def _count(condition: str, values: list[Any], most: int) -> int:

@@ -16,7 +16,7 @@ from ..models import (
     SearchSource,
     SearchValue,
 )
-from . import learning, vocabulary
+from . import learning, masked, vocabulary
 from .folding import Summary
 from .forgetting import add_listed
 from .lines import clean
@@ -25,15 +25,16 @@ from .titling import fields as titled
 from .titling import given, insert
 from .values import Value
 from .word_tables import PIECES, insert_words
-from .words import folded
+from .words import folded, marked
 
 _SOME: Final = 200  # rows of a statement
 REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored
 NAME_LENGTH: Final = 400  # with 200 of a value, so many of four bytes each fit into an index of PostgreSQL
+_SHOWN_LENGTH: Final = 200  # so that it fits into an index beside the name of an app
 SUMMARY: Final = tuple(each.name for each in fields(Summary))
 _FIELDS: Final = ("title", "folded_title", "created", "updated", "phase", "listed")
 _SUMMED: Final = (
-    *("first", "last", "took", "turns", "events", "tokens", "errors", "error", "error_seq", "failed", "edited"),
+    *("first", "last", "took", "sign", "turns", "events", "tokens", "errors", "error", "error_seq", "failed", "edited"),
 )
 _NAMES: Final = (
     "source_id",
@@ -50,16 +51,22 @@ _UPSERT: Final = f"""INSERT INTO sessions_app_searchsession ({", ".join([*_NAMES
     VALUES ({", ".join(["%s"] * (len(_NAMES) + len(_CHANGING)))}) ON CONFLICT (source_id, digest)
     DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}"""
 _UPSERT_SPAN: Final = """INSERT INTO sessions_app_searchspan
-    (session_id, app_owner_id, name_id, kind, number, at, took, failed, tokens, seq, prompt, output, first_event)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
+    (session_id, app_owner_id, name_id, kind, number, at, took, failed, tokens, seq, prompt, output, first_event, sign)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
     DO UPDATE SET name_id = excluded.name_id, took = excluded.took, failed = excluded.failed, tokens = excluded.tokens,
-        prompt = excluded.prompt, output = excluded.output"""
+        prompt = excluded.prompt, output = excluded.output, sign = excluded.sign"""
 # By kind of span, the kind of its name.
 _NAMED: Final = {"c": "tool", "f": "failure", "t": "model", "m": "model", "a": "artifact"}
 
 
 def _owners_of(ref: SessionRef) -> tuple[Owner, Owner]:
     return (ref.app_name, ref.user_id), (ref.app_name, "")
+
+
+def _owner_row(app: str, user: str) -> tuple[Any, ...]:
+    name, seen = clean(user, NAME_LENGTH), clean(masked.user(app, user), NAME_LENGTH)
+    hidden = marked(name) if seen != name else ""
+    return clean(app, NAME_LENGTH), name, seen[:_SHOWN_LENGTH], marked(seen), hidden, 0
 
 
 def names_of(ref: SessionRef) -> str:
@@ -113,22 +120,19 @@ class Keeper:
         return [dict(numbers)[digest] for digest in digests]
 
     def _row(self, reading: Reading, user_owner: int, app_owner: int) -> list[Any]:
-        ref, summary = reading.ref, reading.summary
-        known = [clean(name, NAME_LENGTH) for name in (ref.app_name, folded(ref.session_id), folded(ref.user_id))]
+        ref, summary, seen = reading.ref, reading.summary, masked.user(*reading.ref[1:3])
+        known = [clean(name, NAME_LENGTH) for name in (ref.app_name, folded(ref.session_id), folded(seen))]
         also = [reading.fields[name] for name in _FIELDS]
         told = {name: getattr(summary, name) for name in SUMMARY}
-        summed = [told[name] for name in _SUMMED]
+        summed = [getattr(summary, name) for name in _SUMMED]
         names = [self.source.pk, digest_of(*ref[1:]), names_of(ref), *known, user_owner, app_owner]
         return [*names, *also, *summed, json.dumps({name: value for name, value in told.items() if value})]
 
     def _owned(self, owners: set[Owner]) -> dict[Owner, int]:
         """Returns the number of each owner."""
         new = {digest_of(*owner): owner for owner in owners if owner not in self._owners}
-        rows = [
-            (self.source.pk, digest, *(clean(name, NAME_LENGTH) for name in (app, user, folded(user))), 0)
-            for digest, (app, user) in new.items()
-        ]
-        columns = ("source_id", "digest", "app_name", "user_id", "folded", "sessions")
+        rows = [(self.source.pk, digest, *_owner_row(*owner)) for digest, owner in new.items()]
+        columns = (*("source_id", "digest", "app_name", "user_id", "shown", "folded", "folded_id", "sessions"),)
         _insert("owner", columns, rows, "ON CONFLICT DO NOTHING")
         stored = SearchOwner.objects.filter(source=self.source, digest__in=new).values_list("digest", "pk")
         self._owners.update((new[digest], number) for digest, number in stored)
@@ -145,7 +149,7 @@ class Keeper:
         They are asked for once the rows are written: who gives one now waits for this, and writes it afterwards."""
         titles = given(self.source.where, [digest_of(*reading.ref[1:]) for reading in readings])
         for reading, number in zip(readings, numbers, strict=True):
-            if title := titles.get(digest_of(*reading.ref[1:])):
+            if title := masked.words(titles.get(digest_of(*reading.ref[1:]), ""), reading.ref.app_name):
                 reading.fields |= titled(title)
                 SearchSession.objects.filter(pk=number).update(**titled(title))
 
@@ -208,7 +212,7 @@ class Keeper:
             some = new[start : start + _SOME]
             rows = SearchName.objects.bulk_create(
                 [
-                    SearchName(kind=kind, value=value, app_name=clean(app, NAME_LENGTH), folded=clean(folded(value)))
+                    SearchName(kind=kind, value=value, app_name=clean(app, NAME_LENGTH), folded=marked(clean(value)))
                     for kind, value, app in some
                 ],
                 update_conflicts=True,
@@ -233,7 +237,7 @@ class Keeper:
         before: dict[int, dict[int, Value]] = {number: {} for number, *_ in states}
         stored = {number for number, reading in zip(numbers, readings, strict=True) if reading.stored is None}
         for row in SearchValue.objects.filter(owner_id__in=[number for number in before if number not in stored]):
-            before[row.owner_id][row.name_id] = Value(row.kind, row.text, row.number)
+            before[row.owner_id][row.name_id] = Value(row.kind, row.text)
         named = self._named({("key", prefix + path, app) for _n, app, prefix, values in states for path in values})
         gone, new = [], []
         for number, app, prefix, values in states:
@@ -243,10 +247,9 @@ class Keeper:
         with connection.cursor() as cursor:
             cursor.executemany("DELETE FROM sessions_app_searchvalue WHERE name_id = %s AND owner_id = %s", gone)
         inserted = [
-            (name, number, value.kind, value.text, value.number)
-            for name, number, value in sorted(new, key=lambda each: each[:2])
+            (name, number, value.kind, value.text) for name, number, value in sorted(new, key=lambda each: each[:2])
         ]
-        _insert("value", ("name_id", "owner_id", "kind", "text", "number"), inserted)
+        _insert("value", ("name_id", "owner_id", "kind", "text"), inserted)
 
 
 def _insert(table: str, columns: Sequence[str], values: Sequence[Sequence[Any]], on_conflict: str = "") -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchSession, SessionTitle
 from ..sources import registry
-from . import vocabulary
+from . import masked, vocabulary
 from .lines import clean
 from .word_tables import delete_rows, insert_words
 from .words import folded, tokens
@@ -33,7 +33,8 @@ def insert(titles: Iterable[tuple[int, str]]) -> set[str]:
 
 
 def retitle(ref: SessionRef, title: str) -> None:
-    """Gives the row of a session another title at once, if there is a row."""
+    """Gives the row of a session another title at once, if there is a row, as everybody sees it."""
+    title = masked.words(title, ref.app_name)
     rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     if not rows.update(**fields(title)):  # this waits for a feeder that is just writing the row
         return

@@ -1,7 +1,8 @@
-"""Turns state into values that can be compared: {"cart.total": Value("n", "", 5.0)}. Pure."""
+"""Turns state into values that can be compared: {"cart.step": Value("s", "pay")}. Pure."""
 
-import sys
+import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from ..domain.session_ref import digest_of
@@ -9,17 +10,20 @@ from .lines import clean
 
 _MOST_PATHS: Final = 200  # values of a state that can be compared
 _DEPTH: Final = 4
-_GREATEST: Final = int(sys.float_info.max)
 _TEXT: Final = 300  # characters of a value; of a longer one, the rest is a hash
+_MIDDLE: Final = 50_000  # is added to powers of ten, so that they compare as texts; they are between -400 and 5,000
+_NINES: Final = str.maketrans("0123456789", "9876543210")
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of state: its JSON type (s n b z o), as text and, if it is one, as a number."""
+    """A value of state: its JSON type (s n b z o) and a text. Texts of one type are equal, and in order, as the values are.
+
+    Of a number, the text is as `ordered` returns it: compared as a float, two order numbers of 19 digits would be equal.
+    """
 
     kind: str
     text: str = ""
-    number: float | None = None
 
 
 def comparable(state: dict[str, Any]) -> dict[str, Value]:
@@ -38,12 +42,35 @@ def comparable(state: dict[str, Any]) -> dict[str, Value]:
 def value_of(value: Any) -> Value:
     """Returns a JSON value as it is compared."""
     if isinstance(value, str):
-        short = value if len(value) <= _TEXT else value[:_TEXT] + digest_of(value)
-        return Value("s", clean(short, _TEXT * 2))
+        return Value("s", clean(_cut(value), _TEXT * 2))
     if isinstance(value, bool):
         return Value("b", "true" if value else "false")
     if value is None:
         return Value("z", "null")
     if isinstance(value, int | float) and value == value:  # NaN, which ADK stores, is not a number
-        return Value("n", "", float(min(max(value, -_GREATEST), _GREATEST)))
+        return Value("n", ordered(value))
     return Value("o")
+
+
+def ordered(number: float) -> str:
+    """Returns a text for a number. Two texts compare, character by character, as their numbers do, to the last digit:
+    -0.5 is "1499994~", 0 is "2" and 1200 is "35000412".
+
+    The sign comes first, then the number's size as a power of ten, then its digits. In a negative number each digit stands
+    as 9 minus the digit.
+    """
+    if not number:
+        return "2"
+    if isinstance(number, float) and math.isinf(number):
+        return "4" if number > 0 else "0"
+    # A float of whole size is that very integer, 1e23 for instance, and not the one that its digits show.
+    exact = int(number) if isinstance(number, int) or number.is_integer() else repr(number)
+    negative, figures, power = Decimal(exact).as_tuple()
+    digits = _cut("".join(map(str, figures)).rstrip("0"))
+    size = f"{_MIDDLE + len(figures) + int(power):05}{digits}"
+    return f"1{size.translate(_NINES)}~" if negative else f"3{size}"
+
+
+def _cut(text: str) -> str:
+    """Returns a text that is as long as the index keeps; two that differ only after that remain different."""
+    return text if len(text) <= _TEXT else text[:_TEXT] + digest_of(text)

@@ -21,6 +21,8 @@ _PICTURES: Final = "\u2600-\u27bf\U0001f000-\U0001faff"
 # Runs of dense letters, single pictures, and words. A mark that stands over a letter of India belongs to it.
 _WORD: Final = re.compile(f"[{_DENSE}]+|[{_PICTURES}]|(?:(?![{_DENSE}{_PICTURES}])[\\w\u0900-\u0dff\u0300-\u036f])+")
 _ASCII_WORD: Final = re.compile(r"\w+")
+START: Final = "\x1f"  # the unit separator, which nobody types
+_STARTS: Final = re.compile(f"(?<![^\\W_])(?=[^\\W_])|(?=[{_DENSE}{_PICTURES}])")
 _DENSE_RUN: Final = re.compile(f"[{_DENSE}]")
 _ACCENTS: Final = re.compile("[\u0300-\u036f]")
 
@@ -93,6 +95,14 @@ def folded(text: str) -> str:
         return text.lower()
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
     return unicodedata.normalize("NFC", plain).casefold()
+
+
+def marked(text: str) -> str:
+    """Returns a text as `folded` does, with START before each of its words: “Ana.Meyer” has “ana” and “meyer”.
+
+    So a name is looked for from the start of a word: “ana” is found in “Ana.Meyer”, and not in “tanaka”.
+    """
+    return _STARTS.sub(START, folded(text))
 
 
 def is_part(word: str) -> bool:

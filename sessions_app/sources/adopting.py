@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from django.conf import settings
 from django.db import DatabaseError, connections
 from django.utils import translation
 from django.utils.translation import gettext as _
@@ -67,16 +66,26 @@ def plan(alias: str) -> Plan:
         return Plan(events, 1 + events / _EVENTS_A_SECOND, adoption.missing(alias))
 
 
-def start(alias: str, actor: Actor) -> None:
-    """Begins to adopt a database, or resumes it. Raises Conflict while that is under way, Invalid where nothing is left
-    to do, NotAllowed, NotFound, SourceError."""
-    actor.check_may_write()
+def start(alias: str, actor: Actor, *, agreed: bool = False) -> None:
+    """Begins to adopt a database, or resumes it. One with a version of ADK's schema that adkweb does not know has to be
+    `agreed` to first.
+
+    Raises Conflict while that is under way, Invalid where nothing is left to do, NotAllowed, NotFound, SourceError."""
     actor.check_runs_everything()
-    database.get(alias)
+    opened = database.get(alias)
+    unknown = not database.is_agreed(alias)
+    if unknown and not agreed:
+        raise Invalid(_("Say first that adkweb may write to this version."))
+    if unknown and not database.is_read_only(alias):
+        record("adopted", actor.name, source=alias, version=database.newer(alias))
+        database.agree(alias)
+    actor.check_may_write(alias)
     if database.keeps_creations(alias):
+        if unknown:
+            return
         raise Invalid(_("This database is adopted already."))
     record("adopted", actor.name, source=alias)
-    log.info("%s begins to adopt %s", actor.name, alias)
+    log.info("%s begins to adopt %s", actor.name, opened.where)
     _start(alias)
 
 
@@ -92,11 +101,12 @@ def go_on() -> None:
     for source in database.opened():
         thread = _threads.get(source.alias)
         rests = thread and (thread.adoption.works or time.monotonic() - thread.ended < _RETRY_SECONDS)
-        if rests or settings.READ_ONLY or not database.is_begun(source.alias):
+        locked = source.alias in database.locked_files  # when it was opened: it is adopted later
+        if rests or database.why_shown(source.alias) or not (locked or database.is_begun(source.alias)):
             continue
         try:
             with database.using(source.alias):
-                released = not adoption.inspect(source.alias).begun
+                released = not locked and not adoption.inspect(source.alias).begun
                 lacking = set(adoption.missing(source.alias))
             if not released and lacking - _left_out.get(source.alias, set()):
                 _start(source.alias)

@@ -2,7 +2,8 @@
 
 Adopting only adds, and never changes a row or column of ADK's. It adds: `events.seq` (on PostgreSQL; SQLite has the
 rowid); `sessions.initial_state`, with a trigger that fills it for every new session, whoever creates it;
-`sessions.initial_place`, the position at which adkweb created a session; the tables `adkweb_deleted` and
+`sessions.initial_place`, the position at which adkweb created a session; when each new event was stored
+(`events.written`; on SQLite a table, `adkweb_written`, with a trigger that fills it); the tables `adkweb_deleted` and
 `adkweb_deleted_writes`, in which triggers note whose sessions were deleted and where these had written shared keys; and
 indexes for adkweb's own reads.
 
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import quote
 
 from django.db import OperationalError, connections, transaction
 from django.db.backends.utils import CursorWrapper
@@ -23,10 +25,12 @@ from django.utils.translation import gettext as _
 from ..errors import SourceError
 from .recognise import check_not_java, keeps_milliseconds
 from .schema import (
+    AGREED,
     COLUMNS,
     CREATE_DATABASE,
     CREATE_SQLITE,
     FIRST,
+    HIDDEN,
     NUMBERED,
     ORDERED,
     OUTDATED,
@@ -35,9 +39,12 @@ from .schema import (
     STEPS,
     TYPES,
     WANTED,
+    WRITTEN,
 )
 
 Format = Literal["sqlite", "database"]  # of SqliteSessionService, or of DatabaseSessionService
+METADATA: Final = "adk_internal_metadata"
+KNOWN_VERSIONS: Final = {"1"}  # of ADK's schema
 ADK_TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
 _WAL_SECONDS: Final = 10.0  # for other processes that give the same file a write-ahead log
 _CREATION_LOCK: Final = 0x61646B77  # the key of a PostgreSQL advisory lock: "adkw"
@@ -57,6 +64,10 @@ class Shape:
     adopted: bool = False
     creations: bool = False
     milliseconds: bool = False  # times are written as adk-js writes them
+    written: bool = False  # records when each event was stored
+    newer: str = ""  # the version of ADK's schema, if adkweb does not know it
+    agreed: bool = True  # if so, somebody let adkweb write to it
+    versioned: bool = False  # the database says which version it has
     ordered: bool = True  # a session's events can be read in order without reading those of other sessions
 
 
@@ -70,6 +81,8 @@ def inspect(alias: str) -> Shape:
         for table, column, kind in cursor.fetchall():
             tables.setdefault(table, {})[column] = kind
     if not tables.keys() & ADK_TABLES:
+        if connection.vendor == "postgresql":
+            _check_visible(alias)
         if tables:
             raise SourceError(
                 _("This is a database, but not one of ADK's: it has the tables %(tables)s and no “sessions”.")
@@ -77,8 +90,12 @@ def inspect(alias: str) -> Shape:
             )
         return Shape(empty=True)
     _check_columns(tables)
+    if connection.vendor == "postgresql":
+        _check_readable(alias)
     with connection.cursor() as cursor:
         milliseconds = keeps_milliseconds(cursor, tables)
+        versioned = _is_versioned(cursor, tables)
+        newer, agreed = version_of(cursor) if versioned else ("", True)
         cursor.execute(ORDERED[connection.vendor])
         (ordered,) = cursor.fetchone()
     present = _present(alias)
@@ -89,8 +106,108 @@ def inspect(alias: str) -> Shape:
         adopted=NUMBERED[connection.vendor] in present,
         creations={"sessions.initial_place", "adkweb_deleted_writes_place"} <= present,
         milliseconds=milliseconds,
+        newer=newer,
+        agreed=agreed,
+        versioned=versioned,
+        written=WRITTEN[connection.vendor] in present,
         ordered=bool(ordered),
     )
+
+
+def _is_versioned(cursor: CursorWrapper, tables: Mapping[str, Mapping[str, str]]) -> bool:
+    if not {"key", "value"} <= {*tables.get(METADATA, ())}:
+        return False
+    if cursor.db.vendor == "postgresql":
+        cursor.execute("SELECT has_table_privilege(%s, 'SELECT')", [METADATA])
+        return bool(cursor.fetchone()[0])
+    return True
+
+
+def version_of(cursor: CursorWrapper) -> tuple[str, bool]:
+    """Returns the version of ADK's schema that a database says it has, "" if adkweb knows it; and whether somebody agreed to
+    adkweb's writing to it."""
+    cursor.execute(f"SELECT value FROM {METADATA} WHERE key = 'schema_version'")
+    row = cursor.fetchone()
+    if row is None or row[0] in KNOWN_VERSIONS:
+        return "", True
+    newer = str(row[0])[:20]
+    cursor.execute(_HAS_AGREED[cursor.db.vendor], [AGREED])
+    if cursor.fetchone() is None:
+        return newer, False
+    cursor.execute(f"SELECT 1 FROM {AGREED} WHERE version = %s", [newer])
+    return newer, cursor.fetchone() is not None
+
+
+_HAS_AGREED: Final = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = %s",
+    "postgresql": "SELECT 1 FROM (SELECT to_regclass(%s) AS name) AS t WHERE has_table_privilege(name, 'SELECT')",
+}
+
+
+def agree(alias: str, version: str) -> None:
+    """Notes in a database that adkweb may write to a version of ADK's schema that it does not know. Raises DatabaseError."""
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {AGREED} (version text PRIMARY KEY)")
+        if cursor.db.vendor == "postgresql":
+            cursor.execute(f"GRANT SELECT ON {AGREED} TO PUBLIC")
+        cursor.execute("INSERT INTO adkweb_agreed (version) VALUES (%s) ON CONFLICT DO NOTHING", [version])
+
+
+def _check_visible(alias: str) -> None:
+    """Raises SourceError where ADK's tables are in a schema that this user, or this address, does not look into.
+
+    A database in which they cannot be seen is not an empty one, and nothing may be created there. Tables in the schema of
+    this address are another process's, which has made them just now."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(HIDDEN, [*ADK_TABLES])
+        schemas = dict(cursor.fetchall())
+        cursor.execute(
+            """SELECT quote_ident(current_user), current_schema(), source = 'client' FROM pg_settings
+            WHERE name = 'search_path'"""
+        )
+        user, current, is_chosen = cursor.fetchone()
+    if is_chosen and current is not None:
+        return  # whoever names an empty schema in the address means it
+    if closed := [name for name, may_look in schemas.items() if not may_look]:
+        raise SourceError(
+            _(
+                "This user sees no tables of ADK's here, though there are some. Their owner can allow it: GRANT USAGE ON "
+                "SCHEMA %(schema)s TO %(user)s; GRANT SELECT ON ALL TABLES IN SCHEMA %(schema)s TO %(user)s;"
+            )
+            % {"schema": closed[0], "user": user}
+        )
+    if schemas:
+        raise SourceError(
+            _(
+                "ADK's tables are in another schema than this address names: %(schemas)s. Name one in the address: "
+                "?search_path=%(first)s"
+            )
+            % {"schemas": ", ".join(schemas), "first": quote(min(schemas))}
+        )
+    if current is None:
+        raise SourceError(
+            _(
+                "This user may use no schema of this database, so adkweb cannot tell what is in it. Its owner can allow "
+                "it: GRANT USAGE ON SCHEMA public TO %(user)s;"
+            )
+            % {"user": user}
+        )
+
+
+def _check_readable(alias: str) -> None:
+    """Raises SourceError where this user may not read all of ADK's tables."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(
+            """SELECT string_agg(quote_ident(name), ', ' ORDER BY name), quote_ident(current_user)
+            FROM unnest(%s::text[]) AS name WHERE NOT has_table_privilege(name, 'SELECT')""",
+            [sorted(ADK_TABLES)],
+        )
+        tables, user = cursor.fetchone()
+    if tables:
+        raise SourceError(
+            _("This user may not read %(tables)s. Their owner can allow it: GRANT SELECT ON %(tables)s TO %(user)s;")
+            % {"tables": tables, "user": user}
+        )
 
 
 def create(alias: str, form: Format) -> None:

@@ -1,42 +1,131 @@
 """Explains a database driver's error messages to the person who has to act on them."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 from django.conf import settings
+from django.db import DatabaseError, connections
 from django.utils.translation import gettext as _
+
+from ..access.actor import Actor
+from ..errors import Error, SourceError
 
 
 def sentence(text: str) -> str:
     """Returns what a driver's message means and what to do; an empty text for an unknown message."""
     lowered = text.lower()
-    return next((said for sign, said in _signs() if sign in lowered), "")
+    return next((said for sign, said in [*_of_files(), *_of_servers()] if sign in lowered), "")
 
 
-def _signs() -> list[tuple[str, str]]:
+log = logging.getLogger("adkweb.own")
+
+
+@contextmanager
+def best_effort(what: str) -> Iterator[None]:
+    """Logs what goes wrong with the databases in its block, which comes after a commit: what is written is written.
+
+    with best_effort("the number of an edit"): ..."""
+    try:
+        yield
+    except (Error, DatabaseError) as error:
+        log.warning("%s was left out: %s", what, error)
+        if isinstance(error, DatabaseError) and not connections["default"].in_atomic_block:
+            connections["default"].close_if_unusable_or_obsolete()
+
+
+def shown(error: Error, actor: Actor) -> str:
+    """Returns what somebody is shown of an error. What is wrong with a source names its file or its server, which only
+    an admin of everything may know."""
+    return unusable() if isinstance(error, SourceError) and not actor.runs_everything else error.message
+
+
+def unusable() -> str:
+    """Returns what everybody is shown of a source that does not answer."""
+    return _("A source cannot be used at the moment. An admin can see why.")
+
+
+def of_own(error: Exception) -> str:
+    """Returns what is wrong with adkweb's own database, and what to do, as a sentence."""
+    text = str(error)
+    lowered = text.lower()
+    if "is full" in lowered or "no space left" in lowered:
+        return _("The disk of adkweb's own database is full; nothing was half-written. Make space, and try again.")
+    if "is gone" in lowered:
+        return _("%(error)s. Put the file back, or restart adkweb, which makes a new one.") % {"error": text.strip()}
+    if "readonly database" in lowered or "read-only" in lowered:
+        return _(
+            "adkweb's own database cannot be written: its file, disk or server is read-only; nothing was half-written."
+        )
+    return _("adkweb's own database is locked or does not answer; nothing was half-written. Try again.")
+
+
+_LOST: Final = (  # what libpq and psycopg say when a connection ends that was there; mistakes in an address are not lost
+    *("connection is lost", "connection is closed", "connection already closed", "connection has been closed"),
+    *("closed the connection", "no connection to the server", "connection not open", "consuming input failed"),
+    *("sending query failed", "reset by peer", "broken pipe", "syscall error", "lost synchronization", "end-of-file"),
+)
+
+
+def _of_files() -> list[tuple[str, str]]:
     return [
-        ("database is locked", _("another program holds the file locked; nothing was written. Try again.")),
+        ("database is locked", _("another program has locked the file; nothing was written. Try again.")),
         (
             "readonly database",
             _(
-                "the file has a write-ahead log, beside which SQLite keeps files even while it only reads, and this folder "
-                "may not be written. Copy it to one that may."
+                "the file has a write-ahead log: even to read it, SQLite writes files beside it, and this folder is "
+                "read-only. Copy it to a folder that can be written."
             )
             if settings.READ_ONLY
-            else _("the file may not be written; adkweb shows it with --read-only."),
+            else _("adkweb may not write this file; to only look at it: --read-only."),
         ),
-        ("unable to open", _("the file cannot be opened: is it readable, and its folder writable?")),
+        (
+            "unable to open",
+            _(
+                "the file cannot be opened. May adkweb read it, and write in its folder? To only look at it: --read-only, "
+                "or ?mode=ro."
+            ),
+        ),
         ("not a database", _("this file is not a SQLite database.")),
         ("image is malformed", _("the file is damaged or half-written. SQLite's “.recover” may save what is in it.")),
         ("disk i/o", _("the disk does not answer; nothing was written.")),
         ("disk is full", _("the disk is full; nothing was written.")),
+    ]
+
+
+def _of_servers() -> list[tuple[str, str]]:
+    return [
         ("password authentication", _("the server refuses this user and password.")),
         ("no password supplied", _("the server asks for a password: it belongs in ~/.pgpass, or in the URL.")),
-        ("does not exist", _("the server answers, but this is not there.")),
+        (
+            "root certificate",
+            _(
+                "sslmode asks for a check of the server's certificate. Name the file to check it with: sslrootcert=FILE."
+            ),
+        ),
+        ("does not support ssl", _("the server has no TLS, which sslmode in its address asks for.")),
+        (
+            "startup parameter",
+            _("the pooler refuses the options of this address; it can be told to ignore them."),
+        ),
+        ("too many", _("the server has no free connection. adkweb tries again with every request.")),
+        ("pg_hba", _("the server does not let this user in from here (pg_hba.conf).")),
+        (
+            "definition of service",
+            _("there is no such service in ~/.pg_service.conf, nor in the file of PGSERVICEFILE."),
+        ),
+        ("does not exist", _("the server answers, but has nothing of this name.")),
         ("permission denied", _("this user may not do that.")),
+        ("read-only transaction", _("this server is a standby or read-only; nothing was written.")),
         ("must be owner", _("this user does not own ADK's tables.")),
         ("could not translate host", _("there is no host with this name.")),
         ("failed to resolve", _("there is no host with this name.")),
+        ("codec can't encode", _("there is no host with this name.")),
         ("refused", _("no server answers there. adkweb tries again with every request.")),
         ("couldn't get a connection", _("the server does not answer. adkweb tries again with every request.")),
         ("timeout", _("the server does not answer in time. adkweb tries again with every request.")),
         ("terminat", _("the server closed the connection; nothing was half-written. Try again.")),
-        ("connection", _("the connection to the server is lost; nothing was half-written. Try again.")),
+        ("running locally", _("no server has its socket in this folder.")),
+        *((sign, _("the connection to the server is lost; nothing was half-written. Try again.")) for sign in _LOST),
     ]

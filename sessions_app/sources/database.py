@@ -14,37 +14,44 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, DataError, IntegrityError, connections
+from django.db import DatabaseError, DataError, IntegrityError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
+from ..access.actor import SYSTEM, Actor, read_only_sources
 from ..errors import Invalid, NotAllowed, NotFound, SourceError
-from . import adoption, complaints, online, registry
-from .files import content_of, file_at, file_of
-from .finding import log
+from . import adoption, complaints, hung, identity, online, registry
+from .files import choose_mode, content_of, file_of
+from .finding import in_shell, log
 from .registry import UNOPENED, Source, lock, opened_files
 from .steps import Moved
 
 RETRY_SECONDS: Final = 60.0  # before a file that could not be opened, and has not changed, is tried again
+VERSION_SECONDS: Final = 10.0  # between two looks, before a write, at the version of ADK's schema
 LOOK_SECONDS: Final = 2.0  # between two checks whether another process has adopted a database meanwhile
-_files: WeakKeyDictionary[BaseDatabaseWrapper, tuple[int, int]] = WeakKeyDictionary()  # what each connection opened
+_files: WeakKeyDictionary[BaseDatabaseWrapper, object] = WeakKeyDictionary()  # what each connection opened
 due: dict[str, float] = {}  # by alias, when to check again whether it has been adopted
+versions_due: dict[str, float] = {}  # by alias, when to look again at the version of ADK's schema
 _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+locked_files: set[str] = set()  # aliases of files that another program held locked as they were opened
 _tried: dict[str, tuple[object, float]] = {}  # by alias, the content of a file that cannot be opened, and when
+_problems: dict[str, str] = {}  # by alias, why a source could not be opened last
 
 
 def open_new() -> list[Source]:
-    """Opens the files that have appeared, or were replaced, since the last call. Returns the sources that it opened.
+    """Opens the files that have appeared, or were replaced, since the last call, and servers that nobody has reached yet.
+    Returns the sources that it opened.
 
-    An empty file is left alone: its agent is about to create the tables. A file that cannot be opened is tried again
-    once it changes, and every RETRY_SECONDS."""
+    An empty file is left alone: its agent is about to create the tables. What cannot be opened is tried again every
+    RETRY_SECONDS, and a file once it changes."""
     opened = []
     for source in registry.listed():
-        if source.vendor != "sqlite" or opened_files.get(source.alias, UNOPENED) == file_of(source):
+        if opened_files.get(source.alias, UNOPENED) == file_of(source.alias):
             continue
-        content, now = content_of(connections.databases[source.alias]["ADKWEB"]["path"]), time.monotonic()
+        path = connections.databases[source.alias]["ADKWEB"].get("path")
+        content, now = content_of(path) if path else source.where, time.monotonic()
         before, tried = _tried.get(source.alias, (None, -math.inf))
         if not content or (content == before and now - tried < RETRY_SECONDS):
             continue
@@ -74,25 +81,48 @@ def open_source(source: Source, *, adopting: bool = False) -> None:
 
     Adopts a PostgreSQL database only with `adopting`: its owner is asked first, and it can be read meanwhile. Creates
     no tables in a database that was found in a folder: its agent does that, in its own format."""
-    if opened_files.get(source.alias, UNOPENED) == file_of(source):
-        if adopting and not settings.READ_ONLY and not keeps_creations(source.alias):
+    if source.vendor == "sqlite":
+        choose_mode(source.alias)
+    if opened_files.get(source.alias, UNOPENED) == file_of(source.alias):
+        if adopting and not why_shown(source.alias) and not keeps_creations(source.alias):
             adopt_open(source.alias)
         elif time.monotonic() > due.get(source.alias, math.inf):
             _look_again(source)
+        elif identity.is_unsettled(source.alias):
+            with connected(source):
+                identity.identify(source, writes=may_write(source.alias), again=True)
         return
+    try:
+        _open(source, adopting)
+    except SourceError as error:
+        if "empty" not in error.detail:
+            _problems[source.alias] = error.message
+        if source.alias in identity.duplicates:
+            registry.refusals[source.where] = error.message
+            forget(source.alias)
+        raise
+    _problems.pop(source.alias, None)
+
+
+def _open(source: Source, adopting: bool) -> None:
     with _opening[source.alias]:  # one lock per source: a server that does not answer delays no other source
-        file = file_of(source)
+        file = file_of(source.alias)
         if opened_files.get(source.alias, UNOPENED) == file:
             return
         opened_files.pop(source.alias, None)
+        locked_files.discard(source.alias)
         connections[source.alias].close()  # it may still hold the file that was there before
         with connected(source):
             shape = adoption.inspect(source.alias)
             found = connections.databases[source.alias]["ADKWEB"].get("found")
-            if not settings.READ_ONLY and not (shape.empty and found):
+            if not is_read_only(source.alias) and not (shape.empty and found):
                 shape = _adopted(source, shape, adopting)
+            if not shape.empty:
+                identity.identify(source, writes=shape.adopted and not is_read_only(source.alias))
         if shape.empty:
-            raise SourceError(_("%(where)s is empty: no agent has written here yet.") % {"where": source.where})
+            raise SourceError(
+                _("%(where)s is empty: no agent has written here yet.") % {"where": source.where}, empty=True
+            )
         _note(source, shape)
         opened_files[source.alias] = file
 
@@ -100,12 +130,19 @@ def open_source(source: Source, *, adopting: bool = False) -> None:
 def _adopted(source: Source, shape: adoption.Shape, adopting: bool) -> adoption.Shape:
     if shape.empty:
         adoption.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
-    elif source.vendor == "postgresql" and not adopting:
+    elif (source.vendor == "postgresql" and not adopting) or not shape.agreed:
         return shape
     if adoption.missing(source.alias):
-        # If this user may not complete what an older adkweb adopted, the source is used without the rest.
-        with suppress(SourceError) if shape.adopted else nullcontext():
+        try:
             online.add(source.alias)
+        except SourceError:
+            if not shape.adopted:
+                raise  # else this user may not complete what an older adkweb adopted: it is used without the rest
+        except OperationalError as error:
+            if source.vendor != "sqlite" or "locked" not in str(error) or shape.empty:
+                raise
+            log.info("%s: another program holds it locked, so it is only shown for now", source.where)
+            locked_files.add(source.alias)
     elif shape.creations:  # which adopting adds last: nothing was added since
         return shape
     return adoption.inspect(source.alias)
@@ -118,6 +155,7 @@ def adopt_open(alias: str, moved: Moved = lambda progress: None, *, patient: boo
     try:
         with connected(source):
             online.add(alias, moved, patient=patient)
+        locked_files.discard(alias)
     finally:
         _look_again(source)
 
@@ -130,35 +168,52 @@ def _note(source: Source, shape: adoption.Shape) -> None:
         begun=shape.begun,
         adopted=shape.adopted,
         creations=shape.creations,
+        written=shape.written,
         ordered=shape.ordered,
+        newer=shape.newer,
+        agreed=shape.agreed,
+        versioned=shape.versioned,
     )
-    unsettled = source.vendor == "postgresql" and not shape.creations
+    versions_due[source.alias] = time.monotonic() + VERSION_SECONDS
+    unsettled = source.vendor == "postgresql" and (not shape.creations or source.alias in identity.standbys)
+    unsettled = unsettled or not shape.agreed
     due[source.alias] = time.monotonic() + LOOK_SECONDS if unsettled else math.inf
 
 
 def _look_again(source: Source) -> None:
     due[source.alias] = time.monotonic() + LOOK_SECONDS
     with suppress(SourceError, DatabaseError):  # the next request reports what is wrong
-        _note(source, adoption.inspect(source.alias))
+        shape = adoption.inspect(source.alias)
+        # Another process may have adopted it, and a standby may have been promoted.
+        identity.identify(source, writes=shape.adopted and not is_read_only(source.alias), again=True)
+        _note(source, shape)
 
 
 @contextmanager
 def connected(source: Source) -> Iterator[None]:
     """Connects to a source that is not open yet. Turns what goes wrong into a SourceError that says where."""
     try:
-        _connect_once(source)
-        yield
-    except (DatabaseError, psycopg.Error, sqlite3.Error) as error:
+        with hung.watched(source.alias) if source.vendor == "postgresql" else nullcontext():
+            _connect_once(source)
+            yield
+    except (DatabaseError, psycopg.Error, sqlite3.Error, UnicodeError) as error:
         connections[source.alias].close_if_unusable_or_obsolete()
         raise problem(source.alias, error) from error
     except SourceError as error:
-        raise SourceError(f"{source.where}: {error.message}") from error
+        raise SourceError(f"{source.where}: {error.message}", **error.detail) from error
 
 
 @contextmanager
 def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
     """Yields a connection to a source, after opening it. Turns database errors into a SourceError that says what and
     where."""
+    source = registry.sources.get(alias)
+    with hung.watched(alias) if source and source.vendor == "postgresql" else nullcontext(), _used(alias) as connection:
+        yield connection
+
+
+@contextmanager
+def _used(alias: str) -> Iterator[BaseDatabaseWrapper]:
     get(alias)
     connection = connections[alias]
     replaced = connection.connection is not None and _files.get(connection) != opened_files.get(alias)
@@ -184,8 +239,20 @@ def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
     SQLite's JSON functions return such bytes for half of a surrogate pair, as in a title that was cut within an emoji.
     Without this, one such value would make the whole query fail."""
     if connection.vendor == "sqlite" and "ADKWEB" in connection.settings_dict:
-        _files[connection] = file_at(connection.settings_dict["ADKWEB"].get("path", ""))
+        _files[connection] = file_of(connection.alias)
         connection.connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+
+
+def unserved(*, actor: Actor) -> list[tuple[str, str]]:
+    """Returns what was named but is not served, by name, with the reason: what could not be opened when somebody last tried
+    to, and what is no source, or is one that is served already.
+
+    Whoever has a role in a source learns that it is not served. The reason names hosts and paths, and is for whoever runs
+    everything; it is empty for anybody else."""
+    problems = [(alias, why) for alias, why in sorted(_problems.items()) if actor.has("read", alias)]
+    if actor.runs_everything:
+        return [*problems, *registry.refused()]
+    return [(alias, "") for alias, _why in problems]
 
 
 def opened() -> list[Source]:
@@ -220,20 +287,77 @@ def is_begun(alias: str) -> bool:
 
 
 def may_write(alias: str) -> bool:
-    """Tells whether adkweb writes to a source. One that is not adopted, or not opened yet, is only shown."""
-    return is_open(alias) and is_adopted(alias) and not settings.READ_ONLY
+    """Tells whether adkweb writes to a source. A standby, and one that is not adopted, or not opened yet, is only shown."""
+    return is_open(alias) and is_adopted(alias) and alias not in identity.standbys and not is_read_only(alias)
+
+
+def is_read_only(alias: str) -> bool:
+    """Tells whether a source is opened for reading only, because adkweb or its address says so."""
+    return settings.READ_ONLY or alias in read_only_sources
 
 
 @contextmanager
 def writing(alias: str) -> Iterator[BaseDatabaseWrapper]:
-    """Yields a connection for writing, as `using` does. Raises NotAllowed for a source that is not adopted."""
+    """Yields a connection for writing, as `using` does. Raises NotAllowed for a source that is not adopted, is opened for
+    reading only, or is a standby."""
     with using(alias) as connection:
+        _look_at_version(alias, connection)
+        if why := why_shown(alias):
+            raise NotAllowed(why)
+        if alias in locked_files:
+            adopt_open(alias)
         if not is_adopted(alias):
             raise NotAllowed(
                 _("%(where)s is not adopted yet, so adkweb shows it and writes nothing: adkweb adopt %(where)s")
-                % {"where": registry.sources[alias].where}
+                % {"where": in_shell(registry.sources[alias].where)}
             )
         yield connection
+
+
+def _look_at_version(alias: str, connection: BaseDatabaseWrapper) -> None:
+    """Notices that another program has given a source another version of ADK's schema, within VERSION_SECONDS."""
+    config = connections.databases[alias]["ADKWEB"]
+    if config["versioned"] and time.monotonic() >= versions_due.get(alias, 0.0):
+        versions_due[alias] = time.monotonic() + VERSION_SECONDS
+        with connection.cursor() as cursor:
+            config["newer"], config["agreed"] = adoption.version_of(cursor)
+        if not config["agreed"]:
+            due[alias] = time.monotonic() + LOOK_SECONDS
+
+
+def agree(alias: str) -> None:
+    """Lets adkweb write to an open source although it does not know the version of ADK's schema. Raises SourceError."""
+    with using(alias):
+        adoption.agree(alias, newer(alias))
+    _look_again(registry.sources[alias])
+
+
+def why_shown(alias: str) -> str:
+    """Returns why an open source is only shown, and not adopted by itself; empty if nothing speaks against it."""
+    try:
+        SYSTEM.check_may_write(alias)
+    except NotAllowed as error:
+        return error.message
+    if alias in identity.standbys:
+        return _("%(where)s is a standby: it follows another server, and only that one can be written.") % {
+            "where": registry.sources[alias].where
+        }
+    if not is_agreed(alias):
+        return _(
+            "%(where)s has version %(version)s of ADK's schema, which this adkweb does not know, so it is shown and nothing "
+            "is written. To write all the same: adkweb adopt --yes %(where)s"
+        ) % {"where": in_shell(registry.sources[alias].where), "version": newer(alias)}
+    return ""
+
+
+def newer(alias: str) -> str:
+    """Returns the version of ADK's schema that an open source has, if this adkweb does not know it."""
+    return str(connections.databases[alias]["ADKWEB"]["newer"])
+
+
+def is_agreed(alias: str) -> bool:
+    """Tells whether adkweb knows the version of ADK's schema of an open source, or somebody lets it write nevertheless."""
+    return bool(connections.databases[alias]["ADKWEB"]["agreed"])
 
 
 def keeps_creations(alias: str) -> bool:
@@ -256,7 +380,11 @@ def forget(alias: str) -> None:
     """Closes a source and takes it off the list."""
     with lock:
         registry.sources.pop(alias, None)
+        registry.identities.pop(alias, None)
         opened_files.pop(alias, None)
+        read_only_sources.discard(alias)
+        _problems.pop(alias, None)
+        identity.forget(alias)
         if alias in connections.databases:
             connection = connections[alias]
             connection.close()
@@ -277,3 +405,14 @@ def _connect_once(source: Source) -> None:
         raise SourceError(_("the file is gone."))
     if path.is_dir():
         raise SourceError(_("this is a folder, not a file."))
+
+
+def _settle(alias: str) -> None:
+    """Opens a source for whoever has to know which one it is, now: adkweb's own database may be there again."""
+    source = get(alias)
+    if alias not in registry.identities:
+        with connected(source):
+            identity.identify(source, writes=may_write(alias))
+
+
+registry.opener = _settle

@@ -1,17 +1,41 @@
 """The files of SQLite sources: which file is at a path now, and whether it was written to."""
 
 import os
+from pathlib import Path
 
 from django.db import connections
 
-from .registry import Source
+from .urls import File
 
 
-def file_of(source: Source) -> tuple[int, int] | None:
-    """Returns the file that a SQLite source is now, as (device, inode); None for a server."""
-    if source.vendor != "sqlite":
-        return None
-    return file_at(connections.databases[source.alias]["ADKWEB"]["path"])
+def file_of(alias: str) -> object:
+    """Returns which file a SQLite source is now, and how it is opened; None for a server."""
+    database = connections.databases[alias]
+    path, how = database["ADKWEB"].get("path"), database["NAME"]
+    # Of one that SQLite takes for immutable, it would not notice that somebody writes to it after all.
+    return path and (file_at(path), how, content_of(path) if "immutable=1" in how else None)
+
+
+def choose_mode(alias: str) -> None:
+    """Decides how the file of a SQLite source is opened: one that rests, and is only read, as immutable.
+
+    SQLite keeps files beside one with a write-ahead log even while it only reads. In a folder that may not be written, it
+    cannot make them, but it needs none as long as the log is empty, which is so while nobody has the file open."""
+    database = connections.databases[alias]
+    config = database["ADKWEB"]
+    if config["read_only"]:
+        path = Path(config["path"])
+        database["NAME"] = File(path, read_only=True, immutable=config["immutable"] or _rests(path)).uri
+
+
+def _rests(path: Path) -> bool:
+    if os.access(path.parent, os.W_OK) or _size(f"{path}-wal")[0]:
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(20)[18:] == b"\2\2"  # the file says so that it has a write-ahead log
+    except OSError:
+        return False  # opening it says what is wrong
 
 
 def file_at(path: str) -> tuple[int, int]:

@@ -2,10 +2,10 @@
 
 import logging
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from django.utils.translation import gettext as _
 
@@ -16,13 +16,6 @@ DEPTH: Final = 4  # levels of folders that are searched for SESSION_FILE
 SESSION_FILE: Final = Path(".adk/session.db")  # what `adk web` writes beside an agent
 _SKIPPED: Final = {"node_modules", "__pycache__", ".git", ".venv", "venv"}
 _unreadable: set[str] = set()  # the errors of folders that cannot be read: each is logged once
-
-
-def sqlite_path(text: str) -> Path:
-    """Returns the file that a text names: a path, or a sqlite:/// URL as SQLAlchemy reads it."""
-    if "://" in text:
-        text = unquote(urlsplit(text).path[1:])
-    return Path(text).expanduser().absolute()
 
 
 def find(folder: Path, depth: int = DEPTH, top: Path | None = None) -> Iterator[Path]:
@@ -68,33 +61,16 @@ def existing_file(path: Path) -> Path:
         raise SourceError(_("%(path)s is a folder, not a file.") % {"path": path})
     if not path.exists():
         raise SourceError(
-            _("%(path)s does not exist. To make a new database there: adkweb create %(path)s") % {"path": short(path)}
+            _("%(path)s does not exist. To make a new database there: adkweb create %(path)s")
+            % {"path": in_shell(short(path))}
         )
     return path
 
 
-def without_password(url: str) -> str:
-    """Returns a database's URL without its password: postgresql://user@host/name.
-
-    Returns only postgresql://… for a badly quoted URL, because any part of it may belong to the password."""
-    if is_badly_quoted(url):
-        return f"{url.partition('://')[0]}://…"
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    user = f"{parts.username}@" if parts.username else ""
-    scheme = "postgresql" if parts.scheme.startswith("postgres") else parts.scheme
-    return f"{scheme}://{user}{host}{parts.path}"
-
-
-def is_badly_quoted(url: str) -> bool:
-    """Tells whether the password has an unquoted character that ends the host: postgresql://u:pa/ssw@host/db has the
-    host “u”."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return True
-    options = [option for option in parts.query.split("&") if "=" not in option]
-    return ":" in parts.netloc and "@" in "".join([parts.path, parts.fragment, *options])
+def in_shell(where: str) -> str:
+    """Quotes a path or URL, if that is needed, so that it can be pasted into a shell: 'agents/my sessions.db'."""
+    home = "~/" if where.startswith("~/") else ""
+    return home + shlex.quote(where.removeprefix(home))
 
 
 def short(path: Path) -> str:

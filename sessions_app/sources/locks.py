@@ -15,7 +15,9 @@ from .steps import Moved, Progress
 LOCK_MILLISECONDS: Final = 50
 PATIENCE_SECONDS: Final = 60.0  # for a lock that somebody else keeps
 _PAUSE_SECONDS: Final = (0.1, 2.0)  # before a lock is requested again: at first, and at most
-_LOCK: Final = 0x61646B78  # the key of a PostgreSQL advisory lock: one process adopts at a time
+# The keys of PostgreSQL's advisory locks: one process adopts a source, or migrates adkweb's own database, at a time.
+ADOPTING: Final = 0x61646B78
+MIGRATING: Final = 0x61646B79
 
 
 def briefly(alias: str, work: Callable[[CursorWrapper], None] | Sequence[str]) -> None:
@@ -44,8 +46,8 @@ _LOCKED: Final = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetect
 
 
 @contextmanager
-def alone(alias: str, moved: Moved) -> Iterator[Callable[[], None]]:
-    """Waits until no other process adopts this database, and keeps others out. Yields a function that raises once the
+def alone(alias: str, moved: Moved, key: int = ADOPTING) -> Iterator[Callable[[], None]]:
+    """Waits until no other process has this lock on a database, and keeps others out. Yields a function that raises once the
     lock is lost.
 
     An idle transaction of its own connection holds the lock: this also works behind a connection pool, and ends with
@@ -57,9 +59,7 @@ def alone(alias: str, moved: Moved) -> Iterator[Callable[[], None]]:
         "cursor_factory": psycopg.ClientCursor,
     }
     with psycopg.connect(**parameters) as connection:
-        connection.execute("SET idle_in_transaction_session_timeout = 0")
-        lock = f"SELECT 1 WHERE pg_try_advisory_xact_lock({_LOCK})"
-        while connection.execute(lock).fetchone() is None:
+        while not _locked(connection, key):
             connection.rollback()
             moved(Progress("", 0.0))
             time.sleep(_PAUSE_SECONDS[0])
@@ -68,3 +68,10 @@ def alone(alias: str, moved: Moved) -> Iterator[Callable[[], None]]:
             connection.execute("SELECT 1")
 
         yield check
+
+
+def _locked(connection: psycopg.Connection, key: int) -> bool:
+    """Begins a transaction that may be idle as long as it likes, and tells whether it has the lock."""
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [key]).fetchone()
+    return row is not None and row[0]

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import psycopg
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from . import schema
 from .dialect import SEQ
 from .locks import briefly
+from .poolers import is_pooled
 from .steps import Moved, Steps
 
 BATCH: Final = (200, 5_000)  # rows that are numbered at once: at first, and at most
@@ -128,17 +130,19 @@ class PostgreSQL(Steps):
         self._execute(statement.replace(" INDEX ", " INDEX CONCURRENTLY ", 1))
 
     def _execute(self, statement: str) -> None:
-        """Runs a statement without a time limit. Only for statements that hold up nobody while they wait."""
-        with connections[self.alias].cursor() as cursor:
-            cursor.execute("SET lock_timeout = 0")
-            cursor.execute("SET statement_timeout = 0")
-            try:
-                cursor.execute(statement)
-            finally:
-                cursor.execute("RESET lock_timeout")
-                cursor.execute("RESET statement_timeout")
+        """Runs a statement without a time limit. Only for statements that hold up nobody while they wait.
+
+        An index cannot be built CONCURRENTLY in a transaction, so the limit is lifted for a connection of its own. Behind
+        a pooler it stays, as somebody else would get that connection."""
+        database = connections[self.alias]
+        parameters = database.get_connection_params() | {"autocommit": True}
+        with database.wrap_database_errors, psycopg.connect(**parameters) as connection:
+            if not is_pooled(connection):
+                connection.execute(_NO_LIMIT)
+            connection.execute(statement)
 
 
+_NO_LIMIT: Final = "SELECT set_config('lock_timeout', '0', false), set_config('statement_timeout', '0', false)"
 _BEFORE_ALL: Final = ("-infinity", "", "", "", "")
 # Nobody waits long for this statement: it locks its rows only for a moment, and gives up if another transaction holds
 # one.

@@ -10,19 +10,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from django.conf import settings
 from django.db import DatabaseError, connections
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ..errors import Error, NotAllowed
-from . import database, registry
+from . import complaints, database, registry, versions
 from .registry import Source
 
 FRESH_SECONDS = 2.0  # that what was seen is told without another look
@@ -38,11 +36,12 @@ REACHABLE, SCHEMA, WRITABLE = "reachable", "schema", "writable"
 class State:
     """The parts a database lacks, of REACHABLE, SCHEMA (its tables are known, and of this version) and WRITABLE; and why.
 
-    The reason may name paths: only an admin may read it.
+    The reason may name paths: only an admin may read it. `amiss`: nobody has asked for this lack, as for --read-only.
     """
 
     lacks: tuple[str, ...] = ()
     why: str = ""
+    amiss: bool = False
 
     @property
     def usable(self) -> bool:
@@ -65,8 +64,8 @@ class Readiness:
 
     @property
     def whole(self) -> bool:
-        """Tells whether nothing is amiss: every source can be read, too."""
-        return self.ready and all(state.usable for state in self.sources.values())
+        """Tells whether nothing is amiss: every source can be read, too, and none is a standby by mistake."""
+        return self.ready and all(state.usable and not state.amiss for state in self.sources.values())
 
 
 class _Looks:
@@ -105,7 +104,8 @@ class _Looks:
         try:
             state = self._look()
         except (Error, DatabaseError) as error:
-            state = State((REACHABLE,), str(error).strip())
+            own = isinstance(error, DatabaseError)
+            state = State((REACHABLE,), complaints.of_own(error) if own else str(error).strip())
         finally:
             connections.close_all()
         self._seen = time.monotonic(), state
@@ -119,10 +119,17 @@ def look() -> Readiness:
         for alias in _sources.keys() - {source.alias for source in sources}:
             del _sources[alias]
         looks = {each.alias: _sources.setdefault(each.alias, _Looks(partial(_source, each))) for each in sources}
-    for each in (_own, *looks.values()):
+    own = _own
+    for each in (own, *looks.values()):
         each.begin()
     until = time.monotonic() + PATIENCE_SECONDS
-    return Readiness(_own.state(until), {alias: each.state(until) for alias, each in looks.items()})
+    return Readiness(own.state(until), {alias: each.state(until) for alias, each in looks.items()})
+
+
+def doubt() -> None:
+    """Makes whoever asks next wait for a new look at adkweb's own database: it has just refused something."""
+    global _own
+    _own = _Looks(_own_database)
 
 
 def forget() -> None:
@@ -138,24 +145,29 @@ def forget() -> None:
 
 def _own_database() -> State:
     connection = connections["default"]
-    waiting = len(_migrations() - MigrationRecorder(connection).applied_migrations().keys())
-    if waiting:
+    if newer := versions.newer():
+        return State(
+            (SCHEMA,), _("adkweb's own database was made by a newer adkweb (%(names)s).") % {"names": ", ".join(newer)}
+        )
+    if waiting := len(versions.missing()):
         why = ngettext(
             "adkweb's own database lacks %(n)s migration, which adkweb applies as it starts.",
             "adkweb's own database lacks %(n)s migrations, which adkweb applies as it starts.",
             waiting,
         )
         return State((SCHEMA,), why % {"n": waiting})
-    if connection.vendor == "sqlite":
-        return _file(Path(str(connection.settings_dict["NAME"])))
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_is_in_recovery()")
-        return _server(may_write=not cursor.fetchone()[0])
+    if connection.vendor == "sqlite" and (state := _file(Path(str(connection.settings_dict["NAME"])))).lacks:
+        return state
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(_WRITE[connection.vendor])
+    except DatabaseError as error:
+        return State((WRITABLE,), complaints.of_own(error))
+    return State()
 
 
-@cache
-def _migrations() -> set[tuple[str, str]]:
-    return set(MigrationLoader(None).graph.nodes)
+# The smallest writes that need no row of anybody's.
+_WRITE: Final = {"sqlite": "PRAGMA user_version = 1", "postgresql": "SELECT pg_current_xact_id()"}
 
 
 def _source(source: Source) -> State:
@@ -163,13 +175,21 @@ def _source(source: Source) -> State:
     try:
         with database.using(source.alias) as db, db.cursor() as cursor:
             cursor.execute("SELECT 1 FROM sessions LIMIT 1")
+            if settings.READ_ONLY:
+                return State((WRITABLE,), "--read-only")
+            follows, may_write = False, True
+            if db.vendor == "postgresql":
+                cursor.execute("SELECT pg_is_in_recovery(), has_table_privilege('events', 'INSERT')")
+                follows, may_write = cursor.fetchone()
+            if follows and not database.is_read_only(source.alias):
+                why = _("this server is a standby: only the one that it follows can be written.")
+                return State((WRITABLE,), why, amiss=True)
+            if why := database.why_shown(source.alias):
+                return State((WRITABLE,), why)
+            if db.vendor == "sqlite":
+                return _file(Path(db.settings_dict["ADKWEB"]["path"]))
             with database.writing(source.alias):
-                if settings.READ_ONLY:
-                    return State((WRITABLE,), "--read-only")
-                if db.vendor == "sqlite":
-                    return _file(Path(db.settings_dict["ADKWEB"]["path"]))
-                cursor.execute("SELECT NOT pg_is_in_recovery() AND has_table_privilege('events', 'INSERT')")
-                return _server(may_write=cursor.fetchone()[0])
+                return _server(may_write=may_write)
     except NotAllowed as error:
         return State((WRITABLE,), error.message)
     except Error as error:
@@ -182,7 +202,7 @@ def _file(path: Path) -> State:
     """Tells whether a SQLite file may be written, and its folder, in which SQLite keeps files beside it."""
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         return State()
-    return State((WRITABLE,), f"{path}: " + _("the file may not be written; adkweb shows it with --read-only."))
+    return State((WRITABLE,), f"{path}: " + _("adkweb may not write this file; to only look at it: --read-only."))
 
 
 def _server(*, may_write: bool) -> State:

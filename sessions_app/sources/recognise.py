@@ -3,6 +3,7 @@
 google-adk writes times as text or seconds, adk-js as milliseconds; both use tables of the same names. A database that
 is refused here is not changed."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,6 +23,13 @@ _TIMES: Final = {
     "user_states": ("update_time",),
 }
 _VALUES: Final = {"sessions": "state", "app_states": "state", "user_states": "state", "events": "event_data"}
+_NAMES: Final = {
+    "sessions": ("app_name", "user_id", "id"),
+    "events": ("app_name", "user_id", "session_id", "id", "invocation_id"),
+    "app_states": ("app_name",),
+    "user_states": ("app_name", "user_id"),
+}
+_TEXTS: Final = {"character varying", "text"}
 _TIMES_READ: Final = 50  # of the first rows of each table, and of the last
 _VALUES_READ: Final = 8
 _LENGTH: Final = 200  # characters of a value
@@ -55,15 +63,41 @@ def _check_readable(cursor: CursorWrapper, tables: Tables) -> None:
     if 2 * sum(map(looks_encrypted, values)) > len(values):
         raise SourceError(
             _(
-                "What is stored here is encrypted, as adk-secure-sessions does it: only programs with its key can read it, "
-                "and adkweb has no key. Nothing was changed. To see these sessions in adkweb, have a program with the key "
-                "copy them into a database that is not encrypted, and open that."
+                "What is stored here is encrypted in the way of adk-secure-sessions: only programs with its key can read "
+                "it, and adkweb has no key. Nothing was changed. To see these sessions in adkweb, have a program with the "
+                "key copy them into a database that is not encrypted, and open that."
             )
         )
     if cursor.db.vendor == "postgresql":
-        for table, column in _VALUES.items():
-            if (kind := tables[table][column]) not in ("json", "jsonb"):
-                raise _unknown(table, column, kind)
+        _check_types(tables)
+
+
+def _check_types(tables: Tables) -> None:
+    """Raises SourceError for columns of a type with which some of adkweb's statements fail."""
+    for table, column in _VALUES.items():
+        if (kind := tables[table][column]) not in ("json", "jsonb"):
+            raise _unknown(table, column, kind)
+    wrong = {(table, column): "jsonb" for table, column in _VALUES.items() if tables[table][column] == "json"}
+    for table, columns in _NAMES.items():
+        wrong |= {(table, column): "text" for column in columns if tables[table][column] not in _TEXTS}
+    if wrong:
+        first, *_rest = wrong
+        raise SourceError(
+            _(
+                "The column %(table)s.%(column)s is %(kind)s, where google-adk makes %(right)s, so adkweb cannot work with "
+                "it. Nothing was changed. Its owner can change that; agents wait while it runs: %(statements)s"
+            )
+            % {
+                "table": first[0],
+                "column": first[1],
+                "kind": tables[first[0]][first[1]],
+                "right": wrong[first],
+                "statements": " ".join(
+                    f"ALTER TABLE {table} ALTER COLUMN {column} TYPE {kind} USING {column}::{kind};"
+                    for (table, column), kind in wrong.items()
+                ),
+            }
+        )
 
 
 def _of_postgresql(cursor: CursorWrapper, tables: Tables) -> bool:
@@ -86,8 +120,12 @@ def _of_sqlite(cursor: CursorWrapper, tables: Tables) -> bool:
     for (table, column), kind in declared.items():
         if not kind.startswith(("REAL", "DATETIME", "TIMESTAMP")):
             raise _unknown(table, column, kind)
-    kinds = {each for table, column in declared for each in _kinds(cursor, table, column)}
-    numbers = "REAL" in declared.values()
+    counts = Counter(each for table, column in declared for each in _kinds(cursor, table, column))
+    kinds, numbers = set(counts), "REAL" in declared.values()
+    # An agent's own Event(timestamp=time.time() * 1000) is one odd time among many, which is read by its size. As it
+    # stays in the session's `update_time`, it may be there, too.
+    if numbers and kinds == {"seconds", "milliseconds"} and counts["milliseconds"] < counts["seconds"]:
+        kinds = {"seconds"}
     if len(kinds) > 1 or (numbers and (set(declared.values()) != {"REAL"} or kinds - {"seconds"})):
         raise SourceError(
             _(
@@ -102,15 +140,15 @@ def _of_sqlite(cursor: CursorWrapper, tables: Tables) -> bool:
     return kinds == {"milliseconds"} or (not kinds and tables["events"]["event_data"].lower() == "json")
 
 
-def _kinds(cursor: CursorWrapper, table: str, column: str) -> set[str]:
-    """Returns how a column stores times: any of "text", "seconds", "milliseconds", or the name of another SQLite type."""
+def _kinds(cursor: CursorWrapper, table: str, column: str) -> list[str]:
+    """Returns how some rows store a time: "text", "seconds", "milliseconds", or the name of another SQLite type."""
     cursor.execute(
-        f"""SELECT * FROM (SELECT typeof({column}), CASE WHEN typeof({column}) <> 'text' THEN {column} + 0 END
+        f"""SELECT * FROM (SELECT rowid, typeof({column}), CASE WHEN typeof({column}) <> 'text' THEN {column} + 0 END
             FROM {table} ORDER BY rowid LIMIT {_TIMES_READ})
-        UNION SELECT * FROM (SELECT typeof({column}), CASE WHEN typeof({column}) <> 'text' THEN {column} + 0 END
+        UNION SELECT * FROM (SELECT rowid, typeof({column}), CASE WHEN typeof({column}) <> 'text' THEN {column} + 0 END
             FROM {table} ORDER BY rowid DESC LIMIT {_TIMES_READ})"""
     )
-    return {_kind(*row) for row in cursor.fetchall()}
+    return [_kind(stored_as, value) for _row, stored_as, value in cursor.fetchall()]
 
 
 def _kind(stored_as: str, value: Any) -> str:

@@ -4,23 +4,24 @@ import hashlib
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.conf import settings
 from django.db import connections
 from django.utils.translation import gettext as _
 
+from ..access.actor import read_only_sources
 from ..errors import SourceError
-from . import finding
-from .finding import SESSION_FILE, existing_file, is_badly_quoted, short, sqlite_path, without_password
+from . import finding, urls
+from .finding import SESSION_FILE, existing_file, short
 
 RESCAN_SECONDS: Final = 2.0
 _SCAN_SECONDS: Final = 0.04  # that a search may take; after a longer one, the next search is due later in proportion
 # How long a read waits for another program's lock on a SQLite file. writes/rows.py waits longer.
-_BUSY_SECONDS: Final = 3
+BUSY_SECONDS: Final = 3
 _CONNECT_SECONDS: Final = 5
 
 
@@ -37,11 +38,13 @@ sources: dict[str, Source] = {}
 searched_folders: list[Path] = []
 UNOPENED: Final = (-1, -1)
 # By alias, which file was opened: a developer may delete it and make it again.
-opened_files: dict[str, tuple[int, int] | None] = {}
-identities: dict[str, str] = {}  # by alias, what it stands for
+opened_files: dict[str, object] = {}
+identities: dict[str, str] = {}  # by alias, which source it is: identity.py decides that when it opens one
+opener: Callable[[str], object] | None = None  # opens the source with an alias, and finds out which it is
+_addresses: dict[str, str] = {}  # by alias, the path or URL that it stands for
 lock = threading.RLock()
 _found: dict[Path, Source] = {}  # the sources that were found in folders, by path
-_refused: dict[str, str] = {}
+refusals: dict[str, str] = {}  # what a user named that is not served, and why
 _scanned, _took = 0.0, 0.0  # when the last search ended, and how many seconds it took
 
 
@@ -49,13 +52,18 @@ def add(text: str) -> list[Source]:
     """Registers what a user named: a folder (with every session.db in it, also those that appear later), a SQLite file,
     or a database URL. Raises SourceError if there is no such thing."""
     with lock:
-        if "://" in text:
-            return [_register_url(text)]
-        path = Path(text).expanduser().absolute()
-        if path.is_dir():
-            searched_folders.append(path)
-            return [_register_found(file) for file in finding.find(path)]
-        return [_register_file(existing_file(path))]
+        named = urls.read(text)
+        if isinstance(named, urls.Server):
+            return [_register_server(named)]
+        if named.path.is_dir() and not urls.is_url(text):
+            searched_folders.append(named.path)
+            return [_register_found(file) for file in finding.find(named.path)]
+        before = set(sources)
+        source = _register_file(existing_file(named.path), named)
+        if source.alias in before and str(named.path) != connections.databases[source.alias]["ADKWEB"]["path"]:
+            why = _("This is the same file as “%(alias)s”, which is shown once.") % {"alias": source.alias}
+            refuse(str(named.path), why)
+        return [source]
 
 
 def listed() -> list[Source]:
@@ -81,15 +89,13 @@ def listed() -> list[Source]:
 
 
 def refuse(text: str, why: str) -> None:
-    """Keeps what a user named but is not a source, for the home page to show. Of a URL, keeps only the scheme: it may
-    hold a password."""
-    scheme, colon, _rest = text.partition("://")
-    _refused[f"{scheme}://…" if colon else text] = why
+    """Keeps what a user named but is not served, for pages to show. Of a URL, keeps no password."""
+    refusals[urls.without_password(text) if urls.is_url(text) else text] = why
 
 
 def refused() -> list[tuple[str, str]]:
     """Returns what users named that is not a source, each with the reason."""
-    return list(_refused.items())
+    return list(refusals.items())
 
 
 def folders() -> list[str]:
@@ -98,14 +104,34 @@ def folders() -> list[str]:
 
 
 def identity(alias: str) -> str:
-    """Returns what an alias stands for: a file's absolute path, or a URL without its password. Stays the same across
-    restarts."""
-    return identities.get(alias, "")
+    """Returns which source an alias stands for: the `where` of adkweb's own tables. It stays the same for good, however the
+    source is addressed.
+
+    Opens a source that was not opened yet. Raises NotFound, and SourceError while nobody can say which one it is: never
+    take that for a source of which nothing is kept."""
+    known = identities.get(alias)
+    if known is None and opener:
+        opener(alias)
+        known = identities.get(alias)
+    if known is None:
+        where = sources[alias].where if alias in sources else alias
+        raise SourceError(
+            _("%(where)s: adkweb cannot look up in its own database which source this is. Try again.")
+            % {"where": where},
+            alias=alias,
+        )
+    return known
+
+
+def aliases() -> dict[str, str]:
+    """Returns the aliases of the listed sources by their identities, as far as these are known: of those that were open
+    once."""
+    return {identities[source.alias]: source.alias for source in listed() if source.alias in identities}
 
 
 def alias_of(identity: str) -> str | None:
-    """Returns the alias that now stands for this identity; None if no source has it."""
-    return next((source.alias for source in listed() if identities[source.alias] == identity), None)
+    """Returns the alias that now stands for this identity; None if no source is known to have it."""
+    return aliases().get(identity)
 
 
 def _register_found(path: Path) -> Source:
@@ -117,83 +143,69 @@ def _register_found(path: Path) -> Source:
     return known
 
 
-def _register_file(path: Path, *, found: bool = False) -> Source:
+def _register_file(path: Path, named: urls.File | None = None, *, found: bool = False) -> Source:
     path = path.resolve()
+    path = _linked(path) or path
+    immutable = named is not None and named.immutable
+    read_only = settings.READ_ONLY or (named is not None and named.read_only)
     name = path.parent.parent.name if path.parts[-2:] == SESSION_FILE.parts else path.stem
-    flags = "?mode=ro" if settings.READ_ONLY else "?mode=rw"
     return _register(
         Source(_alias(name, str(path)), short(path), "sqlite"),
         {
             "ENGINE": "django.db.backends.sqlite3",
-            "NAME": path.as_uri() + flags,
+            "NAME": urls.File(path, read_only, immutable).uri,
             # IMMEDIATE: otherwise, as soon as two transactions meet, one that reads first and writes later fails. FULL:
             # with a write-ahead log, some builds of SQLite acknowledge commits that are not on the disk yet.
             # detect_types: times are read as they are stored; Django would turn adk-js's numbers into None.
             "OPTIONS": {
-                "timeout": _BUSY_SECONDS,
+                "timeout": BUSY_SECONDS,
                 "transaction_mode": "IMMEDIATE",
                 "init_command": "PRAGMA synchronous = FULL",
                 "detect_types": 0,
             },
-            "ADKWEB": {"path": str(path), "found": found},
+            "ADKWEB": {"path": str(path), "found": found, "read_only": read_only, "immutable": immutable},
         },
     )
 
 
-def _register_url(text: str) -> Source:
-    where, parts = without_password(text), _parts_of(text)
-    scheme = parts.scheme.partition("+")[0]  # ADK's URLs name a driver: postgresql+asyncpg://
-    if scheme == "sqlite":
-        return _register_file(existing_file(sqlite_path(text)))
-    if scheme not in ("postgresql", "postgres"):
-        raise SourceError(
-            _("%(scheme)s:// is not supported: a source is a folder, a SQLite file or a postgresql:// URL.")
-            % {"scheme": parts.scheme}
-        )
-    try:
-        port = parts.port or 5432
-    except ValueError as error:
-        raise SourceError(_("%(url)s: the port is not a number.") % {"url": where}) from error
-    name = unquote(parts.path.lstrip("/"))
-    if not name:
-        raise SourceError(_("%(url)s names no database: postgresql://user@host/database") % {"url": where})
-    alias = _alias(name, where)
+def _linked(path: Path) -> Path | None:
+    """Returns the path of the source that already has the file at a path, by a hard link. SQLite would damage a file that
+    is open by two names."""
+    if path.exists() and path.stat().st_nlink > 1:
+        for alias in sources:
+            other = connections.databases[alias]["ADKWEB"].get("path", "")
+            if other and Path(other).exists() and path.samefile(other):
+                return Path(other)
+    return None
+
+
+def _register_server(server: urls.Server) -> Source:
+    parameters = dict(server.parameters)
+    alias = _alias(server.name or parameters["service"], server.where)
+    read_only = settings.READ_ONLY or server.read_only
+    prepares = settings.PREPARED_STATEMENTS if server.prepares else False
     return _register(
-        Source(alias, where, "postgresql"),
+        Source(alias, server.where, "postgresql"),
         {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": name,
-            "USER": unquote(parts.username or ""),
-            "PASSWORD": unquote(parts.password or ""),
-            "HOST": parts.hostname or "",
-            "PORT": str(port),
+            "ENGINE": "adkweb.postgresql",
+            "NAME": server.name,
+            "USER": parameters.pop("user", ""),
+            "PASSWORD": parameters.pop("password", ""),
+            "HOST": parameters.pop("host", ""),
+            "PORT": parameters.pop("port", ""),
             "CONN_HEALTH_CHECKS": True,
-            "OPTIONS": _options(alias, parts.query),
-            "ADKWEB": {},
+            "DISABLE_SERVER_SIDE_CURSORS": True,  # a pooler would give their rows to nobody
+            "OPTIONS": _options(alias, parameters, prepares=prepares),
+            "ADKWEB": {"read_only": read_only, "prepares": prepares},
         },
     )
 
 
-def _parts_of(text: str) -> SplitResult:
-    """Returns the parts of a URL. Raises SourceError, which never quotes the password, for a text that is not a URL."""
-    if "@" in text and is_badly_quoted(text):
-        raise SourceError(
-            _("%(url)s: in a password, / ? # and @ are written %%2F %%3F %%23 and %%40.")
-            % {"url": without_password(text)}
-        )
-    try:
-        return urlsplit(text)
-    except ValueError as error:  # its message quotes the text, with the password
-        raise SourceError(_("This is not a URL: %(error)s") % {"error": without_password(text)}) from error
-
-
-def _options(alias: str, query: str) -> dict[str, Any]:
-    """Returns the options by which Django connects to a PostgreSQL database: those of the URL, and a connection pool."""
-    options: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **dict(parse_qsl(query))}
-    if settings.READ_ONLY:
-        options["options"] = f"{options.get('options', '')} -c default_transaction_read_only=on".strip()
+def _options(alias: str, parameters: dict[str, str], *, prepares: bool | None) -> dict[str, Any]:
+    """Returns the options by which Django connects to a PostgreSQL database: libpq's, and a connection pool."""
     return {
-        **options,
+        "connect_timeout": _CONNECT_SECONDS,
+        **parameters,
         "pool": {
             "min_size": 0,
             "max_size": settings.POOL_SIZE,
@@ -205,27 +217,38 @@ def _options(alias: str, query: str) -> dict[str, Any]:
         },
         # This makes an append one prepared statement and one round trip. It is worth half of the speed of appending.
         "server_side_binding": True,
-        "prepare_threshold": 3 if settings.PREPARED_STATEMENTS else None,
+        # adkweb.postgresql takes it back behind a pooler.
+        "prepare_threshold": None if prepares is False else 3,
     }
 
 
 def _register(source: Source, database: dict[str, Any]) -> Source:
     known = sources.get(source.alias)
-    if known is not None:
+    wishes = database["ADKWEB"]["read_only"]
+    if known is not None and (not wishes or connections.databases[source.alias]["ADKWEB"]["read_only"]):
         return known
     configured = connections.configure_settings({"default": connections.databases["default"], source.alias: database})
-    connections.databases[source.alias] = configured[source.alias]
+    if known is None:
+        connections.databases[source.alias] = configured[source.alias]
+    else:  # it was named before, and now for reading only
+        opened_files.pop(source.alias, None)
+        connection: Any = connections[source.alias]
+        if source.vendor == "postgresql":
+            connection.close_pool()
+        connections.databases[source.alias].update(configured[source.alias])
+    if wishes:
+        read_only_sources.add(source.alias)
     sources[source.alias] = source
     return source
 
 
-def _alias(name: str, identity: str) -> str:
+def _alias(name: str, address: str) -> str:
     """Returns the plain name, or one with a hash if another source has it. Given the same sources, restarts do not
     change it."""
     plain = name.strip() or "source"
-    marked = f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:4]}"
+    marked = f"{plain}-{hashlib.sha256(address.encode()).hexdigest()[:4]}"
     owner = connections.databases.get(plain)
-    if plain == "default" or (owner is not None and identities.get(plain) != identity):
+    if plain == "default" or (owner is not None and _addresses.get(plain) != address):
         plain = marked
-    identities[plain] = identity
+    _addresses[plain] = address
     return plain

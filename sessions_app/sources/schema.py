@@ -17,8 +17,15 @@ COLUMNS: Final = {  # every table's columns and their types
         WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'""",
     "postgresql": """SELECT relname, attname, format_type(atttypid, NULL) FROM pg_attribute
         JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
-        AND relnamespace = ANY (current_schemas(false)::regnamespace[]) AND pg_table_is_visible(attrelid)""",
+        AND relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname = ANY (current_schemas(false)))
+        AND pg_table_is_visible(attrelid)""",
 }
+# The schemas with ADK's tables, in or out of sight, and whether this user may look into each.
+HIDDEN: Final = """SELECT quote_ident(nspname), has_schema_privilege(pg_namespace.oid, 'USAGE') FROM pg_class
+    JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE relkind IN ('r', 'p') AND relname IN (%s, %s, %s, %s)
+        AND nspname <> ALL (current_schemas(false))
+    GROUP BY pg_namespace.oid, nspname HAVING count(*) = 4 ORDER BY 1"""
+AGREED: Final = "adkweb_agreed"  # the versions of ADK's schema that somebody let adkweb write to without knowing them
 FEW: Final = 32 * 2**20  # bytes of events that may be read as a whole
 # Whether events can be read in order. google-adk makes such an index; where it is missing, google-adk itself reads all
 # events whenever it loads a session.
@@ -111,6 +118,9 @@ _DELETED_WRITES: Final = {
     ]
     for vendor, number in _NUMBER.items()
 }
+# What the source is, and where that was noted: identity.py. Whoever reads the tables may know.
+_SOURCE: Final = """CREATE TABLE adkweb_source (one integer PRIMARY KEY CHECK (one = 1), id text NOT NULL,
+    location text NOT NULL, file text NOT NULL)"""
 _KEEP_DELETED: Final = "adkweb_keep_deleted"
 _KEEP_TRUNCATED: Final = "adkweb_keep_truncated"
 _FOLLOW_ROWIDS: Final = "adkweb_follow_rowids"
@@ -124,11 +134,14 @@ _LAST_IN_WINDOW: Final = f"""(SELECT max(place) FROM (SELECT {_WINDOW} AS place
     UNION ALL SELECT max(place) FROM adkweb_deleted_writes
         WHERE place >= {_WINDOW} AND place < {_WINDOW} + {BETWEEN - 2}))"""
 _TRIGGER: Final = "adkweb_keep_initial_state"
+_KEEP_WRITTEN: Final = "adkweb_keep_written"
+_FORGET_WRITTEN: Final = "adkweb_forget_written"
 _DONE: Final = [
     f"{_LEFT_OF_APPS} {NOT_TWICE}",
     "CREATE INDEX adkweb_deleted_writes_place ON adkweb_deleted_writes (place)",
 ]
 FIRST: Final = {"postgresql": "events.seq", "sqlite": "sessions.initial_state"}
+WRITTEN: Final = {"postgresql": "events.written", "sqlite": _KEEP_WRITTEN}
 NUMBERED: Final = {"postgresql": "events.seq NOT NULL", "sqlite": "sessions.initial_state"}
 STEPS: Final[dict[str, dict[str, list[str]]]] = {
     "postgresql": {
@@ -155,6 +168,11 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         # events, too, and skip everybody else's on the way.
         "adkweb_events_tail": [f"CREATE INDEX adkweb_events_tail ON events (({SEQ['postgresql']}))"],
         **_INDEXES,
+        # When each new event was stored. In two steps: with the default, the column would be written into every row.
+        "events.written": [
+            "ALTER TABLE events ADD COLUMN written timestamptz",
+            "ALTER TABLE events ALTER COLUMN written SET DEFAULT clock_timestamp()",
+        ],
         "events.seq NOT NULL": [  # after existing events have their numbers
             "ALTER TABLE events ALTER COLUMN seq SET NOT NULL",
             "ALTER TABLE events DROP CONSTRAINT IF EXISTS adkweb_numbered",
@@ -164,6 +182,7 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         "adkweb_events_names": [
             "CREATE STATISTICS adkweb_events_names (dependencies) ON app_name, user_id, session_id FROM events",
         ],
+        "adkweb_source": [_SOURCE, "GRANT SELECT ON adkweb_source TO PUBLIC"],
         "adkweb_deleted": _DELETED,
         "adkweb_deleted_writes": _DELETED_WRITES["postgresql"],
         # Both run with their owner's rights: an agent's user may delete sessions without any right to these tables.
@@ -208,6 +227,20 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
                 WHERE app_name = NEW.app_name AND user_id = NEW.user_id AND id = NEW.id; END"""
         ],
         "sessions.initial_place": [_ADD_PLACE],  # after the initial state of sessions without events has been noted
+        # When each new event was stored. In a table of its own, because an UPDATE would write a large event twice. The
+        # event's time stands beside it, because VACUUM gives the events other rowids.
+        "adkweb_written": ["CREATE TABLE adkweb_written (seq integer PRIMARY KEY, stamp blob, at real NOT NULL)"],
+        _KEEP_WRITTEN: [
+            f"""CREATE TRIGGER {_KEEP_WRITTEN} AFTER INSERT ON events BEGIN
+                INSERT OR REPLACE INTO adkweb_written
+                VALUES (NEW.rowid, NEW.timestamp, (julianday('now') - 2440587.5) * 86400.0); END"""
+        ],
+        _FORGET_WRITTEN: [
+            f"""CREATE TRIGGER {_FORGET_WRITTEN} BEFORE DELETE ON sessions BEGIN
+                DELETE FROM adkweb_written WHERE seq IN (SELECT rowid FROM events
+                    WHERE app_name = OLD.app_name AND user_id = OLD.user_id AND session_id = OLD.id); END"""
+        ],
+        "adkweb_source": [_SOURCE],
         "adkweb_deleted": _DELETED,
         "adkweb_deleted_writes": _DELETED_WRITES["sqlite"],
         _KEEP_DELETED: [
@@ -252,11 +285,14 @@ PRESENT: Final = {  # an invalid index of PostgreSQL and a disabled trigger coun
     "sqlite": """SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger', 'table') UNION ALL
         SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.name IN ('sessions', 'events')""",
-    "postgresql": """SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
-            WHERE indisvalid AND indrelid IN ('sessions'::regclass, 'events'::regclass,
-                to_regclass('adkweb_deleted_writes')) UNION ALL
-        SELECT relname::text FROM pg_class
-            WHERE oid IN (to_regclass('adkweb_deleted'), to_regclass('adkweb_deleted_writes')) UNION ALL
+    # Only tables of this schema count: a schema after it on the search path may be adopted, too.
+    "postgresql": """WITH own AS (SELECT oid, relname FROM pg_class
+            WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+            AND relname IN ('adkweb_source', 'adkweb_deleted', 'adkweb_deleted_writes'))
+        SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+            WHERE indisvalid AND (indrelid IN ('sessions'::regclass, 'events'::regclass)
+                OR indrelid IN (SELECT oid FROM own WHERE relname = 'adkweb_deleted_writes')) UNION ALL
+        SELECT relname::text FROM own UNION ALL
         SELECT stxname::text FROM pg_statistic_ext WHERE stxrelid = 'events'::regclass UNION ALL
         SELECT tgname::text FROM pg_trigger WHERE tgrelid = 'sessions'::regclass AND tgenabled <> 'D' UNION ALL
         SELECT relname || '.' || attname || unnest(CASE WHEN attnotnull THEN ARRAY['', ' NOT NULL'] ELSE ARRAY[''] END)
@@ -270,8 +306,11 @@ RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that
         _KEEP_TRUNCATED: f"DROP FUNCTION IF EXISTS {_KEEP_TRUNCATED}() CASCADE",
         "adkweb_deleted": "DROP TABLE IF EXISTS adkweb_deleted",
         "adkweb_deleted_writes": "DROP TABLE IF EXISTS adkweb_deleted_writes",
+        "adkweb_source": "DROP TABLE IF EXISTS adkweb_source",
+        AGREED: f"DROP TABLE IF EXISTS {AGREED}",
         **{name: f"DROP INDEX IF EXISTS {name}" for name in (*OUTDATED, *_INDEXES)},
         "adkweb_events_names": "DROP STATISTICS IF EXISTS adkweb_events_names",
+        "events.written": "ALTER TABLE events DROP COLUMN IF EXISTS written",
         "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_place",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_state",
         "events.seq": "ALTER TABLE events DROP COLUMN IF EXISTS seq",  # with its indexes, its constraint and its sequence
@@ -279,9 +318,14 @@ RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that
     "sqlite": {
         _TRIGGER: f"DROP TRIGGER {_TRIGGER}",
         _KEEP_DELETED: f"DROP TRIGGER {_KEEP_DELETED}",
+        _KEEP_WRITTEN: f"DROP TRIGGER {_KEEP_WRITTEN}",
+        _FORGET_WRITTEN: f"DROP TRIGGER {_FORGET_WRITTEN}",
+        "adkweb_written": "DROP TABLE adkweb_written",
         _FOLLOW_ROWIDS: f"DROP TRIGGER {_FOLLOW_ROWIDS}",
         "adkweb_deleted": "DROP TABLE adkweb_deleted",
         "adkweb_deleted_writes": "DROP TABLE adkweb_deleted_writes",
+        "adkweb_source": "DROP TABLE adkweb_source",
+        AGREED: f"DROP TABLE {AGREED}",
         **{name: f"DROP INDEX {name}" for name in (*OUTDATED, "adkweb_events_seq", *_INDEXES)},
         "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",

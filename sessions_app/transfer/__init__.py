@@ -7,7 +7,7 @@ writes/. To add a format, write a module, add a line here, and teach `recognise`
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Final
@@ -15,10 +15,11 @@ from typing import BinaryIO, Final
 from django.utils.translation import gettext as _
 
 from ..access import accounts
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
 from ..audit.record import record
 from ..domain.session_ref import SessionRef
 from ..errors import Invalid, NotAllowed
+from ..sources.urls import is_url
 from . import exporting, single_file
 from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, html, jsonl, vertex
 from .formats.document import load
@@ -30,16 +31,17 @@ class Format:
     """A kind of file or database that sessions are exported to, or imported from.
 
     `read` takes a path or URL, and whether the items are for PostgreSQL, which cannot hold everything. `write` is None
-    if the format can only be read, or if it is written by `write_one`, which is given a session. `suffix` is that of its
-    files, with the dot. An export to a `lossless` format can be imported again without any difference.
+    if the format can only be read, or if it is written by `write_one`, which is given a session; it is also given whether
+    the items have the secrets of credentials, and the names of rows that are left out. `suffix` is that of its files, with
+    the dot. An export to a `lossless` format can be imported again without any difference but these secrets and rows.
     """
 
     what: str
     suffix: str
     lossless: bool
     read: Callable[[str, bool], AbstractContextManager[Reader]] | None
-    write: Callable[[Iterable[Item]], Iterator[bytes]] | None
-    write_one: Callable[[SessionRef, Actor], Iterator[bytes]] | None = None
+    write: Callable[[Iterable[Item], bool, Sequence[str]], Iterator[bytes]] | None
+    write_one: Callable[[SessionRef, Actor, exporting.Damaged | None], Iterator[bytes]] | None = None
 
 
 FORMATS: Final[dict[str, Format]] = {
@@ -60,6 +62,7 @@ FORMATS: Final[dict[str, Format]] = {
     "vertex": Format("Vertex AI Agent Engine: agentengine://…", "", False, vertex.read, None),
 }
 
+WITH_SECRETS: Final = "jsonl"  # the only format that says whether its file has secrets
 WRITTEN: Final = tuple(name for name, form in FORMATS.items() if form.write or form.write_one)
 ASK_SECONDS: Final = 1.0  # as long as a role is trusted (access/roles.py)
 _HEAD: Final = 4096  # bytes of a file's first line that are enough to recognise it
@@ -82,29 +85,42 @@ def export(
     *,
     actor: Actor,
     told: Callable[[Iterator[Item]], Iterator[Item]] = iter,
+    secrets: bool = False,
+    left_out: exporting.Damaged | None = None,
 ) -> Iterator[bytes]:
-    """Returns the selected sessions in one of WRITTEN, piece by piece. `told` sees each item as it passes.
+    """Returns the selected sessions in one of WRITTEN, piece by piece. `told` sees each item as it passes. With `secrets`,
+    which only the terminal asks for, nothing is hidden. Rows that are `left_out` are named in the first line of jsonl.
 
-    Raises Invalid if the format holds one session and none is named, and what reading a source raises.
+    Raises Invalid if the format holds one session and none is named, or no secrets; and what reading a source raises.
     """
     form = FORMATS[name]
+    if secrets and name != WITH_SECRETS:
+        raise Invalid(f"Only {WITH_SECRETS} is exported with secrets.")
     about = SessionRef(source, only.app or "", only.user or "", only.session or "")
-    record("exported", actor.name, ref=about, format=name)
+    damaged = len(left_out.rows) if left_out else 0
+    record("exported", actor.name, ref=about, format=name, secrets=secrets or None, left_out=damaged or None)
+    actor = SYSTEM if secrets else actor
     if form.write_one is None:
         assert form.write  # noqa: S101  it is one of WRITTEN
-        return form.write(told(_while_allowed(exporting.items(source, only, actor=actor), actor)))
+        items = exporting.items(source, only, actor=actor, left_out=left_out)
+        return form.write(told(_while_allowed(items, actor)), secrets, left_out.names if left_out else ())
     if only.app is None or only.user is None or only.session is None:
         raise Invalid("This format holds one session: name it by --app, --user and --session.")
-    return form.write_one(SessionRef(source, only.app, only.user, only.session), actor)
+    return form.write_one(SessionRef(source, only.app, only.user, only.session), actor, left_out)
 
 
-def export_sessions(name: str, refs: Iterable[SessionRef], *, actor: Actor) -> Iterator[bytes]:
-    """Returns some sessions in one of WRITTEN that holds several, with the states that they share."""
+def export_sessions(
+    name: str, refs: Iterable[SessionRef], *, actor: Actor, left_out: exporting.Damaged | None = None
+) -> Iterator[bytes]:
+    """Returns some sessions in one of WRITTEN that holds several, with the states that they share. Rows that are `left_out`
+    are named in the first line of jsonl."""
     form = FORMATS[name]
     assert form.write  # noqa: S101  it holds several
     number = len(refs) if isinstance(refs, list) else None
-    record("exported", actor.name, format=name, chosen=True, sessions=number)
-    return form.write(_while_allowed(exporting.items_of(refs, actor=actor), actor))
+    damaged = len(left_out.rows) if left_out else 0
+    record("exported", actor.name, format=name, chosen=True, sessions=number, left_out=damaged or None)
+    items = exporting.items_of(refs, actor=actor, left_out=left_out)
+    return form.write(_while_allowed(items, actor), False, left_out.names if left_out else ())
 
 
 def _while_allowed(items: Iterator[Item], actor: Actor) -> Iterator[Item]:
@@ -120,7 +136,7 @@ def _while_allowed(items: Iterator[Item], actor: Actor) -> Iterator[Item]:
 
 def recognise(path: str) -> str:
     """Returns the name of the format of a file or database, by its content. Raises Fault and OSError."""
-    if "://" in path:
+    if is_url(path):
         return databases.recognise_database(path)
     with open_file(path) as (file, size):
         head = file.readline(_HEAD)

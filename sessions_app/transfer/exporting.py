@@ -7,13 +7,17 @@ a time, however long a session is. The source need not be adopted.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..access.actor import Actor
+from ..access.actor import SYSTEM, Actor
+from ..access.handles import are_hidden, are_hidden_anywhere, shown_ref, shown_user
 from ..access.shown import Kind, shown
+from ..domain import credentials
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..errors import Conflict, Invalid
@@ -28,6 +32,7 @@ UNFINISHED: Final = canonical(IMPORTING)  # the state of a session whose import 
 _MARK: Final = next(iter(IMPORTING))  # its key, which stays even if somebody writes to the session
 _KEYS: Final = 2_000  # sessions whose names are read at once
 _STATES: Final = 50
+_SAME_USER: Final = "sessions.app_name = user_states.app_name AND sessions.user_id = user_states.user_id"
 _MOST_EVENTS: Final = 256  # on a page; fewer if they are large
 _PAGE_LENGTH: Final = 1_000_000  # characters that a page of events should have
 
@@ -47,15 +52,64 @@ class Filter:
         return " AND ".join(found) or "TRUE", list(found.values())
 
 
-def items(source: str, only: Filter, *, actor: Actor) -> Iterator[Item]:
+@dataclass(slots=True)
+class Damaged:
+    """Rows of a source that cannot be read, or that are no objects, by their names: `shop/ana/s1/e2` is an event. An export
+    leaves out those that it is given. It is `looking` while they are being found."""
+
+    rows: dict[tuple[str, ...], str] = field(default_factory=dict)  # why
+    looking: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        """Returns the names of the rows."""
+        return ["/".join(row) for row in self.rows]
+
+    def leaves_out(self, row: tuple[str, ...], why: str) -> bool:
+        """Tells whether a damaged row is left out. What was damaged after it was looked at is not: it would be named
+        nowhere."""
+        if self.looking:
+            self.rows[row] = why
+        return row in self.rows
+
+    def of(self, session: tuple[str, ...]) -> int:
+        """Returns how many events of a session are left out."""
+        return sum(row[:-1] == session for row in self.rows)
+
+
+def damaged(source: str, only: Filter, *, actor: Actor) -> Damaged:
+    """Looks through what `items` yields for damaged rows, as an export says what it leaves out before anything else."""
+    rows = Damaged()
+    return _looked_for(rows, items(source, only, actor=actor, left_out=rows))
+
+
+def damaged_of(refs: Iterable[SessionRef], *, actor: Actor) -> Damaged:
+    """Looks through what `items_of` yields for damaged rows."""
+    rows = Damaged()
+    return _looked_for(rows, items_of(refs, actor=actor, left_out=rows))
+
+
+def _looked_for(rows: Damaged, some: Iterable[Item]) -> Damaged:
+    for _item in some:
+        pass
+    rows.looking = False
+    return rows
+
+
+def items(source: str, only: Filter, *, actor: Actor, left_out: Damaged | None = None) -> Iterator[Item]:
     """Yields what the actor may see of a source: the states of apps and of users, then each session with its events.
+
+    The secrets of credentials are left out, also for an agent, unless the machine itself asks: dots in their place would
+    be taken for secrets where the file is read.
+
+    A user whose id is hidden has a handle, and stands where that belongs: the order tells nothing of the id.
 
     Raises SourceError, Conflict (a session was deleted while it was read) and Invalid (something stored is not JSON).
     """
-    yield from _states(source, "app", only, actor)
-    yield from _states(source, "user", only, actor)
-    for ref in refs(source, only):
-        yield from _session(ref, actor)
+    yield from _states(source, "app", only, actor, left_out)
+    yield from _user_states(source, only, actor, left_out)
+    for ref in _in_order(refs(source, only), actor):
+        yield from _session(ref, actor, left_out)
 
 
 def refs(source: str, only: Filter) -> Iterator[SessionRef]:
@@ -65,36 +119,74 @@ def refs(source: str, only: Filter) -> Iterator[SessionRef]:
         yield SessionRef(source, *names)
 
 
-def items_of(refs: Iterable[SessionRef], *, actor: Actor) -> Iterator[Item]:
+def _in_order(some: Iterable[SessionRef], actor: Actor) -> Iterator[SessionRef]:
+    """Yields the sessions of each app in the order of what the actor sees of their names. To change the order, it takes the
+    names of an app into memory."""
+    for (source, app_name), each in groupby(some, key=itemgetter(0, 1)):
+        if are_hidden(source, app_name, actor):
+            yield from sorted(each, key=lambda ref: shown_ref(ref, actor))
+        else:
+            yield from each
+
+
+def _user_states(source: str, only: Filter, actor: Actor, left_out: Damaged | None) -> Iterator[StateItem]:
+    if not are_hidden_anywhere(actor):
+        yield from _states(source, "user", only, actor, left_out)
+        return
+    where, values = only.where()
+    if values:
+        where = f"EXISTS (SELECT 1 FROM sessions WHERE {_SAME_USER} AND {where})"
+    rows = _rows(source, "user_states", ("app_name", "user_id"), "", where, values, _KEYS)
+    for ref in _in_order((SessionRef(source, app, user, "") for app, user in rows), actor):
+        if not actor.may_see(source, ref.app_name):
+            continue
+        try:
+            state = user_state(*ref[:3], actor=actor)
+        except Invalid as error:
+            if left_out and left_out.leaves_out(shown_ref(ref, actor)[1:3], error.message):
+                continue
+            raise
+        if state:
+            yield state
+
+
+def items_of(refs: Iterable[SessionRef], *, actor: Actor, left_out: Damaged | None = None) -> Iterator[Item]:
     """Yields what the actor may see of some sessions: each with its events, after the states of its app and its user.
 
     Raises what `items` does.
     """
     told: set[tuple[str, ...]] = set()
-    for ref in refs:
+    for ref in _in_order(refs, actor):
         owners: dict[Scope, Filter] = {"app": Filter(ref.app_name), "user": Filter(ref.app_name, ref.user_id)}
         for scope, only in owners.items():
             owner = (ref.source, *only.where()[1])
             if owner not in told:
                 told.add(owner)
-                yield from _states(ref.source, scope, only, actor)
-        yield from _session(ref, actor)
+                yield from _states(ref.source, scope, only, actor, left_out)
+        yield from _session(ref, actor, left_out)
 
 
-def _session(ref: SessionRef, actor: Actor) -> Iterator[Item]:
+def _session(ref: SessionRef, actor: Actor, left_out: Damaged | None) -> Iterator[Item]:
     """Yields a session with its events; nothing if it was deleted, or if its app does not exist for the actor."""
-    found = head(ref, actor) if actor.may_see(ref.source, ref.app_name) else None
+    names = shown_ref(ref, actor)[1:]
+    try:
+        found = head(ref, actor) if actor.may_see(ref.source, ref.app_name) else None
+    except Invalid as error:
+        if left_out and left_out.leaves_out(names, error.message):
+            return
+        raise
     if found is None:
         return
     if is_half(found):
-        raise Conflict(f"The session {'/'.join(ref[1:])} is half-imported: finish its import, or delete it, first.")
-    yield found
-    place, left = None, found.events
+        raise Conflict(f"The session {'/'.join(names)} is half-imported: finish its import, or delete it, first.")
+    left = found.events
+    yield found._replace(user=names[1], events=left - (left_out.of(names) if left_out else 0))
+    place = None
     while left:
-        page, place = events(ref, place, left, actor)
-        if not page:
-            raise Conflict(f"The session {'/'.join(ref[1:])} was deleted while it was read.")
-        left -= len(page)
+        page, place = events(ref, place, left, actor, left_out)
+        if place is None:
+            raise Conflict(f"The session {'/'.join(names)} was deleted while it was read.")
+        left -= place.read
         yield from page
 
 
@@ -139,13 +231,17 @@ def head(ref: SessionRef, actor: Actor) -> SessionItem | None:
     return SessionItem(*ref[1:], created, updated, state, first, row[4])
 
 
-def events(ref: SessionRef, after: Any, most: int, actor: Actor) -> tuple[list[EventItem], Any]:
+def events(
+    ref: SessionRef, after: Any, most: int, actor: Actor, left_out: Damaged | None = None
+) -> tuple[list[EventItem], Any]:
     """Returns the next events of a session in append order, and where they end: pass it as `after` to go on.
 
-    `after` is None for the first page.
+    `after` is None for the first page. A session whose database is adopted meanwhile is read to its end by time, as it was
+    begun.
     """
     with database.using(ref.source) as db:
-        seq = SEQ_IN_SESSION[db.vendor] if database.is_numbered(ref.source) else ""
+        numbered = len(after.values) == 1 if isinstance(after, _Place) else database.is_numbered(ref.source)
+        seq = SEQ_IN_SESSION[db.vendor] if numbered else ""
         order = [seq] if seq else ["timestamp", "id"]
         beyond = f"AND ({', '.join(order)}) > ({', '.join(['%s'] * len(order))})" if after is not None else ""
         limit, after = (after.size, after.values) if isinstance(after, _Place) else (32, [])
@@ -156,15 +252,23 @@ def events(ref: SessionRef, after: Any, most: int, actor: Actor) -> tuple[list[E
                 ORDER BY {", ".join(order)} LIMIT %s""",
                 [*ref[1:], *after, min(limit, most)],
             )
-            found, length = [], 0
+            found, length, read = [], 0, 0
             for event_id, invocation_id, at, data, number in cursor:
-                value = _json(data if data is not None else "null", ref, actor, "event", event_id)
-                found.append(event_item(value, event_id, invocation_id, read_instant(at)))
-                length += len(found[-1].text)
+                read += 1
+                length += len(data or "")
                 last = [number] if seq else [stored_instant(read_instant(at), db), event_id]
-    if not found:
+                try:
+                    value = _json(data if data is not None else "null", ref, actor, "event", event_id)
+                    if left_out and not isinstance(value, dict):
+                        raise Invalid("not an object")
+                except Invalid as error:
+                    if left_out and left_out.leaves_out((*shown_ref(ref, actor)[1:], event_id), error.message):
+                        continue
+                    raise
+                found.append(event_item(value, event_id, invocation_id, read_instant(at)))
+    if not read:
         return [], None
-    return found, _Place(last, max(1, min(_MOST_EVENTS, len(found) * _PAGE_LENGTH // max(1, length))))
+    return found, _Place(last, max(1, min(_MOST_EVENTS, read * _PAGE_LENGTH // max(1, length))), read)
 
 
 def state(source: str, item: StateItem, actor: Actor) -> dict[str, Any] | None:
@@ -191,7 +295,7 @@ def user_state(source: str, app_name: str, user_id: str, *, actor: Actor) -> Sta
     ):
         state = _json(text, SessionRef(source, app, user, ""), actor, "user")
         if state and actor.may_see(source, app):
-            return StateItem(app, user, state, microseconds(read_instant(updated)))
+            return StateItem(app, shown_user(source, app, user, actor), state, microseconds(read_instant(updated)))
     return None
 
 
@@ -199,6 +303,7 @@ def user_state(source: str, app_name: str, user_id: str, *, actor: Actor) -> Sta
 class _Place:
     values: list[Any]
     size: int  # of the next page
+    read: int  # rows of this one
 
 
 _TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
@@ -207,7 +312,9 @@ _TABLES: Final[dict[Scope, tuple[str, tuple[str, ...]]]] = {
 }
 
 
-def _states(source: str, scope: Scope, only: Filter, actor: Actor) -> Iterator[StateItem]:
+def _states(
+    source: str, scope: Scope, only: Filter, actor: Actor, left_out: Damaged | None = None
+) -> Iterator[StateItem]:
     table, names = _TABLES[scope]
     where, values = only.where()
     if values:
@@ -215,9 +322,17 @@ def _states(source: str, scope: Scope, only: Filter, actor: Actor) -> Iterator[S
         where = f"EXISTS (SELECT 1 FROM sessions WHERE {same} AND {where})"
     for row in _rows(source, table, names, "state update_time", where, values, _STATES):
         app, user = row[0], row[1] if scope == "user" else None
-        found = _json(row[-2], SessionRef(source, app, user or "", ""), actor, scope)
-        if found and actor.may_see(source, app):
-            yield StateItem(app, user, found, microseconds(read_instant(row[-1])))
+        if not actor.may_see(source, app):
+            continue
+        seen = user and shown_user(source, app, user, actor)
+        try:
+            found = _json(row[-2], SessionRef(source, app, user or "", ""), actor, scope)
+        except Invalid as error:
+            if left_out and left_out.leaves_out((app,) if seen is None else (app, seen), error.message):
+                continue
+            raise
+        if found:
+            yield StateItem(app, seen, found, microseconds(read_instant(row[-1])))
 
 
 def _rows(
@@ -248,7 +363,10 @@ def _text(db: BaseDatabaseWrapper) -> str:
 
 def _json(text: str, ref: SessionRef, actor: Actor, scope: Kind = "session", event_id: str = "") -> Any:
     try:
-        return shown(parse(text), actor, ref.app_name, scope)
+        value = parse(text)
+        if actor is SYSTEM:
+            return value
+        return shown(credentials.without(value) if credentials.may_hold(text) else value, actor, ref.app_name, scope)
     except Invalid as error:
-        where = "/".join(name for name in (*ref[1:], event_id) if name)
+        where = "/".join(name for name in (*shown_ref(ref, actor)[1:], event_id) if name)
         raise Invalid(f"What is stored for {where} cannot be exported: {error.message}") from error

@@ -11,17 +11,20 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
-from ..access.actor import SYSTEM, Actor
-from ..access.shown import shown_change
+from ..access.actor import PEOPLE, SYSTEM, Actor
+from ..access.handles import are_hidden, is_hidden_user
+from ..access.shown import Kind, shown_change, shown_text
 from ..audit.record import record
+from ..domain import credentials
+from ..domain.masks import is_handle
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, Change, Scope, diff, full_key
+from ..domain.state import ABSENT, Change, Scope, State, diff, full_key, same
 from ..errors import AlreadyExists, Conflict, Invalid
 from ..models import keeps_milliseconds
 from ..sources import database
 from ..writes.copies import ImportedEvent, ImportedSession, import_session, import_state
 from . import exporting
-from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, in_whole_milliseconds
+from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, in_whole_milliseconds, text_without_secrets
 
 LISTED: Final = 1_000  # of anything that is reported one by one
 BATCH: Final = 500  # events in a transaction
@@ -66,6 +69,7 @@ class Report:
     same: int = 0
     events: int = 0  # written
     states_made: int = 0
+    secrets: bool = True  # False if the file says that it is without the secrets of credentials
     skipped_count: int = 0
     differing_count: int = 0
     skipped: list[Skipped] = field(default_factory=list)
@@ -105,7 +109,9 @@ def bring(
     if not preview:
         record("imported", actor.name, source=into)
     with read() as reader:
-        return _Import(into, actor, state, preview).run(_items(reader, told))
+        report = _Import(into, actor, state, preview).run(_items(reader, told))
+        report.secrets = reader.secrets
+        return report
 
 
 def _items(reader: Reader, told: Told) -> Iterator[Item]:
@@ -131,6 +137,8 @@ class _Import:
         with database.using(self.into) as db:
             items = map(in_whole_milliseconds, items) if keeps_milliseconds(db) else items
         for item in items:
+            if not isinstance(item, EventItem) and item.user:
+                self.check_named(item.app, item.user)
             if isinstance(item, StateItem):
                 self.state(item)
             elif isinstance(item, SessionItem):
@@ -143,19 +151,33 @@ class _Import:
                     pass
         return self.report
 
+    def check_named(self, app_name: str, user_id: str) -> None:
+        """Raises Invalid for a handle, and for an id that is hidden from whoever imports: they would learn its handle."""
+        handle = is_handle(user_id) and are_hidden(self.into, app_name, PEOPLE)
+        if handle or is_hidden_user(self.into, app_name, user_id, self.actor):
+            raise Invalid(
+                "ids of users are hidden here: a file that has handles, or ids that you may not see, stays out"
+            )
+
     def state(self, item: StateItem) -> None:
         scope: Scope = "app" if item.user is None else "user"
         if (found := exporting.state(self.into, item, SYSTEM)) is None:
             self.report.states_made += 1
-        elif changes := [change for change in diff(found, item.state) if change.new is not ABSENT]:
+        else:
+            item = _with_stored_secrets(item, found)
+        if found is not None and (changes := self.differing(scope, found, item)):
             self.report.differing_count += 1
             if len(self.report.differing) < LISTED:
-                named = [Change(full_key(scope, c.key), c.old, c.new) for c in changes]
-                seen = [shown_change(change, self.actor, item.app) for change in named]
-                self.report.differing.append(Differing(item.app, item.user, seen))
+                self.report.differing.append(Differing(item.app, item.user, changes))
         if not self.preview:
             ref = SessionRef(self.into, item.app, item.user or "", "")
             import_state(ref, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite)
+
+    def differing(self, scope: Scope, found: State, item: StateItem) -> list[Change]:
+        """Returns the keys that differ for whoever imports: two values that are hidden from them look the same."""
+        named = [Change(full_key(scope, c.key), c.old, c.new) for c in diff(found, item.state) if c.new is not ABSENT]
+        seen = (shown_change(change, self.actor, item.app) for change in named)
+        return [change for change in seen if not same(change.old, change.new)]
 
     def session(self, item: SessionItem, batches: Iterator[list[EventItem]]) -> None:
         """Imports a session. Raises Conflict if somebody else writes to it in the meantime."""
@@ -175,12 +197,40 @@ class _Import:
                 self.write(item, chain([rest], batches) if rest else batches, found.events, last)
         elif exporting.is_half(found):
             self.skip(item, "it is half-imported, and somebody wrote to it since: delete it, and import again")
-        elif why := _difference(found, item):
+        elif why := self.difference(found, item):
             self.skip(item, why)
         elif self.compare(ref, found, batches)[1] is None:
             self.skip(item, "it is there with other events")
         else:
             self.report.same += 1
+
+    def difference(self, found: SessionItem, item: SessionItem) -> str:
+        """Returns why the rows of two sessions differ, or "" if they do not. Only the number of events is compared here."""
+        if found.events != item.events:
+            return f"it is there with other events: {found.events}, the file has {item.events}"
+        if self.seen(found.state, item.app) != self.seen(item.state, item.app):
+            return "it is there with another state"
+        if (found.created, found.updated) != (item.created, item.updated):
+            return "it is there with other times"
+        # None if it was created before its source was adopted.
+        if found.initial_state is not None and self.seen(found.initial_state, item.app) != self.seen(
+            item.initial_state or "", item.app
+        ):
+            return "it is there with another initial state"
+        return ""
+
+    def seen(self, text: str, app_name: str, scope: Kind = "session") -> str:
+        """Returns what whoever imports may see of a JSON text: a comparison does not tell them more. A file may be without
+        secrets."""
+        return shown_text(text_without_secrets(text), self.actor, app_name, scope)
+
+    def look_same(self, there: list[EventItem], given: list[EventItem], app_name: str) -> bool:
+        """Tells whether stored events are those of the file, as whoever imports sees them."""
+        as_seen = (
+            [event._replace(text=self.seen(event.text, app_name, "event")) for event in events]
+            for events in (there, given)
+        )
+        return there == given or next(as_seen) == next(as_seen)
 
     def compare(
         self, ref: SessionRef, found: SessionItem, batches: Iterator[list[EventItem]]
@@ -190,7 +240,7 @@ class _Import:
         while left:
             batch = next(batches)
             begin = batch[:left]
-            if list(islice(there, len(begin))) != begin:
+            if not self.look_same(list(islice(there, len(begin))), begin, ref.app_name):
                 return last, None
             left -= len(begin)
             last = begin[-1].id
@@ -221,17 +271,13 @@ class _Import:
             self.report.skipped.append(Skipped(SessionRef(self.into, item.app, item.user, item.session), why))
 
 
-def _difference(found: SessionItem, item: SessionItem) -> str:
-    """Returns why the rows of two sessions differ, or "" if they do not. Only the number of events is compared here."""
-    if found.events != item.events:
-        return f"it is there with other events: {found.events}, the file has {item.events}"
-    if found.state != item.state:
-        return "it is there with another state"
-    if (found.created, found.updated) != (item.created, item.updated):
-        return "it is there with other times"
-    if found.initial_state not in (None, item.initial_state):  # None if it was created before its source was adopted
-        return "it is there with another initial state"
-    return ""
+def _with_stored_secrets(item: StateItem, stored: State) -> StateItem:
+    """Returns a state with the stored value of each key of which the file has what an export without secrets leaves."""
+    state = {
+        key: stored[key] if key in stored and same(value, credentials.without(stored[key])) else value
+        for key, value in item.state.items()
+    }
+    return item._replace(state=state)
 
 
 def _events(items: Iterator[Item]) -> Iterator[EventItem]:

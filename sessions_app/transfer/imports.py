@@ -19,8 +19,10 @@ from ..errors import Conflict, NotAllowed, NotFound
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress
 from ..models import Job
-from ..sources import database, registry
+from ..models.pages import in_pages
+from ..sources import database, identity, registry
 from . import uploads
+from .items import replacing_nul
 from .stored_previews import preview_of, text_of
 from .uploads import Preview, Upload
 
@@ -56,12 +58,14 @@ class Import:
         return self.stage in ("checking", "importing")
 
 
-def begin(upload: Upload, name: str, source: str, actor: Actor) -> uuid.UUID:
+def begin(upload: Upload, name: str, source: str, actor: Actor, *, replace_nul: bool = False) -> uuid.UUID:
     """Begins to check a file, and returns the id of the import, which then waits for `go_on`.
 
-    `name` is for people. Raises NotAllowed, NotFound and SourceError.
+    `name` is for people. With `replace_nul`, “�” takes the place of what PostgreSQL cannot hold. Raises
+    NotAllowed, NotFound and SourceError.
     """
-    actor.check_may_write()
+    actor.check_right("admin")  # in which app, each line says
+    actor.check_may_write(source)
     database.get(source)
     now = time.time()
     for job in _jobs().filter(beat__lt=now - uploads.KEPT_SECONDS):
@@ -71,7 +75,10 @@ def begin(upload: Upload, name: str, source: str, actor: Actor) -> uuid.UUID:
         id=uuid.uuid4(),
         kind=KIND.name,
         where=registry.identity(source),
-        task=json.dumps({"file": upload.id, "name": shown, "sender": actor.name, "state": False}),
+        task=json.dumps(
+            {"file": upload.id, "name": shown, "sender": actor.name, "account": actor.account, "state": False}
+            | ({"replace_nul": True} if replace_nul else {})
+        ),
         created=now,
         beat=now,
         **runner.fields_of(actor),
@@ -89,7 +96,9 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
     job = _own(import_id, actor)
     source = registry.alias_of(job.where)
     if source is None:
-        raise NotFound(_("The source of this import is not open any more: %(where)s") % {"where": job.where})
+        raise NotFound(
+            _("The source of this import is not open any more: %(where)s") % {"where": identity.label(job.where)}
+        )
     if job.state not in (READY, STOPPED) and (job.state != WAITING or claims.is_held(job)):
         return
     step, lane = ("importing", f"{KIND.name} {job.where}") if job.result else ("checking", "")
@@ -123,14 +132,19 @@ def get(import_id: uuid.UUID, *, actor: Actor) -> Import:
 
 def recent(*, actor: Actor) -> list[Import]:
     """Returns the imports of the last day that the actor may see, the newest first."""
-    jobs = _jobs().filter(beat__gte=time.time() - uploads.KEPT_SECONDS).order_by("-created")
-    return [_view(job, actor) for job in islice((job for job in jobs.iterator() if _is_seen(job, actor)), RECENT)]
+    jobs = in_pages(_jobs().filter(beat__gte=time.time() - uploads.KEPT_SECONDS), "-created", "id")
+    return [_view(job, actor) for job in islice((job for job in jobs if _is_seen(job, actor)), RECENT)]
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------
 
 
 def _run(job: Job, beat: runner.Beat) -> Outcome:
+    with replacing_nul(json.loads(job.task).get("replace_nul", False)):
+        return _checked_or_brought(job, beat)
+
+
+def _checked_or_brought(job: Job, beat: runner.Beat) -> Outcome:
     source = registry.alias_of(job.where) or ""
     actor = runner.actor_of(job)
 
@@ -197,7 +211,13 @@ def _own(import_id: uuid.UUID, actor: Actor) -> Job:
 
 
 def _may_act(job: Job, actor: Actor) -> bool:
-    return bool(json.loads(job.task)["sender"] == actor.name) or actor.runs_everything
+    return actor.runs_everything or _is_sender(job, actor)
+
+
+def _is_sender(job: Job, actor: Actor) -> bool:
+    """Tells whether an actor sent the file; an admin may have taken it further since."""
+    task = json.loads(job.task)
+    return actor.is_same(task["sender"], task.get("account", ""))
 
 
 def _upload(job: Job) -> Upload:
@@ -207,7 +227,7 @@ def _upload(job: Job) -> Upload:
 def _is_seen(job: Job, actor: Actor) -> bool:
     """Tells whether an import exists for an actor. A file may be of any app, so who may not see all sees only their
     own."""
-    return actor.sees_all or bool(json.loads(job.task)["sender"] == actor.name)
+    return actor.sees_all or _is_sender(job, actor)
 
 
 def _view(job: Job, actor: Actor) -> Import:

@@ -15,14 +15,17 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from os import SEEK_END
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeVar
 
+from ..domain import credentials
 from ..domain.units import event_in_seconds, in_seconds, whole_milliseconds
 from ..errors import Invalid
-from ..reads.weights import items
 
 MOST: Final = 64 * 2**20  # bytes that are read as one piece: a line, a session
-MOST_ITEMS: Final = 2_000_000  # lists, objects, keys and items in such a piece
+MOST_CONTAINERS: Final = 2_000_000  # lists, objects and keys in such a piece
+# Items in such a piece. A line has a session's state twice, now and as it began, and domain/json_values.py allows a million
+# in each value that is written: what could be stored can be read back.
+MOST_ITEMS: Final = 10_000_000
 TOO_MANY: Final = "more lists, objects and items than are read at once"
 _WHOLE: Final = 1e16  # see domain/json_values.py
 _FIRST: Final = -30_000_000_000  # in the year 1019; SQLite cannot read earlier dates back
@@ -70,6 +73,7 @@ class EventItem(NamedTuple):
 
 
 Item = StateItem | SessionItem | EventItem
+AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 class Reader(Protocol):
@@ -83,6 +87,11 @@ class Reader(Protocol):
     @property
     def total(self) -> int:
         """Returns about how much there is to read."""
+        ...
+
+    @property
+    def secrets(self) -> bool:
+        """Returns whether what is read has the secrets of credentials, once it was begun: False if they were left out."""
         ...
 
     @property
@@ -114,6 +123,32 @@ def beating(heart: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         _heart.reset(token)
+
+
+_replaces: Final[ContextVar[bool]] = ContextVar("replaces", default=False)
+
+
+@contextmanager
+def replacing_nul(replaces: bool) -> Iterator[None]:
+    """Makes every `parse` inside put “�” in place of characters that PostgreSQL cannot hold, if it is for PostgreSQL."""
+    token = _replaces.set(replaces)
+    try:
+        yield
+    finally:
+        _replaces.reset(token)
+
+
+class Unholdable(Invalid):
+    """A text has a character that PostgreSQL cannot hold. Readers name the session and the event."""
+
+
+@contextmanager
+def named(*names: Any) -> Iterator[None]:
+    """Names the session and the event in an Unholdable of a reader."""
+    try:
+        yield
+    except Unholdable as error:
+        raise Unholdable(f"{', '.join(filter(None, names))}: {error.message}") from error
 
 
 @contextmanager
@@ -164,6 +199,23 @@ def event_item(data: Any, event_id: str, invocation_id: str, at: float | None) -
     return EventItem(event_id, invocation_id, at, canonical(data), extra)
 
 
+def without_secrets(item: AnyItem) -> AnyItem:
+    """Returns an item without the secrets of credentials; the same object if it has none."""
+    if isinstance(item, StateItem):
+        state = credentials.without(item.state)
+        return item if state is item.state else item._replace(state=state)
+    if isinstance(item, SessionItem):
+        first = item.initial_state
+        left = first if first is None else text_without_secrets(first)
+        return item._replace(state=text_without_secrets(item.state), initial_state=left)
+    return item._replace(text=text_without_secrets(item.text))
+
+
+def text_without_secrets(text: str) -> str:
+    """Returns a canonical JSON text without the secrets of credentials."""
+    return canonical(credentials.without(json.loads(text))) if credentials.may_hold(text) else text
+
+
 def in_whole_milliseconds(item: Item) -> Item:
     """Returns an item as a source that keeps milliseconds would have it."""
     if isinstance(item, SessionItem):
@@ -196,10 +248,15 @@ def microseconds(seconds: float) -> float:
         return seconds
 
 
+def check_items(text: str) -> None:
+    """Raises Invalid for JSON that would take too much memory. Signs within its strings count, too."""
+    if sum(map(text.count, "[{:")) > MOST_CONTAINERS or text.count(",") > MOST_ITEMS:
+        raise Invalid(TOO_MANY)
+
+
 def parse(text: str, *, strict: bool = False) -> Any:
     """Parses JSON as ADK does, including NaN. With `strict`, refuses what PostgreSQL cannot hold. Raises Invalid."""
-    if items(text) > MOST_ITEMS:
-        raise Invalid(TOO_MANY)
+    check_items(text)
     try:
         if strict:
             value = json.loads(text, parse_float=_finite, parse_constant=_refuse)
@@ -215,10 +272,15 @@ def parse(text: str, *, strict: bool = False) -> Any:
         raise Invalid(f"nested deeper than {_DEEPEST} levels, which no agent could read")
     if strict and "\\u" in text:
         written = canonical(value)
-        if _NUL.search(written):
-            raise Invalid("PostgreSQL cannot hold the character U+0000")
-        if re.search(r"\\ud[89a-f]", written):  # a whole pair would have been written as the character
-            _check_characters(value)
+        # A whole pair would have been written as the character.
+        half = re.search(r"\\ud[89a-f]", written) and not _is_whole(value)
+        if (half or _NUL.search(written)) and _replaces.get():
+            return _replaced(value)
+        if half or _NUL.search(written):
+            what = "the character U+0000" if _NUL.search(written) else "half of a surrogate pair"
+            raise Unholdable(
+                f"PostgreSQL cannot hold {what}. To have “�” in its place: --replace-nul, or the box on the import page"
+            )
     return value
 
 
@@ -251,11 +313,29 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"PostgreSQL cannot hold {name}")
 
 
-def _check_characters(value: Any) -> None:
+def _is_whole(value: Any) -> bool:
     try:
         _PLAIN.encode(value).encode()
-    except UnicodeEncodeError as error:
-        raise Invalid("PostgreSQL cannot hold half of a surrogate pair") from error
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _replaced(value: Any) -> Any:
+    """Returns a value with “�” in place of what PostgreSQL cannot hold. Two keys stay two keys."""
+    if isinstance(value, str):
+        return value.replace("\0", "�").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return list(map(_replaced, value))
+    if not isinstance(value, dict):
+        return value
+    result: dict[str, Any] = {}
+    for key, each in value.items():
+        name = _replaced(key)
+        while name in result or (name != key and name in value):
+            name += "�"
+        result[name] = _replaced(each)
+    return result
 
 
 def _depth(value: Any) -> int:

@@ -4,7 +4,7 @@ The page itself is rendered by what the setting SINGLE_FILE names, because pages
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from django.conf import settings
@@ -30,7 +30,7 @@ MOST_LENGTH: Final = 16_000_000  # characters of all events
 class WholeSession:
     """A session as its page needs it. `items` are those of its export; `past` is None if events have no order.
 
-    `state` is the one that is stored, with full keys.
+    `state` is the one that is stored, with full keys. It is all as `actor` may see it, for whom the page is made.
     """
 
     ref: SessionRef
@@ -38,6 +38,8 @@ class WholeSession:
     items: list[Item]
     past: WholePast | None
     state: State
+    actor: Actor
+    left_out: list[str] = field(default_factory=list)  # names of damaged rows
 
     @property
     def row(self) -> SessionItem:
@@ -50,14 +52,14 @@ class WholeSession:
         return [item for item in self.items if isinstance(item, EventItem)]
 
 
-def write(ref: SessionRef, actor: Actor) -> Iterator[bytes]:
-    """Writes the page of a session. Raises NotFound, Behind, Conflict, SourceError, and Invalid for a session that is too
-    long."""
-    pieces: Iterator[bytes] = import_string(settings.SINGLE_FILE)(gathered(ref, actor))
+def write(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = None) -> Iterator[bytes]:
+    """Writes the page of a session, without the damaged events that are left out. Raises NotFound, Behind,
+    Conflict, SourceError, and Invalid for a session that is too long."""
+    pieces: Iterator[bytes] = import_string(settings.SINGLE_FILE)(gathered(ref, actor, left_out))
     return pieces
 
 
-def gathered(ref: SessionRef, actor: Actor) -> WholeSession:
+def gathered(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = None) -> WholeSession:
     """Returns all of a session. Raises what `write` raises."""
     actor.check_sees(ref)
     row = exporting.head(ref, actor)
@@ -70,7 +72,7 @@ def gathered(ref: SessionRef, actor: Actor) -> WholeSession:
         )
     items: list[Item] = []
     length = 0
-    for item in exporting.items_of([ref], actor=actor):
+    for item in exporting.items_of([ref], actor=actor, left_out=left_out):
         items.append(item)
         length += len(item.text) if isinstance(item, EventItem) else 0
         if length > MOST_LENGTH:
@@ -84,4 +86,5 @@ def gathered(ref: SessionRef, actor: Actor) -> WholeSession:
     keys = {key for event in events for key in delta_of(as_object(parse(event.text)))}
     past = whole_past(ref, [event.id for event in events], keys, actor=actor)
     now = views.session(ref, actor=actor)
-    return WholeSession(ref, now.title, items, past, now.state.merged())
+    names = left_out.names if left_out else []
+    return WholeSession(ref, now.title, items, past, now.state.merged(), actor, names)

@@ -205,6 +205,10 @@ class _Passing:
         return self._reader.total
 
     @property
+    def secrets(self) -> bool:
+        return self._reader.secrets
+
+    @property
     def where(self) -> str:
         return self._reader.where
 

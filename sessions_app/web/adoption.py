@@ -14,17 +14,19 @@ def adoption(request: HttpRequest, source: str) -> HttpResponse:
     """Shows what adopting would add, starts it, and shows its progress. htmx gets only the part that changes."""
     actor_of(request.user).check_runs_everything()  # type: ignore[arg-type]
     if request.method == "POST":
-        adopting.start(source, actor_of(request.user))  # type: ignore[arg-type]
+        adopting.start(source, actor_of(request.user), agreed="agreed" in request.POST)  # type: ignore[arg-type]
         return redirect("adoption", source)
     opened = database.get(source)
     context = {
         "source": source,
         "where": opened.where,
-        "done": database.keeps_creations(source) or opened.vendor == "sqlite",
+        "done": database.is_agreed(source) and (database.keeps_creations(source) or opened.vendor == "sqlite"),
+        "unknown": "" if database.is_agreed(source) else database.newer(source),
+        "adopted": database.keeps_creations(source),
         "begun": database.is_begun(source),
         "adoption": adopting.of(source),
     }
-    if not context["done"] and not context["adoption"]:
+    if opened.vendor == "postgresql" and not context["done"] and not context["adoption"]:
         context["plan"] = adopting.plan(source)
     template = "adoption/_progress.html" if request.htmx else "adoption/adoption.html"  # type: ignore[attr-defined]
     return page(request, template, context)

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.contrib import messages
@@ -19,7 +20,7 @@ from ..batches.reading import Batch
 from ..domain.state import ABSENT
 from ..errors import Conflict, Error, Invalid
 from ..http.problems import status_of
-from .editing import state_form
+from .editing import habits, state_form
 from .html.render import page
 from .html.targets import actor
 
@@ -125,6 +126,9 @@ def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = N
         "rows": state_form.posted_rows(request.POST) if typed else _rows(shown, who),
         **(more or {}),
     }
+    if context["editing"] and context["rows"]:
+        with suppress(Error):  # its source is away; a type can be chosen
+            habits.note_types(context["rows"], reading.looked_at(shown.id, actor=who))
     if shown.stage == "held":
         context["decidable"], context["own"] = reading.deciding(shown.id, actor=who)
     if shown.stage in ("ready", "held") and shown.act == "edit":

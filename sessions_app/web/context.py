@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib.messages import get_messages
 from django.contrib.messages.storage.base import Message
 from django.http import HttpRequest
@@ -38,11 +37,15 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "is_admin": not unadopted and _may(who, "admin", source, app_name),
         "who": who,
         "unadopted": unadopted,
+        "newer": database.newer(about) if database.is_open(about) else "",
+        "newer_source": about,
+        "agreed": not database.is_open(about) or database.is_agreed(about),
         "demo": cache(lambda: demo.of(request)),
         "outcomes": outcomes,
         "proposals_waiting": cache(lambda: proposal.count(actor=who) + held.count(actor=who) if who else 0),
         "watched": cache(lambda: _watched(request)),
         "keeps_people": bool(getattr(getattr(request, "user", None), "is_superuser", False)),
+        "unserved": database.unserved(actor=who) if who and not (match and match.url_name == "home") else [],
         "toasts": lambda: _toasts(request, outcomes),
     }
 
@@ -54,7 +57,7 @@ def _actor(request: HttpRequest) -> Actor | None:
 
 def _may(who: Actor | None, right: Right, source: str, app_name: str) -> bool:
     """Tells whether buttons are shown that need a right: in the app that the page is about, or in any app."""
-    if settings.READ_ONLY or who is None:
+    if who is None or database.is_read_only(source) or (database.is_open(source) and database.why_shown(source)):
         return False
     # An app that they may not see looks like one that is not there.
     return who.may(right, source, app_name) if who.may_see(source, app_name) else who.has(right)
@@ -67,7 +70,7 @@ def _unadopted(source: str, who: Actor | None) -> dict[str, Any] | None:
     return {
         "source": source,
         "adoption": adopting.of(source),
-        "read_only": settings.READ_ONLY or who is None or not who.runs_everything,
+        "read_only": who is None or not who.runs_everything or database.is_read_only(source),
         "ordered": database.has_order(source),
     }
 

@@ -19,7 +19,9 @@ from ..errors import Behind, Error, Held
 from ..http import request_id
 from ..http.problems import for_programs, problem, status_of
 from ..search import damage
+from ..sources import complaints, readiness
 from .html.render import data, page
+from .html.targets import actor
 from .session.panes import wants_sentence
 
 log = logging.getLogger("adkweb.web")
@@ -39,20 +41,24 @@ class ErrorPages:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Answers an Error, and a failure of adkweb's own database.
+        """Answers an Error, and a failure of adkweb's own database."""
+        return answer_to(request, error)
 
-        Returns None for any other exception: it is a bug, and Django reports it."""
-        if isinstance(error, OperationalError):  # adkweb's own: of a source, it would be a SourceError
-            return _waits(request, error)
-        if isinstance(error, DatabaseError) and (response := _damaged(request, error)):
-            return response
-        if not isinstance(error, Error):
-            return None
-        if isinstance(error, Behind) and request.method == "GET":
-            return _behind(request, error)
-        if isinstance(error, Held) and "proposal" in error.detail and not for_programs(request.path):
-            return _proposed(request, error)
-        return answer(request, error.message, status_of(error))
+
+def answer_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
+    """Returns the answer to an Error, and to a failure of adkweb's own database; None for any other exception: it is a bug,
+    and Django reports it."""
+    if isinstance(error, OperationalError):  # adkweb's own: of a source, it would be a SourceError
+        return _waits(request, error)
+    if isinstance(error, DatabaseError) and (response := _damaged(request, error)):
+        return response
+    if not isinstance(error, Error):
+        return None
+    if isinstance(error, Behind) and request.method == "GET":
+        return _behind(request, error)
+    if isinstance(error, Held) and "proposal" in error.detail and not for_programs(request.path):
+        return _proposed(request, error)
+    return answer(request, complaints.shown(error, actor(request)), status_of(error))
 
 
 def _proposed(request: HttpRequest, held: Held) -> HttpResponse:
@@ -96,7 +102,8 @@ def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
 
 def _waits(request: HttpRequest, error: OperationalError) -> HttpResponse:
     log.warning("adkweb's own database: %s", error)
-    message = _("adkweb's own database is locked or does not answer; nothing was half-written. Try again.")
+    readiness.doubt()
+    message = complaints.of_own(error)
     try:
         response = answer(request, message, 503)
     except OperationalError:  # a page says who is signed in, which stands there, too

@@ -16,7 +16,9 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ..domain.session_ref import SessionRef
 from ..errors import Conflict, Error, Invalid, NotFound
+from ..http.left_out import left_out_header
 from ..http.problems import STATUS
+from ..http.reader import user_for_reader
 from ..http.streaming import streamed
 from ..reads import views
 from ..sources import database, registry
@@ -63,13 +65,18 @@ def _export(request: HttpRequest, source: str, only: exporting.Filter, title: st
     if name not in WRITTEN or (name in _ONE_SESSION and only.session is None):
         raise NotFound(_("There is no export format “%(format)s” here.") % {"format": name})
     suffix = FORMATS[name].suffix
-    names = [title] if name == "html" and title else [only.app, only.user, only.session]
+    names = (
+        [title]
+        if name == "html" and title
+        else [only.app, only.user and user_for_reader(source, str(only.app), only.user), only.session]
+    )
     file = "-".join(_UNSAFE.sub("_", text) for text in names if text).lstrip(".")[:_NAME_LENGTH] + suffix
     disposition = content_disposition_header(as_attachment=True, filename=file)
+    left_out = exporting.damaged(source, only, actor=actor(request)) if "skip_damaged" in request.GET else None
     return streamed(
-        written(name, source, only, actor=actor(request)),
+        written(name, source, only, actor=actor(request), left_out=left_out),
         _MIME.get(suffix, "application/json"),
-        {"Content-Disposition": str(disposition)},
+        {"Content-Disposition": str(disposition), **left_out_header(left_out)},
     )
 
 
@@ -82,8 +89,13 @@ def imports(request: HttpRequest) -> HttpResponse:
     actor(request).check_right("admin")
     given = request.POST if request.method == "POST" else request.GET
     context = {
-        "sources": [each.alias for each in registry.listed() if actor(request).has("admin", each.alias)],
+        "sources": [
+            each.alias
+            for each in registry.listed()
+            if actor(request).has("admin", each.alias) and not database.is_read_only(each.alias)
+        ],
         "source": given.get("source", ""),
+        "replace_nul": "replace_nul" in given,
         "limit": settings.MAX_UPLOAD,
         "recent": core.recent(actor=actor(request)),
     }
@@ -127,7 +139,8 @@ def _take(request: HttpRequest, source: str) -> uuid.UUID:
     database.get(source)  # checked before gigabytes are copied
     upload = uploads.receive(file.chunks())
     try:
-        return core.begin(upload, file.name or "", source, actor(request))
+        replaces = "replace_nul" in request.POST
+        return core.begin(upload, file.name or "", source, actor(request), replace_nul=replaces)
     except BaseException:
         uploads.discard(upload)
         raise

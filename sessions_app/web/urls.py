@@ -5,6 +5,7 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
+from ..http.user_paths import UserSegment
 from . import adoption, batches, demo, transfer
 from .account import (
     approval,
@@ -47,10 +48,11 @@ from .session import (
 )
 
 register_converter(Segment, "name")
+register_converter(UserSegment, "user")
 
 APP = "a/<name:source>/<name:app_name>/"
-USER = "u/<name:source>/<name:app_name>/<name:user_id>/"
-SESSION = "s/<name:source>/<name:app_name>/<name:user_id>/<name:session_id>/"
+USER = "u/<name:source>/<name:app_name>/<user:user_id>/"
+SESSION = "s/<name:source>/<name:app_name>/<user:user_id>/<name:session_id>/"
 LIVE_SESSION = "live/session/" + SESSION.partition("/")[2]
 
 urlpatterns = [
@@ -120,6 +122,7 @@ urlpatterns = [
     path("queued/<uuid:queued_id>/", queued.raw, name="queued-json"),
     path("queued/<uuid:queued_id>/withdraw/", queued.withdraw, name="queued-withdraw"),
     path("queued/<uuid:queued_id>/dismiss/", queued.dismiss, name="queued-dismiss"),
+    path("a/<name:source>/", app.apps, name="apps"),
     path(APP, app.app, name="app"),
     path(APP + "users/", app.users, name="users"),
     path(APP + "sessions/", sessions.sessions, name="sessions"),

@@ -127,7 +127,13 @@ def merge(cursor: Any, ref: SessionRef, scope: Scope, delta: State, removed: Ite
 
 def event_text(event: Event, db: BaseDatabaseWrapper) -> str:
     """Returns an event's JSON in the form that this source keeps."""
-    return dumps(event_in_milliseconds(event) if keeps_milliseconds(db) else event)
+    kept = event_in_milliseconds(event) if keeps_milliseconds(db) else event
+    text = dumps(kept)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # the name of a key that it removes
+        return json.dumps(kept)
+    return text
 
 
 def _for_update(cursor: Any) -> str:

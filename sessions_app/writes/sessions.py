@@ -17,7 +17,7 @@ from ..domain.event import ID_LENGTH
 from ..domain.json_values import check, check_name, dumps
 from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import split, without_temp
-from ..errors import AlreadyExists, Conflict, StaleSession
+from ..errors import AlreadyExists, Conflict, NotAllowed, StaleSession
 from ..models import SessionHold, SessionTag, SessionTitle, stored_instant, tables
 from ..sources import database, registry
 from .append import Origin, log
@@ -38,7 +38,8 @@ def create_session(
     """Creates a session and stores its initial state by scope. Without a `session_id`, it gets a UUID.
 
     The initial state is not an event: it is kept in `sessions.initial_state`, with full keys. Raises AlreadyExists,
-    Invalid, NotAllowed and SourceError; Held if a person's has a key that needs a second one.
+    Invalid, NotAllowed, also for the first session of an app (Actor.may_found), and SourceError; Held if a person's has a
+    key that needs a second one.
     """
     actor.check_may("append", source, app_name)
     ref = SessionRef(
@@ -54,6 +55,8 @@ def create_session(
         approval.check(source, app_name, initial, actor=actor)
     scoped = split(initial)
     with database.writing(source) as db, transaction_on(db), db.cursor() as cursor:
+        if not actor.may_found(source, app_name):
+            _check_there_is(cursor, app_name)
         now = stored_instant(time.time(), db)
         cursor.execute(
             """INSERT INTO sessions (app_name, user_id, id, state, initial_state, create_time, update_time)
@@ -71,6 +74,19 @@ def create_session(
     return ref
 
 
+def _check_there_is(cursor: Any, app_name: str) -> None:
+    for table in ("app_states", "sessions"):
+        cursor.execute(f"SELECT 1 FROM {table} WHERE app_name = %s LIMIT 1", [app_name])
+        if cursor.fetchone():
+            return
+    raise NotAllowed(
+        _(
+            "There is no app “%(app)s” yet, and a token for a pattern of apps makes none. Give one for it: --apps %(app)s"
+        )
+        % {"app": app_name}
+    )
+
+
 def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = None) -> None:
     """Deletes a session, its events, and its title and tags; app and user state stay.
 
@@ -79,6 +95,7 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
     """
     actor.check_may("admin", ref.source, ref.app_name)
     check_names(ref)
+    database.get(ref.source)  # which may be another source than a moment ago
     if is_on_hold(ref):
         raise Conflict(_("This session is on hold: it is not deleted until an admin ends that."))
     with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:

@@ -1,6 +1,6 @@
 // In [data-days], a line before the first row of each day (in the reader's time zone) says the day, and stays in sight while
 // its rows are; where GAP seconds or more pass between two rows, a line says how long (data-word-later with {time}).
-// [data-time] on a row is its time in seconds since 1970; rows may be added anywhere, at any time.
+// [data-time] on a row is its time in seconds since 1970, [data-ended] when it ended; rows may be added anywhere, at any time.
 (() => {
   const GAP = 3_600;
   const box = document.querySelector("[data-days]");
@@ -30,7 +30,7 @@
   /** What stands between two rows: the day that begins, or else how long nothing happened, or nothing. */
   function between(before, row) {
     const at = new Date(1000 * row.dataset.time);
-    const passed = before ? row.dataset.time - before.dataset.time : 0;
+    const passed = before ? row.dataset.time - before.dataset.ended : 0;
     const isNewDay = !before || new Date(1000 * before.dataset.time).toDateString() !== at.toDateString();
     const later = passed >= GAP ? box.dataset.wordLater.replace("{time}", length(passed)) : "";
     if (Number.isNaN(at.getTime()) || (!isNewDay && !later)) return null;

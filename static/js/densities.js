@@ -54,8 +54,10 @@
       call.classList.toggle("failed", answer.matches(".failed"));
       call.dataset.ends = answer.dataset.event;
       const row = answer.closest(".ev");
-      const seconds = row.dataset.time - call.closest(".ev").dataset.time;
-      if (seconds >= 0) call.querySelector(".when").textContent = took(seconds);
+      const asked = call.closest(".ev");
+      const seconds = Math.max(0, row.dataset.ended - asked.dataset.ended);
+      const signs = "late" in asked.dataset ? ["≤ ", "≈ "] : ["", "≥ "];
+      call.querySelector(".when").textContent = signs[Number("late" in row.dataset)] + took(seconds);
       answer.remove();
       row.classList.toggle("silent", !row.querySelector(".message"));
     }

@@ -1,34 +1,9 @@
-// In a form with a <json-editor>: what sends it is disabled while a value is not valid, and [data-why-not] says why.
-// An editor with data-word-use-string offers to take what was typed as a string: by a button, or by Enter where it is no JSON.
-// In the edit form also: [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place;
+// In the form that edits state: an editor with data-word-use-string offers to take what was typed as a string: by a button, or
+// by Enter where it is no JSON. [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place;
 // [data-take-all] ticks every [data-take], or none.
 (() => {
   const BARE = /^[^[\]{}"]/; // what may be meant as text: neither a JSON string nor a list or an object
   const SHOWN = 40; // characters of it on the button
-
-  const fields = (form) => [...form.querySelectorAll("json-editor > textarea:not(:disabled)")];
-
-  /** Why a value cannot be sent; empty where it can. */
-  function problem(textarea) {
-    const { wordMissing } = textarea.form.querySelector("[data-why-not]").dataset;
-    return textarea.validationMessage || (textarea.closest(".editrow") && !textarea.value.trim() ? wordMissing : "");
-  }
-
-  function check(form) {
-    const note = form?.querySelector("[data-why-not]");
-    if (!note) return;
-    const wrong = fields(form).find((textarea) => customElements.get("json-editor") && problem(textarea));
-    const reason = wrong ? problem(wrong) : "";
-    const key = wrong?.closest(".editrow")?.querySelector("[name^=key-]")?.value;
-    note.textContent = key && reason ? `${key}: ${reason}` : reason;
-    note.hidden = !reason || (fields(form).length === 1 && wrong.validationMessage !== ""); // said in the editor itself
-    for (const button of form.querySelectorAll("[data-sends]")) button.disabled = Boolean(reason);
-    for (const textarea of fields(form)) offerText(textarea);
-  }
-
-  function checkAll() {
-    for (const form of document.querySelectorAll("form:has(json-editor)")) check(form);
-  }
 
   /** The button that makes a JSON string of what was typed, in the words of the editor. */
   function offerText(textarea) {
@@ -36,7 +11,8 @@
     const { wordUseString } = editor.dataset;
     const text = textarea.value.trim();
     let button = editor.querySelector(".asstring");
-    if (!wordUseString || !editor.view || !BARE.test(text)) return button?.remove();
+    const isOffered = wordUseString && editor.view && !editor.hasAttribute("plain") && BARE.test(text);
+    if (!isOffered) return button?.remove();
     if (!button) {
       button = document.createElement("button");
       Object.assign(button, { type: "button", className: "btn small asstring" });
@@ -51,17 +27,30 @@
     }
   }
 
+  /** By the switch of the type: see types.js. */
   function useString(editor) {
-    editor.value = JSON.stringify(editor.value.trim());
+    const type = editor.closest(".editrow").querySelector("[data-types] [value=string]");
+    type.checked = true;
+    type.dispatchEvent(new Event("change", { bubbles: true }));
     editor.focus();
     editor.view.dispatch({ selection: { anchor: editor.view.state.doc.length } });
   }
+
+  // Enter takes a key into the form, whatever is still missing of the others.
+  document.addEventListener("keydown", ({ key, target }) => {
+    const button = target.name === "new-key" && target.value && target.form.querySelector("button[hidden]");
+    if (key !== "Enter" || !button) return;
+    button.formNoValidate = true;
+    setTimeout(() => {
+      button.formNoValidate = false;
+    });
+  });
 
   // In the capture phase: before the editor makes a new line of it.
   document.addEventListener(
     "keydown",
     (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (event.key !== "Enter" || event.shiftKey || event.ctrlKey || event.metaKey || event.isComposing) return;
       const editor = event.target.closest?.(".cm-content")?.closest("json-editor");
       const textarea = editor?.querySelector("textarea");
       if (!editor?.querySelector(".asstring") || !textarea.validationMessage || textarea.value.trim().includes("\n"))
@@ -83,12 +72,15 @@
     if (!editor) return;
     editor.hidden = chooser.value !== "set";
     editor.querySelector("textarea").disabled = editor.hidden;
-    check(chooser.form);
   }
 
   function showOperations() {
     document.querySelectorAll("[data-operation]").forEach(showOperation);
-    checkAll();
+    offerTexts();
+  }
+
+  function offerTexts() {
+    for (const textarea of document.querySelectorAll("json-editor > textarea:not(:disabled)")) offerText(textarea);
   }
 
   document.addEventListener("htmx:afterSwap", (event) => {
@@ -111,7 +103,7 @@
     if (form && !(form.contains(focused) && focused.name !== "new-key")) begin(form);
   });
   document.addEventListener("input", (event) => {
-    if (event.target.matches("json-editor > textarea")) check(event.target.form);
+    if (event.target.matches("json-editor > textarea")) offerText(event.target);
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-operation]")) showOperation(event.target);
@@ -132,7 +124,7 @@
     }
   });
   showOperations();
-  customElements.whenDefined("json-editor").then(checkAll);
+  customElements.whenDefined("json-editor").then(offerTexts);
   const page = document.querySelector(".section > .editbox:has(json-editor)");
   if (page && document.activeElement === document.body) begin(page);
 })();

@@ -3,7 +3,8 @@
 // Rows go to the end of the last .timeline, the state to #groups, #status and #stats, home's to #running and #feed; home's
 // list of sources (#sources) is asked for when they are others. A source that is away, and a session that is gone, are told
 // in [data-live-notice]. A socket says where it was (data-after), and is sent what it missed. Where none can be opened,
-// data-news is asked every few seconds for the same. With data-ranged, the timeline has no place for new rows, only the strip.
+// data-news is asked every few seconds for the same. A page that was made by other rules of masking (data-mask) than hold now
+// is reloaded. With data-ranged, the timeline has no place for new rows, only the strip.
 (() => {
   const box = document.querySelector("[data-live]");
   if (!box) return;
@@ -186,6 +187,7 @@
 
   function apply(message) {
     if (message.reset) loadAnew();
+    if (message.mask && message.mask !== box.dataset.mask) location.reload(); // guard.js asks about what was typed
     if (message.events && "ranged" in box.dataset)
       document.querySelector("#strip")?.dispatchEvent(new Event("adkweb:redraw"));
     else if (message.events) addRows(message.events);
@@ -232,7 +234,7 @@
   // --- The connection ----------------------------------------------------------------------------------------------
 
   function query(values) {
-    return new URLSearchParams({ ...values, ...shown });
+    return new URLSearchParams({ ...values, ...shown, mask: box.dataset.mask });
   }
 
   function open() {

@@ -6,11 +6,13 @@
 // the edit form of #edit ends the same way. Going to an event closes it, too, by a link in it or in the timeline: beside the
 // timeline stands one thing, and going back shows the other again. What was typed is kept by guard.js: who closes the pane is
 // told so, and can open it again.
+// a[data-follows], and the page that it leads to while it is open, are about the event that is chosen in the timeline.
 (() => {
   const pane = document.querySelector("#pane");
   if (!pane) return;
   const [title, alone, page] = ["#pane-title", "#pane-alone", "#pane-page"].map((each) => pane.querySelector(each));
   const [side, moment, toasts] = [".side", "#moment", "#toasts"].map((each) => document.querySelector(each));
+  const following = document.querySelector("a[data-follows]");
 
   const SESSION = new URL(pane.dataset.session, location.href);
   const PAGES =
@@ -19,7 +21,8 @@
     "[data-at], [data-travel-show], [data-travel-step], [data-travel-here], [hx-get], [download], [target], [data-alone]";
   const AGAIN = 1_000; // a page whose source is still being read asks again
 
-  let wanted = null; // the page that is asked for or shown: { url, asked: an address, write: "push", "replace" or "" }
+  // The page that is asked for or shown: { url, asked: an address, write: "push", "replace" or "", stay: the focus does }.
+  let wanted = null;
   let opener = null; // the link that opened the pane
   let elsewhere = false; // something was done outside of the pane since it was asked for
   let tab = ""; // on a narrow screen, the tab that was shown before
@@ -79,8 +82,8 @@
 
   // --- Opening and closing -------------------------------------------------------------------------------------------
 
-  function load(url, how, { verb = "get", path = url, source = page, values } = {}) {
-    wanted = { url, asked: path.pathname + path.search, write: how };
+  function load(url, how, { verb = "get", path = url, source = page, values, stay = false } = {}) {
+    wanted = { url, asked: path.pathname + path.search, write: how, stay };
     side.ariaBusy = "true";
     htmx.ajax(verb, wanted.asked, {
       ...{ source, values, target: page, select: "#main > :not(.toasts)", swap: "innerHTML ignoreTitle:true" },
@@ -112,6 +115,8 @@
     pane.hidden = false;
     write(wanted.write);
     wanted.write = "";
+    if (xhr.getResponseHeader("Refresh")) setTimeout(() => wanted?.url === url && load(url, ""), AGAIN);
+    if (wanted.stay) return;
     page.scrollTop = 0;
     if (narrow()) {
       document.querySelector("[role=tab][data-tab-target=state]")?.click();
@@ -119,7 +124,6 @@
     }
     const field = page.querySelector("[aria-invalid=true], [autofocus]");
     if (!page.contains(document.activeElement)) (field ?? title).focus({ preventScroll: true });
-    if (xhr.getResponseHeader("Refresh")) setTimeout(() => wanted?.url === url && load(url, ""), AGAIN);
   }
 
   /** `how`: going "back" to before it was opened; going on, which is to "push" or to "replace" the address; "" if that is done. */
@@ -277,9 +281,29 @@
   let before = eventShown();
   new MutationObserver(() => {
     const at = eventShown();
-    if (at && at !== before && elsewhere) close("push", { focus: false });
+    if (at && at !== before && elsewhere && !isFollowing()) close("push", { focus: false });
     before = at;
   }).observe(moment, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-at"] });
+
+  // --- What follows the event that is chosen -------------------------------------------------------------------------
+
+  const isFollowing = () => wanted?.url.pathname === new URL(following.href).pathname;
+
+  let followed = eventShown();
+  document.addEventListener("adkweb:moment", ({ detail }) => {
+    const [at, number] = [detail?.at ?? "", detail?.number ?? ""];
+    following.href = withEvent(new URL(following.href), at);
+    following.querySelector("[data-number]").textContent = /^\d+$/.test(number) ? `#${number}` : "";
+    if (at !== followed && isFollowing()) load(withEvent(new URL(wanted.url), at), "replace", { stay: true });
+    followed = at;
+  });
+
+  /** An address, about another event, or about now. */
+  function withEvent(url, at) {
+    for (const name of ["at", "after", "before"]) url.searchParams.delete(name);
+    if (at) url.searchParams.set("at", at);
+    return url;
+  }
 
   if (named()) load(named(), "");
 })();

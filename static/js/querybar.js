@@ -142,8 +142,6 @@
 
   // On a Mac, ctrl K belongs to its text fields.
   const MODIFIER = /Mac|iP(ad|hone)/.test(navigator.platform) ? "metaKey" : "ctrlKey";
-  const hint = bar.querySelector("kbd[data-mac]");
-  if (hint && MODIFIER === "metaKey") hint.textContent = hint.dataset.mac;
   document.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "k" || event.altKey || event.shiftKey || !event[MODIFIER]) return;
     if (event.defaultPrevented || document.querySelector("dialog:modal")) return;

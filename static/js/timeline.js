@@ -41,14 +41,16 @@
     if (!timeline.checkVisibility()) return; // another tab is shown, which scrolls for itself
     const box = scroller(timeline);
     const anchor = firstBelow(rows(timeline), box === timeline ? box.getBoundingClientRect().top : 0);
-    const { scrollTop, scrollHeight } = box;
+    const { scrollTop, scrollHeight, clientHeight } = box;
+    const bottom = scrollHeight - clientHeight; // as far as it can be scrolled
     const before = positions.get(timeline);
-    // Who was at the end and has not scrolled up since is still there: what came in the same frame took more room.
-    const grew = before?.atEnd && scrollTop >= before.scrollTop && scrollHeight > before.scrollHeight;
+    // Who was at the end and has not scrolled up since is still there: what came in the same frame took more room, in the
+    // timeline or above it (the strip).
+    const grew = before?.atEnd && scrollTop >= before.scrollTop && bottom > before.bottom;
     const following = atEnd(box, timeline) || (grew && !timeline.querySelector(".later"));
     timeline.dataset.following = following; // for live.js, which takes nothing away from a reader who is not
     const top = anchor?.getBoundingClientRect().top;
-    positions.set(timeline, { atEnd: following, anchor, top, scrollTop, scrollHeight });
+    positions.set(timeline, { atEnd: following, anchor, top, scrollTop, bottom });
     if (following) announce(timeline, 0);
   }
 
@@ -99,11 +101,13 @@
       if (scroller(target) === target && positions.get(target)?.atEnd) toEnd(target);
     }
   });
-  // On a narrow screen the page scrolls, and what comes later (the strip, figures) pushes down what is read.
-  const page = new ResizeObserver(() => {
+  function stay() {
     for (const timeline of all())
       if (positions.get(timeline)?.atEnd && timeline.checkVisibility()) toEnd(scroller(timeline));
-  });
+  }
+  // On a narrow screen the page scrolls, and what comes later (the strip, figures) pushes down what is read.
+  const page = new ResizeObserver(stay);
+  document.fonts.addEventListener("loadingdone", stay); // rows are as high as their fonts make them
 
   function start(timeline) {
     if (observers.has(timeline)) return;

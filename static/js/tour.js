@@ -1,4 +1,4 @@
-// The tour of the demo: the card #tour shows one [data-tour-step] after the other, and outlines what each is about. It begins by
+// The tour of the demo: the bar #tour shows one [data-tour-step] after the other, and outlines what each is about. It begins by
 // itself on the page data-story, and anew by [data-tour-start]; how far it is stays in localStorage, from page to page.
 // Of a step, data-aim names what is outlined: selectors with " | " between, of which the first that is visible counts. The tour goes
 // on by [data-tour-next], or once the person has done it: an element is there (data-done), the address ends so or that of the
@@ -7,7 +7,6 @@
   const card = document.querySelector("#tour");
   if (!card) return;
   const KEPT = "tour";
-  const CORNERS = ["start", "end", "top"];
   const steps = [...card.querySelectorAll("[data-tour-step]")];
   const part = (name) => card.querySelector(`[data-tour-${name}]`);
   const [words, there, back, next, skip] = ["words", "there", "back", "next", "skip"].map(part);
@@ -52,30 +51,17 @@
     return null;
   }
 
-  function apart(one, other) {
-    return one.right < other.left || one.left > other.right || one.bottom < other.top || one.top > other.bottom;
-  }
-
-  /** Puts the card where it does not cover what it is about. */
-  function putAside() {
-    for (const corner of CORNERS) {
-      card.dataset.corner = corner;
-      if (!aimed || apart(card.getBoundingClientRect(), aimed.getBoundingClientRect())) return;
-    }
-    card.dataset.corner = CORNERS[0];
-  }
-
   function aim(isNew) {
     const match = target(steps[step]);
     const { there: address } = steps[step].dataset;
     there.hidden = Boolean(match) || !address;
     if (address) there.href = address;
+    card.classList.toggle("away", !there.hidden);
     if (match === aimed && !isNew) return;
     aimed?.removeAttribute("data-tour-aim");
     aimed = match;
     aimed?.setAttribute("data-tour-aim", "");
     aimed?.scrollIntoView({ block: "nearest" });
-    putAside();
   }
 
   function show() {
@@ -142,7 +128,6 @@
     if (!framed && step >= 0) requestAnimationFrame(look);
     framed = step >= 0;
   }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["hidden", "data-tab"] });
-  addEventListener("resize", () => step >= 0 && putAside());
 
   const { over, focus, ...before } = stored();
   if (over || (before.step === undefined && location.pathname !== card.dataset.story)) return;

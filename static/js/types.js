@@ -1,16 +1,23 @@
 // In the form that edits state, beside a <json-editor>: [data-types] switches the type of the value and converts it, as far
-// as that can be done; what cannot be converted is kept, and comes back with its type. [data-offer] takes a value that was
+// as that can be done; what cannot be converted is kept, and comes back with its type. Of a string, the field holds the value
+// as it is ("plain"); of all other types, JSON, of which the switch shows the type. [data-offer] takes a value that was
 // seen. [data-misfits] says what is unusual about the value (the form's data-check is the address that is asked).
 (() => {
   const WAIT = 350; // milliseconds after the last key
   const DEFAULTS = { string: '""', number: "0", boolean: "false", null: "null", json: "{}" };
   const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
   const TRUTH = { true: "true", yes: "true", on: "true", false: "false", no: "false", off: "false" };
-  const typed = new WeakMap(); // by row: the last text of each type
+  const NO_FIELD = /[\r\0]|\p{Surrogate}/u; // what a text field does not send back as it was: state_form.py has the same rule
+  const typed = new WeakMap(); // by row: the last JSON of each type
+  const originals = new WeakMap(); // by row: the JSON that the value is compared with
   const checks = new WeakMap(); // by row: what stops the check that is under way
 
   const rowOf = (element) => element.closest?.(".editrow");
+  const editorOf = (row) => row.querySelector("json-editor");
   const field = (row) => row.querySelector("json-editor > textarea");
+  const isPlain = (row) => editorOf(row).hasAttribute("plain");
+  /** What stands in the editor, as JSON. */
+  const jsonOf = (row) => (isPlain(row) ? JSON.stringify(field(row).value) : field(row).value.trim());
 
   function parsed(text) {
     try {
@@ -40,7 +47,7 @@
   }
 
   function write(row, text) {
-    const editor = row.querySelector("json-editor");
+    const editor = editorOf(row);
     if (editor.view) editor.value = text;
     else {
       field(row).value = text;
@@ -48,24 +55,49 @@
     }
   }
 
+  /** Makes the field one of plain text or of JSON, and so the value that it is compared with. */
+  function setPlain(row, plain) {
+    const editor = editorOf(row);
+    const seen = parsed(row.querySelector("[name^=seen-]").value)?.value;
+    if (!originals.has(row)) {
+      const json = typeof seen === "string" ? JSON.stringify(seen) : editor.getAttribute("original");
+      originals.set(row, json);
+    }
+    const json = originals.get(row);
+    editor.toggleAttribute("plain", plain);
+    if (json !== null) editor.setAttribute("original", plain && typeof seen === "string" ? seen : json);
+    field(row).required = !plain || json === null; // a string that was there may become the empty one
+  }
+
+  /** Shows a JSON text, as plain text if its type is string. */
+  function put(row, json, type) {
+    const { value } = parsed(json) ?? {};
+    const plain = type === "string" && typeof value === "string" && !NO_FIELD.test(value);
+    setPlain(row, plain);
+    write(row, plain ? value : json);
+  }
+
   function change(row, type) {
-    const text = field(row).value.trim();
-    const before = typeOf(text);
+    const isEmpty = field(row).value.trim() === "";
+    const json = isEmpty ? "" : jsonOf(row);
+    const before = isPlain(row) ? "string" : typeOf(json);
     const texts = typed.get(row) ?? {};
-    typed.set(row, { ...texts, [before]: text });
-    write(row, (text && converted(text, type)) ?? texts[type] ?? DEFAULTS[type]);
+    typed.set(row, { ...texts, [before]: json });
+    put(row, (json && converted(json, type)) ?? texts[type] ?? DEFAULTS[type], type);
     show(row);
     check(row);
   }
 
-  /** Shows the switch with the type of what stands in the editor. */
+  /** Shows the switch with the type of what stands in the editor; while that is no JSON, with the type before. */
   function show(row) {
     const types = row.querySelector("[data-types]");
     if (!types) return;
     const unused = row.querySelector("[data-operation]")?.value !== "set";
     for (const each of row.querySelectorAll("[data-types], [data-offered]")) each.hidden = unused;
-    const type = typeOf(field(row).value.trim());
-    for (const radio of types.querySelectorAll("input")) radio.checked = radio.value === type;
+    const json = typeOf(field(row).value.trim());
+    const type = isPlain(row) ? "string" : json === "string" ? "json" : json; // JSON with its quotes
+    const radio = types.querySelector(`[value="${type}"]`);
+    if (radio) radio.checked = true;
   }
 
   function check(row) {
@@ -78,8 +110,8 @@
   }
 
   async function ask(row, address, signal) {
-    const part = (name) => row.querySelector(`[name^=${name}-]`).value;
-    const body = new URLSearchParams(["key", "seen", "operation", "value"].map((name) => [name, part(name)]));
+    const part = (name) => row.querySelector(`[name^=${name}-]:is(:not([type=radio]), :checked)`)?.value ?? "";
+    const body = new URLSearchParams(["key", "seen", "operation", "value", "type"].map((name) => [name, part(name)]));
     const headers = JSON.parse(document.body.getAttribute("hx-headers") ?? "{}");
     try {
       const answer = await fetch(address, { method: "POST", body, headers, signal });
@@ -89,7 +121,21 @@
     }
   }
 
-  const showAll = () => document.querySelectorAll(".editrow:has([data-types])").forEach(show);
+  function showAll() {
+    for (const row of document.querySelectorAll(".editrow:has([data-types])")) {
+      setPlain(row, isPlain(row));
+      show(row);
+    }
+  }
+
+  document.addEventListener("reset", ({ target }) =>
+    setTimeout(() => {
+      for (const row of target.querySelectorAll(".editrow:has([data-types])")) {
+        setPlain(row, row.querySelector("[data-types] :checked")?.value === "string");
+        show(row);
+      }
+    }),
+  );
 
   document.addEventListener("input", ({ target }) => {
     if (!target.matches("json-editor > textarea") || !rowOf(target)) return;
@@ -99,14 +145,16 @@
   document.addEventListener("change", ({ target }) => {
     const row = rowOf(target);
     if (!row) return;
-    if (target.matches("[data-types] input")) change(row, target.value);
+    if (target.matches("[data-types] input") && target.checked) change(row, target.value);
     if (!target.matches("[data-operation]")) return;
     show(row);
     check(row);
   });
   document.addEventListener("click", ({ target }) => {
     const offer = target.closest?.("[data-offer]");
-    if (offer) write(rowOf(offer), offer.dataset.offer);
+    if (!offer) return;
+    put(rowOf(offer), offer.dataset.offer, "string");
+    show(rowOf(offer));
   });
   document.addEventListener("htmx:load", showAll);
   showAll();

@@ -18,22 +18,24 @@ from tests.adk.services import Adk
 from tests.adk.serving import Serving, token
 from tests.conftest import FORMATS
 
-# Of HttpSessionService's, it is adkweb that knows the formats.
+# Of HttpSessionService's, it is adkweb that knows the formats. `make test` tries each service and each database once.
 OURS = [*(("django", form) for form in FORMATS), ("http", "sqlite"), ("http", "postgresql")]
+IN_TIME = [("django", "sqlite"), ("http", "postgresql")]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Whoever asks for `ours` is run on both of our services."""
     if "ours" in metafunc.fixturenames:
-        both = pytest.mark.parametrize(("ours", "form"), OURS, indirect=True, ids=["-".join(each) for each in OURS])
+        given = [pytest.param(*each, marks=[] if each in IN_TIME else pytest.mark.long) for each in OURS]
+        both = pytest.mark.parametrize(("ours", "form"), given, indirect=True, ids=["-".join(each) for each in OURS])
         metafunc.definition.add_marker(both)
 
 
 @pytest.fixture(scope="session")
 def serving(django_db_setup: None, django_db_blocker: Any) -> Iterator[Serving]:
     """adkweb, which answers over HTTP for the sources of this process."""
-    # A run without any test of adkweb's own tables has none yet; its processes share the file in which they stand.
+    # A run without any test of adkweb's own tables has none yet; its processes share the file in which they are.
     with django_db_blocker.unblock(), (Path(os.environ["ADKWEB_DATA_DIR"]) / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         call_command("migrate", verbosity=0)

@@ -13,6 +13,7 @@ import uvicorn
 from sessions_app.access import tokens
 from sessions_app.models import ApiToken
 from tests.servers import free_port
+from tests.support.people import as_admin
 
 
 class Serving:
@@ -54,7 +55,7 @@ class Serving:
 @contextmanager
 def token(right: str = "admin", apps: str = "*") -> Iterator[str]:
     """A token that is there for everybody, and is taken away again."""
-    made, text = tokens.create(f"agent {uuid.uuid4()}", right, apps, by="maria")
+    made, text = tokens.create(f"agent {uuid.uuid4()}", right, apps, by=as_admin("maria"))
     try:
         yield text
     finally:

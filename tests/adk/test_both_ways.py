@@ -19,9 +19,16 @@ from sessions_app.reads import lists, timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import APP, USER, Adk, key_of
+from tests.conftest import formats
 
 STATE = {"step": "search", "user:tier": "gold", "app:version": 3, "temp:raw": [1]}
 STORED = {"step": "search", "user:tier": "gold", "app:version": 3}
+
+
+@pytest.fixture(params=formats("postgresql"))
+def form(request: pytest.FixtureRequest) -> str:
+    """Returns each of the formats in which ADK keeps sessions."""
+    return str(request.param)
 
 
 def test_adk_uses_a_database_that_adkweb_created_at_once(create: Callable[[], str], adk: Adk) -> None:

@@ -141,8 +141,8 @@ def run_of(client: httpx.Client) -> Any:
     ("command", "file", "content"),
     [
         ("web", "services.py", SERVICES_PY),
-        ("web", "services.yaml", SERVICES_YAML),
-        ("api_server", "services.py", SERVICES_PY),
+        pytest.param("web", "services.yaml", SERVICES_YAML, marks=pytest.mark.long),
+        pytest.param("api_server", "services.py", SERVICES_PY, marks=pytest.mark.long),
         ("api_server", "services.yaml", SERVICES_YAML),
     ],
     ids=lambda each: each if len(each) < 20 else "",
@@ -212,7 +212,7 @@ def test_the_service_that_the_docs_show_works(
 ) -> None:
     (shown,) = re.findall(r"```python\n([^`]*HttpSessionService\([^`]*)```", (ROOT / "docs" / "agents.md").read_text())
     assert '"http://host:8000"' in shown
-    monkeypatch.setenv("ADKWEB_TOKEN", new_token("append"))
+    monkeypatch.setenv("ADKWEB_TOKEN", new_token("append", APP))
     names: dict[str, Any] = {}
     exec(shown.replace('"http://host:8000"', f"{serving.url!r}, source={source!r}"), names)
     asyncio.run(names["service"].create_session(app_name=APP, user_id=USER, session_id="s1"))

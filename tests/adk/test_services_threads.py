@@ -42,8 +42,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def crew_threads() -> list[threading.Thread]:
-    """Threads of services that are alive."""
-    return [thread for thread in threading.enumerate() if thread.name.startswith("adkweb-")]
+    """Threads of services that are alive; not the one of the server in this process that looks for databases that hang."""
+    return [
+        thread for thread in threading.enumerate() if thread.name.startswith("adkweb-") and thread.name != "adkweb-hung"
+    ]
 
 
 # --- Loops and threads ------------------------------------------------------------------------------------------------

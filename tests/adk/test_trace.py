@@ -50,7 +50,7 @@ def test_a_tool_is_between_two_calls_of_the_model() -> None:
     model, called, again = told.spans[1:]
     assert (model.start, model.end) == (told.start, called.start)
     assert (called.end, again.end) == (again.start, told.end)
-    assert told.model + told.tools == pytest.approx(told.took)
+    assert told.model.seconds + told.tools.seconds == pytest.approx(told.took)
 
 
 def test_agents_that_transfer_are_within_each_other() -> None:
@@ -113,5 +113,5 @@ def test_waiting_for_a_person_is_nobody_s_work() -> None:
     guarded = agent("a", "tool()", "done", tools=[FunctionTool(tool, require_confirmation=True)])
     told = traced(Chat(guarded), lambda chat: chat.answer(CONFIRMATION_CALL, confirmed=True))
     assert tree(told) == "a\n  model\n  tool\n  tool waits\n  tool\n  model"
-    assert told.waiting > 0
+    assert told.waiting.seconds > 0
     assert traced(Chat(agent("a", "pending()", "asked"))).spans[3].end is None

@@ -15,6 +15,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
 from tests.support import bulk
+from tests.support.people import as_admin
 from tests.support.stored import execute
 
 APP = "booking"
@@ -26,7 +27,7 @@ def new_token(db: None) -> Callable[..., str]:
     """Makes a token of a right, for the apps that match a pattern; its text."""
 
     def make(right: str = "admin", apps: str = "*", name: str = "") -> str:
-        return tokens.create(name or f"{right} {next(_numbers)}", right, apps, by="maria")[1]
+        return tokens.create(name or f"{right} {next(_numbers)}", right, apps, by=as_admin("maria"))[1]
 
     return make
 

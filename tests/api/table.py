@@ -83,6 +83,7 @@ TABLE: Final = f"""
     GET    {_SESSION}/events                read    200  404
     POST   {_SESSION}/events                append  201  404
     GET    {_SESSION}/events/{{event_id}}   read    200  404
+    GET    {_SESSION}/events/{{event_id}}/data/{{file}}   read    200  404
     GET    {_SESSION}/events/{{event_id}}/state   read    200  404
     POST   {_SESSION}/events/{{event_id}}/undo    append  201  404
     POST   {_SESSION}/events/{{event_id}}/fork    admin   201  404

@@ -19,6 +19,8 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.api.adk import sending
 from sessions_app.api.adk.models import event_model
 from sessions_app.api.adk.sending import redacted
+from sessions_app.domain import credentials
+from sessions_app.domain.description import AUTH_CALL
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import whole_session
 from tests import strategies
@@ -211,14 +213,14 @@ def test_secrets_are_left_out_where_google_adk_leaves_them_out(document: Any) ->
 
 
 @pytest.mark.parametrize(
-    "mark", [*NAMES.split()[:2], sending.AUTH_CALL, *sending.REQUESTED, *sorted(sending.CREDENTIALS)]
+    "mark", [*NAMES.split()[:2], AUTH_CALL, *sorted(credentials.REQUESTED), *sorted(credentials.CREDENTIALS)]
 )
 @pytest.mark.parametrize("requested", [(False, False), (True, False), (True, True)])
 def test_a_page_of_events_hides_the_secrets_of_each(mark: str, requested: tuple[bool, bool]) -> None:
     secret: dict[str, Any] = {mark: {"token": "hunter2"}}
     if mark in ("authType", "auth_type"):
         secret = {mark: "apiKey", "token": "hunter2"}
-    elif mark == sending.AUTH_CALL:
+    elif mark == AUTH_CALL:
         secret = {"name": mark, "response": {"token": "hunter2"}}
     page = []
     for document, requests in zip(({}, secret), requested, strict=True):

@@ -12,8 +12,10 @@ import pytest
 from django.test import override_settings
 from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 
+from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database, registry
+from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk
 from tests.api.both import JSON, SESSIONS, AdkServer, AdkwebServer, differences, said
 from tests.browser.serving import Adkweb
@@ -231,3 +233,11 @@ async def _talk(address: str, token: str) -> None:
         await client.delete_session(**names)
         with pytest.raises(httpx.HTTPStatusError, match="404"):
             await client.get_session(**names)
+
+
+def test_a_slash_in_a_name_may_be_written_as_every_client_does(
+    ref: SessionRef, ours: AdkwebServer, actor: Actor
+) -> None:
+    create_session(ref.source, "a/b", "patients/42", actor=actor, session_id="s/1 ü")
+    told = ours.ask("GET", "/api/apps/a%2Fb/users/patients%2f42/sessions/s%2F1%20%C3%BC")
+    assert (told.status_code, told.json()["user_id"], told.json()["id"]) == (200, "patients/42", "s/1 ü")

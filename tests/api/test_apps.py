@@ -6,13 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import Actor
+from sessions_app.api import apps
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.names import UNSEEN
 from sessions_app.sources import database, registry
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
+from tests.support.stored import execute
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +29,7 @@ def test_sources_are_told_by_their_alias(program: Program, store: str, other_sto
 
 def test_no_source_is_an_empty_list(program: Program) -> None:
     assert program.get("/api/sources").json() == []
-    assert program.get("/api/apps").json() == {"items": [], "problems": []}
+    assert program.get("/api/apps").json() == {"items": [], "next": None, "problems": []}
 
 
 def test_apps_of_every_source_with_their_numbers(
@@ -40,6 +44,46 @@ def test_apps_of_every_source_with_their_numbers(
         (ref.source, "booking", 1, 1),
     ]
     assert all(isinstance(row["last_activity"], float) for row in told["items"])
+
+
+def test_apps_are_listed_by_page_across_the_sources(
+    program: Program,
+    new_token: Callable[..., str],
+    store: str,
+    other_store: str,
+    actor: Actor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(apps, "APPS", 2)
+    for source, names in ((other_store, "abc"), (store, "Bxyz")):
+        for name in names:
+            create_session(source, name, "ana", actor=actor)
+
+    def pages(program: Program) -> list[str]:
+        listed, after = [], None
+        while True:
+            told = program.get("/api/apps", **({"after": after} if after else {})).json()
+            listed.append("".join(row["app_name"] for row in told["items"]))
+            after = told["next"]
+            if after is None:
+                return listed
+
+    assert pages(program) == ["ab", "cB", "xy", "z"]
+    assert pages(Program(new_token("read", "[a-c]"))) == ["ab", "c"]
+    assert program.get("/api/apps", after="nonsense").status == 400
+
+
+def test_a_page_of_many_apps_costs_as_much_as_one_of_few(program: Program, store: str) -> None:
+    execute(
+        store,
+        """INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time)
+        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 3000)
+        SELECT 'app' || n, 'ana', 's', '{}', 1790000000.0, 1790000000.0 FROM n""",
+    )
+    with CaptureQueriesContext(connections[store]) as sent:
+        assert len(program.get("/api/apps").json()["items"]) == apps.APPS
+        assert len(program.get("/list-apps").json()) == 3000
+    assert len(sent) < 12
 
 
 def test_a_source_that_is_away_takes_no_other_with_it(
@@ -73,7 +117,10 @@ def test_where_a_source_is_only_a_token_for_everything_learns(
         for path in ("/api/apps/support/users", f"/sources/{other_store}/apps/support/users/ben/sessions"):
             query = {} if path.startswith("/sources") else {"source": other_store}
             refused = token.get(path, **query)
-            assert (refused.status, refused.detail) == (503, "A source cannot be used at the moment.")
+            assert (refused.status, refused.detail) == (
+                503,
+                "A source cannot be used at the moment. An admin can see why.",
+            )
 
 
 def test_users_page_by_id(program: Program, store: str, actor: Actor) -> None:

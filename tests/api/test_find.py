@@ -64,6 +64,7 @@ def test_a_session_is_found_with_its_numbers_and_the_line_that_matched(fed: Sess
         "status": "failed",
         "last": NOON + 5,
         "took": 5.0,
+        "took_sign": "≥",
         "turns": 1,
         "events": 2,
         "tokens": 7,

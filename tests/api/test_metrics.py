@@ -28,7 +28,7 @@ from sessions_app.writes.sessions import create_session
 from tests.api.program import address
 from tests.servers import PostgreSQL
 from tests.support.own import own_database
-from tests.support.people import ALICE, BOB
+from tests.support.people import ALICE, BOB, as_admin
 from tests.web.test_commands import ROOT, environment
 
 pytestmark = pytest.mark.usefixtures("own")
@@ -45,7 +45,7 @@ def ref(new_store: Callable[..., str], open_source: Callable[[str], str], actor:
 
 
 def token(right: str = "admin", apps: str = "*") -> str:
-    return tokens.create(f"metrics {next(_numbers)}", right, apps, by="maria")[1]
+    return tokens.create(f"metrics {next(_numbers)}", right, apps, by=as_admin("maria"))[1]
 
 
 def figures(text: str | None = None, **environ: str) -> dict[str, float]:
@@ -174,5 +174,5 @@ def test_an_address_that_is_none_stops_adkweb_with_the_reason(text: str, tmp_pat
         check=False,
     )
     assert done.returncode != 0
-    assert "ADKWEB_METRICS is a list of addresses" in done.stderr
+    assert "ADKWEB_METRICS must be a list of addresses" in done.stderr
     assert "Traceback" not in done.stderr

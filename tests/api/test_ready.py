@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -18,10 +20,14 @@ from django.test import Client
 from pytest_django import Settings
 
 from sessions_app.access import tokens
+from sessions_app.access.actor import SYSTEM
+from sessions_app.errors import NotAllowed
 from sessions_app.sources import adoption, database, readiness, registry
-from tests.servers import PostgreSQL
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.servers import NOBODY, PostgreSQL
 from tests.support.own import own_database
-from tests.support.people import somebody
+from tests.support.people import as_admin, somebody
 
 pytestmark = pytest.mark.usefixtures("own")
 on_both_of_adkwebs_own = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
@@ -71,7 +77,9 @@ def settle() -> None:
 
 
 def token(right: str = "admin", apps: str = "*") -> dict[str, str]:
-    return {"Authorization": f"Bearer {tokens.create(f'{right} {next(_numbers)}', right, apps, by='maria')[1]}"}
+    return {
+        "Authorization": f"Bearer {tokens.create(f'{right} {next(_numbers)}', right, apps, by=as_admin('maria'))[1]}"
+    }
 
 
 def ask(headers: dict[str, str] | None = None, client: Client | None = None) -> tuple[int, dict[str, Any]]:
@@ -118,6 +126,27 @@ def test_a_database_that_is_not_adopted_says_so(
     assert (status, answer["state"]) == (200, "ready")
     assert answer["sources"][0]["lacks"] == ["writable"]
     assert "adkweb adopt" in answer["sources"][0]["why"]
+
+
+def test_a_standby_that_was_to_be_written_impairs_and_a_write_says_so(open_source: Callable[..., str]) -> None:
+    with PostgreSQL() as server:
+        url = server.create_database("sessions")
+        alias = open_source(url)
+        ref = create_session(alias, "booking", "ana", actor=SYSTEM)
+        database.forget(alias)
+        server.stop()
+        assert server.directory
+        signal = server.directory / "data" / "standby.signal"
+        signal.touch()
+        shutil.chown(signal, *([NOBODY, NOBODY] if os.geteuid() == 0 else [os.geteuid()]))
+        server.start()
+        open_source(url, adopting=False)
+        status, answer = ask(token())
+        assert (status, answer["state"], answer["sources"][0]["lacks"]) == (200, "impaired", ["writable"])
+        assert "this server is a standby" in answer["sources"][0]["why"]
+        with pytest.raises(NotAllowed, match="is a standby"):
+            append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
+        database.forget(alias)
 
 
 # --- Not ready --------------------------------------------------------------------------------------------------------

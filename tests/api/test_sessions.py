@@ -19,6 +19,7 @@ from sessions_app.reads.weights import LARGE
 from sessions_app.sources import adoption, database, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.api.both import AdkwebServer
 from tests.api.conftest import fill
 from tests.api.program import Answer, Program, address
 from tests.support.stored import counts, execute
@@ -294,6 +295,39 @@ def test_a_long_session_comes_in_pieces_and_in_order(program: Program, each_ref:
     assert "content-length" not in whole.headers
 
 
+@pytest.mark.parametrize(
+    "stored",
+    ['{"content": {"role": "mod', '\ufeff{"author": "x"}', "[]", "null", '"a text"', "42", "{'a': 1}", "[" * 9_000],
+)
+def test_a_damaged_event_is_named_and_the_others_are_there(
+    program: Program, ref: SessionRef, add: Callable[..., str], stored: str
+) -> None:
+    ids = [add(ref, text) for text in ("first", "damaged", "last")]
+    execute(ref.source, "UPDATE events SET event_data = %s WHERE id = %s", [stored, ids[1]])
+    whole = program.get(address(ref), newest=10)
+    first, damaged, last = whole.json()["events"]
+    assert [first["id"], damaged["id"], last["id"]] == ids
+    assert (damaged["event"], bool(damaged["damage"])) == ({}, True)
+    assert "damage" not in first
+    assert last["event"]["content"]["parts"] == [{"text": "last"}]
+    route = f"/apps/{ref.app_name}/users/{ref.user_id}/sessions/{ref.session_id}"
+    adk = AdkwebServer(program.token).ask("GET", route)  # which says what is wrong as google-adk does
+    assert adk.status_code == 400
+    assert ids[1] in adk.json()["detail"]
+
+
+@pytest.mark.parametrize("stored", ['{"a": NaN, "author": "x"}', '{"a": "\\ud83d", "author": "x"}', '{"a": 1e400}'])
+def test_what_adk_stores_though_it_is_no_strict_json_is_not_damaged(
+    program: Program, ref: SessionRef, add: Callable[..., str], stored: str
+) -> None:
+    event_id = add(ref, "x")
+    execute(ref.source, "UPDATE events SET event_data = %s WHERE id = %s", [stored, event_id])
+    (only,) = program.get(address(ref), newest=10).json()["events"]
+    assert "damage" not in only
+    assert "a" in only["event"]
+    assert program.get(f"/apps/{ref.app_name}/users/{ref.user_id}/sessions/{ref.session_id}").status == 200
+
+
 def test_only_so_many_only_after_a_place_only_since_a_moment(program: Program, each_ref: SessionRef) -> None:
     fill(each_ref, 1_500)
 
@@ -468,3 +502,32 @@ def test_title_and_tags_are_changed_together_or_not_at_all(program: Program, rea
     assert reader.patch(address(ref), {"title": "Refund"}).status == 403
     assert program.patch(address(ref._replace(session_id="gone")), {"title": "Refund"}).status == 404
     assert program.patch(address(ref), {}).json() == {"title": "", "tags": []}
+
+
+# --- A new app --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("right", "apps", "status"),
+    [
+        ("append", "booking*", 403),
+        ("append", "*", 403),
+        ("append", "booking-eu", 201),
+        ("admin", "booking*", 201),
+    ],
+)
+def test_a_token_for_a_pattern_of_apps_makes_no_new_app_but_sessions_of_those_that_exist(
+    new_token: Callable[..., str], source: str, actor: Actor, right: str, apps: str, status: int
+) -> None:
+    program = Program(new_token(right, apps))
+    answers = [
+        program.post("/api/apps/booking-eu/users/ana/sessions", {}),
+        program.post("/apps/booking-eu/users/ana/sessions", {}),
+        program.patch("/api/apps/booking-eu/state", {"set": {"app:limit": 1}}),
+    ]
+    assert [answer.status in (200, 201) for answer in answers] == [status == 201] * 3, answers
+    assert (counts(source)["sessions"] > 0) == (status == 201)
+    if status == 403:
+        assert "--apps booking-eu" in answers[0].detail
+        create_session(source, "booking-eu", "ben", actor=actor)
+        assert program.post("/api/apps/booking-eu/users/ana/sessions", {}).status == 201

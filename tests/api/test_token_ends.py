@@ -13,6 +13,7 @@ from sessions_app.access import tokens
 from sessions_app.errors import Invalid
 from sessions_app.models import ApiToken
 from tests.api.program import Answer, Program
+from tests.support.people import as_admin
 
 pytestmark = [
     pytest.mark.django_db,
@@ -43,7 +44,7 @@ def assert_refused(text: str, message: str) -> None:
 
 
 def test_an_expired_token_is_refused_and_told_so(maria: User) -> None:
-    made, text = tokens.create("agent", "read", "*", by="maria", person=maria.pk, days=30)
+    made, text = tokens.create("agent", "read", "*", by=as_admin("maria", maria.pk), days=30)
     assert made.expires is not None
     assert timedelta(days=29, hours=23) < made.expires - timezone.now() <= timedelta(days=30)
     assert {answer.status for answer in asked(text)} == {200}
@@ -53,7 +54,7 @@ def test_an_expired_token_is_refused_and_told_so(maria: User) -> None:
 
 
 def test_a_token_that_is_trusted_for_a_second_expires_on_time() -> None:
-    text = tokens.create("agent", "read", "*", by="maria", days=1)[1]
+    text = tokens.create("agent", "read", "*", by=as_admin("maria"), days=1)[1]
     ApiToken.objects.update(expires=timezone.now() + timedelta(milliseconds=900))
     tokens.known.clear()
     assert tokens.actor_of(text) is not None
@@ -63,7 +64,7 @@ def test_a_token_that_is_trusted_for_a_second_expires_on_time() -> None:
 
 @pytest.mark.parametrize(("left", "soon"), [(8, False), (6.9, True), (0.01, True), (-1, False)])
 def test_the_list_warns_a_week_before_a_token_expires(left: float, soon: bool) -> None:
-    tokens.create("agent", "read", "*", by="maria", days=1)
+    tokens.create("agent", "read", "*", by=as_admin("maria"), days=1)
     ApiToken.objects.update(expires=timezone.now() + timedelta(days=left))
     assert tokens.listed()[0].ends_soon is soon
 
@@ -71,14 +72,14 @@ def test_the_list_warns_a_week_before_a_token_expires(left: float, soon: bool) -
 @pytest.mark.parametrize("days", [0, -1, 3651, 10**30])
 def test_a_time_that_is_none_is_refused(days: int) -> None:
     with pytest.raises(Invalid, match="3650"):
-        tokens.create("agent", "read", "*", by="maria", days=days)
+        tokens.create("agent", "read", "*", by=as_admin("maria"), days=days)
     assert tokens.listed() == []
 
 
 @pytest.mark.parametrize("left", ["deactivated", "deleted"])
 def test_a_token_ends_with_the_person_who_made_it(maria: User, left: str) -> None:
-    text = tokens.create("agent", "admin", "*", by="maria", person=maria.pk)[1]
-    other = tokens.create("of a command", "admin", "*", by="maria")[1]
+    text = tokens.create("agent", "admin", "*", by=as_admin("maria", maria.pk))[1]
+    other = tokens.create("of a command", "admin", "*", by=as_admin("maria"))[1]
     assert {answer.status for answer in asked(text)} == {200}
     if left == "deleted":
         maria.delete()
@@ -94,7 +95,7 @@ def test_a_token_ends_with_the_person_who_made_it(maria: User, left: str) -> Non
 
 
 def test_a_token_goes_on_when_its_person_comes_back(maria: User) -> None:
-    text = tokens.create("agent", "admin", "*", by="maria", person=maria.pk)[1]
+    text = tokens.create("agent", "admin", "*", by=as_admin("maria", maria.pk))[1]
     User.objects.update(is_active=False)
     assert_refused(text, "person who made it")
     User.objects.update(is_active=True)

@@ -14,6 +14,7 @@ from sessions_app.access import rates, tokens
 from sessions_app.errors import Conflict, Invalid, NotFound
 from sessions_app.models import ApiToken, AuditRow, OldTokenText
 from tests.api.program import Program
+from tests.support.people import as_admin
 
 pytestmark = pytest.mark.django_db
 
@@ -35,12 +36,12 @@ def maria(db: None) -> User:
 
 def made(days: int | None = None, person: int | None = None) -> str:
     """A token's text."""
-    return tokens.create("agent", "append", "book*", by="maria", person=person, days=days)[1]
+    return tokens.create("agent", "append", "book*", by=as_admin("maria", person), days=days)[1]
 
 
 def renewed(hours: int = 24, person: int | None = None) -> str:
     """The token's new text."""
-    return tokens.renew("agent", by="ben", person=person, hours=hours)[1]
+    return tokens.renew("agent", by=as_admin("ben", person), hours=hours)[1]
 
 
 def works(text: str) -> bool:
@@ -116,12 +117,12 @@ def test_each_text_ends_with_the_person_who_got_it(maria: User) -> None:
     assert "person who made it" in Program(of_maria).get("/api/apps").detail
     User.objects.filter(username="ben").update(is_active=False)
     assert not works(of_ben)
-    assert tokens.named("agent").holder == "ben"
+    assert tokens.named("agent").maker == "ben"
 
 
 def test_revoking_ends_all_texts_and_a_revoked_token_is_not_renewed() -> None:
     texts = [made(), renewed(), renewed()]
-    tokens.revoke("agent", by="maria")
+    tokens.revoke("agent", by=as_admin("maria"))
     assert [works(text) for text in texts] == [False] * 3
     with pytest.raises(Conflict):
         renewed()
@@ -134,7 +135,7 @@ def test_a_time_that_is_none_is_refused_and_nothing_is_renewed(hours: int) -> No
     with pytest.raises(Invalid, match="720"):
         renewed(hours=hours)
     with pytest.raises(NotFound):
-        tokens.renew("ghost", by="ben")
+        tokens.renew("ghost", by=as_admin("ben"))
     assert works(before)
     assert tokens.named("agent").renewed is None
 
@@ -167,14 +168,14 @@ def test_the_address_of_the_last_use_is_known() -> None:
 
 def test_a_token_may_have_a_limit_of_its_own_which_is_never_above_that_of_all(settings: object) -> None:
     rates.forget()
-    slow = Program(tokens.create("slow", "read", "*", by="maria", rate=2)[1])
-    fast = Program(tokens.create("fast", "read", "*", by="maria")[1])
+    slow = Program(tokens.create("slow", "read", "*", by=as_admin("maria"), rate=2)[1])
+    fast = Program(tokens.create("fast", "read", "*", by=as_admin("maria"))[1])
     assert [slow.get("/api/apps").status for _each in range(3)] == [200, 200, 429]
     assert [fast.get("/api/apps").status for _each in range(3)] == [200, 200, 200]
-    tokens.renew("slow", by="maria")
+    tokens.renew("slow", by=as_admin("maria"))
     assert slow.get("/api/apps").status == 429
     settings.RATE_TOKEN = 1  # type: ignore[attr-defined]
-    greedy = Program(tokens.create("greedy", "read", "*", by="maria", rate=1000)[1])
+    greedy = Program(tokens.create("greedy", "read", "*", by=as_admin("maria"), rate=1000)[1])
     assert [greedy.get("/api/apps").status for _each in range(2)] == [200, 429]
     settings.RATE_TOKEN = 0  # type: ignore[attr-defined]
     assert tokens.SignedIn(tokens.actor_of(greedy.token or ""), 7).most == 7  # type: ignore[arg-type]

@@ -30,6 +30,7 @@ from tests.api.table import BODIES, ELSEWHERE, KINDS, OPERATIONS, QUERY, REFUSED
 from tests.browser.seed import keep_artifact
 from tests.support.at_work import settle
 from tests.support.own import migrated, own_database
+from tests.support.people import as_admin
 from tests.support.stored import everything, execute
 from tests.transfer.files import file_of, session_line
 
@@ -45,7 +46,7 @@ STATE: Final = {"step": "choose", "seat": SECRET, "user:tier": "gold", "app:limi
 CREATE: Final = "POST /apps/{app_name}/users/{user_id}/sessions/{session_id}"
 HELD: Final = "held"  # a key that needs a second person
 NAMES: Final = {
-    **dict.fromkeys(("source", "app_name", "user_id", "session_id", "event_id", "number"), "1"),
+    **dict.fromkeys(("source", "app_name", "user_id", "session_id", "event_id", "number", "file"), "1"),
     **dict.fromkeys(("expiry_id", "proposal_id"), str(UUID(int=1))),
 }
 STATE_OF: Final = "/api/apps/booking/users/ana/sessions/{}/state"
@@ -77,7 +78,7 @@ class World:
         if new and not creates:
             make(SessionRef(self.source, "booking", "ana", session))
         given = {"source": self.source, "app_name": "booking", "user_id": "ana", "session_id": session}
-        given |= {"event_id": "e1"}
+        given |= {"event_id": "e1", "file": "0"}
         asking, state = AdkwebServer(self.tokens[kind]), STATE_OF.format(session)
         if "{expiry_id}" in operation.path:
             body = {"set": {"b": next(self.numbers)}, "lasts": 3600}
@@ -101,22 +102,24 @@ def make(ref: SessionRef) -> None:
     create_session(*ref[:3], session_id=ref.session_id, state=STATE, actor=SYSTEM)
     for number, delta in ((1, {"step": "pay"}), (2, {"later": True})):
         actions = {"state_delta": delta, "artifact_delta": {"plan.txt": 0}}
+        content = {"parts": [{"inline_data": {"mime_type": "text/plain", "data": "Rmx5"}}]}
         event = {"id": f"e{number}", "author": "agent", "invocation_id": f"i{number}", "actions": actions}
+        event["content"] = content
         append_event(ref, event, actor=SYSTEM)
 
 
 def new_tokens() -> dict[str, str]:
     """Makes a token of each kind. Those that are refused could do everything."""
     leo = User.objects.create_user("leo", is_active=False)
-    made = {right: tokens.create(right, right, "*", by="maria")[1] for right in ("read", "append", "admin")}
+    made = {right: tokens.create(right, right, "*", by=as_admin("maria"))[1] for right in ("read", "append", "admin")}
     made |= {"no token": "", "unknown": tokens.PREFIX + "x" * 43}
-    made["stranger"] = tokens.create("stranger", "admin", "support*", by="maria")[1]
-    made["deactivated"] = tokens.create("deactivated", "admin", "*", by="leo", person=leo.pk)[1]
+    made["stranger"] = tokens.create("stranger", "admin", "support*", by=as_admin("maria"))[1]
+    made["deactivated"] = tokens.create("deactivated", "admin", "*", by=as_admin("leo", leo.pk))[1]
     for kind in ("expired", "revoked", "renewed"):
-        made[kind] = tokens.create(kind, "admin", "*", by="maria", days=1)[1]
+        made[kind] = tokens.create(kind, "admin", "*", by=as_admin("maria"), days=1)[1]
     ApiToken.objects.filter(name="expired").update(expires=timezone.now())
-    tokens.revoke("revoked", by="maria")
-    tokens.renew("renewed", by="maria", hours=1)
+    tokens.revoke("revoked", by=as_admin("maria"))
+    tokens.renew("renewed", by=as_admin("maria"), hours=1)
     OldTokenText.objects.update(until=timezone.now())
     return made
 

@@ -15,6 +15,7 @@ from sessions_app.access.actor import Actor, Grant
 from sessions_app.errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from sessions_app.models import ApiToken
 from tests.api.program import Program
+from tests.support.people import as_admin
 
 pytestmark = [
     pytest.mark.django_db,
@@ -24,7 +25,7 @@ pytestmark = [
 
 
 def test_a_token_is_shown_once_and_stored_as_a_hash() -> None:
-    token, text = tokens.create(" agent ", "append", "", by="maria")
+    token, text = tokens.create(" agent ", "append", "", by=as_admin("maria"))
     assert (token.name, token.right, token.apps, token.created_by) == ("agent", "append", "*", "maria")
     assert (token.used, token.revoked, token.revoked_by) == (None, None, "")
     assert text.startswith(tokens.PREFIX)
@@ -32,11 +33,24 @@ def test_a_token_is_shown_once_and_stored_as_a_hash() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT * FROM sessions_app_apitoken")
         assert text not in repr(cursor.fetchall())
-    assert tokens.create("other", "append", "*", by="maria")[1] != text
+    assert tokens.create("other", "append", "*", by=as_admin("maria"))[1] != text
+
+
+def test_only_an_admin_of_everything_makes_renews_and_revokes_tokens() -> None:
+    tokens.create("agent", "append", "*", by=as_admin("maria"))
+    for editor in (Actor.holding("ed", "append"), Actor.holding("ada", "admin", "booking*")):
+        for act in (
+            lambda by: tokens.create("own", "read", "*", by=by),
+            lambda by: tokens.renew("agent", by=by),
+            lambda by: tokens.revoke("agent", by=by),
+        ):
+            with pytest.raises(NotAllowed):
+                act(editor)
+    assert [(token.name, token.renewed_by, token.revoked) for token in tokens.listed()] == [("agent", "", None)]
 
 
 def test_a_token_stands_for_its_program() -> None:
-    _token, text = tokens.create("agent", "append", "book*", by="maria")
+    _token, text = tokens.create("agent", "append", "book*", by=as_admin("maria"))
     actor = tokens.actor_of(text)
     assert actor
     assert (actor.name, actor.grants) == ("token agent", (Grant("append", "book*"),))
@@ -46,22 +60,22 @@ def test_a_token_stands_for_its_program() -> None:
 
 def test_a_revoked_token_ends_at_once_and_keeps_its_name(program: Program) -> None:
     assert program.get("/api/apps").status == 200
-    ended = tokens.revoke("program", by="maria")
+    ended = tokens.revoke("program", by=as_admin("maria"))
     assert (ended.revoked_by, ended.revoked is not None) == ("maria", True)
     refused = program.get("/api/apps")
     assert refused.status == 401
     assert "revoked" in refused.detail
-    assert tokens.revoke("program", by="ben") == ended
+    assert tokens.revoke("program", by=as_admin("ben")) == ended
     with pytest.raises(AlreadyExists, match="program"):
-        tokens.create("program", "read", "*", by="maria")
+        tokens.create("program", "read", "*", by=as_admin("maria"))
     with pytest.raises(NotFound):
-        tokens.revoke("ghost", by="maria")
+        tokens.revoke("ghost", by=as_admin("maria"))
 
 
 def test_those_in_use_are_listed_first() -> None:
     for name in ("c", "a", "b"):
-        tokens.create(name, "read", "*", by="maria")
-    tokens.revoke("a", by="maria")
+        tokens.create(name, "read", "*", by=as_admin("maria"))
+    tokens.revoke("a", by=as_admin("maria"))
     assert [token.name for token in tokens.listed()] == ["b", "c", "a"]
 
 
@@ -94,7 +108,7 @@ def test_when_a_token_was_used_last_is_known_to_the_minute(program: Program) -> 
 )
 def test_what_no_token_can_be_is_refused(name: str, right: str, apps: str) -> None:
     with pytest.raises(Invalid):
-        tokens.create(name, right, apps, by="maria")
+        tokens.create(name, right, apps, by=as_admin("maria"))
     assert tokens.listed() == []
 
 

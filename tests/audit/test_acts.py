@@ -35,7 +35,7 @@ from sessions_app.transfer import importing, uploads
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.api.program import Program
 from tests.management.conftest import environment, run
-from tests.support.people import ALICE, BOB, an_admin, somebody
+from tests.support.people import ALICE, BOB, an_admin, as_admin, somebody
 from tests.web.conftest import DEMO, ROOT, Browser
 
 pytestmark = pytest.mark.django_db
@@ -169,14 +169,14 @@ def test_the_roles_that_go_with_a_group_are_recorded() -> None:
 
 def test_an_invitation_that_is_spent_is_recorded_without_its_text(client: Client) -> None:
     for _again in range(3):
-        assert client.get("/join/", {"token": "spent"}).status_code == 404
+        assert client.post("/join/", {"token": "http://testserver/join/#spent"}).status_code == 404
     assert rows() == [("sign-in-failed", "", "127.0.0.1", {"what": "invitation"})]
 
 
 def test_a_token_that_is_made_or_revoked_is_recorded_once_and_its_text_is_not() -> None:
-    _token, text = tokens.create("agent", "append", "booking*", by="maria")
-    tokens.revoke("agent", by="bob")
-    tokens.revoke("agent", by="eve")
+    _token, text = tokens.create("agent", "append", "booking*", by=as_admin("maria"))
+    tokens.revoke("agent", by=as_admin("bob"))
+    tokens.revoke("agent", by=as_admin("eve"))
     assert rows() == [
         ("token-created", "maria", "", {"name": "agent", "right": "append"}),
         ("token-revoked", "bob", "", {"name": "agent"}),
@@ -191,7 +191,7 @@ def test_exports_of_pages_and_programs_are_recorded(ref: SessionRef, maria: Brow
     maria.get(reverse("session-export", kwargs=ref._asdict()))
     maria.get(reverse("app-export", kwargs={"source": ref.source, "app_name": "booking"}))
     maria.send("chosen", {"act": "export", "ref": reverse("session", kwargs=ref._asdict())})
-    program = Program(tokens.create("reader", "read", "*", by="maria")[1])
+    program = Program(tokens.create("reader", "read", "*", by=as_admin("maria"))[1])
     program.get("/api/export")
     exports = AuditRow.objects.filter(act="exported").order_by("number")
     assert [(row.by, row.app_name, row.user_id, row.session_id) for row in exports] == [
@@ -279,7 +279,7 @@ def test_a_command_before_adkweb_was_ever_started_makes_no_database(tmp_path: Pa
 def full(ref: SessionRef, own: str) -> str:
     """adkweb's own database on a full disk. Returns the text of a token."""
     an_admin("maria")
-    _token, text = tokens.create("agent", "append", "*", by="maria")
+    _token, text = tokens.create("agent", "append", "*", by=as_admin("maria"))
     with connection.cursor() as cursor:
         (pages,) = cursor.execute("PRAGMA page_count").fetchone()
         cursor.execute(f"PRAGMA max_page_count = {pages}")
@@ -298,7 +298,7 @@ def test_on_a_full_disk_nothing_is_deleted_exported_imported_or_given(ref: Sessi
     ):
         with pytest.raises(NotRecorded):
             act()
-    tokens.revoke("agent", by="maria")  # this takes access away, and happens all the same
+    tokens.revoke("agent", by=as_admin("maria"))  # this takes access away, and happens all the same
     assert tokens.actor_of(full) is None
     assert reads_views.session(ref, actor=BOB).ref == ref
     assert [role.role for role in roles.listed()] == ["admin"]
@@ -307,13 +307,13 @@ def test_on_a_full_disk_nothing_is_deleted_exported_imported_or_given(ref: Sessi
 
 @pytest.mark.usefixtures("own")
 def test_a_token_is_revoked_even_where_a_full_disk_undoes_the_whole_transaction() -> None:
-    _token, text = tokens.create("agent", "append", "*", by="maria")
+    _token, text = tokens.create("agent", "append", "*", by=as_admin("maria"))
     with connection.cursor() as cursor:
         cursor.execute(
             """CREATE TRIGGER full BEFORE INSERT ON sessions_app_auditrow
             BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END"""
         )
-    assert tokens.revoke("agent", by="maria").revoked
+    assert tokens.revoke("agent", by=as_admin("maria")).revoked
     assert tokens.actor_of(text) is None
 
 
@@ -337,14 +337,14 @@ def test_what_is_refused_is_recorded_once_and_then_counted(ref: SessionRef) -> N
 
 
 def test_a_token_that_lacks_a_right_is_recorded(ref: SessionRef) -> None:
-    program = Program(tokens.create("reader", "read", "*", by="maria")[1])
+    program = Program(tokens.create("reader", "read", "*", by=as_admin("maria"))[1])
     assert program.delete(f"/apps/booking/users/ana/sessions/{ref.session_id}").status == 403
     assert recorded() == [("token-created", "maria"), ("refused", "token reader")]
 
 
 def test_a_token_that_asks_for_an_app_that_it_is_not_for_is_recorded_if_there_is_one_or_not(ref: SessionRef) -> None:
     for number, app in enumerate(("booking", "atlantis")):
-        program = Program(tokens.create(f"clerk{number}", "admin", "support*", by="maria")[1])
+        program = Program(tokens.create(f"clerk{number}", "admin", "support*", by=as_admin("maria"))[1])
         assert program.get(f"/api/apps/{app}/users").status == 404
         assert recorded()[-1] == ("refused", f"token clerk{number}")
 

@@ -116,6 +116,24 @@ def test_whoever_changes_deletes_inserts_moves_or_truncates_rows_is_noticed(
 
 
 @BOTH
+@pytest.mark.parametrize(("taken", "more"), [(1, 1), (2, 1), (2, 2), (ROWS, 1), (ROWS, ROWS + 1), (3, ROWS)])
+def test_rows_that_are_taken_away_at_the_end_are_noticed_whatever_is_recorded_afterwards(
+    own: str, taken: int, more: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill()
+    open_to_changes()
+    truncate(ROWS - taken + 1, "")
+    caplog.clear()
+    fill(more)
+    # The first row that is missing, or that stands where another one had its head.
+    assert verify().number == min(ROWS, ROWS - taken + more + 1)
+    (said,) = [each.getMessage() for each in caplog.records if each.levelname == "CRITICAL"]
+    assert said.startswith(f"The audit was altered: row {ROWS} is gone or was replaced.")
+    fill(ROWS)  # and later still
+    assert (verify().number, verify().fault.startswith(f"Row {ROWS} was replaced")) == (ROWS, True)
+
+
+@BOTH
 def test_the_database_refuses_to_change_or_delete_a_row(own: str) -> None:
     fill(2)
     for sql in (

@@ -44,7 +44,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
 from tests.audit.test_acts import refusing_rows
 from tests.support.at_work import settle
-from tests.support.people import ALICE, an_admin, somebody
+from tests.support.people import ALICE, an_admin, as_admin, somebody
 from tests.support.stored import everything
 
 PASSWORD: Final = "correct horse battery"
@@ -58,7 +58,6 @@ Act = Callable[[], Any]
 
 @pytest.fixture(autouse=True)
 def _settings(own: str, settings: Settings) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.WEBHOOK_HOSTS = ["127.0.0.1"]
     settings.OIDC_ISSUER, settings.OIDC_ROLES = ANA.issuer, [("support", "viewer", "*")]
 
@@ -138,7 +137,7 @@ def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
         "rule-deleted": lambda: rules.delete(source, "booking", which, actor=ALICE),
         "session-deleted": lambda: delete_session(ref, actor=ALICE),
         "session-held": lambda: holds.hold(ref, "a trial", actor=ALICE),
-        "token-created": lambda: tokens.create("agent", "append", "*", by="maria"),
+        "token-created": lambda: tokens.create("agent", "append", "*", by=as_admin("maria")),
         "user-erased": lambda: erasures.begin(source, "booking", "ana", actor=ALICE),
     }.get(act) or after_more(act, ref)
 
@@ -175,8 +174,8 @@ def after_more(act: str, ref: SessionRef) -> Act:
         holds.hold(ref, "a trial", actor=ALICE)
         return lambda: holds.release(ref, actor=ALICE)
     if act == "token-renewed":
-        tokens.create("agent", "append", "*", by="maria")
-        return lambda: tokens.renew("agent", by="maria")
+        tokens.create("agent", "append", "*", by=as_admin("maria"))
+        return lambda: tokens.renew("agent", by=as_admin("maria"))
     return of_a_person(act)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,7 +23,8 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import edit_log
 from sessions_app.jobs import runner
-from sessions_app.models import BatchItem, Job
+from sessions_app.models import BatchItem, Job, Role
+from sessions_app.search import feeding
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
@@ -67,6 +69,13 @@ def begin(refs: list[SessionRef], actor: Actor, values: dict[str, Any] = PAY) ->
     batch.try_(made, values, actor=actor, reason="by phone")
     settle("batch")
     return made
+
+
+def edits_elsewhere(name: str) -> Actor:
+    """Somebody who may only see these sessions, and edit those of another app."""
+    person = somebody(name, "viewer")
+    Role.objects.create(person=person, role="editor", apps="support", given_by="adam")
+    return roles.actor_of(person)
 
 
 def do(made: uuid.UUID, actor: Actor) -> Batch:
@@ -191,6 +200,58 @@ def test_all_that_a_query_selects_are_changed(sessions: list[SessionRef], actor:
     settle("batch")
     assert counted(do(made, actor)) == {"changed": 5}
     assert steps(sessions) == ["done"] + ["pay"] * 5
+
+
+def test_a_dry_run_waits_until_the_index_has_what_was_written_before(
+    sessions: list[SessionRef], actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, waits, reaches = sessions[0].source, threading.Event(), feeding.reaches
+    feed(source)
+    write(sessions[0], step="lost")
+    create_session(source, APP, "late", actor=AGENT, state={"step": "lost"}, session_id="without events")
+
+    def waiting(*given: Any) -> bool:
+        waits.set()
+        return reaches(*given)
+
+    monkeypatch.setattr(feeding, "reaches", waiting)
+    made = batch.begin("edit", actor=actor, query='state.step = "lost"')
+    batch.try_(made, PAY, actor=actor)
+    assert waits.wait(30)
+    feed(source)
+    settle("batch")
+    shown = reading.get(made, actor=actor)
+    assert (shown.to_do, shown.behind) == (2, [])
+
+
+def test_a_dry_run_that_did_not_wait_long_enough_says_so_for_good(
+    sessions: list[SessionRef], actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "INDEX_SECONDS", 0.0)
+    feed(sessions[0].source)
+    write(sessions[0], step="lost")
+    made = batch.begin("edit", actor=actor, query='state.step = "search"')
+    batch.try_(made, PAY, actor=actor)
+    settle("batch")
+    feed(sessions[0].source)  # what is known later is not what was known when the sessions were selected
+    assert reading.get(made, actor=actor).behind == [sessions[0].source]
+
+
+@pytest.mark.parametrize(
+    ("values", "shared"),
+    [
+        ({"user:tier": "silver"}, {"users": 2, "sessions": 4, "running": 1}),
+        ({"app:open": False, "user:tier": "silver"}, {"apps": 1, "sessions": 6, "running": 1}),
+        (PAY, {}),
+    ],
+)
+def test_a_dry_run_counts_all_sessions_that_share_what_it_changes(
+    values: dict[str, Any], shared: dict[str, int], sessions: list[SessionRef], actor: Actor
+) -> None:
+    write(sessions[1], ago=1.0, author="user")  # of the first user, and not selected
+    feed(sessions[0].source)
+    made = begin([sessions[0], sessions[2], sessions[3]], actor, values)
+    assert reading.get(made, actor=actor).shared == shared
 
 
 # --- Undone -----------------------------------------------------------------------------------------------------------
@@ -353,9 +414,7 @@ def test_a_batch_whose_process_is_killed_between_an_event_and_its_note_writes_no
     assert processes.run(processes.batch_then_die, own, database_name, str(made), 3) == [processes.KILLED]
     assert steps(sessions) == ["pay"] * 3 + ["search"] * 3
     assert counted(reading.get(made, actor=actor))["changed"] == 2
-    assert runner.take_over() == 0  # its claim lasts
-    Job.objects.update(claimed_until=1.0)
-    assert runner.take_over() == 1
+    assert runner.take_over() == 1  # although its claim lasts: it is seen to be dead
     settle("batch")
     shown = reading.get(made, actor=actor)
     assert (shown.stage, counted(shown)) == ("done", {"changed": 6})
@@ -412,8 +471,11 @@ def test_what_an_actor_may_not_do_no_batch_does(sessions: list[SessionRef], acto
     batch.try_(none, PAY, actor=stranger)
     settle("batch")
     assert reading.get(none, actor=stranger).total == 0
-    theirs = begin(sessions, reader)
-    assert counted(do(theirs, reader)) == {"refused": 6}
+    with pytest.raises(NotAllowed, match="in no app"):
+        batch.begin("edit", actor=reader, refs=sessions)
+    elsewhere = edits_elsewhere("reader")
+    theirs = begin(sessions, elsewhere)
+    assert counted(do(theirs, elsewhere)) == {"refused": 6}
     settings.READ_ONLY = True
     with pytest.raises(NotAllowed):
         batch.begin("edit", actor=actor, refs=sessions)
@@ -514,8 +576,8 @@ def test_who_may_only_see_all_apps_looks_at_others_batches_and_takes_none_furthe
 
 
 def test_a_dry_run_says_which_sessions_its_person_may_not_edit(form: str, sessions: list[SessionRef]) -> None:
-    made = begin(sessions, roles.actor_of(somebody("vera", "viewer")))
-    shown = reading.get(made, actor=roles.actor_of(somebody("vera", "viewer")))
+    vera = edits_elsewhere("vera")
+    shown = reading.get(begin(sessions, vera), actor=vera)
     assert (shown.stage, shown.to_do, shown.counts[items.REFUSED]) == ("ready", 0, 6)
 
 

@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -121,6 +122,15 @@ def test_a_batch_of_a_key_that_needs_a_second_person_is_held_and_so_is_its_undo(
     apply(undo, ben)
     settle("batch")
     assert steps(refs) == [START["step"]] * 3
+
+
+def test_another_person_of_the_same_name_has_no_batch_of_the_one_before(
+    refs: list[SessionRef], maria: Actor, ben: Actor
+) -> None:
+    made = batch.begin("edit", actor=ben, refs=refs)
+    assert reading.get(made, actor=ben).id == made
+    with pytest.raises(NotFound):
+        reading.get(made, actor=replace(ben, account=f"{ben.account}1"))
 
 
 def test_a_deletion_needs_a_second_admin(refs: list[SessionRef], maria: Actor, ben: Actor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +22,12 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.browser.looks import Looks
+from tests.browser.agent import Agent
+from tests.browser.looks import Look, look
+from tests.browser.places import STATUSES, go
 from tests.browser.serving import Adkweb
-from tests.servers import CHROMIUM_ARGS, chromium
+from tests.browser.watching import World, sign_in, watching
+from tests.servers import CHROMIUM_ARGS, PostgreSQL, chromium
 
 REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (event) =>
     console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));"""
@@ -92,12 +96,6 @@ def signed_in(browser: Browser, server: Adkweb) -> StorageState:
         return context.storage_state()
 
 
-@pytest.fixture(scope="package")
-def looks() -> Looks:
-    """What is known of the pages that tests of this package have looked at."""
-    return Looks()
-
-
 # htmx reports a request that a newer one or the next page cancels, as two errors. One that fails says
 # htmx:sendError or htmx:timeout beside the first.
 CANCELLED = {"htmx:afterRequest", "htmx:sendAbort"}
@@ -158,6 +156,27 @@ def watch() -> Watch:
     return Watch()
 
 
+Sweep = Callable[[str], Look]
+
+
+@pytest.fixture(scope="package")
+def sweep(browser: Browser, browser_context_args: dict[str, Any], server: Adkweb, signed_in: StorageState) -> Sweep:
+    """Makes what all rulers say of one of PLACES. It is opened once for all tests that ask."""
+    given = {**browser_context_args, "storage_state": signed_in, "base_url": server.address}
+    given |= {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", "reduced_motion": "reduce"}
+
+    @functools.cache
+    def at(name: str) -> Look:
+        watch = Watch(allowed={STATUSES.get(name, 0)}, stay=False)
+        with browser.new_context(**given) as context:
+            watch.over(context)
+            page = context.new_page()
+            go(page, name)
+            return look(page, watch.problems)
+
+    return at
+
+
 Visit = Callable[..., Page]
 
 
@@ -209,3 +228,28 @@ def visit(visitor: Visit, server: Adkweb, signed_in: StorageState) -> Visit:
 def page(visit: Visit) -> Page:
     """A page of a signed-in person, 1440 px wide."""
     return visit()
+
+
+@pytest.fixture(scope="package")
+def world(tmp_path_factory: pytest.TempPathFactory, browser: Browser, postgresql_server: PostgreSQL) -> Iterator[World]:
+    """An agent on SQLite, another on PostgreSQL, and adkweb on both."""
+    folder = tmp_path_factory.mktemp("live")
+    lite, url = folder / "lite.db", postgresql_server.create_database("pg")
+    lite.touch()
+    servers = serve(folder, url)
+    with Agent(str(lite)) as on_sqlite, Agent(url) as on_postgresql:
+        server = next(servers)
+        yield World(server, {"lite": on_sqlite, "pg": on_postgresql}, *sign_in(browser, server))
+    assert next(servers, None) is None  # nothing is wrong in its log
+
+
+@pytest.fixture
+def me(visitor: Visit, world: World) -> Visit:
+    """A page of mine, who watches what an agent does."""
+    return lambda **options: watching(visitor, world, **options)
+
+
+@pytest.fixture
+def maria(visitor: Visit, world: World) -> Visit:
+    """A page of somebody else's."""
+    return lambda **options: watching(visitor, world, world.maria, **options)

@@ -5,6 +5,7 @@ BATCH, RULE and VIEW in an address stand for ids that seed_trust.py prints.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode
 
@@ -17,6 +18,7 @@ GUARDED_SESSION: Final = path("s", *GUARDED)
 GUARDED_EVENT: Final = GUARDED_SESSION + path("e", IMAGE).removeprefix("/")
 PAGES: Final = {
     "home": "/",
+    "apps": path("a", HOSTILE.source),
     "app": path("a", *HOSTILE[:2]),
     "schema": path("a", *HOSTILE[:2], end="schema/"),
     "users": path("a", *HOSTILE[:2], end="users/"),
@@ -112,3 +114,11 @@ ELSEWHERE: Final = {
     "needs a device that has a passkey, and web/test_passkey_pages.py sees it": "remove-passkey",
     "is there while a file is being imported, and test_transfer.py sees it": "import",
 }
+
+
+def address_of(name: str, made: Mapping[str, str]) -> str:
+    """Returns the address of one of PAGES; `made` has the ids that seed_trust.py printed."""
+    address = PAGES[name]
+    for kind in ("rule", "view", "batch"):
+        address = address.replace(kind.upper(), made[kind])
+    return address

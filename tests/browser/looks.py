@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]
 from playwright.sync_api import Page
 
-from tests.browser.places import PLACES
+from tests.browser import boxes
 from tests.browser.targets import small
 
 WIDTHS: Final = (1440, 768, 390)
@@ -17,7 +18,7 @@ SIDEWAYS: Final = """() => [...document.querySelectorAll("html, main, .scroll, d
     .map((box) => `${box.localName}.${box.className} is ${box.scrollWidth - box.clientWidth} px too wide`)"""
 IMPACTS: Final = ("serious", "critical")
 # What is found is of the impact that its rule has: the other rules need not run. Contrast is looked for by CONTRAST.
-RULES: Final = """(impacts) => axe.run(document, {
+RULES: Final = """([impacts, within]) => axe.run(within, {
     resultTypes: ["violations"],
     rules: Object.fromEntries(axe._audit.rules
         .filter(({ id, impact }) => id === "color-contrast" || (impact && !impacts.includes(impact)))
@@ -25,7 +26,7 @@ RULES: Final = """(impacts) => axe.run(document, {
 })"""
 # Rows of a list differ in their words: of elements that are drawn alike, on what is drawn alike, the contrast of the
 # first is that of all. What is laid over something else is looked at each time.
-CONTRAST: Final = """() => {
+CONTRAST: Final = """([, within]) => {
     const known = new Map([[null, ""]]);
     let laid = 0;
     const look = (element) => {
@@ -41,7 +42,7 @@ CONTRAST: Final = """() => {
         return drawn;
     };
     const first = new Map();
-    for (const element of document.querySelectorAll("body, body *")) {
+    for (const element of document.querySelectorAll(`${within}, ${within} *`)) {
         const words = [...element.childNodes].some(({ nodeType, data }) => nodeType === Node.TEXT_NODE && data.trim());
         if ((words || element.matches("input, select, textarea")) && element.checkVisibility()) {
             const drawn = look(element);
@@ -52,9 +53,9 @@ CONTRAST: Final = """() => {
 }"""
 
 
-def violations(page: Page, script: str) -> list[str]:
+def violations(page: Page, script: str, within: str) -> list[str]:
     """What axe-core finds, a line for each element."""
-    result = page.evaluate(script, IMPACTS)
+    result = page.evaluate(script, [IMPACTS, within])
     return [
         f"{rule['id']} ({rule['impact']}): {' '.join(map(str, node['target']))} — {node['failureSummary']}"
         for rule in result["violations"]
@@ -63,15 +64,17 @@ def violations(page: Page, script: str) -> list[str]:
     ]
 
 
-def barriers(page: Page) -> list[str]:
-    """What is not accessible on the page as it stands, in both themes. All that the dark one changes are colours."""
+def barriers(page: Page, *, contrast: bool = True, within: str = "html") -> list[str]:
+    """What is not accessible on the page as it stands, in both themes. All that the dark one changes are colours.
+
+    `within` is a selector: only what is in there is looked at."""
     page.evaluate(AXE_SCRIPT)
-    lines = []
-    themes: dict[Literal["light", "dark"], tuple[str, ...]] = {"light": (RULES, CONTRAST), "dark": (CONTRAST,)}
-    for theme, scripts in themes.items():
+    lines = violations(page, RULES, within)
+    themes: tuple[Literal["light", "dark"], ...] = ("light", "dark") if contrast else ()
+    for theme in themes:
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
-        lines += [f"{theme}: {line}" for script in scripts for line in violations(page, script)]
+        lines += [f"{theme}: {line}" for line in violations(page, CONTRAST, within)]
     return lines
 
 
@@ -81,10 +84,10 @@ def check(page: Page) -> None:
     assert not lines, "\n".join(lines)
 
 
-def sideways(page: Page) -> list[str]:
+def sideways(page: Page, widths: Iterable[int] = WIDTHS) -> list[str]:
     """What is wider than the window, on the page as it stands."""
     lines = []
-    for width in WIDTHS:
+    for width in widths:
         page.set_viewport_size({"width": width, "height": 900})
         lines += [f"at {width} px: {line}" for line in page.evaluate(SIDEWAYS)]
     return lines
@@ -92,24 +95,18 @@ def sideways(page: Page) -> list[str]:
 
 @dataclass(frozen=True)
 class Look:
-    """What is wrong with a page."""
+    """What is wrong with a page, by who says so: axe-core, the rulers of its targets and boxes, and the browser."""
 
     barriers: list[str]
-    sideways: list[str]
     small: list[str]
+    sideways: list[str]
+    boxes: list[str]
+    problems: list[str]
 
 
-class Looks:
-    """Each of PLACES, opened once for all tests that look at it: opening it takes longer than looking."""
+def look(page: Page, problems: list[str]) -> Look:
+    """Returns what all say of a page that was opened at 1440 px, in light colours.
 
-    def __init__(self) -> None:
-        self._known: dict[str, Look] = {}
-
-    def at(self, name: str, page: Page) -> Look:
-        """What is wrong there; the page may go there for it, with light colours and reduced motion."""
-        if name not in self._known:
-            page.set_viewport_size({"width": WIDTHS[0], "height": 900})
-            page.emulate_media(color_scheme="light", reduced_motion="reduce")
-            PLACES[name](page)
-            self._known[name] = Look(barriers(page), sideways(page), small(page))
-        return self._known[name]
+    The page is not painted any more afterwards."""
+    barred, too_small, faults = barriers(page), small(page), boxes.faults(page, boxes.WIDTHS)
+    return Look(barred, too_small, sideways(page), faults, problems)

@@ -1,4 +1,4 @@
-"""Makes a store of 20,000 sessions of the last two days in google-adk's own tables, one of which somebody looks for."""
+"""Makes a store of 2,000 sessions of the last two days in google-adk's own tables, one of which somebody looks for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-SESSIONS: Final = 20_004
+SESSIONS: Final = 2_004
 APPS: Final = ("booking", "support_desk", "concierge")
 NEEDLE: Final = "booking failed: fare expired: quote Q-88213 is older than 15 min"
 HALF_HOUR: Final = 1_800  # every turn begins so long after a whole hour before `now`: no range of hours cuts one
@@ -34,7 +34,7 @@ def make(file: Path) -> None:
         db.executescript(_TABLES)
         for number in range(SESSIONS):
             app = APPS[number % 3]
-            user = "nadia.garcia" if number == 12_000 else f"user{chance.randrange(300)}@example.com"
+            user = "nadia.garcia" if number == 1_200 else f"user{chance.randrange(300)}@example.com"
             at = now - (number * 48 // SESSIONS) * 3600 - HALF_HOUR
             names = app, user, f"{number:08x}-5e55-4000-8000-{chance.randrange(16**12):012x}"
             state = json.dumps({"booking_step": chance.choice(("search", "payment", "done"))})
@@ -51,10 +51,10 @@ def _events(number: int, at: float, chance: random.Random) -> Iterator[dict[str,
     yield _event(1, "user", at, {"text": f"Find me a flight to {chance.choice(('Seoul', 'Oslo', 'Porto'))}"})
     yield _event(2, "billing", at + 1, {"function_call": {"name": "charge_card", "id": "c1", "args": {"seat": "12A"}}})
     fails = number % 50 == 0
-    answer = {"error": NEEDLE if number == 12_000 else "card declined"} if fails else {"status": "paid"}
+    answer = {"error": NEEDLE if number == 1_200 else "card declined"} if fails else {"status": "paid"}
     response = {"function_response": {"name": "charge_card", "id": "c1", "response": answer}}
     yield _event(3, "billing", at + 2, response)
-    yield {**_event(4, "billing", at + 5, {"text": "Done"}), "usage_metadata": {"total_token_count": 100 + number % 7}}
+    yield {**_event(4, "billing", at + 5, {"text": "Done"}), "usage_metadata": {"total_token_count": 1000 + number % 7}}
 
 
 def _event(number: int, author: str, at: float, part: dict[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, Page, expect
@@ -31,30 +32,34 @@ def open_form(page: Page, ref: SessionRef, *names: str) -> None:
     page.goto(path("s", *ref, end="edit/?" + urlencode([("key", name) for name in names])))
 
 
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 def type_json(page: Page, text: str, number: int = 0) -> None:
-    """Replaces what stands in a JSON editor, as a person types."""
+    """Replaces what stands in an editor by some JSON, as a person types: a string without its quotes, if the key is one."""
+    editor = page.locator("json-editor").nth(number)
+    if editor.get_attribute("plain") is not None:
+        value = _value(text)
+        if isinstance(value, str):
+            text = value
+        else:
+            editor.locator("xpath=../fieldset").get_by_role("radio", name="JSON").check()
     page.locator("json-editor .cm-content").nth(number).click()
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type(text)
 
 
-def goto(address: str) -> Callable[[Page], None]:
-    """A page that has an address."""
-
-    def go(page: Page) -> None:
-        page.goto(address)
-
-    return go
-
-
-def dense(address: str) -> Callable[[Page], None]:
-    """A session in a density that the browser does not keep for the pages after it."""
-
-    def go(page: Page) -> None:
-        page.goto(address)
-        page.context.clear_cookies(name="density")
-
-    return go
+def go(page: Page, name: str) -> None:
+    """Goes to one of PLACES."""
+    there = PLACES[name]
+    if isinstance(there, str):
+        page.goto(there)
+    else:
+        there(page)
 
 
 def open_event(page: Page, line: Locator) -> None:
@@ -76,7 +81,7 @@ def _detail(page: Page) -> None:
 
 
 def _chat(page: Page) -> None:
-    dense(path("s", *SEOUL, end="?density=chat"))(page)
+    page.goto(path("s", *SEOUL, end="?density=chat"))
     page.locator(".fold > summary").filter(has_text="search_flights").first.click()
     expect(page.locator(".fold[open] .kv").first).to_be_visible()
 
@@ -114,7 +119,8 @@ def _agent_view(page: Page) -> None:
 def _model_got(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.locator(".ev .line").last.click()
-    alone(page, page.get_by_role("link", name="What the agent saw"))
+    expect(page.locator("#moment")).to_be_visible()
+    alone(page, page.get_by_role("link", name="What the agent sees"))
     page.locator(".omitted summary").first.click()
     expect(page.locator(".sizetables table")).to_have_count(2)
 
@@ -230,7 +236,7 @@ def _batch(page: Page) -> None:
 def _dry_run(page: Page) -> None:
     _batch(page)
     type_json(page, '"called back"')
-    page.locator("button[value=try][data-sends]").click()
+    page.locator("button.primary[value=try]").click()
     expect(page.locator(".tally")).to_be_visible()
 
 
@@ -252,11 +258,12 @@ def _refused_rule(page: Page) -> None:
 def _export(page: Page) -> None:
     page.goto(path("a", "demo", "booking"))
     page.locator("summary", has_text="Export").click()
-    expect(page.get_by_role("link", name="jsonl")).to_be_visible()
+    expect(page.get_by_role("button", name="jsonl")).to_be_visible()
 
 
-PLACES: Final[dict[str, Callable[[Page], None]]] = {
-    "home": goto("/"),
+# An address, or what a person does to get there.
+PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
+    "home": "/",
     "home, menu open": _menu,
     "home, keys shown": _keys,
     "home, suggestions shown": _suggestions,
@@ -268,98 +275,115 @@ PLACES: Final[dict[str, Callable[[Page], None]]] = {
     "all sessions, some selected": _selected,
     "batch": _batch,
     "batch, dry run": _dry_run,
-    "batches": goto("/batches/"),
-    "app": goto(path("a", "demo", "booking")),
+    "batches": "/batches/",
+    "app": path("a", "demo", "booking"),
+    "app of long names": path("a", *CROWDED[:2]),
     "app, export open": _export,
-    "state health": goto(path("a", "demo", "booking", end="checks/")),
-    "schema": goto(path("a", "demo", "booking", end="schema/")),
+    "state health": path("a", "demo", "booking", end="checks/"),
+    "schema": path("a", "demo", "booking", end="schema/"),
     "rule": _rule,
     "rule, refused": _refused_rule,
-    "users": goto(path("a", "demo", "booking", end="users/")),
-    "user": goto(path("u", "demo", "booking", "omar@example.com")),
-    "sessions": goto(path("a", "demo", "booking", end="sessions/")),
-    "sessions of a user": goto(path("u", "demo", "booking", "ana", end="sessions/")),
-    "session": goto(path("s", *SEOUL)),
+    "apps": path("a", "demo"),
+    "users": path("a", "demo", "booking", end="users/"),
+    "users of long names": path("a", *CROWDED[:2], end="users/"),
+    "user": path("u", "demo", "booking", "omar@example.com"),
+    "user of long names": path("u", *CROWDED[:3]),
+    "sessions": path("a", "demo", "booking", end="sessions/"),
+    "sessions of a user": path("u", "demo", "booking", "ana", end="sessions/"),
+    "session": path("s", *SEOUL),
+    "session at an event": path("s", *TRAVEL, end="?density=events&at=t100"),
+    "session of long names": path("s", *CROWDED, end="?density=events"),
     "session, tag form open": _labels,
-    "session in Arabic": goto(path("s", "demo", "support", "omar@example.com", "refund")),
-    "session without events": goto(path("s", "demo", "support", "ana", "draft")),
-    "session, no such events": goto(path("s", *LONG, end="?kind=errors")),
+    "session in Arabic": path("s", "demo", "support", "omar@example.com", "refund"),
+    "session without events": path("s", "demo", "support", "ana", "draft"),
+    "session, no such events": path("s", *LONG, end="?kind=errors"),
     "session, state at an event": _moment,
     "session, event open": _detail,
-    "session, event gone": goto(path("s", *SEOUL, end="?at=gone")),
+    "session, event gone": path("s", *SEOUL, end="?at=gone"),
     "chat": _chat,
-    "chat of long names": dense(path("s", *CROWDED, end="?density=chat")),
-    "chat in Arabic": dense(path("s", "demo", "support", "omar@example.com", "refund", end="?density=chat")),
-    "chat without messages": dense(path("s", "demo", "support", "ana", "draft", end="?density=chat")),
-    "markdown": goto(path("s", *own("markdown"), end="e/markdown/")),
+    "chat of long names": path("s", *CROWDED, end="?density=chat"),
+    "chat in Arabic": path("s", "demo", "support", "omar@example.com", "refund", end="?density=chat"),
+    "chat without messages": path("s", "demo", "support", "ana", "draft", end="?density=chat"),
+    "markdown": path("s", *own("markdown"), end="e/markdown/"),
+    "event": path("s", *FAMILY, end="e/all/"),
     "session, edit form open": _form,
     "edit form": lambda page: open_form(page, SEOUL, "booking", "user:tier", "new-one"),
+    "edit form of a user": path("u", *CROWDED[:3], end="edit/?key=user:tier"),
     "conflict": _conflict,
     "undo": _offered("Undo", ".editbox"),
     "restore": _offered("Restore…", ".editrow.compact"),
     "rewind": _offered("Rewind…", ".rewindform"),
     "fork": _offered("Fork…", "#session_id"),
-    "forks": goto(path("s", *SEOUL, end="forks/")),
-    "undo, with a choice": goto(path("s", *FAMILY, end="e/all/undo/")),
-    "undo, nothing to undo": goto(path("s", *TRAVEL, end="e/t1/undo/")),
-    "restore a scope": goto(path("s", *FAMILY, end="restore/?to=all&scope=session")),
-    "rewind, unknown invocation": goto(path("s", *TRAVEL, end="rewind/?before=gone")),
-    "history of a number": goto(path("s", *TRAVEL, end="history/?key=n")),
-    "history of an object": goto(path("s", *TRAVEL, end="history/?key=tree")),
-    "history of no such key": goto(path("s", *TRAVEL, end="history/?key=gone")),
-    "history, which key": goto(path("s", *FAMILY, end="history/")),
-    "compare": goto(path("s", *TRAVEL, end="compare/?a=t100&b=now")),
-    "compare with another session": goto(path("s", *FAMILY, end="compare/?a=now&b=now&with=" + path("s", *TRAVEL))),
-    "two runs": goto(path("s", *GOOD, end="compare/?with=" + path("s", *BAD))),
-    "two runs, what differs in tools": goto(path("s", *GOOD, end="compare/?only=tools&with=" + path("s", *BAD))),
-    "two runs that are the same": goto(path("s", *LONG, end="compare/?with=" + path("s", *LONG))),
-    "session, a range": goto(path("s", *TRAVEL, end="?from=t100&to=t120")),
+    "forks": path("s", *SEOUL, end="forks/"),
+    "undo, with a choice": path("s", *FAMILY, end="e/all/undo/"),
+    "undo, nothing to undo": path("s", *TRAVEL, end="e/t1/undo/"),
+    "restore a scope": path("s", *FAMILY, end="restore/?to=all&scope=session"),
+    "rewind, unknown invocation": path("s", *TRAVEL, end="rewind/?before=gone"),
+    "history of a number": path("s", *TRAVEL, end="history/?key=n"),
+    "history of an object": path("s", *TRAVEL, end="history/?key=tree"),
+    "history of no such key": path("s", *TRAVEL, end="history/?key=gone"),
+    "history, which key": path("s", *FAMILY, end="history/"),
+    "compare": path("s", *TRAVEL, end="compare/?a=t100&b=now"),
+    "compare with another session": path("s", *FAMILY, end="compare/?a=now&b=now&with=" + path("s", *TRAVEL)),
+    "two runs": path("s", *GOOD, end="compare/?with=" + path("s", *BAD)),
+    "two runs, what differs in tools": path("s", *GOOD, end="compare/?only=tools&with=" + path("s", *BAD)),
+    "two runs that are the same": path("s", *LONG, end="compare/?with=" + path("s", *LONG)),
+    "session, a range": path("s", *TRAVEL, end="?from=t100&to=t120"),
     "session, pinned keys": _pinned,
-    "session, a range that is gone": goto(path("s", *TRAVEL, end="?from=gone&to=t120")),
-    "compare, two moments": goto(path("s", *TRAVEL, end="compare/?a=&b=now")),
-    "compare, nothing chosen": goto(path("s", *TRAVEL, end="compare/")),
-    "compare, event gone": goto(path("s", *TRAVEL, end="compare/?a=gone&b=now")),
-    "trace": dense(path("s", *TRACED, end="?density=trace")),
-    "trace of a turn that waits": dense(
-        path("s", "demo", "booking", "omar@example.com", "team-offsite", end="?density=trace")
+    "session, a range that is gone": path("s", *TRAVEL, end="?from=gone&to=t120"),
+    "compare, two moments": path("s", *TRAVEL, end="compare/?a=&b=now"),
+    "compare, nothing chosen": path("s", *TRAVEL, end="compare/"),
+    "other runs": path("s", *GOOD, end="compare/"),
+    "compare, event gone": path("s", *TRAVEL, end="compare/?a=gone&b=now"),
+    "trace": path("s", *TRACED, end="?density=trace"),
+    "trace of long names": path("s", *CROWDED, end="?density=trace"),
+    "trace of a turn that waits": path(
+        "s", "demo", "booking", "omar@example.com", "team-offsite", end="?density=trace"
     ),
-    "trace, nothing yet": dense(path("s", "demo", "support", "ana", "draft", end="?density=trace")),
-    "artifacts": goto(path("s", *own("artifacts"), end="artifacts/")),
-    "artifact that is text": goto(path("s", *own("artifacts"), end="artifacts/?name=plan.md")),
-    "artifact that is an image": goto(path("s", *own("artifacts"), end="artifacts/?name=boarding-pass.png")),
-    "artifact without a preview": goto(path("s", *own("artifacts"), end="artifacts/?name=receipt.pdf")),
-    "two versions of an artifact": goto(path("s", *own("artifacts"), end="artifacts/compare/?name=plan.md")),
-    "artifacts, none": goto(path("s", "demo", "support", "ana", "draft", end="artifacts/")),
-    "drift": goto(path("s", *TRAVEL, end="drift/?wait=no")),
+    "trace, nothing yet": path("s", "demo", "support", "ana", "draft", end="?density=trace"),
+    "artifacts": path("s", *own("artifacts"), end="artifacts/"),
+    "artifact that is text": path("s", *own("artifacts"), end="artifacts/?name=plan.md"),
+    "artifact that is an image": path("s", *own("artifacts"), end="artifacts/?name=boarding-pass.png"),
+    "artifact without a preview": path("s", *own("artifacts"), end="artifacts/?name=receipt.pdf"),
+    "two versions of an artifact": path("s", *own("artifacts"), end="artifacts/compare/?name=plan.md"),
+    "artifacts, none": path("s", "demo", "support", "ana", "draft", end="artifacts/"),
+    "drift": path("s", *TRAVEL, end="drift/?wait=no"),
     "what the agent sees": _agent_view,
     "what the model got": _model_got,
-    "what the agent sees, nothing yet": goto(path("s", "demo", "support", "ana", "draft", end="context/")),
-    "edits": goto("/edits/"),
-    "audit": goto("/audit/"),
-    "new session": goto("/sessions/new/"),
+    "what the agent sees, nothing yet": path("s", "demo", "support", "ana", "draft", end="context/"),
+    "edits": "/edits/",
+    "audit": "/audit/",
+    "new session": "/sessions/new/",
     "new session, refused": _refused_session,
-    "add event": goto(path("s", *SEOUL, end="add/")),
-    "delete": goto(path("s", *SEOUL, end="delete/")),
-    "hold": goto(path("s", *SEOUL, end="hold/")),
-    "export everything": goto(path("u", *SEOUL[:3], end="everything/")),
-    "erase a user": goto(path("u", *SEOUL[:3], end="erase/")),
-    "retention": goto("/retention/"),
-    "import": goto("/import/"),
+    "add event": path("s", *SEOUL, end="add/"),
+    "delete": path("s", *SEOUL, end="delete/"),
+    "delete, long names": path("s", *CROWDED, end="delete/"),
+    "hold": path("s", *SEOUL, end="hold/"),
+    "export everything": path("u", *SEOUL[:3], end="everything/"),
+    "erase a user": path("u", *SEOUL[:3], end="erase/"),
+    "retention": "/retention/",
+    "import": "/import/",
     "all sessions, a watched view edited": _edited_view,
     "webhook": _webhook,
-    "tokens": goto("/tokens/"),
-    "people": goto("/people/"),
-    "roles": goto("/roles/"),
-    "masking": goto("/masking/?scan=1"),
-    "approval": goto("/approval/"),
-    "proposals": goto("/proposals/"),
-    "expiring edits": goto("/expiring/"),
-    "password": goto("/password/"),
-    "sign-ins": goto("/sign-ins/"),
-    "second factor": goto("/second-factor/"),
-    "new passkey": goto("/second-factor/passkeys/add/"),
-    "error 404": goto("/no/such/page/"),
+    "tokens": "/tokens/",
+    "people": "/people/",
+    "roles": "/roles/",
+    "masking": "/masking/?scan=1",
+    "approval": "/approval/",
+    "proposals": "/proposals/",
+    "expiring edits": "/expiring/",
+    "password": "/password/",
+    "sign-ins": "/sign-ins/",
+    "second factor": "/second-factor/",
+    "new passkey": "/second-factor/passkeys/add/",
+    "error 404": "/no/such/page/",
 }
+# Pages that differ most, which have nearly every component together: `make test` looks at these, `make test-long` at all.
+EACH_PAGE: Final = (
+    *("home", "all sessions, some selected", "rule", "session, state at an event", "chat", "trace", "event"),
+    *("edit form of a user", "conflict", "two runs", "history of an object", "what the agent sees"),
+    *("two versions of an artifact", "audit", "webhook", "roles"),
+)
 STATUSES: Final = {
     "session, event gone": 404,
     "conflict": 409,

@@ -14,8 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 
+WHO: Final = Actor.holding("seed", "admin")
 APP: Final = "booking"
 USER: Final = "bea"
 SESSIONS: Final = (
@@ -130,61 +132,77 @@ def main(folder: Path) -> None:
     import django
 
     django.setup()
-    from sessions_app.access.actor import Actor
+    shutil.copy(Path(__file__).resolve().parents[2] / "examples" / "demo.db", folder / "demo.db")
+    _open(folder / "demo.db")
+    _demo(folder)
+    fill_hostile(folder)
+
+
+def _open(file: Path) -> None:
     from sessions_app.sources import database, registry
+
+    (source,) = registry.add(str(file))
+    database.open_source(source)
+
+
+def append(ref: SessionRef, **event: Any) -> None:
+    """Appends an event as whoever fills these databases."""
     from sessions_app.writes.append import append_event
+
+    append_event(ref, {"author": "booking", "invocation_id": "e-1", **event}, actor=WHO, origin="person")
+
+
+def _demo(folder: Path) -> None:
     from sessions_app.writes.sessions import create_session
 
-    shutil.copy(Path(__file__).resolve().parents[2] / "examples" / "demo.db", folder / "demo.db")
-    (folder / HOSTILE_FILE).touch()
-    for file in ("demo.db", HOSTILE_FILE):
-        (source,) = registry.add(str(folder / file))
-        database.open_source(source)
-    who = Actor.holding("seed", "admin")
-
-    def append(ref: SessionRef, **event: Any) -> None:
-        append_event(ref, {"author": "booking", "invocation_id": "e-1", **event}, actor=who, origin="person")
-
     for name in SESSIONS:
-        ref = create_session("demo", APP, USER, session_id=name, state=STATE, actor=who)
+        ref = create_session("demo", APP, USER, session_id=name, state=STATE, actor=WHO)
         append(ref, author="user", content=_content("user", {"text": f"Hello from {name}"}))
         append(ref, content=_content("model", {"text": "Where to?"}), actions={"state_delta": {"count": 4}})
     letter = _content("model", {"text": LETTER})
     append(SessionRef("demo", APP, USER, "markdown"), id="markdown", content=letter)
-    create_session("demo", APP, USER, session_id=LONG.session_id, actor=who)
+    create_session("demo", APP, USER, session_id=LONG.session_id, actor=WHO)
     for number in range(LONG_EVENTS):
         text = f"Message {number} " + "and so on " * (number % 12)
         append(LONG, invocation_id=f"e-{number // 5}", content=_content("model", {"text": text}))
-    create_session("demo", APP, USER, session_id=TRAVEL.session_id, state={"n": 0, "kept": "so"}, actor=who)
+    create_session("demo", APP, USER, session_id=TRAVEL.session_id, state={"n": 0, "kept": "so"}, actor=WHO)
     for number in range(1, TRAVEL_EVENTS + 1):
         delta = {} if number % 4 else {"n": number, "user:far": number, "tree": {"a": [number]}}
         append(TRAVEL, id=f"t{number}", invocation_id=f"e-{number // 5}", actions={"state_delta": delta})
-    _odds(append, who)
-    create_session("demo", APP, USER, session_id="family", state=dict.fromkeys(FAMILY_KEYS, False), actor=who)
+    _odds()
+    create_session("demo", APP, USER, session_id="family", state=dict.fromkeys(FAMILY_KEYS, False), actor=WHO)
     append(FAMILY, id="all", actions={"state_delta": dict.fromkeys(FAMILY_KEYS, True)})
     append(FAMILY, id="last", actions={"state_delta": {FAMILY_KEYS[-1]: "meanwhile"}})
-    _crowded(append, who)
-    _runs(append, who)
-    create_session(*TRACED[:3], session_id=TRACED.session_id, actor=who)
-    _traced(append)
-    _artifacts(folder, append)
-    old = create_session("demo", APP, USER, session_id="days", state=STATE, actor=who)
+    _crowded()
+    fill_runs()
+    create_session(*TRACED[:3], session_id=TRACED.session_id, actor=WHO)
+    _traced()
+    _artifacts(folder)
+    old = create_session("demo", APP, USER, session_id="days", state=STATE, actor=WHO)
     append(old, timestamp=1_793_000_000, content=_content("user", {"text": "A while ago"}))
     for number in range(128):
         append(SessionRef("demo", APP, USER, "far-back"), id=f"f{number}", content=_content("model", {"text": "on"}))
-    _hostile(create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=who), append)
+
+
+def fill_hostile(folder: Path) -> None:
+    """Makes the hostile database in a folder, and beside it, in "files", artifacts of its session."""
+    from sessions_app.writes.sessions import create_session
+
+    (folder / HOSTILE_FILE).touch()
+    _open(folder / HOSTILE_FILE)
+    _hostile(create_session(*HOSTILE[:3], session_id=HOSTILE.session_id, state=_state(), actor=WHO))
     for text in (IMAGE, LINK, TEMPLATE, REVERSED, EMOJI):
         for version, content in enumerate((SCRIPT, SVG)):
             keep_artifact(folder, HOSTILE, text, version, content.encode(), "image/svg+xml")
 
 
-def _odds(append: Any, who: Any) -> None:
+def _odds() -> None:
     """Keys of all scopes, attacks among them, that are written, removed and brought back in an order of their own."""
     from sessions_app.writes.sessions import create_session
 
     random, other = Random(7), ODDS._replace(session_id="other")
     for ref in (ODDS, other):
-        create_session(*ref[:3], session_id=ref.session_id, state={"kept": 1}, actor=who)
+        create_session(*ref[:3], session_id=ref.session_id, state={"kept": 1}, actor=WHO)
     keys = [
         "a",
         "b",
@@ -208,7 +226,7 @@ def _odds(append: Any, who: Any) -> None:
         )
 
 
-def _artifacts(folder: Path, append: Any) -> None:
+def _artifacts(folder: Path) -> None:
     """Versions of a few files, saved as google-adk's FileArtifactService does; one of them is not there."""
     ref = SessionRef("demo", APP, USER, "artifacts")
     plan = "# Plan\n\n- Monday: {}\n- Tuesday: Bukhansan\n"
@@ -238,7 +256,7 @@ def keep_artifact(folder: Path, ref: SessionRef, name: str, version: int, conten
     (inside / "metadata.json").write_text(json.dumps({"fileName": name, "mimeType": mime_type, "version": version}))
 
 
-def _traced(append: Any) -> None:
+def _traced() -> None:
     """A turn with parallel agents whose names are alike, a tool that fails, one that repeats, and two hours of waiting."""
     tokens = {"prompt_token_count": 1800, "candidates_token_count": 240}
 
@@ -287,7 +305,7 @@ def _traced(append: Any) -> None:
     at(7_213.9, "booking", error_code="ConnectionError", error_message="payment service is down")
 
 
-def _crowded(append: Any, who: Any) -> None:
+def _crowded() -> None:
     from sessions_app.domain.state import ABSENT
     from sessions_app.edits import edit
     from sessions_app.writes.sessions import create_session
@@ -295,7 +313,7 @@ def _crowded(append: Any, who: Any) -> None:
     state = {f"feature_flags.checkout.experiment_number_{number:03}": number for number in range(300)}
     state |= {"user:tier": "platinum", "user:name": "Maximiliane", "app:version": "1.4.0-rc.12+build.20261121"}
     state |= {"user:notes": {"called": ["Monday", "Tuesday"], "wants": "a window seat, and nothing else"}}
-    create_session(*CROWDED[:3], session_id=CROWDED.session_id, state=state, actor=who)
+    create_session(*CROWDED[:3], session_id=CROWDED.session_id, state=state, actor=WHO)
     day = 1_793_000_000  # in October 2026
     for number, after in enumerate((0, 2.5, 86_400, 86_402, 4 * 86_400, 7 * 86_400)):
         said = _content("model" if number % 2 else "user", {"text": f"Message {number}, of a conversation of a week"})
@@ -305,19 +323,19 @@ def _crowded(append: Any, who: Any) -> None:
     error = "fare expired: quote Q-88213 is no longer valid since 2026-11-20; ask for a new one before the booking"
     append(CROWDED, error_code="TOOL_ERROR", error_message=error, timestamp=day + 7 * 86_400 + 5)
     tier = edit.Entry("user:tier", "diamond-plus-lifetime-member", "platinum")
-    edit.edit_user_state(*CROWDED[:3], [tier], actor=who, reason="moved by phone, after three complaints")
-    edit.edit_app_state(*CROWDED[:2], [edit.Entry("app:release", "2026-11-21", ABSENT)], actor=who)
+    edit.edit_user_state(*CROWDED[:3], [tier], actor=WHO, reason="moved by phone, after three complaints")
+    edit.edit_app_state(*CROWDED[:2], [edit.Entry("app:release", "2026-11-21", ABSENT)], actor=WHO)
     for number in range(3):
-        create_session(*CROWDED[:2], f"igor.kim{number}@example.com", actor=who)
+        create_session(*CROWDED[:2], f"igor.kim{number}@example.com", actor=WHO)
 
 
-def _runs(append: Any, who: Any) -> None:
+def fill_runs() -> None:
     """A run that went well, and one that took another way in its third turn."""
     from sessions_app.writes.sessions import create_session
 
     for ref, currency, price, seconds in ((GOOD, "EUR", 412.5, 1.0), (BAD, "USD", 0, 1.8)):
         state = {"currency": currency, "prompt_version": "1.4.0" if price else "1.4.1", "city": "Lisbon", "seats": 1}
-        create_session(*ref[:3], session_id=ref.session_id, state=state, actor=who)
+        create_session(*ref[:3], session_id=ref.session_id, state=state, actor=WHO)
         args = {"flight": "TP431", "currency": currency}
         answer = {"name": "search_flights", "response": {"flights": 1, "price": price}}
         events: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -356,7 +374,7 @@ def _state() -> dict[str, Any]:
     return {**state, "nested": nested, "wide": "x" * 3000, "list": list(TEXTS)}
 
 
-def _hostile(ref: SessionRef, append: Any) -> None:
+def _hostile(ref: SessionRef) -> None:
     append(ref, actions={"state_delta": {"__session_metadata__": {"displayName": IMAGE}}})
     for text in TEXTS:
         append(ref, author=text, invocation_id=text, content=_content("model", {"text": text}))

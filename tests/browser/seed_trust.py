@@ -29,21 +29,27 @@ def main(folder: Path) -> None:
     import django
 
     django.setup()
-    from django.contrib.auth.models import User
-
-    from sessions_app.access import roles
     from sessions_app.sources import database, registry
-    from tests.support.at_work import settle
 
     (source,) = registry.add(str(folder / HOSTILE_FILE))
     database.open_source(source)
+    print(json.dumps(fill()))
+
+
+def fill() -> dict[str, str]:
+    """Writes attacks beside the hostile database, which is open. Returns the ids that addresses need, and the mask's."""
+    from django.contrib.auth.models import User
+
+    from sessions_app.access import mask_rules, roles
+    from tests.support.at_work import settle
+
     owner = User.objects.get(is_superuser=True)
     admin = roles.actor_of(owner)
     who = replace(admin, name=SCRIPT)
     made = {**_accounts(owner, admin, who), **_session(who), **_views(owner), **_jobs(who)}
     for kind in ("rule", "batch", "export"):
         settle(kind)
-    print(json.dumps(made))
+    return {**made, "mask": str(mask_rules.digest())}
 
 
 def _accounts(owner: Any, admin: Any, who: Any) -> dict[str, Any]:
@@ -63,9 +69,9 @@ def _accounts(owner: Any, admin: Any, who: Any) -> dict[str, Any]:
         roles.give("editor", by=who, apps=pattern, sources=IMAGE, person=PERSON)
         roles.give("viewer", by=who, apps=pattern, group=GROUP)
     for name, text in ((TOKEN, BREAKOUT), (SCRIPT, IMAGE), (TEMPLATE, SCRIPT)):
-        tokens.create(name, "admin", text, by=who.name, days=3)
-    tokens.renew(TOKEN, by=who.name)
-    tokens.revoke(SCRIPT, by=who.name)
+        tokens.create(name, "admin", text, by=who, days=3)
+    tokens.renew(TOKEN, by=who)
+    tokens.revoke(SCRIPT, by=who)
     tokens.sign_in("guess", IMAGE)
     _invitation, invitation = invitations.make(IMAGE, [GROUP, BREAKOUT], actor=admin)
     masks.create(TEMPLATE, "key", KEY, actor=who)
@@ -118,19 +124,22 @@ def _session(who: Any) -> dict[str, Any]:
 
 
 def _views(owner: Any) -> dict[str, Any]:
-    """A watched view whose webhook was told in vain."""
+    """A watched view whose webhook was told in vain.
+
+    No session is of that source: news would be counted in the title of every page of the tests that share the server."""
     from sessions_app.models import ViewWatch, Webhook, WebhookDelivery
     from sessions_app.saved import views, watching
 
     name = "<script>window.injected=1</script>"
-    view = views.save(owner, name=name, query=f'"{IMAGE}"', sort="", columns="user,app", shared=True)
+    view = views.save(owner, name=name, query=f'source:none "{IMAGE}"', sort="", columns="user,app", shared=True)
     watching.watch(view.id, owner, "UTC")
     watch, now = ViewWatch.objects.get(view_id=view.id), time.time()
     hook = Webhook.objects.create(
         watch=watch, url=f"https://example.invalid/{BREAKOUT}", salt="0", link=LINK, created=now
     )
+    session = {"source": "demo", "app_name": SCRIPT, "user_id": IMAGE, "id": BREAKOUT, "title": IMAGE}
     outcome = {
-        "body": json.dumps({"view": {"name": SCRIPT}, "session": {"title": IMAGE}}),
+        "body": json.dumps({"view": {"name": SCRIPT}, "session": session}),
         "state": "failed",
         "message": IMAGE,
         "status": 500,

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.servers import HOST, Server
 from tests.support import warm
+from tests.support.own import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "examples" / "demo.db"
@@ -82,7 +79,7 @@ class Adkweb(Server):
         data = self.folder / "data"
         if not (data / "adkweb.db").exists():
             data.mkdir(mode=0o700, exist_ok=True)
-            shutil.copy(_blank(), data)
+            shutil.copy(tables(), data)
 
     def _command(self, directory: Path) -> list[str]:
         files = sorted(map(str, self.folder.glob("*.db")))
@@ -97,18 +94,3 @@ class Adkweb(Server):
 
     def _answers(self, directory: Path) -> bool:
         return bool(_LINK.search(self.log, self._told))
-
-
-@functools.cache
-def _blank() -> Path:
-    """Makes adkweb's own tables, which are empty, for each server of this process to begin with."""
-    folder = tempfile.mkdtemp(prefix="adkweb-own-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    env = {
-        **os.environ,
-        "ADKWEB_DATA_DIR": folder,
-        "DJANGO_SETTINGS_MODULE": "adkweb.settings",
-        "PYTHONPATH": str(ROOT),
-    }
-    warm.run([sys.executable, str(ROOT / "manage.py"), "migrate"], env=env, capture_output=True, check=True)
-    return Path(folder, "adkweb.db")

@@ -5,30 +5,27 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, StorageState, expect
 
-from tests.browser.conftest import Visit, Watch
-from tests.browser.looks import Looks, check
-from tests.browser.places import PLACES, STATUSES
+from tests.browser.conftest import Sweep, Visit, Watch
+from tests.browser.looks import check
+from tests.browser.places import EACH_PAGE, PLACES
 from tests.browser.serving import Adkweb
 from tests.browser.targets import small
+from tests.parts import in_two_parts, long_but
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_page_is_accessible_in_light_and_dark(visit: Visit, watch: Watch, looks: Looks, place: str) -> None:
-    watch.allow(STATUSES.get(place, 0))
-    watch.stay = False
-    look = looks.at(place, visit(color_scheme="light", reduced_motion="reduce"))
-    assert not look.barriers, "\n".join(look.barriers)
+@pytest.mark.parametrize("name", long_but(PLACES, *EACH_PAGE))
+def test_a_page_is_accessible_in_light_and_dark(sweep: Sweep, name: str) -> None:
+    assert sweep(name).barriers == []
 
 
-def test_what_is_pressed_is_large_or_stands_alone(page: Page, watch: Watch, looks: Looks) -> None:
-    watch.allow(*STATUSES.values())
-    watch.stay = False
-    wrong = [f"{place} {line}" for place in PLACES for line in looks.at(place, page).small]
+@in_two_parts(EACH_PAGE, PLACES)
+def test_what_is_pressed_is_large_or_stands_alone(sweep: Sweep, names: list[str]) -> None:
+    wrong = [f"{name}, {line}" for name in names for line in sweep(name).small]
     assert not wrong, "\n".join(wrong)
 
 
 def test_the_ruler_of_targets_tells_what_is_too_small(page: Page) -> None:
-    page.goto("/")
+    page.goto("/tokens/")
     assert small(page) == []
     page.evaluate("""() => {
         const [text, row, alone] = ["p", "p", "p"].map((name) => document.createElement(name));

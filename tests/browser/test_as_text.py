@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, Request, expect
+import pytest
+from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.browser.conftest import Visit, Watch
 from tests.browser.places import open_form, own, path, type_json
@@ -15,53 +16,82 @@ def value(page: Page) -> str:
     return str(page.locator("json-editor textarea").input_value())
 
 
-def test_what_is_typed_without_quotes_is_taken_as_text_by_enter(page: Page) -> None:
+def type_of(page: Page, key: str) -> Locator:
+    """The switch of a key's type."""
+    return page.get_by_role("group", name=f"Type of {key}")
+
+
+def test_a_string_is_typed_as_it_is_and_sent_by_ctrl_enter(page: Page) -> None:
     open_form(page, REF, "step")
-    type_json(page, 'KE924 "now"')
-    apply = page.get_by_role("button", name="Apply")
-    expect(apply).to_be_disabled()
+    expect(type_of(page, "step").get_by_role("radio", name="string")).to_be_checked()
+    expect(page.locator("json-editor .cm-content")).to_have_text("choose")
+    page.locator("json-editor .cm-content").fill('KE924 "now"')
+    expect(page.locator("json-editor .cm-deletedChunk")).to_have_text("choose")
+    page.keyboard.press("ControlOrMeta+Enter")
+    expect(page.locator('[data-key-row="step"]')).to_contain_text('KE924 \\"now\\"')
+
+
+def test_what_is_typed_without_quotes_is_taken_as_text_by_enter(page: Page) -> None:
+    open_form(page, REF, "new to all")
+    type_json(page, "KE925")
     expect(page.locator(".json-type.bad")).to_contain_text("not a JSON value")
-    expect(page.get_by_role("button", name="Use as string")).to_have_text('Use as string “KE924 "now"” ⏎')
+    expect(page.get_by_role("button", name="Use as string")).to_have_text("Use as string “KE925” ⏎")
     page.keyboard.press("Enter")
     expect(page.locator("json-editor .cm-content")).to_be_focused()
-    assert value(page) == '"KE924 \\"now\\""'
+    expect(type_of(page, "new to all").get_by_role("radio", name="string")).to_be_checked()
+    assert value(page) == "KE925"
     expect(page.get_by_role("button", name="Use as string")).to_have_count(0)
-    apply.click()
-    expect(page.locator('[data-key-row="step"]')).to_contain_text("KE924")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator('[data-key-row="new to all"]')).to_contain_text("KE925")
 
 
+@pytest.mark.long
 def test_a_number_may_be_meant_as_text(page: Page) -> None:
     open_form(page, REF, "count")
     type_json(page, "007")
-    expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    expect(page.locator(".json-type.bad")).to_be_visible()
     type_json(page, "7")
-    expect(page.get_by_role("button", name="Apply")).to_be_enabled()
+    expect(page.locator(".json-type.bad")).to_have_count(0)
     page.keyboard.press("Enter")  # it is JSON: a new line
     assert value(page) == "7\n"
     page.get_by_role("button", name="Use as string").click()
-    assert value(page) == '"7"'
+    assert value(page) == "7"
     for json in ("[1,", '"half', '{"a": 1}'):
         type_json(page, json)
         expect(page.get_by_role("button", name="Use as string")).to_have_count(0)
 
 
-def test_of_several_keys_it_is_said_which_one_cannot_be_sent(page: Page) -> None:
-    open_form(page, REF, "step", "brand-new")
-    expect(page.locator("[data-why-not]")).to_have_text("brand-new: A value is missing.")
-    expect(page.get_by_role("button", name="Preview")).to_be_disabled()
+def test_ctrl_enter_goes_to_the_first_field_that_is_wrong_and_says_why(page: Page) -> None:
+    open_form(page, REF)
+    expect(page.locator("#new-key")).to_be_focused()
+    page.keyboard.press("ControlOrMeta+Enter")
+    expect(page.locator("#new-key")).to_be_focused()
+    assert page.locator("#new-key").evaluate("(field) => field.validationMessage")
+    open_form(page, REF, "step", "brand-new", "count")
+    said = page.locator(".json-type.bad")
+    expect(page.locator(".json-type")).to_have_text(["string", "empty", "number"])  # nothing is wrong before it is sent
+    type_json(page, "[", 2)
+    page.get_by_label("Reason").press("ControlOrMeta+Enter")
+    expect(page.get_by_role("textbox", name="Value of brand-new")).to_be_focused()
+    expect(said.first).to_have_text("a value is missing")
     page.locator("[data-operation]").nth(1).select_option("null")
-    expect(page.locator("[data-why-not]")).to_be_hidden()
-    expect(page.get_by_role("button", name="Preview")).to_be_enabled()
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("textbox", name="Value of count")).to_be_focused()
+    type_json(page, "5", 2)
+    page.get_by_label("Reason").press("ControlOrMeta+Enter")
+    expect(page.get_by_text("Saved as event #")).to_be_visible()
 
 
+@pytest.mark.long
 def test_without_scripts_the_form_comes_back_offering_it(visit: Visit, watch: Watch) -> None:
     watch.allow(400)
     page = visit(java_script_enabled=False)
     page.goto(path("s", *REF, end="edit/?key=step"))
+    page.get_by_label("number").check()
     page.locator("textarea").fill("LH 1181")
     page.get_by_role("button", name="Apply").click()
     page.get_by_role("button", name="Use as string “LH 1181”").click()
-    assert value(page) == '"LH 1181"'
+    assert value(page) == "LH 1181"
     page.get_by_role("button", name="Apply").click()
     expect(page.locator('[data-key-row="step"]')).to_contain_text('"LH 1181"')
 

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.places import type_json
+from tests.parts import long_but
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     bar.get_by_role("button", name="Edit state…").click()
     fill(table, "note", '"called back"')
     table.get_by_label("Reason").fill("by phone")
-    table.get_by_role("button", name="Dry run").click()
+    table.keyboard.press("ControlOrMeta+Enter")  # Dry run
     expect(table.locator(".tally")).to_contain_text("would change3")
     table.get_by_role("button", name="Edit 3 sessions").click()
     expect(table.get_by_text("3 sessions were changed.")).to_be_visible()
@@ -58,6 +59,7 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     expect(table.get_by_role("link", name="It was undone")).to_be_visible()
 
 
+@pytest.mark.long
 def test_what_is_selected_is_tagged_by_keyboard_and_the_tag_taken_back(table: Page) -> None:
     press(table, "j", "x", "j", "x", "l")
     expect(table.get_by_label("Tag", exact=True)).to_be_focused()
@@ -69,6 +71,7 @@ def test_what_is_selected_is_tagged_by_keyboard_and_the_tag_taken_back(table: Pa
     expect(table.locator(".toast")).to_contain_text("The tag “by keyboard” was taken from 2 sessions.")
 
 
+@pytest.mark.long
 def test_all_that_match_are_meant_once_that_is_ticked_and_nothing_after_escape(table: Page) -> None:
     boxes(table).first.check()
     boxes(table).nth(2).click(modifiers=["Shift"])
@@ -81,6 +84,7 @@ def test_all_that_match_are_meant_once_that_is_ticked_and_nothing_after_escape(t
     expect(table.locator("input[name=ref]:checked")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_what_is_selected_stays_so_when_the_table_is_sorted(table: Page) -> None:
     boxes(table).first.check()
     value = boxes(table).first.input_value()
@@ -90,11 +94,23 @@ def test_what_is_selected_stays_so_when_the_table_is_sorted(table: Page) -> None
     expect(table.locator(".chosenbar")).to_contain_text("1 selected")
 
 
+@pytest.mark.long
 def test_two_sessions_are_compared_in_two_clicks_and_one(table: Page) -> None:
     boxes(table).nth(0).check()
     boxes(table).nth(1).check()
     table.get_by_role("button", name="Compare").click()
     expect(table).to_have_url(re.compile("/compare/"))
+
+
+@pytest.mark.parametrize("width", long_but([390, 1440], 390))
+def test_what_can_be_done_to_selected_sessions_is_in_sight(table: Page, width: int) -> None:
+    table.set_viewport_size({"width": width, "height": 800})
+    boxes(table).first.check()
+    for name in ("Tag…", "Export"):
+        menu = table.locator(".chosenbar > .menu", has=table.locator("summary", has_text=name))
+        menu.locator("summary").click()
+        expect(menu.locator(".menu-items")).to_be_in_viewport(ratio=1)
+        menu.locator("summary").click()
 
 
 def test_a_deletion_needs_the_number_of_sessions(table: Page) -> None:
@@ -108,6 +124,7 @@ def test_a_deletion_needs_the_number_of_sessions(table: Page) -> None:
     expect(table).to_have_url(re.compile("/sessions/$"))
 
 
+@pytest.mark.long
 def test_without_scripts_the_boxes_and_the_buttons_work(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto("/sessions/?q=session:together")

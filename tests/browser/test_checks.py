@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from sessions_app.domain.session_ref import SessionRef
 from tests.browser.conftest import Watch
 from tests.browser.places import open_form, own, path, type_json
+from tests.browser.watching import LATE
 
 HEALTH = path("a", "demo", "booking", end="checks/")
 
@@ -49,13 +53,14 @@ def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch:
 
 def look_again_until(page: Page, there: Locator) -> None:
     """Loads a page again until something is there: a new event is indexed and checked within a second or two."""
-    for _try in range(30):
-        page.reload()
-        if there.count():
-            return
+    deadline = time.monotonic() + LATE / 1000
+    while not there.count():
+        assert time.monotonic() < deadline
         page.wait_for_timeout(300)
+        page.reload()
 
 
+@pytest.mark.long
 def test_state_health_names_keys_and_leads_to_the_event_that_wrote_them(page: Page) -> None:
     write(page, own("rules"), "apiKey", '"hunter22"')
     page.goto(HEALTH)

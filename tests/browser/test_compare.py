@@ -41,6 +41,7 @@ def test_a_good_and_a_bad_session_lead_to_the_first_divergence_in_three_actions(
     expect(table.locator(".why")).to_contain_text("prompt_version")
 
 
+@pytest.mark.long
 def test_a_bad_session_leads_there_in_three_actions_too(page: Page) -> None:
     page.goto(path("s", *BAD))
     page.get_by_role("link", name="Compare", exact=True).first.click()
@@ -48,6 +49,7 @@ def test_a_bad_session_leads_there_in_three_actions_too(page: Page) -> None:
     expect(page.locator("#first-divergence")).to_be_in_viewport()
 
 
+@pytest.mark.long
 def test_keys_lead_from_difference_to_difference(page: Page) -> None:
     page.goto(RUNS)
     differing = page.locator("[data-differs]")
@@ -62,6 +64,7 @@ def test_keys_lead_from_difference_to_difference(page: Page) -> None:
     expect(differing.nth(0).locator("a").first).to_be_focused()
 
 
+@pytest.mark.long
 def test_on_a_phone_left_stands_above_right_and_each_says_which_it_is(visit: Visit) -> None:
     page = visit(viewport={"width": 390, "height": 844})
     page.goto(RUNS + "#first-divergence")
@@ -72,6 +75,7 @@ def test_on_a_phone_left_stands_above_right_and_each_says_which_it_is(visit: Vis
     expect(cells.first.locator(".ab").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_without_scripts_the_page_says_as_much(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto(RUNS)

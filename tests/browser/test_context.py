@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, Request, expect
 
 from tests.browser.conftest import Visit, Watch
@@ -33,6 +34,7 @@ def test_a_template_is_filled_in_while_it_is_typed_one_request_at_a_time(page: P
     assert most == 1
 
 
+@pytest.mark.long
 def test_what_was_typed_is_back_after_a_reload(visit: Visit, watch: Watch) -> None:
     watch.stay = False
     page = visit()
@@ -46,6 +48,7 @@ def test_what_was_typed_is_back_after_a_reload(visit: Visit, watch: Watch) -> No
     expect(page.get_by_label("Template")).to_have_value("")
 
 
+@pytest.mark.long
 def test_a_template_is_filled_in_without_scripts(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto(CONTEXT)
@@ -64,18 +67,21 @@ def test_what_the_model_does_not_get_is_a_line_that_opens_by_keyboard(page: Page
     expect(page.locator(".omitted").first.locator(".out").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_session_leads_there_from_now_and_from_an_event(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.get_by_role("link", name="What the agent sees").click()
     expect(page.get_by_role("heading", name="What the agent sees")).to_be_visible()
     page.keyboard.press("Escape")
     page.locator(".ev .line").last.click()
-    page.get_by_role("link", name="What the agent saw").click()
+    expect(page.locator("#moment")).to_be_visible()
+    page.get_by_role("link", name="What the agent sees").click()
     expect(page.get_by_role("heading", name="What the model got for event")).to_be_visible()
     page.get_by_role("link", name="Just after this event").click()
     expect(page.locator("#pane .pagehead")).to_contain_text("just after event")
 
 
+@pytest.mark.long
 def test_a_rewind_greys_the_timeline_that_is_open(visit: Visit) -> None:
     watching, writing = visit(), visit()
     watching.goto(path("s", *own("greyed")))

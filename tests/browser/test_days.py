@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.places import open_form, own, path, type_json
+from tests.browser.places import own, path
 from tests.browser.seed import CROWDED, LONG, LONG_EVENTS
-from tests.browser.watching import AS_CLICKED
+from tests.browser.serving import Adkweb
+from tests.browser.watching import AS_CLICKED, insert
 
 WEEK = ["Mon, Oct 26", "Tue, Oct 27 1 day later", "Fri, Oct 30 3 days later", "Mon, Nov 2 3 days later"]
 
@@ -22,6 +23,7 @@ def test_a_timeline_says_where_a_day_begins_and_how_long_nothing_happened(page: 
     expect(days(page)).to_have_text(WEEK)
 
 
+@pytest.mark.long
 def test_the_day_that_is_read_stays_in_sight(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 420})
     page.goto(path("s", *CROWDED))
@@ -31,21 +33,18 @@ def test_the_day_that_is_read_stays_in_sight(page: Page) -> None:
     assert any(abs(each - top) < 2 for each in tops), (top, tops)
 
 
-def test_an_event_that_arrives_on_another_day_begins_that_day(visit: Visit) -> None:
+def test_an_event_that_arrives_on_another_day_begins_that_day(page: Page, server: Adkweb) -> None:
     ref = own("days")
-    page, other = visit(), visit()
     page.goto(path("s", *ref))
     expect(days(page)).to_have_count(1)
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
-    open_form(other, ref, "count")
-    type_json(other, "12")
-    other.get_by_role("button", name="Apply").click()
-    expect(other.get_by_text("Saved as event")).to_be_visible()
+    insert(server.demo, ref.session_id, 1, user=ref.user_id)
     expect(page.locator(".ev")).to_have_count(2)
     expect(days(page)).to_have_count(2)
     expect(days(page).last).to_contain_text("days later")
 
 
+@pytest.mark.long
 def test_earlier_events_of_the_same_day_begin_no_other(page: Page) -> None:
     page.add_init_script(AS_CLICKED)
     page.goto(path("s", *LONG))

@@ -14,6 +14,7 @@ from tests.browser.conftest import Visit, watched
 from tests.browser.looks import check
 from tests.browser.places import SEOUL, path
 from tests.browser.serving import Adkweb
+from tests.parts import long_but
 
 
 class Demo(Adkweb):
@@ -35,9 +36,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 @pytest.fixture(scope="module")
 def visitors(browser: Browser, demo: Demo) -> StorageState:
-    """The cookies of somebody who opened the printed link."""
+    """The cookies of somebody who opened the printed link, which leads to where the tour begins."""
     with browser.new_context() as context:
-        context.new_page().goto(demo.link)
+        page = context.new_page()
+        page.goto(demo.link)
+        expect(page).to_have_url(re.compile(r"/s/demo/booking/ana/december-trip/$"))
         return context.storage_state()
 
 
@@ -52,6 +55,7 @@ def heads_height(page: Page) -> float:
     return float(page.evaluate("document.querySelector('#main').getBoundingClientRect().top"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", ["en", "es", "ko"])
 def test_the_line_is_one_line_in_each_language(demo: Demo, page: Page, language: str) -> None:
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": demo.address}])
@@ -69,6 +73,7 @@ def test_the_line_is_one_line_in_each_language(demo: Demo, page: Page, language:
             assert inner is None or inner["x"] + inner["width"] <= width
 
 
+@pytest.mark.long
 def test_the_line_is_closed_until_the_browser_is(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     before = heads_height(page)
@@ -85,7 +90,7 @@ def test_the_line_is_closed_until_the_browser_is(page: Page) -> None:
 
 def test_the_command_is_copied(page: Page) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(path("s", *SEOUL))
+    page.goto("/edits/")
     page.get_by_role("button", name="Copy the command").click()
     expect(page.locator("#copy-status")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "make run SOURCE=path/to/session.db"
@@ -126,8 +131,8 @@ def tourist(own_demo: Demo, visitor: Visit) -> Page:  # in this order: the page 
     return page
 
 
-def test_the_tour_goes_on_as_a_person_does_what_it_says(tourist: Page) -> None:
-    page = tourist
+def test_the_tour_goes_on_as_a_person_does_what_it_says(page: Page) -> None:
+    page.goto("/demo/")
     expect(page).to_have_url(re.compile(r"/s/demo/booking/ana/december-trip/$"))
     expect(page.get_by_role("region", name="Tour of the demo")).to_be_visible()
     step(page, "1/5 A turn failed")
@@ -152,9 +157,9 @@ def test_the_tour_goes_on_as_a_person_does_what_it_says(tourist: Page) -> None:
     page.get_by_label("Key to edit or add").fill("booking_step")
     page.keyboard.press("Enter")
     editor = page.locator("json-editor .cm-content")
-    expect(editor).to_have_text('"choose"')
+    expect(editor).to_have_text("choose")
     expect(aimed(page)).to_have_class(re.compile("editbox"))
-    editor.fill('"confirm"')
+    editor.fill("confirm")
     page.get_by_label("Reason").fill("It was paid for")
     page.get_by_role("button", name="Apply").click()
 
@@ -171,6 +176,31 @@ def test_the_tour_goes_on_as_a_person_does_what_it_says(tourist: Page) -> None:
     expect(page.locator("#tour")).to_be_hidden()  # over is over
 
 
+SIZES: Final = ((720, 450), (1440, 900), (1280, 640), (390, 844))  # the first is 1440 x 900 at 200 %
+
+
+@pytest.mark.parametrize("size", long_but(SIZES, (720, 450)))
+def test_the_tour_hides_nothing_of_its_page(page: Page, size: tuple[int, int]) -> None:
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.goto("/demo/")
+    step(page, "1/5")
+    last, bar = page.locator(".ev").last.bounding_box(), page.locator("#tour").bounding_box()
+    assert last
+    assert bar
+    assert 0 <= bar["y"] - last["y"] - last["height"] < 40  # the last event stands right above it
+    assert bar["height"] < size[1] / 4
+    for row in page.locator(".ev").all()[-3:]:
+        box = row.bounding_box()
+        assert box
+        assert box["y"] > 120  # below what stands at the top
+    page.goto("/")  # a page that it does not speak of
+    expect(page.locator("#tour")).to_have_class("tour away")
+    away = page.locator("#tour").bounding_box()
+    assert away
+    assert away["height"] < 100
+
+
+@pytest.mark.long
 def test_a_fork_is_another_way_to_put_it_right(tourist: Page) -> None:
     page = tourist
     for title in ("1/5", "2/5", "3/5"):
@@ -229,7 +259,7 @@ def test_a_word_is_explained_to_the_pointer_and_to_the_keyboard(page: Page) -> N
     tip = page.locator("#term-tip")
     expect(tip).to_be_hidden()
     word.hover()
-    expect(tip).to_have_text("One user message and everything that it caused, until the next one.")
+    expect(tip).to_have_text("One user message, written or spoken, and everything that it caused, until the next one.")
     box = tip.bounding_box()
     assert box
     page.mouse.move(box["x"] + 20, box["y"] + box["height"] / 2, steps=8)  # whoever reads may point at the sentence
@@ -249,6 +279,7 @@ def test_a_word_is_explained_to_the_pointer_and_to_the_keyboard(page: Page) -> N
     expect(tip).to_contain_text("Stored state that differs")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1440])
 def test_every_step_is_accessible_and_within_the_window(demo: Demo, page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})
@@ -269,6 +300,7 @@ def test_every_step_is_accessible_and_within_the_window(demo: Demo, page: Page, 
         expect(page.locator("[data-tour-words] h2 .meta")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_nothing_of_a_demo_is_there_outside_one(visit: Visit) -> None:
     page = visit()
     for address in ("/", path("s", *SEOUL), path("s", *SEOUL, end="history/?key=booking_step")):

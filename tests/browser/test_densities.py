@@ -21,7 +21,7 @@ def lane(page: Page, name: str) -> Locator:
     return page.locator(".lane", has=page.locator(f".name[title='{name}']"))
 
 
-def test_a_failed_run_is_read_in_each_density_and_the_cursor_stays(page: Page) -> None:
+def test_a_failed_run_is_read_in_each_density_and_a_lane_leads_through_its_events(page: Page) -> None:
     page.goto(RUN)
     expect(page.locator("#travel")).to_be_visible()
     page.keyboard.press("<")  # the last error
@@ -51,9 +51,8 @@ def test_a_failed_run_is_read_in_each_density_and_the_cursor_stays(page: Page) -
     expect(page.locator(".ev.selected")).to_be_in_viewport()
     expect(page.locator(".ev.selected")).to_have_id(f"event-{at}")
 
-
-def test_a_lane_of_a_parallel_agent_leads_through_its_events(page: Page) -> None:
-    page.goto(f"{RUN}?density=trace")
+    # A lane of a parallel agent leads through its events.
+    page.keyboard.press("3")
     agent = lane(page, "researcher_of_all_cheap_flights")
     expect(agent).to_have_count(1)
     tool = page.locator(".lane.tool.failed").first
@@ -67,6 +66,7 @@ def test_a_lane_of_a_parallel_agent_leads_through_its_events(page: Page) -> None
     expect(page.locator(".lane:has(.shown)")).to_have_count(0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("density", ["chat", "trace"])
 def test_who_has_scrolled_up_stays_there_in_another_density(page: Page, density: str) -> None:
     page.goto(f"{SEOUL}?density=events")
@@ -81,6 +81,7 @@ def test_who_has_scrolled_up_stays_there_in_another_density(page: Page, density:
     assert at_end(page)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("density", ["chat", "trace"])
 def test_keys_move_over_what_is_shown_and_turns_fold(page: Page, density: str) -> None:
     page.goto(f"{SEOUL}?density={density}")

@@ -1,4 +1,4 @@
-"""The job: a booking failed, the words “fare expired” are known, and there are 20,004 sessions."""
+"""The job: a booking failed, the words “fare expired” are known, and there are 2,004 sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL = count(many.SESSIONS + 11)  # with those of the demo
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with 20,004 sessions."""
+    """A file with 2,004 sessions."""
     file = tmp_path_factory.mktemp("many") / "prod.db"
     many.make(file)
     return file
@@ -79,6 +79,7 @@ def test_by_keyboard_the_failing_event_opens_after_three_keys_and_the_typing(hom
     expect_opened(home)
 
 
+@pytest.mark.long
 def test_by_mouse_the_failing_event_opens_after_two_clicks_and_the_typing(home: Page) -> None:
     home.locator("#query").click()
     home.keyboard.type(f"{QUERY}\n")
@@ -87,6 +88,7 @@ def test_by_mouse_the_failing_event_opens_after_two_clicks_and_the_typing(home: 
     expect_opened(home)
 
 
+@pytest.mark.long
 def test_homes_numbers_are_those_of_sql_and_lead_to_their_sessions(home: Page, file: Path, adkweb: Adkweb) -> None:
     home.goto(f"{adkweb.address}/?range=24h")
     counted = many.of_the_last_day(file, time.time())
@@ -97,7 +99,7 @@ def test_homes_numbers_are_those_of_sql_and_lead_to_their_sessions(home: Page, f
     assert number("sessions") == str(counted["turns"])  # each session has one turn
     assert number("failed") == f"{100 * counted['failed'] / counted['turns']:.1f} %"
     assert number("tokens") == f"{counted['tokens'] / 1_000_000:.1f} M"
-    assert number("took") == "5.0 s"
+    assert number("took") == "≥ 5.0 s"  # nobody noted when the last answers of these turns were stored
     attention = home.locator(".attention li").first
     declined = f"{counted['failed']:.0f}"  # the one that is looked for is older than a day
     expect(attention).to_contain_text(f"charge_card failed {declined} times: card declined")
@@ -134,6 +136,7 @@ def test_a_chart_tells_the_number_of_each_bar_and_dragging_over_it_chooses_a_ran
     assert ends - begins == pytest.approx((until - since) / 48, abs=2)
 
 
+@pytest.mark.long
 def test_a_chart_that_follows_a_narrower_window_late_does_not_widen_the_page(home: Page, adkweb: Adkweb) -> None:
     home.goto(f"{adkweb.address}/?range=24h")
     expect(home.locator(".drawn .uplot")).to_have_count(4)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Literal
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.places import SEOUL, path
 from tests.browser.seed import TRAVEL
-
-THEMES = ("light", "dark")
 
 
 def style(element: Locator, name: str, pseudo: str = "") -> str:
@@ -31,80 +32,90 @@ def system(page: Page, colour: str) -> str:
     return str(page.evaluate(script, colour))
 
 
-def forced(visit: Visit, theme: str, width: int = 1440) -> Page:
-    """A page of somebody who has a light or a dark contrast theme."""
-    size = {"width": width, "height": 900}
-    return visit(forced_colors="active", color_scheme=theme, reduced_motion="reduce", viewport=size)
+def forced(visit: Visit, width: int = 1440) -> Page:
+    """A page of somebody who has a contrast theme."""
+    return visit(forced_colors="active", reduced_motion="reduce", viewport={"width": width, "height": 900})
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_the_selected_event_and_what_is_current_have_the_colour_of_a_selection(visit: Visit, theme: str) -> None:
-    page = forced(visit, theme)
+def themes(*pages: Page) -> Iterator[None]:
+    """Makes the contrast theme of pages a light and a dark one, in turn."""
+    both: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for theme in both:
+        for page in pages:
+            page.emulate_media(color_scheme=theme)
+        yield
+
+
+@pytest.mark.long
+def test_the_selected_event_and_what_is_current_have_the_colour_of_a_selection(visit: Visit) -> None:
+    page, narrow = forced(visit), forced(visit, 390)
     page.goto(path("s", *TRAVEL, end="?at=t390"))
+    narrow.goto(path("s", *TRAVEL))
     selected, other = page.locator(".ev.selected"), page.locator(".ev:not(.selected, .edit, .error)").first
     expect(selected).to_have_count(1)
-    highlight, canvas = system(page, "Highlight"), system(page, "Canvas")
-    assert highlight != canvas
-    for row, colour in ((selected, highlight), (other, canvas)):
-        assert style(row, "borderInlineStartColor") == colour
-    assert style(selected.locator(".seq"), "backgroundColor") == highlight
-    assert style(other.locator(".seq"), "backgroundColor") != highlight
-    assert style(page.locator(".cursor"), "backgroundColor") == highlight
-    for current, others in (
-        (".densities [aria-current]", ".densities a:not([aria-current])"),
-        (".toolbar .chip[aria-current]", ".toolbar .chip:not([aria-current])"),
-        ("[data-moment] .momenttabs [aria-current]", "[data-moment] .momenttabs a:not([aria-current])"),
-    ):
-        expect(page.locator(current)).to_have_count(1)
-        assert style(page.locator(current), "backgroundColor") == highlight, current
-        assert style(page.locator(current), "color") == system(page, "HighlightText"), current
-        assert style(page.locator(others).first, "backgroundColor") != highlight, others
-    narrow = forced(visit, theme, 390)
-    narrow.goto(path("s", *TRAVEL))
-    colours = [style(tab, "backgroundColor") for tab in narrow.get_by_role("tab").all()]
-    assert [colour == highlight for colour in colours] == [True, False]
+    for _ in themes(page, narrow):
+        highlight, canvas = system(page, "Highlight"), system(page, "Canvas")
+        assert highlight != canvas
+        for row, colour in ((selected, highlight), (other, canvas)):
+            assert style(row, "borderInlineStartColor") == colour
+        assert style(selected.locator(".seq"), "backgroundColor") == highlight
+        assert style(other.locator(".seq"), "backgroundColor") != highlight
+        assert style(page.locator(".cursor"), "backgroundColor") == highlight
+        for current, others in (
+            (".densities [aria-current]", ".densities a:not([aria-current])"),
+            (".toolbar .chip[aria-current]", ".toolbar .chip:not([aria-current])"),
+            ("[data-moment] .momenttabs [aria-current]", "[data-moment] .momenttabs a:not([aria-current])"),
+        ):
+            expect(page.locator(current)).to_have_count(1)
+            assert style(page.locator(current), "backgroundColor") == highlight, current
+            assert style(page.locator(current), "color") == system(page, "HighlightText"), current
+            assert style(page.locator(others).first, "backgroundColor") != highlight, others
+        colours = [style(tab, "backgroundColor") for tab in narrow.get_by_role("tab").all()]
+        assert [colour == highlight for colour in colours] == [True, False]
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_scopes_have_names_and_colours_of_their_own(visit: Visit, theme: str) -> None:
-    page = forced(visit, theme)
+def test_scopes_have_names_and_colours_of_their_own(visit: Visit) -> None:
+    page = forced(visit)
     page.goto(path("s", *SEOUL))
     heads = page.locator("#groups .scope")
     expect(heads).to_contain_text(["App", "User", "Session"])
-    colours = {style(head, "backgroundColor", "::before") for head in heads.all()}
-    assert len(colours) == 3
-    assert system(page, "Canvas") not in colours
+    for _ in themes(page):
+        colours = {style(head, "backgroundColor", "::before") for head in heads.all()}
+        assert len(colours) == 3
+        assert system(page, "Canvas") not in colours
     for scope in ("app", "user"):
         names = page.locator(f".ev .delta.{scope}").all_inner_texts()
         assert names
         assert all(name.startswith(f"{scope}:") for name in names)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_failures_and_edits_differ_on_the_strip_and_are_drawn(visit: Visit, theme: str) -> None:
-    page = forced(visit, theme)
+@pytest.mark.long
+def test_failures_and_edits_differ_on_the_strip_and_are_drawn(visit: Visit) -> None:
+    page = forced(visit)
     page.goto(path("s", *SEOUL))
     expect(page.locator(".track .bar.error")).not_to_have_count(0)
-    canvas = system(page, "Canvas")
     kinds = (".bar[class*=agent-]", ".bar.error", ".bar.edit")
     drawn = [page.locator(f".striplegend :is({kind})").first for kind in kinds]
-    fills = [style(bar, "fill") for bar in drawn]
-    assert len({*fills, canvas}) == 4
-    assert style(page.locator(".track .bar.error").first, "fill") == fills[1] != style(drawn[1], "stroke") != "none"
-    assert style(page.locator(".track .call.failed").first, "fill") == fills[1]
+    for _ in themes(page):
+        fills = [style(bar, "fill") for bar in drawn]
+        assert len({*fills, system(page, "Canvas")}) == 4
+        assert style(page.locator(".track .bar.error").first, "fill") == fills[1] != style(drawn[1], "stroke") != "none"
+        assert style(page.locator(".track .call.failed").first, "fill") == fills[1]
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_the_focus_is_drawn_wherever_it_is(visit: Visit, theme: str) -> None:
-    page = forced(visit, theme)
+@pytest.mark.long
+def test_the_focus_is_drawn_wherever_it_is(visit: Visit) -> None:
+    page = forced(visit)
     page.goto(path("s", *SEOUL))
     expect(page.locator("#travel")).to_be_visible()
-    text = system(page, "CanvasText")
     page.locator(".ev .line").last.focus()
     page.keyboard.press("k")
     row = page.locator(".ev:has(.line:focus)")
-    assert [style(row, f"outline{part}") for part in ("Style", "Width", "Color")] == ["solid", "2px", text]
+    for _ in themes(page):
+        drawn = [style(row, f"outline{part}") for part in ("Style", "Width", "Color")]
+        assert drawn == ["solid", "2px", system(page, "CanvasText")]
     page.evaluate("document.activeElement.blur()")
+    text = system(page, "CanvasText")
     for _stop in range(40):
         page.keyboard.press("Tab")
         focused = page.locator("*:focus")

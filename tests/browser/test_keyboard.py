@@ -6,10 +6,12 @@ import re
 from html import unescape
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit
 from tests.browser.places import own, path
+from tests.browser.serving import Adkweb
+from tests.browser.watching import insert
 
 REF = own("keys")
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
@@ -49,7 +51,7 @@ def test_the_list_of_keys_has_every_key_that_a_page_waits_for() -> None:
     assert len(listed) == len(set(listed))
 
 
-def test_a_key_is_changed_without_reloading_in_every_tab_and_stays_so(page: Page) -> None:
+def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_is_refused(page: Page) -> None:
     page.goto(path("s", *REF))
     other = page.context.new_page()
     other.goto(path("s", *REF))
@@ -79,12 +81,10 @@ def test_a_key_is_changed_without_reloading_in_every_tab_and_stays_so(page: Page
         expect(each.get_by_role("link", name="Edit state")).to_have_text("Edit state e")
     page.keyboard.press("e")
     expect(page.locator("form.editbox")).to_be_visible()
+    page.keyboard.press("Escape")
 
-
-def test_a_key_of_another_action_is_refused_and_escape_leaves_the_key_as_it_is(page: Page) -> None:
-    page.goto(path("s", *REF))
+    # A key of another action is refused, and Escape leaves the key as it is.
     page.keyboard.press("?")
-    said = page.locator("dialog#keys [data-said]")
     change(page, "edit state", "j")
     expect(said).to_have_text("“j” is the key for “the next one”. Press another one, or Escape.")
     page.keyboard.press("Escape")
@@ -108,6 +108,7 @@ def test_a_key_of_another_action_is_refused_and_escape_leaves_the_key_as_it_is(p
     expect(page.locator("form.editbox")).to_be_visible()
 
 
+@pytest.mark.long
 def test_what_is_shown_later_shows_the_changed_keys_and_the_list_of_sessions_knows_them(page: Page) -> None:
     page.goto("/sessions/")
     page.keyboard.press("?")
@@ -127,6 +128,7 @@ def test_what_is_shown_later_shows_the_changed_keys_and_the_list_of_sessions_kno
     expect(page.get_by_role("link", name="Next event")).to_have_attribute("title", "]")
 
 
+@pytest.mark.long
 def test_a_map_of_keys_that_is_not_one_is_ignored(page: Page) -> None:
     page.goto(path("s", *REF))
     edit = page.get_by_role("link", name="Edit state")
@@ -147,6 +149,7 @@ def test_a_map_of_keys_that_is_not_one_is_ignored(page: Page) -> None:
     expect(page.locator("dialog#keys [data-hint=u]")).to_have_text("u")
 
 
+@pytest.mark.long
 def test_a_page_begins_at_the_top_and_behind_it_for_who_comes_from_another_page(page: Page) -> None:
     page.goto(path("u", *REF[:3]))
     page.keyboard.press("Tab")
@@ -158,15 +161,9 @@ def test_a_page_begins_at_the_top_and_behind_it_for_who_comes_from_another_page(
     expect(page.locator("json-editor .cm-content")).to_be_focused()
 
 
-def test_new_events_are_said_in_few_words(page: Page, visit: Visit) -> None:
+def test_new_events_are_said_in_few_words(page: Page, server: Adkweb) -> None:
     ref = own("announced")
     page.goto(path("s", *ref))
     expect(page.locator(".live")).to_have_attribute("data-state", "live")
-    other = visit()
-    other.goto(path("s", *ref, end="add/"))
-    other.locator("json-editor .cm-content").click()
-    other.keyboard.press("ControlOrMeta+a")
-    other.keyboard.type('{"author": "user", "content": {"parts": [{"text": "hello"}]}}')
-    other.get_by_role("button", name="Add event").click()
-    expect(other.locator(".toast")).to_be_visible()
+    insert(server.demo, ref.session_id, 1, user=ref.user_id)
     expect(page.locator("#announcer")).to_contain_text("1 new event")

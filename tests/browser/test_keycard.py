@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.looks import check
+from tests.browser.looks import barriers
 from tests.browser.places import SEOUL, path
 from tests.browser.seed import FAMILY, FAMILY_KEYS
+from tests.browser.watching import later
 
 
 def test_a_key_shows_what_is_known_of_it_while_the_pointer_is_on_it(page: Page) -> None:
@@ -21,9 +23,9 @@ def test_a_key_shows_what_is_known_of_it_while_the_pointer_is_on_it(page: Page) 
     expect(card).to_contain_text("booking_step")
     expect(card).to_contain_text("Written by")
     card.get_by_role("link").hover()
-    page.wait_for_timeout(600)  # longer than it would wait before it closes
+    later(page, 600)  # longer than it would wait before it closes
     expect(card).to_be_visible()
-    check(page)
+    assert barriers(page, within="#keycard") == []
     page.locator("h1").hover()
     expect(card).to_be_hidden()
     name.hover()
@@ -34,6 +36,7 @@ def test_a_key_shows_what_is_known_of_it_while_the_pointer_is_on_it(page: Page) 
     assert page.url.endswith(path("s", *SEOUL)), "Escape closed nothing else"
 
 
+@pytest.mark.long
 def test_the_keyboard_reaches_every_key_by_one_stop_and_the_card_by_enter(page: Page) -> None:
     page.goto(path("s", *FAMILY))
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")  # the state was pushed
@@ -65,6 +68,7 @@ def test_the_keyboard_reaches_every_key_by_one_stop_and_the_card_by_enter(page: 
     expect(stop).to_have_count(1)
 
 
+@pytest.mark.long
 def test_the_card_stays_within_a_narrow_window(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 700})
     page.goto(path("s", *SEOUL))

@@ -12,6 +12,7 @@ from tests.browser.agent import Agent
 from tests.browser.conftest import Visit
 from tests.browser.serving import Adkweb
 from tests.browser.watching import HURRY, LATE, NO_SOCKET
+from tests.parts import long_but
 
 
 class _OnFolder(Adkweb):
@@ -31,7 +32,7 @@ def on_folder(tmp_path: Path) -> Iterator[Adkweb]:
         assert "ERROR" not in server.log, server.log
 
 
-@pytest.mark.parametrize("way", ["live", "polling"])
+@pytest.mark.parametrize("way", long_but(["live", "polling"], "live"))
 def test_home_shows_a_new_agent_without_being_loaded_again(on_folder: Adkweb, visitor: Visit, way: str) -> None:
     page = visitor(on_folder)
     if way == "polling":

@@ -11,10 +11,11 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Visit, Watch
-from tests.browser.looks import SIDEWAYS, check
+from tests.browser.looks import barriers, check, sideways
 from tests.browser.places import own, path, type_json
-from tests.browser.seed import FAMILY, GOOD, TRAVEL
+from tests.browser.seed import FAMILY, FAMILY_KEYS, GOOD, TRAVEL
 from tests.browser.targets import small
+from tests.parts import in_two_parts, long_but
 
 SESSION = path("s", *TRAVEL)
 AT = SESSION + "?at=t396"
@@ -63,87 +64,103 @@ def with_pane(name: str, address: str = SESSION) -> str:
 # --- Opening and leaving ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("link", "words"),
-    [
-        ("Undo…", "Undo event 396"),
-        ("Restore…", "Restore the state at event 396"),
-        ("Rewind…", "Rewind to before an invocation"),
-        ("Fork…", "Fork at event 396"),
-        ("Compare with now", "Compare two moments"),
-        ("What the agent saw", "What the agent sees"),
-        ("History", "History of a key"),
-        ("History of tree", "tree"),
-    ],
-)
-def test_what_is_offered_at_an_event_opens_beside_the_timeline(page: Page, link: str, words: str) -> None:
+# Each opens a pane with this title, by this key; by a click where no key is named.
+OFFERED = {
+    "Undo…": ("Undo event 396", "u"),
+    "Restore…": ("Restore the state at event 396", "Enter"),
+    "Rewind…": ("Rewind to before an invocation", ""),
+    "Fork…": ("Fork at event 396", "f"),
+    "Compare with now": ("Compare two moments", ""),
+    "History": ("History of a key", ""),
+    "History of tree": ("tree", "h"),
+}
+
+
+def test_what_is_offered_at_an_event_opens_beside_the_timeline(page: Page) -> None:
     page.goto(AT)
     expect(page.locator("#moment .written").first).to_be_visible()
-    offered = page.locator("#moment").get_by_role("link", name=link, exact=True)
-    offered.first.click()
-    opened(page, words)
-    expect(page).to_have_url(re.compile(r"/travel/\?at=t396&pane="))
-    page.keyboard.press("Escape")
-    expect(pane(page)).to_be_hidden()
-    expect(page.locator("#moment")).to_be_visible()
-    expect(offered.first).to_be_focused()
-    expect(page).to_have_url(re.compile(r"/travel/\?at=t396$"))
+    for link, (words, key) in OFFERED.items():
+        offered = page.locator("#moment").get_by_role("link", name=link, exact=True)
+        if key:
+            offered.first.focus()
+            page.keyboard.press(key)
+        else:
+            offered.first.click()
+        opened(page, words)
+        expect(page).to_have_url(re.compile(r"/travel/\?at=t396&pane="))
+        page.keyboard.press("Escape")
+        expect(pane(page)).to_be_hidden()
+        expect(page.locator("#moment")).to_be_visible()
+        expect(offered.first).to_be_focused()
+        expect(page).to_have_url(re.compile(r"/travel/\?at=t396$"))
 
 
-@pytest.mark.parametrize("words", ["History", "Compare", "Drift", "Artifacts", "What the agent sees", "Add event"])
-def test_what_is_offered_now_opens_there_and_the_back_button_closes_it(page: Page, words: str) -> None:
+@pytest.mark.long
+def test_what_is_offered_now_opens_there_and_the_back_button_closes_it(page: Page) -> None:
     page.goto(SESSION)
-    page.locator("#main").get_by_role("link", name=words, exact=True).click()
-    expect(pane(page)).to_be_visible()
-    expect(page.locator("#state")).to_be_hidden()
-    expect(page).to_have_url(re.compile(r"/travel/\?pane=\w+$"))
-    page.go_back()
-    expect(pane(page)).to_be_hidden()
-    expect(page.locator("#state")).to_be_visible()
-    expect(page).to_have_url(re.compile("/travel/$"))
-    page.go_forward()
-    expect(pane(page)).to_be_visible()
+    for words in ("History", "Compare", "Drift", "Artifacts", "What the agent sees", "Add event"):
+        page.locator("#main").get_by_role("link", name=words, exact=True).click()
+        expect(pane(page)).to_be_visible()
+        expect(page.locator("#state")).to_be_hidden()
+        expect(page).to_have_url(re.compile(r"/travel/\?pane=\w+$"))
+        page.go_back()
+        expect(pane(page)).to_be_hidden()
+        expect(page.locator("#state")).to_be_visible()
+        expect(page).to_have_url(re.compile("/travel/$"))
+        page.go_forward()
+        expect(pane(page)).to_be_visible()
+        page.go_back()
+        expect(pane(page)).to_be_hidden()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_an_address_opens_its_pane_which_is_accessible_and_fits(page: Page, name: str) -> None:
-    page.goto(with_pane(name))
-    opened(page, PAGES[name])
-    expect(page.locator("#pane-page .empty .wait, #pane-page progress")).to_have_count(0)
-    check(page)
-    assert small(page) == []
-    for width in (1440, 900, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate(SIDEWAYS) == []
+@in_two_parts(["restore?to=t396"], PAGES)
+@pytest.mark.parametrize("contrast", long_but([False, True], False))
+def test_an_address_opens_its_pane_which_is_accessible_and_fits(page: Page, names: list[str], contrast: bool) -> None:
+    wrong = []
+    for name in names:
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(with_pane(name))
+        opened(page, PAGES[name])
+        expect(page.locator("#pane-page .empty .wait, #pane-page progress")).to_have_count(0)
+        barred = barriers(page, within="#pane", contrast=contrast)
+        wrong += [f"{name}, {line}" for line in (*barred, *small(page), *sideways(page, (1440, 900, 390)))]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("other", ["Trace", "State"])
-def test_a_pane_stays_open_with_another_density_or_filter(page: Page, other: str) -> None:
+@pytest.mark.long
+def test_the_page_around_a_pane_is_accessible(page: Page) -> None:
     page.goto(with_pane("history?key=n", AT))
     opened(page, "n")
+    check(page)
+
+
+@pytest.mark.parametrize("other", long_but(["Trace", "State"], "Trace"))
+def test_a_pane_stays_open_with_another_density_or_filter(page: Page, other: str) -> None:
+    page.goto(with_pane(f"history?key={FAMILY_KEYS[-1]}", path("s", *FAMILY, end="?at=last")))
+    opened(page, FAMILY_KEYS[-1])
     page.locator(".timelinebar").get_by_role("link", name=re.compile(f"^{other}")).click()
     expect(page).to_have_url(re.compile(r"(density=trace|kind=state)\S*pane="))
-    opened(page, "n")
+    opened(page, FAMILY_KEYS[-1])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "//example.com/",
-        "https://example.com/s/demo/booking/bea/travel/drift/",
-        "javascript:alert(1)",
-        "../family/drift",
-        "%2e%2e/family/drift/",
-        path("s", *FAMILY, end="drift/"),
-        "../../../../../sign-out",
-        "delete",
-        "export",
-        "e/../../family/drift",
-        "e/t396/json",
-        "compare?with=" + path("s", *FAMILY),
-        "<img src=x onerror=alert(1)>",
-    ],
+ELSEWHERE = (
+    "//example.com/",
+    "https://example.com/s/demo/booking/bea/travel/drift/",
+    "javascript:alert(1)",
+    "../family/drift",
+    "%2e%2e/family/drift/",
+    path("s", *FAMILY, end="drift/"),
+    "../../../../../sign-out",
+    "delete",
+    "export",
+    "e/../../family/drift",
+    "e/t396/json",
+    "compare?with=" + path("s", *FAMILY),
+    "<img src=x onerror=alert(1)>",
 )
+
+
+@pytest.mark.parametrize("name", long_but(ELSEWHERE, "//example.com/"))
 def test_an_address_that_names_anything_else_opens_nothing(page: Page, name: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "x-pane" in request.headers else None)
@@ -177,6 +194,7 @@ def test_links_in_the_pane_stay_in_it_and_go_back_one_by_one(page: Page) -> None
     expect(page).to_have_url(re.compile("/travel/$"))
 
 
+@pytest.mark.long
 def test_a_link_to_an_event_goes_there_and_going_back_shows_the_pane_again(page: Page) -> None:
     page.goto(with_pane("history?key=n"))
     opened(page, "n")
@@ -192,6 +210,30 @@ def test_a_link_to_an_event_goes_there_and_going_back_shows_the_pane_again(page:
     expect(page).to_have_url(re.compile(r"/travel/\?at=t396$"))
 
 
+def test_what_the_agent_sees_follows_the_event_that_is_chosen(page: Page) -> None:
+    page.goto(path("s", *FAMILY))
+    button = page.locator("#main").get_by_role("link", name="What the agent sees")
+    button.click()
+    opened(page, "What the agent sees")
+    sub = pane(page).locator(".sub")
+    expect(sub).to_contain_text("now")
+    page.locator("#event-last .line").click()
+    expect(sub).to_contain_text("just after event 2")
+    expect(page.locator("#event-last .line")).to_be_focused()
+    expect(page).to_have_url(re.compile(r"pane=context%3Fat%3Dlast"))
+    expect(button).to_have_text("What the agent sees#2")
+    page.keyboard.press("k")
+    expect(sub).to_contain_text("event 1")
+    pane(page).get_by_role("link", name="Close").click()
+    expect(page.locator("#moment .then")).to_contain_text("State at event 1")
+    button.click()
+    expect(sub).to_contain_text("event 1")
+    page.locator("#travel-back").dispatch_event("click")
+    expect(sub).to_contain_text("now")
+    expect(button).to_have_text("What the agent sees")
+
+
+@pytest.mark.long
 def test_a_page_can_be_opened_alone_or_in_a_tab_of_its_own(page: Page) -> None:
     page.goto(with_pane("drift"))
     opened(page, "Drift")
@@ -203,6 +245,7 @@ def test_a_page_can_be_opened_alone_or_in_a_tab_of_its_own(page: Page) -> None:
     expect(page.get_by_role("heading", name="Drift", level=1)).to_be_visible()
 
 
+@pytest.mark.long
 def test_two_runs_beside_each_other_have_the_window_for_themselves(page: Page) -> None:
     page.goto(with_pane("compare", path("s", *GOOD)))
     page.locator("#pane-page .otherruns a").first.click()
@@ -210,13 +253,13 @@ def test_two_runs_beside_each_other_have_the_window_for_themselves(page: Page) -
 
 
 def test_keys_belong_to_the_pane_while_the_focus_is_in_it(page: Page) -> None:
-    page.goto(with_pane("history?key=n"))
-    opened(page, "n")
+    page.goto(with_pane(f"history?key={FAMILY_KEYS[-1]}", path("s", *FAMILY)))
+    opened(page, FAMILY_KEYS[-1])
     page.keyboard.press("j")
     expect(pane(page).locator(".write").first.locator("a").first).to_be_focused()
     page.keyboard.press("e")
     opened(page, "Edit state")
-    expect(page).to_have_url(re.compile(r"pane=edit%3Fkey%3Dn$"))
+    expect(page).to_have_url(re.compile(rf"pane=edit%3Fkey%3D{re.escape(FAMILY_KEYS[-1])}$"))
 
 
 def test_a_narrow_screen_shows_a_pane_as_its_state(visit: Visit) -> None:
@@ -225,7 +268,7 @@ def test_a_narrow_screen_shows_a_pane_as_its_state(visit: Visit) -> None:
     page.locator("#main").get_by_role("link", name="What the agent sees").click()
     expect(title(page)).to_be_in_viewport()
     expect(page.locator("#events")).to_be_hidden()
-    assert page.evaluate(SIDEWAYS) == []
+    assert sideways(page, (390,)) == []
     pane(page).get_by_role("link", name="Close").click()
     expect(page.locator("#events")).to_be_visible()
     expect(pane(page)).to_be_hidden()
@@ -286,7 +329,7 @@ def answered_late(page: Page) -> Iterator[None]:
     sent.continue_()
 
 
-@pytest.mark.parametrize("meanwhile", ["Cancel", "Edit count", "Drift"])
+@pytest.mark.parametrize("meanwhile", long_but(["Cancel", "Edit count", "Drift"], "Edit count"))
 def test_an_edit_whose_form_is_gone_when_the_answer_comes_is_told_and_the_page_stays(
     page: Page, meanwhile: str
 ) -> None:
@@ -318,6 +361,7 @@ def send_from_pane(page: Page, link: str, button: str) -> None:
     pane(page).get_by_role("button", name=button, exact=True).click()
 
 
+@pytest.mark.long
 def test_who_has_gone_on_to_another_pane_when_the_answer_comes_stays_there_and_is_told(page: Page) -> None:
     with answered_late(page):
         send_from_pane(page, "Undo…", "Apply")
@@ -329,6 +373,7 @@ def test_who_has_gone_on_to_another_pane_when_the_answer_comes_stays_there_and_i
     assert page.evaluate("window.same")
 
 
+@pytest.mark.long
 def test_who_has_asked_for_another_pane_when_the_answer_comes_gets_it_and_is_told(page: Page) -> None:
     asked: list[Route] = []
     with answered_late(page):
@@ -341,6 +386,7 @@ def test_who_has_asked_for_another_pane_when_the_answer_comes_gets_it_and_is_tol
     assert page.evaluate("window.same")
 
 
+@pytest.mark.long
 def test_who_has_closed_the_pane_when_the_answer_comes_stays_in_the_past_and_is_told(page: Page) -> None:
     with answered_late(page):
         send_from_pane(page, "Fork…", "Fork")
@@ -370,16 +416,17 @@ def test_a_refused_form_keeps_what_was_typed(page: Page, watch: Watch) -> None:
     expect(page.locator(".toast.ok")).to_contain_text("Fork created from pane-fork.")
 
 
-def test_what_was_typed_comes_back_after_the_pane_was_closed(page: Page, watch: Watch) -> None:
-    page.goto(with_pane("e/t396/fork"))
-    opened(page, "Fork at event 396")
+def test_what_was_typed_outlasts_the_pane_and_the_sign_in(page: Page, watch: Watch) -> None:
+    watch.allow(403)
+    page.goto(with_pane("e/last/fork", path("s", *FAMILY)))
+    opened(page, "Fork at event 2")
     pane(page).get_by_label("Reason").fill("a long story")
     page.keyboard.press("Escape")
     expect(pane(page)).to_be_hidden()
     toast = page.locator(".toast.info")
     expect(toast).to_contain_text("What you typed is kept.")
     toast.get_by_role("link", name="Open it again").click()
-    opened(page, "Fork at event 396")
+    opened(page, "Fork at event 2")
     expect(pane(page).get_by_label("Reason")).to_have_value("a long story")
     watch.stay = True
     page.locator(".topbar").get_by_role("link", name="Edits").click(no_wait_after=True)
@@ -387,14 +434,6 @@ def test_what_was_typed_comes_back_after_the_pane_was_closed(page: Page, watch: 
     assert watch.asked == 1  # leaving the whole page is asked about
     watch.stay = False
 
-
-def test_nothing_is_lost_when_the_person_was_signed_out_meanwhile(visit: Visit, watch: Watch) -> None:
-    watch.allow(403)
-    watch.stay = False
-    page = visit()
-    page.goto(with_pane("e/t396/fork"))
-    opened(page, "Fork at event 396")
-    pane(page).get_by_label("Reason").fill("a long story")
     page.context.clear_cookies(name=re.compile("session"))
     pane(page).get_by_role("button", name="Fork").click()
     expect(page.locator(".toast.bad")).to_contain_text("You are signed out; nothing was written.")
@@ -414,7 +453,7 @@ def test_in_the_past_a_key_is_edited_now_or_in_a_fork_that_begins_with_another_v
     opened(page, "Fork at event 1")
     expect(past).to_be_hidden()
     expect(pane(page).locator(".cm-content")).to_have_text("3")
-    check(page)
+    assert barriers(page, within="#pane") == []
     type_json(page, "7")
     pane(page).get_by_label("Session id").fill("pane-forked-with")
     page.keyboard.press("Enter")
@@ -443,6 +482,7 @@ def width(page: Page) -> float:
     return box["width"]
 
 
+@pytest.mark.long
 def test_the_side_is_as_wide_as_the_person_made_it(page: Page) -> None:
     page.goto(SESSION)
     splitter = page.locator(SPLITTER)

@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import getpass
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, Route, expect
+from playwright.sync_api import Error, Page, Route, expect
 
-from tests.browser.agent import BOOK, FLIGHT, Agent
-from tests.browser.conftest import Visit, Watch, serve
+from tests.browser.agent import BOOK, FLIGHT
+from tests.browser.conftest import Watch
 from tests.browser.places import path, type_json
-from tests.browser.watching import HURRY, LATE, World, ref, sign_in, watch_session, watching
-from tests.servers import PostgreSQL
+from tests.browser.watching import HURRY, LATE, World, ref, watch_session
+from tests.parts import long_but
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, browser: Browser, postgresql_server: PostgreSQL) -> Iterator[World]:
-    """An agent on SQLite, another on PostgreSQL, and adkweb on both."""
-    folder = tmp_path_factory.mktemp("queued")
-    lite, url = folder / "lite.db", postgresql_server.create_database("waits")
-    lite.touch()
-    servers = serve(folder, url)
-    with Agent(str(lite)) as on_sqlite, Agent(url) as on_postgresql:
-        server = next(servers)
-        yield World(server, {"lite": on_sqlite, "waits": on_postgresql}, *sign_in(browser, server))
-    assert next(servers, None) is None  # nothing is wrong in its log
-
-
-@pytest.fixture(params=["lite", "waits"])
+@pytest.fixture(params=long_but(["lite", "pg"], "lite"))
 def source(request: pytest.FixtureRequest) -> str:
     """Each kind of database."""
     return str(request.param)
-
-
-@pytest.fixture
-def me(visitor: Visit, world: World) -> Callable[[], Page]:
-    """A page of mine."""
-    return lambda: watching(visitor, world)
 
 
 # Keeps what is told of queued edits, which goes by itself, maybe before a test looks.
@@ -64,7 +45,7 @@ def open_form(page: Page, reason: str) -> None:
 
 
 def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_completes(
-    world: World, me: Callable[[], Page], source: str
+    world: World, me: Callable[..., Page], source: str
 ) -> None:
     agent, session, page = world.agents[source], "waits", me()
     page.add_init_script(OUTCOMES)
@@ -109,7 +90,7 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
 
 
 def test_the_same_edit_applied_now_is_written_at_once_and_ends_the_run_as_the_warning_says(
-    world: World, me: Callable[[], Page], source: str
+    world: World, me: Callable[..., Page], source: str
 ) -> None:
     agent, session, page = world.agents[source], "now", me()
     agent.do(session, create={"note": "old"})
@@ -127,8 +108,9 @@ def test_the_same_edit_applied_now_is_written_at_once_and_ends_the_run_as_the_wa
     agent.error = ""
 
 
+@pytest.mark.long
 def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_can_be_withdrawn(
-    world: World, me: Callable[[], Page], watch: Watch, source: str
+    world: World, me: Callable[..., Page], watch: Watch, source: str
 ) -> None:
     watch.allow(409)
     agent, session, page = world.agents[source], "back", me()
@@ -152,8 +134,9 @@ def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_ca
     expect(page.locator('[data-key-row="note"]')).to_contain_text('"old"')
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "taken off the page meanwhile"])
-def test_who_withdraws_too_late_is_told_so(world: World, me: Callable[[], Page], listed: bool) -> None:
+def test_who_withdraws_too_late_is_told_so(world: World, me: Callable[..., Page], listed: bool) -> None:
     agent, session, page = world.agents["lite"], f"late{listed}", me()
     agent.do(session, create={"note": "old"})
     watch_session(page, "lite", session)

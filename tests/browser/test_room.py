@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Visit, Watch
 from tests.browser.places import path
 from tests.browser.seed import FAMILY, FAMILY_KEYS, TRAVEL
+from tests.parts import long_but
 
 NARROW = {"width": 390, "height": 844}
 # The text of an element that is in sight: characters whose box lies within it and within each .start around them.
@@ -32,7 +33,7 @@ def seen(locator: Locator) -> list[str]:
     return [str(each.evaluate(IN_SIGHT)) for each in locator.all()]
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", long_but([390, 1440], 390))
 @pytest.mark.parametrize(
     ("address", "names"),
     [
@@ -52,6 +53,7 @@ def test_keys_that_differ_at_their_ends_can_be_told_apart(visit: Visit, width: i
     assert set(page.locator(names).all_inner_texts()) == set(FAMILY_KEYS)
 
 
+@pytest.mark.long
 def test_a_name_is_cut_only_where_there_is_no_room(page: Page) -> None:
     page.goto(path("s", *FAMILY, end="history/"))
     expect(page.locator(".keylist .name[title^=feature]").first).to_be_visible()
@@ -60,6 +62,7 @@ def test_a_name_is_cut_only_where_there_is_no_room(page: Page) -> None:
     assert not set(seen(page.locator(".keylist .name[title^=feature]"))) & set(FAMILY_KEYS)
 
 
+@pytest.mark.long
 def test_a_key_that_was_written_since_is_the_first_of_many_that_an_undo_takes_back(page: Page) -> None:
     page.goto(path("s", *FAMILY, end="e/all/undo/"))
     rows = page.locator(".editrow.compact")
@@ -73,6 +76,7 @@ def test_a_key_that_was_written_since_is_the_first_of_many_that_an_undo_takes_ba
     expect(page.locator(".preview-event")).to_contain_text(FAMILY_KEYS[0])
 
 
+@pytest.mark.long
 def test_an_event_that_is_compared_is_told_in_full_or_with_an_ellipsis(visit: Visit) -> None:
     page = visit(viewport=NARROW)
     page.goto(path("s", "demo", "booking", "ana", "seoul-trip", end="compare/?a=5&b=now"))
@@ -86,6 +90,7 @@ def test_an_event_that_is_compared_is_told_in_full_or_with_an_ellipsis(visit: Vi
     assert what.locator("a").evaluate("(link) => getComputedStyle(link).webkitLineClamp") == "2"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", ["t396", "gone"])
 def test_on_a_narrow_screen_a_link_to_a_moment_leads_to_its_state(visit: Visit, watch: Watch, at: str) -> None:
     watch.allow(404)

@@ -6,10 +6,11 @@ import re
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, StorageState, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.places import SEOUL, path
+from tests.browser.places import own, path
+from tests.browser.serving import Adkweb
 
 MADRID = path("s", "demo", "booking", "ana", "madrid-return")
 ERROR = "seat map service unreachable"
@@ -31,19 +32,21 @@ def titles(page: Page) -> Locator:
     return page.locator(".sessions .rowlink")
 
 
-@pytest.fixture(autouse=True)
-def _indexed(page: Page) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _indexed(browser: Browser, server: Adkweb, signed_in: StorageState) -> None:
     """The demo has been read."""
-    page.goto("/sessions/?q=seat+map+unreachable")
-    expect(titles(page)).to_have_count(1)
-    expect(page.get_by_text("Indexing")).to_have_count(0)
-    page.goto("/")
+    with browser.new_context(base_url=server.address, storage_state=signed_in) as context:
+        page = context.new_page()
+        page.goto("/sessions/?q=seat+map+unreachable")
+        expect(titles(page)).to_have_count(1)
+        expect(page.get_by_text("Indexing")).to_have_count(0)
 
 
 # --- The query bar ----------------------------------------------------------------------------------------------------
 
 
 def test_the_failing_event_is_opened_by_keyboard_alone(page: Page) -> None:
+    page.goto("/edits/")
     page.keyboard.press("/")
     field = page.get_by_role("combobox", name="Find sessions")
     expect(field).to_be_focused()
@@ -75,8 +78,8 @@ def test_typing_searches_cancels_what_is_under_way_and_is_one_step_of_the_histor
     page.route(re.compile(r"/sessions/\?q=flight(&|$)"), lambda route: held.append(route))
     field = page.locator("#query")
     with page.expect_event("requestfailed", lambda request: "q=flight" in request.url):
-        field.press_sequentially("flight")
-        page.wait_for_timeout(400)
+        with page.expect_request(re.compile(r"/sessions/\?q=flight(&|$)")):
+            field.press_sequentially("flight")
         field.press_sequentially(" madrid")
     assert len(held) == 1
     expect(page.locator("#querycount")).to_contain_text(re.compile(r"^2 of \d+ · \d+ ms"))
@@ -90,7 +93,7 @@ def test_typing_searches_cancels_what_is_under_way_and_is_one_step_of_the_histor
 
 
 def test_ctrl_k_goes_to_pages_and_does_actions(page: Page) -> None:
-    page.goto(path("s", *SEOUL))
+    page.goto(path("s", *own("keys")))
     page.locator(".ev .line").last.focus()
     page.keyboard.press("ControlOrMeta+k")
     expect(page.get_by_role("option", name="Home page")).to_be_visible()
@@ -106,7 +109,9 @@ def test_ctrl_k_goes_to_pages_and_does_actions(page: Page) -> None:
     expect(page).to_have_url(re.compile("/tokens/$"))
 
 
+@pytest.mark.long
 def test_escape_closes_the_list_and_then_leaves_and_tab_leaves_where_nothing_is_typed(page: Page) -> None:
+    page.goto("/")
     page.keyboard.press("/")
     page.keyboard.type("a")
     options = page.locator("#queryoptions")
@@ -125,6 +130,7 @@ def test_escape_closes_the_list_and_then_leaves_and_tab_leaves_where_nothing_is_
     expect(page.locator("#query")).to_have_value("")
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_marked_and_told_and_the_rest_is_used(page: Page) -> None:
     page.goto("/sessions/")
     page.locator("#query").press_sequentially("usr:x seat map")
@@ -140,6 +146,7 @@ def test_what_is_wrong_is_marked_and_told_and_the_rest_is_used(page: Page) -> No
 # --- The table, the histogram, the preview ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_dragging_sets_the_range_and_so_do_the_arrow_keys(page: Page) -> None:
     page.goto("/sessions/?sort=-took")
     rows = page.locator(".sessions [data-row]")
@@ -191,6 +198,7 @@ def test_columns_are_chosen_ordered_and_kept_in_the_address(page: Page) -> None:
     assert asked(page)["sort"] == "-took"
 
 
+@pytest.mark.long
 def test_the_preview_follows_the_row_and_is_not_there_on_a_narrow_screen(page: Page) -> None:
     page.goto("/sessions/")
     title = page.locator("#preview h2")
@@ -206,6 +214,7 @@ def test_the_preview_follows_the_row_and_is_not_there_on_a_narrow_screen(page: P
     expect(page.locator("#preview")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_it_works_without_scripts(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto("/")

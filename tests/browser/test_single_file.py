@@ -15,6 +15,7 @@ from tests.browser.looks import check as check_looks
 from tests.browser.places import SEOUL, path
 from tests.browser.seed import HOSTILE
 from tests.browser.serving import Adkweb
+from tests.parts import long_but
 
 # What the server tells, by a process of its own: for each event the state after it, as texts; “?” where nobody knows.
 STATES: Final = """
@@ -36,6 +37,8 @@ for event in timeline.events(ref, limit=1000, actor=TERMINAL).rows:
     state = moments.state_at(ref, event.id, actor=TERMINAL).state.merged()
     told.append({{key: "?" if value is UNKNOWN else dumps(value) for key, value in state.items()}})
 open({out!r}, "w").write(json.dumps(told))
+from django.core.management import call_command
+call_command("export", *{export!r})
 """
 # By key, the whole text of each value that the page shows now.
 SHOWN: Final = """() => Object.fromEntries([...document.querySelectorAll(".pair:not(.removed)")].map((row) => {
@@ -80,9 +83,9 @@ def test_at_every_event_the_file_tells_the_state_that_the_server_tells(
 ) -> None:
     out, there = tmp_path / "states.json", tmp_path / "trip.html"
     source, names = str(server.demo), SEOUL[1:]
-    server.run("-c", STATES.format(source=source, names=tuple(names), out=str(out)))
     only = [word for pair in zip(("--app", "--user", "--session"), names, strict=True) for word in pair]
-    server.run("export", source, *only, "--format", "html", "-o", str(there))
+    export = [source, *only, "--format", "html", "-o", str(there)]
+    server.run("-c", STATES.format(source=source, names=tuple(names), out=str(out), export=export))
     wanted = json.loads(out.read_text())
     page = visitor(server)
     page.goto(there.as_uri() + "#e1")
@@ -96,16 +99,16 @@ def test_at_every_event_the_file_tells_the_state_that_the_server_tells(
     assert len(wanted) > 50
 
 
-def test_nothing_of_a_hostile_session_runs_in_its_file_and_it_asks_nobody(file: Any) -> None:
+@pytest.mark.parametrize("view", long_but("12", "2"))
+def test_nothing_of_a_hostile_session_runs_in_its_file_and_it_asks_nobody(file: Any, view: str) -> None:
     page, asked = file(HOSTILE)
-    for view in "12":
-        page.keyboard.press(view)
-        for key in ("Home", *["]"] * 30, "End", *["k"] * 20):
-            page.keyboard.press(key)
-        page.locator("#raw").evaluate("raw => { raw.open = true }")
-        page.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true })")
-        assert page.evaluate(FOREIGN) == []
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
+    page.keyboard.press(view)
+    for key in ("Home", *["]"] * 30, "End", *["k"] * 20):
+        page.keyboard.press(key)
+    page.locator("#raw").evaluate("raw => { raw.open = true }")
+    page.locator("details").evaluate_all("all => all.forEach((each) => { each.open = true })")
+    assert page.evaluate(FOREIGN) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
     assert [url for url in asked if not url.startswith("file:")] == []
@@ -155,6 +158,7 @@ def test_a_file_is_gone_through_by_keys_clicks_and_its_address(file: Any) -> Non
     expect(moment).to_have_text("after event 72 of 72")
 
 
+@pytest.mark.long
 def test_keys_of_one_letter_can_be_switched_off_in_a_file(file: Any) -> None:
     page, _asked = file(SEOUL)
     page.get_by_label("Single-key shortcuts").uncheck()
@@ -167,6 +171,7 @@ def test_keys_of_one_letter_can_be_switched_off_in_a_file(file: Any) -> None:
     expect(page.locator("#moment")).not_to_have_text("after event 72 of 72")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_file_is_accessible(file: Any, width: int, scheme: str) -> None:
@@ -199,6 +204,7 @@ def test_the_share_menu_copies_a_link_to_what_is_shown_and_downloads_the_file(vi
     assert download.value.suggested_filename == "Seoul_trip.html"
 
 
+@pytest.mark.long
 def test_what_was_copied_before_does_not_take_back_what_is_said_of_this(visit: Visit) -> None:
     page = visit(permissions=["clipboard-read", "clipboard-write"])
     page.goto(path("s", *SEOUL))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.places import path
@@ -39,6 +40,7 @@ def test_keys_are_filtered_as_one_types_and_from_moment_to_moment(page: Page) ->
     expect(moment.get_by_role("searchbox", name="Filter keys")).to_have_value("")
 
 
+@pytest.mark.long
 def test_a_filter_stays_while_the_state_is_pushed_anew(page: Page) -> None:
     page.goto(SESSION)
     page.keyboard.press("f")

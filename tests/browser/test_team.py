@@ -65,6 +65,7 @@ def propose_tier(editor: Page, value: str) -> None:
     expect(editor.get_by_role("heading", name="Proposals")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_team_works_with_what_each_of_them_may(team: Adkweb, visitor: Visit, watch: Watch) -> None:
     watch.allow(404)  # the sessions of other apps, asked for below
     admin, sam, eva, audra = (visitor(team) for _ in range(4))
@@ -110,6 +111,7 @@ def test_a_team_works_with_what_each_of_them_may(team: Adkweb, visitor: Visit, w
     expect(state).to_contain_text('"gold"')
     admin.goto("/")
     choose_from_menu(admin, "Proposals 1")
+    expect(admin.get_by_role("button", name="Apply")).to_be_visible()
     check(admin)
     admin.get_by_role("button", name="Apply").click()
     expect(state).to_contain_text('"platinum"')
@@ -132,8 +134,17 @@ def test_a_team_works_with_what_each_of_them_may(team: Adkweb, visitor: Visit, w
     eva.goto(SESSION)
     eva.locator("summary", has_text="Export").click()
     with eva.expect_download() as download:
-        eva.get_by_role("link", name="jsonl").first.click()
+        eva.get_by_role("button", name="jsonl").first.click()
     assert SECRET not in download.value.path().read_text("utf-8")
+
+    # A rule that is made while Sam looks is seen on his page at once, in the state and in the timeline.
+    sam.goto(SESSION)
+    expect(sam.locator("#events")).to_contain_text("platinum")
+    admin.goto("/masking/")
+    admin.get_by_label("Pattern").fill("user:tier")
+    admin.get_by_role("button", name="Add", exact=True).click()
+    expect(sam.locator("#events")).not_to_contain_text("platinum")
+    expect(state).not_to_contain_text("platinum")
 
     # The auditor reads who did what, and no session.
     audra.goto("/audit/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit, Watch
@@ -20,6 +21,7 @@ def save(page: Page, text: str) -> Locator:
     return toast
 
 
+@pytest.mark.long
 def test_it_goes_by_itself_but_not_while_somebody_is_at_it_and_never_follows(page: Page) -> None:
     page.clock.install()
     toast = save(page, '"one"')
@@ -62,10 +64,11 @@ def test_an_error_stays_until_it_is_closed(page: Page, watch: Watch) -> None:
     expect(toast).to_have_count(0)
 
 
+@pytest.mark.long
 def test_without_scripts_it_stands_in_the_page(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto(path("s", *own("toasts"), end="edit/?key=step"))
-    page.locator("textarea").fill('"without scripts"')
+    page.locator("textarea").fill("without scripts")
     page.get_by_role("button", name="Apply").click()
     toast = page.locator(".toast")
     expect(toast).to_contain_text("Saved as event #")

@@ -11,10 +11,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import FilePayload, Page, expect
+from playwright.sync_api import Browser, FilePayload, Page, StorageState, expect
 
-from tests.browser.conftest import Visit, Watch, watched
-from tests.browser.looks import check
+from tests.browser.conftest import Visit, Watch, serve, watched
+from tests.browser.looks import barriers, check
 from tests.browser.places import SEOUL, path
 from tests.browser.seed import LONG
 from tests.browser.serving import Adkweb
@@ -36,6 +36,27 @@ def bulk(folder: Path) -> Path:
     lines.append({"type": "end", **end})
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
+    """adkweb on a fresh copy of the demo, for those tests here that do not stand in each other's way."""
+    yield from serve(tmp_path_factory.mktemp("transfer"))
+
+
+@pytest.fixture(scope="module")
+def somebody(browser: Browser, shared: Adkweb) -> StorageState:
+    """The cookies of somebody who opened its link."""
+    with browser.new_context() as context:
+        context.new_page().goto(shared.link)
+        return context.storage_state()
+
+
+@pytest.fixture
+def page(shared: Adkweb, somebody: StorageState, visitor: Visit) -> Page:
+    """A page of that person's."""
+    copies = ["clipboard-read", "clipboard-write"]
+    return visitor(shared, storage_state=somebody, permissions=copies, reduced_motion="reduce")
 
 
 class Patient(Adkweb):
@@ -67,14 +88,13 @@ def choose(page: Page, file: Path | FilePayload, into: str = "demo") -> None:
     """Sends a file to be looked through."""
     page.goto("/import/")
     page.get_by_label("Into").select_option(into)
-    page.get_by_label("File").set_input_files(file)
+    page.get_by_label("File", exact=True).set_input_files(file)
     page.get_by_role("button", name="Preview import").click()
 
 
-def test_a_token_is_made_copied_used_and_revoked(own_server: Adkweb, visitor: Visit, watch: Watch) -> None:
+def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, watch: Watch) -> None:
     watch.allow(409)
-    page = visitor(own_server, permissions=["clipboard-read", "clipboard-write"], reduced_motion="reduce")
-    page.goto(own_server.link)
+    page.goto("/edits/")
     page.locator(".topbar details.menu > summary").click()
     page.get_by_role("link", name="Tokens", exact=True).click()
     expect(page.get_by_role("heading", name="No tokens yet")).to_be_visible()
@@ -88,7 +108,7 @@ def test_a_token_is_made_copied_used_and_revoked(own_server: Adkweb, visitor: Vi
     page.get_by_role("button", name="Copy").click()
     token = page.evaluate("navigator.clipboard.readText()")
     assert token == page.locator("#token-text").text_content()
-    asked = urllib.request.Request(f"{own_server.address}/api/apps", headers={"Authorization": f"Bearer {token}"})
+    asked = urllib.request.Request(f"{shared.address}/api/apps", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(asked) as answer:
         apps = answer.read().decode()
     assert '"booking"' in apps
@@ -110,14 +130,12 @@ def test_a_token_is_made_copied_used_and_revoked(own_server: Adkweb, visitor: Vi
     check(page)
 
 
-def test_a_session_is_downloaded_deleted_and_imported_again(own_server: Adkweb, visitor: Visit, tmp_path: Path) -> None:
-    page = visitor(own_server, reduced_motion="reduce")
-    page.goto(own_server.link)
+def test_a_session_is_downloaded_deleted_and_imported_again(page: Page, tmp_path: Path) -> None:
     page.goto(path("s", *SEOUL))
     page.locator("summary", has_text="Export").click()
-    check(page)
+    assert barriers(page, within="details[open]") == []
     with page.expect_download() as download:
-        page.get_by_role("link", name="jsonl").click()
+        page.get_by_role("button", name="jsonl").click()
     assert download.value.suggested_filename == "booking-ana-seoul-trip.jsonl"
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
@@ -129,9 +147,9 @@ def test_a_session_is_downloaded_deleted_and_imported_again(own_server: Adkweb, 
 
     page.goto("/")
     page.get_by_role("main").get_by_role("link", name="Import").click()
-    expect(page.get_by_label("File")).to_be_visible()
+    expect(page.get_by_label("File", exact=True)).to_be_visible()
     check(page)
-    page.get_by_label("File").set_input_files(file)
+    page.get_by_label("File", exact=True).set_input_files(file)
     page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_text("adkweb's own format: 1 session, 72 events")).to_be_visible()
     check(page)
@@ -151,6 +169,7 @@ def test_a_session_is_downloaded_deleted_and_imported_again(own_server: Adkweb, 
     check(page)
 
 
+@pytest.mark.long
 def test_a_long_import_shows_how_far_it_is_and_outlives_its_page(
     patient_server: Adkweb, visitor: Visit, tmp_path: Path
 ) -> None:
@@ -171,6 +190,7 @@ def test_a_long_import_shows_how_far_it_is_and_outlives_its_page(
     expect(other.get_by_role("status")).to_contain_text("150 sessions were imported", timeout=60_000)
 
 
+@pytest.mark.long
 def test_an_import_that_is_stopped_goes_on_when_its_file_is_sent_again(
     own_server: Adkweb, visitor: Visit, tmp_path: Path
 ) -> None:
@@ -192,6 +212,7 @@ def test_an_import_that_is_stopped_goes_on_when_its_file_is_sent_again(
     assert not list((own_server.folder / "data" / "uploads").iterdir())
 
 
+@pytest.mark.long
 def test_a_dropped_file_is_taken_and_one_that_is_too_large_is_not_sent(page: Page) -> None:
     page.goto("/import/")
     page.evaluate("document.querySelector('[data-upload]').dataset.max = 10")
@@ -205,7 +226,7 @@ def test_a_dropped_file_is_taken_and_one_that_is_too_large_is_not_sent(page: Pag
         }""",
         "dropped.jsonl",
     )
-    assert page.get_by_label("File").evaluate("(input) => input.files[0].name") == "dropped.jsonl"
+    assert page.get_by_label("File", exact=True).evaluate("(input) => input.files[0].name") == "dropped.jsonl"
     expect(page.get_by_role("alert")).to_contain_text("ADKWEB_MAX_UPLOAD allows. Nothing was sent.")
     page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was sent.")
@@ -215,13 +236,13 @@ def test_a_dropped_file_is_taken_and_one_that_is_too_large_is_not_sent(page: Pag
 def test_how_much_of_an_upload_is_sent_is_shown(page: Page, tmp_path: Path) -> None:
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
-    speed = 400_000
+    speed = 100_000
     session.send(
         "Network.emulateNetworkConditions",
         {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": speed},
     )
     page.goto("/import/")
-    page.get_by_label("File").set_input_files({"name": "big", "mimeType": "", "buffer": b"x" * speed * 2})
+    page.get_by_label("File", exact=True).set_input_files({"name": "big", "mimeType": "", "buffer": b"x" * speed * 2})
     page.get_by_role("button", name="Preview import").click()
     bar = page.get_by_role("progressbar", name="Upload")
     expect(bar).to_be_visible()
@@ -229,14 +250,15 @@ def test_how_much_of_an_upload_is_sent_is_shown(page: Page, tmp_path: Path) -> N
     expect(page.get_by_role("alert")).to_contain_text("it begins like none of these")
 
 
+@pytest.mark.long
 def test_pages_of_the_import_need_no_scripts(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto("/import/")
-    page.get_by_label("File").set_input_files({"name": "no", "mimeType": "", "buffer": b"nothing"})
+    page.get_by_label("File", exact=True).set_input_files({"name": "no", "mimeType": "", "buffer": b"nothing"})
     page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_role("alert")).to_contain_text("it begins like none of these")
     page.goto(path("s", *LONG))
     page.locator("summary", has_text="Export").click()
     with page.expect_download() as download:
-        page.get_by_role("link", name="jsonl").click()
+        page.get_by_role("button", name="jsonl").click()
     assert download.value.suggested_filename == "booking-bea-long.jsonl"

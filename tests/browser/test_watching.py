@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.places import own, path, type_json
-from tests.browser.watching import until
+from tests.browser.places import own
+from tests.browser.serving import Adkweb
+from tests.browser.watching import insert, until
 
 NOTED = """window.noted = [];
 window.Notification = class extends EventTarget {
@@ -20,15 +19,7 @@ window.Notification = class extends EventTarget {
 if (sessionStorage.granted) window.Notification.permission = "granted";"""
 
 
-def append(page: Page, text: str) -> None:
-    """Adds an event by hand, as an agent might."""
-    page.goto(path("s", *own("watched"), end="add/"))
-    type_json(page, json.dumps({"author": "user", "content": {"role": "user", "parts": [{"text": text}]}}))
-    page.get_by_role("button", name="Add event").click()
-    expect(page).to_have_url(re.compile("/s/demo/"))
-
-
-def test_a_person_is_told_what_begins_to_match_on_any_page_until_they_look(page: Page, visit: Visit) -> None:
+def test_a_person_is_told_what_begins_to_match_on_any_page_until_they_look(page: Page, server: Adkweb) -> None:
     page.add_init_script(NOTED)
     page.goto("/sessions/?q=%22began+to+match%22")
     page.get_by_text("Save view").click()
@@ -44,7 +35,8 @@ def test_a_person_is_told_what_begins_to_match_on_any_page_until_they_look(page:
     page.evaluate("sessionStorage.granted = 1")
     page.reload()
     title = page.title()
-    append(visit(), "it began to match just now")
+    session = own("watched")
+    insert(server.demo, session.session_id, 1, "it began to match just now", session.user_id)
     expect(page.locator("[data-news-total]")).to_have_text("1")
     expect(page).to_have_title(f"(1) {title}")
     until(page, "window.noted.length > 0")

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, serve
@@ -13,6 +14,7 @@ from tests.browser.places import SEOUL, path, type_json
 from tests.saved.receiver import receiver
 
 
+@pytest.mark.long
 def test_a_webhook_is_set_up_tested_and_told(tmp_path: Path, visitor: Visit) -> None:
     with receiver() as told:
         for server in serve(tmp_path, ADKWEB_WEBHOOK_HOSTS=f"127.0.0.1:{told.port}"):

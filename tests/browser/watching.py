@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
 from sessions_app.domain.session_ref import SessionRef
 from tests.browser.agent import APP, USER, Agent
-from tests.browser.conftest import Visit
 from tests.browser.places import path
 from tests.browser.serving import Adkweb
 
@@ -191,9 +190,18 @@ def scroll_to_row(page: Page, number: int) -> Locator:
     name = page.locator(".ev").nth(number).get_attribute("id")
     row = page.locator(f"[id='{name}']")
     row.evaluate("row => row.scrollIntoView({ block: 'center', behavior: 'instant' })")
-    # What follows a scroll is done in the next frame; two, to be after it.
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    two_frames(page)  # what follows a scroll is done in the next frame
     return row
+
+
+def two_frames(page: Page) -> None:
+    """Waits until a page has drawn what it has done by now."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def later(page: Page, milliseconds: int) -> None:
+    """Waits until a page has done what it had put off by so much, however busy the machine is: timers keep their order."""
+    page.evaluate("wait => new Promise((done) => setTimeout(done, wait))", milliseconds)
 
 
 def height_of(row: Locator) -> float:
@@ -201,11 +209,11 @@ def height_of(row: Locator) -> float:
     return float(row.evaluate("row => row.getBoundingClientRect().top"))
 
 
-def insert(file: Path, session: str, count: int, name: str = "bulk") -> list[str]:
+def insert(file: Path, session: str, count: int, name: str = "bulk", user: str = USER) -> list[str]:
     """Many events at once, by one transaction of somebody else's, faster than google-adk writes them."""
     now = time.time()
     ids = [f"{name}-{number:05}" for number in range(count)]
-    owner = (APP, USER, session)
+    owner = (APP, user, session)
 
     def event(number: int, id: str) -> tuple[Any, ...]:
         at, invocation = now + number / 1_000_000, f"e-{name}-{number // 7}"
@@ -230,6 +238,6 @@ def insert(file: Path, session: str, count: int, name: str = "bulk") -> list[str
     return ids
 
 
-def watching(visitor: Visit, world: World, who: StorageState | None = None, **options: Any) -> Page:
+def watching(visitor: Callable[..., Page], world: World, who: StorageState | None = None, **options: Any) -> Page:
     """A page of one of the people."""
     return visitor(world.server, storage_state=who or world.me, **options)

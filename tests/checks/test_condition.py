@@ -12,6 +12,7 @@ from sessions_app.checks.condition import MOST_CHARACTERS, broken, compared, hol
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.errors import Invalid
 from sessions_app.search import tree
+from sessions_app.search.language import MOST_BRACKETS
 from sessions_app.search.results import search
 from tests.search.finding import feed
 from tests.search.test_selecting import Maker, Plain, Told, paths, scalars, scopes
@@ -108,7 +109,9 @@ def test_what_nobody_knows_breaks_no_rule() -> None:
         (" ".join(f"a{n}.b.c.d.e = 1" for n in range(9)), "A rule has at most 20 conditions"),
         ("x" * 201 + " = 1", "A key in a rule has at most 200 characters"),
         ("x" * 1001, "A rule has at most 1000 characters"),
-        ("(" * 500 + "a = 1" + ")" * 400, "This bracket is not closed"),
+        ("(" * 5 + "a = 1" + ")" * 4, "This bracket is not closed"),
+        ("(" * 11 + "a = 1" + ")" * 11, "At most 10 brackets stand in each other"),
+        ("(" * 500 + "a = 1" + ")" * 400, "At most 10 brackets stand in each other"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_the_reason(text: str, message: str) -> None:
@@ -130,7 +133,8 @@ def test_any_text_is_a_rule_or_is_refused(text: str) -> None:
 
 
 def test_the_largest_rule_is_read_and_judged_in_no_time() -> None:
-    text = "not " + "(" * 49 + " or ".join(f"k{n} in ({', '.join('12345')})" for n in range(20)) + ")" * 49
+    deep = MOST_BRACKETS - 1  # a list has brackets, too
+    text = "not " + "(" * deep + " or ".join(f"k{n} in ({', '.join('12345')})" for n in range(20)) + ")" * deep
     text = text[:MOST_CHARACTERS]
     began = time.thread_time()
     node = read(text.replace("not ", "", 1))

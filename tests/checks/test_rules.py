@@ -137,7 +137,11 @@ def create(source: str, text: str, app: str = "booking", title: str = "") -> Rul
 
 @pytest.mark.parametrize(
     ("own", "form", "changes"),
-    [("sqlite", "sqlite", 2), ("postgresql", "postgresql", 2), ("sqlite", "postgresql", 200)],
+    [
+        ("sqlite", "sqlite", 2),
+        pytest.param("postgresql", "postgresql", 2, marks=pytest.mark.long),
+        ("sqlite", "postgresql", 200),
+    ],
     indirect=["own", "form"],
 )
 def test_history_and_what_comes_are_checked_as_a_plain_fold_does(

@@ -259,7 +259,10 @@ ONE_OF_EACH: dict[str, dict[str, Any]] = {
     "state": {"actions": {"state_delta": {"a": None}}},
     "checkpoint": {"actions": {"end_of_agent": True}},
     "finish": {"turn_complete": True},
-    "unknown": {"author": "x"},
+    "remote": {"custom_metadata": {"a2a:task_id": "t-1"}},
+    "live": {"live_session_resumption_update": {"new_handle": "h-1", "resumable": True}},
+    "empty": {"author": "x"},
+    "unknown": _parts({"video_metadata": {"fps": 1}}),
 }
 
 
@@ -289,7 +292,7 @@ def test_one_event_may_be_several_things_the_one_that_says_most_first() -> None:
         (_parts({"function_response": {"id": "c", "response": {"error": None}}}), False),
         (_parts({"code_execution_result": {"outcome": "OUTCOME_DEADLINE_EXCEEDED"}}), True),
         ({"error_message": "quota"}, True),
-        ({"interrupted": True}, True),
+        ({"interrupted": True}, False),  # the user spoke
         # The tool's "error" while ADK asks a person is none.
         (
             {

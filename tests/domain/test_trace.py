@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.domain.clock import Took
 from sessions_app.domain.description import CONFIRMATION_CALL
+from sessions_app.domain.invocations import seconds_of
 from sessions_app.domain.kinds import describe
 from sessions_app.domain.spans import AGENT, MODEL, SUMMARY, TOOL, WAIT, Trace
 from sessions_app.domain.trace import trace
@@ -19,7 +21,8 @@ from tests.strategies import MANY, hostile_events
 
 
 def traced(*events: Event, **more: Any) -> Trace:
-    return trace(((each, describe(each)) for each in events), **more)
+    """The trace of events that were stored when they say."""
+    return trace(((each, describe(each, seconds_of(each))) for each in events), **more)
 
 
 def lines(trace: Trace) -> list[str]:
@@ -58,9 +61,9 @@ def test_times_and_sums_equal_a_plain_computation(plan: list[Any]) -> None:
     plain = sorted(_plainly(events))
     assert sorted((each.kind, each.start, each.end) for each in trace.spans if each.kind != AGENT) == plain
     during = {kind: _ticks(plain, kind) for kind in (MODEL, TOOL, WAIT)}
-    assert trace.model == len(during[MODEL]) * TICK
-    assert trace.tools == len(during[TOOL]) * TICK
-    assert trace.waiting == len(during[WAIT] - during[MODEL] - during[TOOL]) * TICK
+    assert trace.model.seconds == len(during[MODEL]) * TICK
+    assert trace.tools.seconds == len(during[TOOL]) * TICK
+    assert trace.waiting.seconds == len(during[WAIT] - during[MODEL] - during[TOOL]) * TICK
 
 
 def _plainly(events: list[Event]) -> list[tuple[str, float, float]]:
@@ -157,8 +160,8 @@ def test_whatever_is_stored_it_never_raises_and_no_time_is_negative(events: list
     for each in trace.spans:
         assert trace.start <= each.start
         assert each.end is None or each.start <= each.end <= trace.end
-    assert 0 <= trace.waiting <= trace.took
-    assert max(trace.model, trace.tools) <= trace.took
+    assert 0 <= trace.waiting.seconds <= trace.took
+    assert max(trace.model.seconds, trace.tools.seconds) <= trace.took
 
 
 @MANY
@@ -174,7 +177,7 @@ def test_whatever_is_missing_the_others_are_read(plan: list[Any], data: st.DataO
 
 
 def test_without_events_there_is_nothing() -> None:
-    assert traced() == Trace(0, 0, [], 0, 0, 0, 0, 0, 0)
+    assert traced() == Trace(0, 0, [], 0, Took(0), Took(0), Took(0), 0, 0)
 
 
 def test_one_event_alone_took_no_time() -> None:
@@ -234,7 +237,7 @@ def test_who_waits_is_told_from_a_tool_at_work() -> None:
     assert lines(traced(user(), *run))[2:] == waits
     done = traced(user(), *run, answers(author="user", at=60))
     assert "  wait approve 2–60" in lines(done)
-    assert (done.waiting, done.tools, done.model, done.took) == (57, 1, 2, 60)
+    assert (done.waiting, done.tools, done.model, done.took) == (Took(57), Took(1), Took(2), 60)
     assert lines(traced(user(), asks(at=1)))[2:] == ["  wait approve 1–"]  # nobody knows whether its tool still works
 
 
@@ -255,7 +258,7 @@ def test_a_summary_of_the_conversation_is_no_agent_s() -> None:
     summary = event("user", at=3, actions={"compaction": {"end_timestamp": 1}}, usage_metadata={"total_token_count": 9})
     trace = traced(user(), says(at=1), summary)
     assert [(each.kind, each.depth, each.tokens) for each in trace.spans if each.kind == SUMMARY] == [(SUMMARY, 0, 9)]
-    assert (trace.model, trace.tokens) == (3, 9)
+    assert (trace.model, trace.tokens) == (Took(3), 9)
 
 
 def test_a_span_knows_its_events() -> None:
@@ -272,7 +275,7 @@ def test_a_turn_of_ten_thousand_events_says_how_much_is_left_out() -> None:
     trace = traced(*run, most=100)
     assert time.process_time() - began < 5
     assert (len(trace.spans), trace.more) == (100, 10_001 - 100)
-    assert (trace.tools, trace.took) == (5_000, 5_000)
+    assert (trace.tools, trace.took) == (Took(5_000), 5_000)
 
 
 @pytest.mark.parametrize(

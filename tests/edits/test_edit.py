@@ -414,7 +414,7 @@ def test_a_conversation_that_has_that_name_is_in_every_list(ref: SessionRef, act
 def test_an_app_of_which_only_edits_are_known_is_there(source: str, actor: Actor) -> None:
     edits.edit_user_state(source, "new-app", "ana", [Entry("user:tier", "gold", ABSENT)], actor=actor)
     assert views.app(source, "new-app", actor=SYSTEM)[0].sessions == 0
-    assert [row.app_name for row in lists.apps(source, actor=SYSTEM)] == ["new-app"]
+    assert [row.app_name for row in lists.apps(source, actor=SYSTEM).rows] == ["new-app"]
 
 
 # --- Events by hand ---------------------------------------------------------------------------------------------------

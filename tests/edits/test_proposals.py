@@ -26,7 +26,7 @@ from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.booking import START
-from tests.support.people import an_admin, somebody
+from tests.support.people import an_admin, as_admin, somebody
 from tests.support.stored import assert_state_is_what_events_say, events_of, everything, in_threads
 
 AGENT = Actor.holding("agent", "admin")
@@ -93,7 +93,8 @@ def test_an_edit_of_such_a_key_waits_until_another_editor_applies_it_and_has_bot
 
 def test_nobody_is_their_own_second_person_and_a_program_is_none(ref: SessionRef, maria: Actor, ben: Actor) -> None:
     waiting = propose(ref, maria)
-    token, text = tokens.create("bot", "append", "*", by="ben")
+    hal = roles.actor_of(somebody("hal", "editor", "booking"))
+    token, text = tokens.create("bot", "append", "*", by=as_admin("ben"), holders=["hal"])
     bot = tokens.actor_of(text)
     assert bot is not None
     bot_waits = propose(ref, bot)
@@ -103,6 +104,7 @@ def test_nobody_is_their_own_second_person_and_a_program_is_none(ref: SessionRef
         (bot, waiting),
         (TERMINAL, waiting),
         (ben, bot_waits),
+        (hal, bot_waits),
     ):
         for act in (approving.apply, approving.decline):
             with pytest.raises(NotAllowed):
@@ -138,17 +140,51 @@ def test_who_renewed_a_programs_token_knows_its_text_and_is_no_second_person(
     ref: SessionRef, maria: Actor, ben: Actor
 ) -> None:
     dora, pia = (somebody(name, "editor", "booking") for name in ("dora", "pia"))
-    tokens.create("bot", "append", "*", by="terminal")
+    hal, hana = (somebody(name, "editor", "booking") for name in ("hal", "hana"))
+    tokens.create("bot", "append", "*", by=as_admin("terminal"), holders=["hal"])
     for person in (dora, pia):
-        _token, text = tokens.renew("bot", by=person.username, person=person.pk)
-    tokens.renew("bot", by="terminal")
+        _token, text = tokens.renew("bot", by=as_admin(person.username, person.pk))
+    assert tokens.named("bot").holders == ("hal",)
+    assert tokens.renew("bot", by=as_admin("terminal"), holders=[" hana "])[0].holders == ("hana",)
     bot = tokens.actor_of(text)
     assert bot is not None
     waiting = propose(ref, bot)
-    for person in (dora, pia):
+    for person in (dora, pia, hal, hana):  # hal has the text from before
         with pytest.raises(NotAllowed):
             approving.apply(waiting.id, actor=roles.actor_of(person))
     assert approving.apply(waiting.id, actor=maria).state == "applied"
+
+
+def test_where_nobody_knows_who_has_a_programs_token_two_people_have_to_apply_what_it_proposes(
+    ref: SessionRef, maria: Actor, ben: Actor
+) -> None:
+    _token, text = tokens.create("bot", "append", "*", by=as_admin("terminal"))
+    bot = tokens.actor_of(text)
+    assert bot is not None
+    waiting = propose(ref, bot)
+    first = approving.apply(waiting.id, actor=maria)
+    assert (first.state, first.first, first.decidable, events_of(ref)) == ("waiting", "maria", False, [])
+    with pytest.raises(NotAllowed):
+        approving.apply(waiting.id, actor=maria)
+    # Who may not edit the app any more counts no more.
+    somebody("maria", "viewer", "booking")
+    second = approving.apply(waiting.id, actor=ben)
+    assert (second.state, second.first) == ("waiting", "ben")
+    maria = roles.actor_of(somebody("maria", "editor", "booking"))
+    done = approving.apply(waiting.id, actor=maria)
+    assert (done.state, done.decided_by) == ("applied", "ben, maria")
+    assert edit_of(events_of(ref)[0][1])["approved_by"] == "ben, maria"
+    assert list(AuditRow.objects.filter(act__startswith="proposal-").order_by("number").values_list("act", "by")) == [
+        ("proposal-seconded", "maria"),
+        ("proposal-seconded", "ben"),
+        ("proposal-applied", "ben, maria"),
+    ]
+
+
+def test_a_holder_is_an_account(own: str) -> None:
+    with pytest.raises(Invalid, match="ghost"):
+        tokens.create("bot", "append", "*", by=as_admin("terminal"), holders=["ghost"])
+    assert tokens.listed() == []
 
 
 def test_rights_are_asked_when_somebody_decides(ref: SessionRef, maria: Actor, ben: Actor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
@@ -24,13 +25,13 @@ from sessions_app.edits.queued_edit import Queued
 from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.jobs import claims
 from sessions_app.jobs.claims import Claim, Outcome
-from sessions_app.models import Job
+from sessions_app.models import AuditRow, Job
 from sessions_app.reads import lists, timeline, views
-from sessions_app.sources import database, registry
+from sessions_app.sources import database
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support import processes
-from tests.support.people import an_admin
+from tests.support.people import an_admin, somebody
 from tests.support.stored import assert_state_is_what_events_say, events_of, everything, execute, in_threads, state_of
 
 START: dict[str, Any] = {"step": "search", "draft": {"a": [1]}, "user:tier": "gold", "app:version": 3}
@@ -453,7 +454,7 @@ def test_what_everybody_knows_is_not_kept_for_ever(ref: SessionRef, maria: User)
 # --- Withdrawn --------------------------------------------------------------------------------------------------------
 
 
-def test_a_waiting_edit_can_be_withdrawn_by_anybody_and_its_author_is_told_who_did(
+def test_a_waiting_edit_can_be_withdrawn_by_whoever_may_edit_and_its_author_is_told_who_did(
     ref: SessionRef, maria: User, bo: User
 ) -> None:
     mine = queue.queue_edit(ref, [Entry("a", 1, ABSENT)], person=maria)
@@ -469,6 +470,32 @@ def test_a_waiting_edit_can_be_withdrawn_by_anybody_and_its_author_is_told_who_d
             queue.withdraw(found.id, maria)
     again = queue.queue_edit(ref, [Entry("a", 1, ABSENT)], person=maria)
     assert again.state == "waiting"
+    rows = AuditRow.objects.filter(act="queued-withdrawn").order_by("number")
+    assert [(row.by, row.session_id, json.loads(row.detail)) for row in rows] == [
+        ("maria", "s1", {"keys": ["a"], "of": "maria"}),
+        ("bo", "s1", {"keys": ["b"], "of": "maria"}),
+    ]
+
+
+def test_who_may_only_look_queues_withdraws_and_dismisses_nothing_whatever_their_page_says(
+    ref: SessionRef, maria: User
+) -> None:
+    vera = somebody("vera", "viewer", ref.app_name)
+    waiting = queue.queue_edit(ref, PAY, person=maria)
+    for act in (lambda: queue.queue_edit(ref, PAY, person=vera), lambda: queue.withdraw(waiting.id, vera)):
+        with pytest.raises(NotAllowed):
+            act()
+    assert (now(waiting).state, Job.objects.count()) == ("waiting", 1)
+    queue.withdraw(waiting.id, somebody("ed", "editor", ref.app_name))
+    User.objects.filter(pk=maria.pk).update(is_active=False)
+    with pytest.raises(NotAllowed):
+        queue.dismiss(waiting.id, vera)
+    queue.dismiss(waiting.id, somebody("ed", "editor", ref.app_name))
+    # Whoever may not edit any more still takes back what is their own.
+    ed = somebody("ed", "editor", ref.app_name)
+    mine = queue.queue_edit(ref, PAY, person=ed)
+    queue.withdraw(mine.id, somebody("ed", "viewer", ref.app_name))
+    assert now(mine).state == "withdrawn"
 
 
 def test_what_is_being_applied_cannot_be_withdrawn(ref: SessionRef, maria: User) -> None:
@@ -532,15 +559,18 @@ def test_of_many_processes_one_applies_an_edit(ref: SessionRef, text: str, own: 
     assert (now(waiting).state, len(edits_in(ref))) == ("applied", 1)
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["seen to be dead", "on another machine"])
 def test_a_process_that_is_killed_between_writing_and_noting_so_leaves_an_edit_that_is_applied_once(
-    ref: SessionRef, text: str, own: str, maria: User, bo: User
+    ref: SessionRef, text: str, own: str, maria: User, bo: User, elsewhere: bool
 ) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
     assert processes.run(processes.apply_then_die, own, text) == [processes.KILLED]
     assert (now(waiting).state, len(edits_in(ref))) == ("waiting", 1)
     run(ref)  # and the agent goes on
-    assert queue.apply_due() == 0  # the claim lasts
-    let_claims_end()
+    if elsewhere:
+        Job.objects.update(process="")
+        assert queue.apply_due() == 0  # the claim lasts
+        let_claims_end()
     with pytest.raises(Conflict, match="applied already"):
         queue.withdraw(waiting.id, bo)
     assert (now(waiting).state, now(waiting).seq) == ("applied", events_of(ref)[0][0])
@@ -631,8 +661,7 @@ def test_another_database_under_the_same_name_gets_nothing(
 
     first = opened("one")
     waiting = queue.queue_edit(first, PAY, person=maria)
-    database.forget(first.source)
-    registry.identities.pop(first.source)  # a restart
+    database.forget(first.source)  # a restart
     second = opened("two")
     assert second == first
     assert (queue.apply_due(), queue.of_session(second, actor=SYSTEM), now(waiting).ref) == (0, [], None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 import time
 import uuid
@@ -16,7 +18,7 @@ from pytest_django import Settings
 from sessions_app.access import roles
 from sessions_app.access.actor import Actor, Grant
 from sessions_app.errors import Conflict, Invalid, NotFound, SourceError
-from sessions_app.jobs import claims, runner
+from sessions_app.jobs import claims, process, runner
 from sessions_app.jobs.claims import Claim, Lost, Outcome, Progress
 from sessions_app.jobs.runner import Beat, Kind
 from sessions_app.models import Job
@@ -310,6 +312,64 @@ def test_a_job_whose_process_died_goes_on_in_another(kind: Callable[..., Kind]) 
     settle("test")
     assert [now(job).state for job in (held, dead, never_begun, waiting)] == ["waiting", "done", "done", "waiting"]
     assert runner.take_over() == 0
+
+
+def claimed_by(name: str, **fields: Any) -> Job:
+    """A job that a process of this name has."""
+    job = add()
+    taken(job)
+    Job.objects.filter(pk=job.pk).update(process=name, **fields)
+    return now(job)
+
+
+@on_both_of_adkwebs_own
+@pytest.mark.parametrize("waited_for", [False, True], ids=["a zombie", "gone"])
+def test_a_job_of_a_process_that_is_seen_to_be_dead_goes_on_at_once(
+    kind: Callable[..., Kind], waited_for: bool
+) -> None:
+    kind(done)
+    with subprocess.Popen(["sleep", "100"]) as other:
+        job = claimed_by(process.name_of(other.pid))
+        assert claims.is_held(job)
+        assert runner.take_over() == 0
+        other.kill()
+        if waited_for:
+            other.wait()
+        else:
+            os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and nobody has waited for it yet
+        assert runner.take_over() == 1
+    settle("test")
+    assert (now(job).state, now(job).crashes) == ("done", 1)
+
+
+def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_one_that_died() -> None:
+    machine, pid, began = process.this().rsplit("/", 2)
+    assert process.has_died(f"{machine}/{pid}/{int(began) - 1}")
+    assert not process.has_died(process.this())
+
+
+@pytest.mark.parametrize("name", ["", "another-boot/pid:[4026531836]/1/5", "x", "/1/2"])
+def test_of_another_machine_nothing_is_known_and_its_job_waits(kind: Callable[..., Kind], name: str) -> None:
+    kind(done)
+    assert not process.has_died(name)
+    assert claims.is_held(claimed_by(name))
+    assert runner.take_over() == 0
+
+
+def test_a_clock_that_is_set_back_makes_no_job_wait_for_longer_than_a_claim_lasts(
+    kind: Callable[..., Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "LONGEST_SECONDS", 0.5)
+    kind(done)
+    dead, alive = (claimed_by("", claimed_until=time.time() + 3660) for _ in range(2))
+    assert runner.take_over() == 0  # it may be another machine's, whose clock is ahead
+    time.sleep(0.3)
+    Job.objects.filter(pk=alive.pk).update(claimed_until=time.time() + 3661)
+    assert runner.take_over() == 0
+    time.sleep(0.3)
+    assert runner.take_over() == 1
+    settle("test")
+    assert [now(job).state for job in (dead, alive)] == ["done", "waiting"]
 
 
 def test_a_job_that_says_nothing_for_long_is_taken_over_by_nobody_while_its_process_lives(

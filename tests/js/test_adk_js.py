@@ -139,7 +139,7 @@ def test_everything_is_read_in_seconds(ref: SessionRef) -> None:
     (row,) = lists.sessions(ref.source, "booking", actor=SYSTEM).rows
     assert is_now(row.create_time)
     assert is_now(row.update_time)
-    (app,) = lists.apps(ref.source, actor=SYSTEM)
+    (app,) = lists.apps(ref.source, actor=SYSTEM).rows
     assert app.last_activity == row.update_time
     said, answered = timeline.events(ref, actor=SYSTEM).rows
     assert [view.timestamp for view in (said, answered)] == [view.data["timestamp"] for view in (said, answered)]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -16,6 +17,7 @@ from pytest_django import DjangoDbBlocker
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import AuditRow
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -108,13 +110,14 @@ def _stage(
     tmp_path_factory: pytest.TempPathFactory,
     postgresql_server: PostgreSQL,
     new_server: Callable[..., Adkweb],
+    django_db_setup: None,
     django_db_blocker: DjangoDbBlocker,
 ) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("live")
     places = {"sqlite": str(folder / "live-one.db"), "sqlite-database": str(folder / "live-two.db")}
     for place in places.values():
         Path(place).touch()
-    places["postgresql"] = postgresql_server.create_database("live-three")
+    places["postgresql"] = postgresql_server.create_database(f"live-{uuid4()}")  # each stage its own
     with django_db_blocker.unblock():
         stage = open_stage(None, places)  # type: ignore[arg-type]
         stage.server = new_server(*places.values())
@@ -131,6 +134,7 @@ def stage(_stage: Stage, django_db_blocker: DjangoDbBlocker) -> Iterator[Stage]:
         before = len(_stage.server.log)
         yield _stage
         close_pages(_stage)
+        AuditRow.objects.all().delete()  # what WRITER did was recorded here, beside the server, where other tests look
         assert "Traceback" not in _stage.server.log[before:], _stage.server.log[before:]
 
 

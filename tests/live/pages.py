@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 import httpx
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model
-from django.urls import reverse
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -21,6 +20,7 @@ from sessions_app.access import roles
 from sessions_app.access.actor import SYSTEM
 from sessions_app.access.sign_ins import SessionStore
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.http.paths import segment_of
 from sessions_app.reads import timeline
 from sessions_app.web.session.news import BATCH
 from tests.browser.serving import Adkweb
@@ -37,9 +37,9 @@ def live_path(ref: SessionRef) -> str:
     return "/live/session" + page_path(ref).removeprefix("/s")
 
 
-def page_path(ref: SessionRef, name: str = "session") -> str:
-    """The address of one of its pages."""
-    return reverse(name, kwargs=ref._asdict())
+def page_path(ref: SessionRef, page: str = "") -> str:
+    """The address of one of its pages, as long as no rule of masking hides an id."""
+    return "/".join(["/s", *map(segment_of, ref), f"{page}/" if page else ""])
 
 
 def ids_in(html: str) -> list[str]:
@@ -59,11 +59,16 @@ def ids_of(ref: SessionRef, **chosen: str) -> list[str]:
 
 
 def eventually(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """What a condition gives as soon as it is true; never later than the deadline."""
+    """Waits until a condition is true, and returns what it gives; fails at the deadline.
+
+    It rests between two looks four times as long as a look takes, as the server has something else to do."""
     deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"{seconds} s, and not yet: {what}"
-        time.sleep(0.01)
+        looked = time.monotonic()
+        assert looked < deadline, f"{seconds} s, and not yet: {what}"
+        time.sleep(max(0.01, 4 * (looked - began)))
+        began = time.monotonic()
     return found
 
 

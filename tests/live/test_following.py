@@ -39,7 +39,7 @@ def test_what_pages_of_adkweb_write_arrives(stage: Stage, form: str) -> None:
     ref = stage.new_session(form, events=1, city="Rome")
     page = stage.page(ref).until_all()
     with browser(stage.server, stage.me) as client:
-        answer = post(client, page_path(ref, "add-event"), event='{"author": "user"}', reason="by hand")
+        answer = post(client, page_path(ref, "add"), event='{"author": "user"}', reason="by hand")
         assert answer.status_code == 302, answer.text
     assert len(page.until_all().seen) == 2
     assert "by hand" in "".join(message.get("events", "") for message in page.messages)
@@ -127,7 +127,7 @@ def test_two_writers_at_once_are_shown_in_the_order_in_which_they_are_stored(sta
             for number in range(8):
                 session = adk.get(ref.session_id, ref.user_id)
                 adk.append(session, f"agent {number}")
-                answer = post(client, page_path(ref, "add-event"), event=f'{{"author": "user", "id": "page-{number}"}}')
+                answer = post(client, page_path(ref, "add"), event=f'{{"author": "user", "id": "page-{number}"}}')
                 assert answer.status_code == 302, answer.text
                 stage.append(ref, f"third {number}")
     finally:

@@ -28,7 +28,7 @@ def write_through(server: Adkweb, who: str, ref: SessionRef, text: str = "") -> 
     """Adds an event by a page of a process; when that was done."""
     with browser(server, who) as client:
         event = f'{{"author": "user", "content": {{"parts": [{{"text": "{text}"}}]}}}}'
-        answer = post(client, page_path(ref, "add-event"), event=event)
+        answer = post(client, page_path(ref, "add"), event=event)
         assert answer.status_code == 302, answer.text
     return time.monotonic()
 

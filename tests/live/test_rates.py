@@ -34,6 +34,15 @@ def test_who_opens_too_many_is_closed_and_others_are_not(stage: Stage, strict: A
     assert [page.end for page in kept] == [None, None, None]
 
 
+def test_a_person_watches_one_place_with_twenty_sockets_at_most(stage: Stage) -> None:
+    dave = sign_in(stage.server, "dave")
+    kept = [stage.page(FEED, dave, after=None) for _each in range(20)]
+    for page in kept:
+        page.until(lambda page: "feed" in page.parts, "home")
+    assert stage.page(FEED, dave, after=None).until_end() == (4429, "too many sockets of one person")
+    stage.page(stage.new_session(events=1), dave).until_all()
+
+
 def test_who_says_too_much_is_closed(stage: Stage, strict: Adkweb) -> None:
     ref = stage.new_session(events=1)
     page: Page = stage.page(ref, sign_in(strict, "carol"), strict).until_all()

@@ -78,11 +78,12 @@ def test_who_may_see_an_app_is_sent_what_happens_in_it(stage: Stage, socket: str
 @EACH
 @pytest.mark.parametrize("role", BLIND)
 def test_who_may_not_see_an_app_is_sent_nothing_of_it(stage: Stage, socket: str, role: str) -> None:
+    word = f"{WORD}{socket}{role}".lower()
+    if socket == "WatchingSocket":  # since they had a role
+        signed_in(stage, f"blind-{role}", "viewer", "*")
+        watched(stage, word, f"blind-{role}")
     who, other = signed_in(stage, f"blind-{role}", *BLIND[role]), stage.feed()
     ref = stage.new_session(events=1)
-    word = f"{WORD}{socket}{role}".lower()
-    if socket == "WatchingSocket":
-        watched(stage, word, f"blind-{role}")
     page = OPEN[socket](stage, who, ref)
     event = stage.append(ref, word)
     other.until(lambda page: event in said(page), "the event, for those who may see it")

@@ -301,6 +301,7 @@ def own_server(stage: Stage, new_server: Callable[..., Adkweb]) -> Iterator[Adkw
     server.close()
 
 
+@pytest.mark.long
 def test_a_client_that_never_reads_is_let_go_and_costs_others_neither_events_nor_memory(
     stage: Stage, own_server: Adkweb
 ) -> None:

@@ -122,6 +122,7 @@ def test_a_page_that_does_not_answer_does_not_keep_the_server_from_ending(server
     page.close()
 
 
+@pytest.mark.long
 def test_a_fork_that_is_under_way_is_let_go_and_the_next_process_goes_on_at_once(server: Adkweb) -> None:
     server.start()
     (source,) = registry.add(str(server.folder / "long.db"))

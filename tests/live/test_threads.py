@@ -16,6 +16,7 @@ from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.db import connections
 
 from sessions_app import broadcast
+from sessions_app.access import mask_rules
 from sessions_app.access.actor import Actor
 from sessions_app.access.sign_ins import SessionStore
 from sessions_app.domain.session_ref import SessionRef
@@ -24,9 +25,11 @@ from sessions_app.live.home_feed import Lobby
 from sessions_app.live.room import Seat
 from sessions_app.reads import newest
 from sessions_app.sources import database, registry
+from sessions_app.sources.complaints import unusable
 from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.conftest import formats
 from tests.live.pages import eventually, ids_in, ids_of
 from tests.support.own import migrated, own_database
 from tests.support.people import an_admin
@@ -144,6 +147,12 @@ def house(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Itera
     broadcast.stop_listening(source_follower.tell)
 
 
+@pytest.fixture(params=formats("sqlite"))
+def form(request: pytest.FixtureRequest) -> str:
+    """Returns each of the formats in which ADK keeps sessions."""
+    return str(request.param)
+
+
 SQLITE = pytest.mark.parametrize("form", ["sqlite"])
 
 
@@ -210,6 +219,7 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
         with connections[source].execute_wrapper(note), connections["default"].execute_wrapper(note):
             return real(self)
 
+    monkeypatch.setattr(mask_rules, "SECONDS", 3600.0)  # they are read twice a second, whether or not somebody watches
     monkeypatch.setattr(source_follower.Follower, "_look", look)
     eventually(lambda: statements["PRAGMA data_version"] >= 5, "some looks")
     statements.clear()  # what was still to be done
@@ -235,7 +245,7 @@ def test_a_thread_ends_although_its_source_does_not_answer(
     monkeypatch.setattr(newest, "appended", fail)
     monkeypatch.setattr(newest, "data_version", fail)
     monkeypatch.setattr(newest, "newest_seq", fail)
-    eventually(lambda: reader.parts.get("away") == "the disk is on fire", "that the source is away")
+    eventually(lambda: reader.parts.get("away") == unusable(), "that the source is away")
     house.go(reader)
     eventually(lambda: not threads(), "the end of the thread", 5)
 
@@ -289,7 +299,7 @@ def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_a
     late = house.watch(ref)
     away.clear()
     eventually(lambda: reader.seen == late.seen == [first, *events], "all events, once, in order")
-    assert [m["away"] for m in reader.messages if m.get("away")] == ["the disk is on fire"]
+    assert [m["away"] for m in reader.messages if m.get("away")] == [unusable()]
     assert reader.parts["away"] == ""
     assert reader.seen == ids_of(ref)
 

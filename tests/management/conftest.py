@@ -85,10 +85,9 @@ class Tailing:
         time.sleep(seconds)
         return self._lines.empty() and self._complaints.empty()
 
-    def repeats_nothing(self, seconds: float = 1.2) -> bool:
-        """Whether no line comes any more; a complaint may."""
-        time.sleep(seconds)
-        return self._lines.empty()
+    def says_next(self, words: str) -> bool:
+        """Tells whether the next line ends with these words, and nobody complained. A repeated line would come before."""
+        return self.line().endswith(words) and self._complaints.empty()
 
     def interrupt(self) -> int:
         """Ctrl+C; the exit code."""

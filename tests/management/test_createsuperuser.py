@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.management.conftest import PROGRAM, SECONDS, environment, run
 from tests.support import warm
 
@@ -22,6 +24,7 @@ WEAK = {
 }
 
 
+@pytest.mark.usefixtures("ready")
 def test_a_script_cannot_make_an_account_with_a_weak_password(tmp_path: Path) -> None:
     for password, why in WEAK.items():
         code, _out, errors = run(tmp_path, *WORDS, DJANGO_SUPERUSER_PASSWORD=password)

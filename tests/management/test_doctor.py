@@ -124,6 +124,20 @@ def test_to_look_for_drift_nowhere_is_told_and_fails(tmp_path: Path, file: Path)
 
 
 @pytest.mark.usefixtures("ready")
+def test_events_without_a_session_are_counted_with_what_deletes_them(tmp_path: Path, file: Path) -> None:
+    assert not [line for line in findings(tmp_path, file)[1] if "have no session" in line]
+    change(
+        file,
+        "INSERT INTO events SELECT 'o' || id, app_name, 'ghost', 'gone', invocation_id, timestamp, event_data FROM events",
+    )
+    _code, told = findings(tmp_path, file)
+    (line,) = [line for line in told if "have no session" in line]
+    assert re.match(r"! [\d,]+ events have no session: [\d,]+ of \w+", line)
+    change(file, line.partition("To delete them: ")[2])
+    assert not [line for line in findings(tmp_path, file)[1] if "have no session" in line]
+
+
+@pytest.mark.usefixtures("ready")
 def test_a_server_that_acknowledges_before_it_writes_is_told_with_what_that_can_lose(
     tmp_path: Path, open_source: Open
 ) -> None:
@@ -261,7 +275,7 @@ def test_a_folder_that_others_can_read_and_tables_that_wait_are_told(tmp_path: P
     change(tmp_path / "data" / "adkweb.db", "DELETE FROM django_migrations WHERE app = 'sessions_app'")
     code, found = findings(tmp_path)
     assert code == 0
-    assert re.search(r"lacks \d+ migrations: `adkweb` or `adkweb createsuperuser` applies them", found[0])
+    assert re.search(r"lacks \d+ migrations: `adkweb migrate`, and every start of adkweb, applies them", found[0])
     assert f"{tmp_path / 'data'} is open to others of this machine (mode 755)" in found[1]
     assert len(found) == 2
 
@@ -496,6 +510,7 @@ def test_a_name_that_is_hostile_moves_no_cursor(tmp_path: Path, file: Path) -> N
         file,
         """UPDATE sessions SET id = char(27) || '[2J' || char(8238), state = '{"adkweb:importing": true}'
         WHERE id = 'seoul-trip'""",
+        "UPDATE events SET session_id = char(27) || '[2J' || char(8238) WHERE session_id = 'seoul-trip'",
     )
     code, (line,) = findings(tmp_path, file)
     assert code == 1
@@ -507,7 +522,7 @@ def test_released_and_adopted_in_part_ends_as_never_adopted(server_store: str) -
     execute(source.alias, "DROP INDEX adkweb_events_seq")
     online.release(source.alias)
     assert "adkweb" not in json.dumps([name for name in adoption.missing(source.alias) if "." in name])
-    assert len(adoption.missing(source.alias)) == 18
+    assert len(adoption.missing(source.alias)) == 20
     online.add(source.alias)
     assert adoption.missing(source.alias) == []
 
@@ -547,3 +562,18 @@ def test_a_head_that_was_printed_once_shows_what_is_missing_at_the_end(tmp_path:
     code, (line,) = findings(tmp_path, "--head", head)
     assert line.startswith("✗ Row 2 is missing, and what came after it: the head that was published on ")
     assert run(tmp_path, "doctor", "--head", "gold")[2].startswith("CommandError: “gold” is no line of")
+
+
+def test_what_is_kept_of_a_source_that_is_not_named_is_told(tmp_path: Path, ready: None) -> None:
+    for name in ("here.db", "gone.db"):
+        (tmp_path / name).touch()
+        assert run(tmp_path, "adopt", name)[0] == 0
+    with sqlite3.connect(tmp_path / "data" / "adkweb.db") as own:
+        of = (
+            "SELECT key, 'd', '[]', 'a court asks', 'ana', 0 FROM sessions_app_knownsource WHERE label LIKE '%/gone.db'"
+        )
+        own.execute(f'INSERT INTO sessions_app_sessionhold ("where", digest, names, reason, by, at) {of}')
+    own.close()
+    told = f"of a source that was not named here, opened last as {tmp_path / 'gone.db'}: 1 session hold. Name it"
+    assert told in run(tmp_path, "doctor", "here.db")[1]
+    assert "belongs to one that was named" in run(tmp_path, "doctor", "here.db", "gone.db")[1]

@@ -24,6 +24,8 @@ from tests.support import warm
 NOON = 1_767_268_800.0  # 2026-01-01 12:00 in UTC
 MARIA = Actor.holding("maria", "admin")
 
+pytestmark = pytest.mark.usefixtures("ready")
+
 
 def say(ref: SessionRef, author: str, text: str, at: float) -> None:
     content = {"parts": [{"text": text}]}

@@ -47,6 +47,7 @@ def listed(tmp_path: Path) -> int:
         return int(own.execute("SELECT count(*) FROM sessions_app_searchsession").fetchone()[0])
 
 
+@pytest.mark.usefixtures("ready")
 def test_everything_is_read_anew_and_says_how_much(tmp_path: Path, place: str) -> None:
     for _ in range(2):
         code, out, errors = run(tmp_path, "reindex", place)
@@ -57,6 +58,7 @@ def test_everything_is_read_anew_and_says_how_much(tmp_path: Path, place: str) -
         assert kept(tmp_path) == [("app", "p", "")] * 3 + [("session", "n", "s1")] * 3 + [("user", "u", "")]
 
 
+@pytest.mark.usefixtures("ready")
 def test_what_was_damaged_is_whole_again(tmp_path: Path, place: str) -> None:
     run(tmp_path, "reindex", place)
     whole = kept(tmp_path)
@@ -68,6 +70,7 @@ def test_what_was_damaged_is_whole_again(tmp_path: Path, place: str) -> None:
     assert kept(tmp_path) == whole
 
 
+@pytest.mark.usefixtures("ready")
 def test_release_forgets_what_was_read(tmp_path: Path, place: str) -> None:
     run(tmp_path, "reindex", place)
     assert listed(tmp_path) == 1
@@ -108,6 +111,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, words: list[str], settings:
     assert sentence in errors
 
 
+@pytest.mark.usefixtures("ready")
 def test_events_and_state_stay_as_they_are(
     tmp_path: Path, new_database: Callable[[str], str], open_source: Callable[[str], str]
 ) -> None:

@@ -19,7 +19,7 @@ from tests.web.conftest import DEMO
 # Gives what each command changes: nothing, adkweb's own database, or the source that it names.
 CHANGES: Final = {
     "nothing": "backup export export-user find tail doctor audit-head completion",
-    "own": "reindex restore token createsuperuser changepassword",
+    "own": "migrate reindex restore token createsuperuser changepassword",
     "source": "create adopt release import serve",
 }
 CHANGED: Final = {name: what for what, names in CHANGES.items() for name in names.split()}
@@ -31,6 +31,7 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "audit-head": (),
     "backup": ("copy.db",),
     "completion": ("bash",),
+    "migrate": (),
     "reindex": ("agent.db",),
     "token": ("list",),
     "adopt": ("agent.db",),
@@ -41,8 +42,10 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
 
 @pytest.fixture
 def source(tmp_path: Path, ready: None) -> Path:
-    """A copy of the demo."""
-    return Path(shutil.copy(DEMO, tmp_path / "agent.db"))
+    """A copy of the demo, which is adopted, so that it has an id of its own."""
+    path = Path(shutil.copy(DEMO, tmp_path / "agent.db"))
+    assert run(tmp_path, "adopt", "agent.db")[0] == 0
+    return path
 
 
 def kept(path: Path) -> str:

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.access.actor import SYSTEM, Actor, Grant
+from sessions_app.access.handles import handle_of
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.errors import Conflict, NotAllowed, NotFound
 from sessions_app.jobs import claims, runner
+from sessions_app.masking import rules
 from sessions_app.models import AuditRow, Job
 from sessions_app.privacy import bundle, exports
 from sessions_app.search import labels
@@ -112,6 +114,32 @@ def test_artifacts_are_in_the_file_once_under_harmless_names_and_the_rest_is_nam
     assert len(files) == 4
     missing = {(each["session"], each["name"], each["why"]) for each in about["artifacts_that_cannot_be_read"]}
     assert missing == {(s, n, "missing") for s, n in (("s1", "lost.png"), ("s2", "lost.png"), ("s2", "plan.png"))}
+
+
+def test_a_file_that_was_made_before_a_rule_of_masking_is_given_to_nobody(ref: SessionRef) -> None:
+    export_id = begin(ref)
+    rules.create("*", "key", "card", actor=SYSTEM)
+    assert exports.listed(*ref[:3], actor=ALICE) == []
+    with pytest.raises(NotFound, match="until rules of masking change"):
+        exports.opened(export_id, *ref[:3], actor=ALICE)
+    begin(ref)
+    (made,) = exports.listed(*ref[:3], actor=ALICE)
+    assert made.size
+
+
+def test_a_file_that_has_a_hidden_id_is_given_to_who_may_see_that_id(ref: SessionRef) -> None:
+    ref = create_session(ref.source, "booking", "ana@example.com", session_id="s1", actor=ALICE)
+    rules.create("*", "form", "email", ids=True, actor=SYSTEM)
+    export_id = begin(ref)
+    _view, pieces = exports.opened(export_id, *ref[:3], actor=ALICE)
+    files, about = contents_of(io.BytesIO(b"".join(pieces)))
+    assert about["user"] == handle_of("ana@example.com")
+    assert b"ana@" not in b"".join(files.values())
+    (job,) = Job.objects.filter(kind="export")
+    Job.objects.update(result=json.dumps(json.loads(job.result) | {"ids": True}))  # as one who may reveal has it made
+    with pytest.raises(NotFound):
+        exports.opened(export_id, *ref[:3], actor=ALICE)
+    exports.opened(export_id, *ref[:3], actor=Actor("rita", (Grant("admin", reveals=True),)))
 
 
 def test_only_an_admin_of_the_app_gets_the_file_and_only_for_a_day(ref: SessionRef) -> None:

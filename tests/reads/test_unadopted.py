@@ -29,6 +29,8 @@ from sessions_app.history.moments import Moment
 from sessions_app.models import Projection
 from sessions_app.reads import newest, timeline
 from sessions_app.sources import adoption, database, online, registry, schema
+from sessions_app.transfer import exporting
+from sessions_app.transfer.items import EventItem
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk, key_of
@@ -266,6 +268,19 @@ def test_it_is_adopted_while_it_is_read(adk: Adk, opened: str) -> None:
     registry.opened_files.pop(opened)
     database.get(opened)
     assert [moments.state_at(ref, each, actor=SYSTEM).state for each in ids[:6]] == before
+
+
+def test_what_was_begun_before_it_was_adopted_is_read_to_its_end(adk: Adk, opened: str) -> None:
+    ids = [adk.append(adk.get("s0"), n=number).id for number in range(40)]  # more than an export reads at once
+    ref = key_of(opened, "s0")
+    items = exporting.items(opened, exporting.Filter(ref.app_name, ref.user_id, ref.session_id), actor=SYSTEM)
+    exported = [next(item.id for item in items if isinstance(item, EventItem))]
+    shown = timeline.events(ref, actor=SYSTEM, limit=10)
+    database.adopt_open(opened)
+    assert exported + [item.id for item in items if isinstance(item, EventItem)] == ids
+    assert shown.next is not None
+    earlier = timeline.events(ref, before=shown.next, actor=SYSTEM)
+    assert [view.id for view in (*earlier.rows, *shown.rows)] == ids
 
 
 def test_what_is_new_is_read_and_nothing_else(

@@ -164,9 +164,10 @@ def test_what_was_not_stored_is_no_news(source: str, feeder: Feeder, monkeypatch
 
 
 def test_nobody_is_told_of_what_they_may_not_see(source: str, feeder: Feeder) -> None:
-    view = watched("hello")
+    watched("hello")
     bob = somebody("bob", "admin", "weather")
-    watching.watch(view.id, bob, "UTC")
+    own = views.save(bob, name="his", query="hello", sort="", columns="", shared=False)
+    watching.watch(own.id, bob, "UTC")
     say(session(source, "s1"), "hello")
     say(session(source, "s2", "weather"), "hello")
     feed(source, feeder)

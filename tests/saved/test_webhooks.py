@@ -15,6 +15,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from pytest_django import Settings
 
+from sessions_app.access.handles import handle_of
 from sessions_app.errors import Invalid, NotAllowed, NotFound
 from sessions_app.masking import rules as masking_rules
 from sessions_app.models import Webhook, WebhookDelivery
@@ -124,13 +125,16 @@ def test_a_rule_of_masking_hides_what_is_still_to_be_sent(
     source = open_source(new_store("sqlite"))
     feed(source)
     webhooks.put(view.id, maria(), told.url, LINK)
-    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    ref = create_session(source, "booking", "ana@example.com", session_id="s1", actor=ALICE)
     said = {"role": "user", "parts": [{"text": "4111111111111111 expired"}]}
     append_event(ref, {"author": "user", "invocation_id": "i", "content": said}, actor=ALICE)
     feed(source, Feeder(source, noticing.noticing))
     masking_rules.create("*", "form", "card", actor=ALICE)
+    masking_rules.create("*", "form", "email", ids=True, actor=ALICE)
     send_all()
     (body,) = map(json.loads, told.bodies)
+    assert body["session"]["user_id"] == handle_of("ana@example.com")
+    assert "ana@" not in body["session"]["link"]
     assert (body["session"]["title"], deliveries(view)[0].title) == ("•••• expired", "•••• expired")
 
 
@@ -377,7 +381,9 @@ def test_nothing_is_told_of_what_its_person_may_not_see_any_more(own: str, view:
 def test_who_does_not_watch_has_no_webhook_and_read_only_sends_nothing(
     own: str, view: View, told: Receiver, settings: Settings
 ) -> None:
-    bob = get_user_model().objects.create(username="bob")
+    with pytest.raises(NotAllowed, match="in no app"):
+        webhooks.put(view.id, somebody("nobody"), told.url, LINK)
+    bob = somebody("bob", "viewer")
     with pytest.raises(NotFound):
         webhooks.put(view.id, bob, told.url, LINK)
     webhooks.put(view.id, maria(), told.url, LINK)

@@ -80,7 +80,7 @@ SUGGESTED: Final = [
     ("tool:car¦", ["tool:charge_card"]),
     ("author:b¦", ["author:billing"]),
     ("error:late¦", ["error:LATE"]),
-    ("kind:re¦", ["kind:rewind", "kind:response", "kind:code_result"]),
+    ("kind:re¦", ["kind:rewind", "kind:response", "kind:code_result", "kind:remote"]),
     ("-status:id¦", ["-status:idle"]),
     ("after:to¦", ["after:today"]),
     ("tag:¦", ["tag:any", "tag:none"]),

@@ -14,14 +14,17 @@ from django.urls import reverse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions_app.access import tokens
+from sessions_app.access import mask_rules, tokens
+from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.masking import rules
+from sessions_app.models import MaskRule
+from sessions_app.search.completing import complete
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
-from tests.search.finding import feed
-from tests.support.people import ALICE, somebody
+from tests.search.finding import feed, ids
+from tests.support.people import ALICE, as_admin, somebody
 from tests.web.conftest import Browser
 from tests.web.test_two_worlds import ASKED, NOW, ONCE, OPERATIONS, content_of, pages
 
@@ -101,7 +104,7 @@ def answer(ref: SessionRef, browser: Browser, program: Program, what: str, query
     with time_machine.travel(NOW, tick=False):
         if what.startswith("/"):
             known = {key: value for key, value in query.items() if f"{{{key}}}" not in what}
-            address = what.format(**ref._asdict(), event_id="e1", proposal_id=UUID(int=0))
+            address = what.format(**ref._asdict(), event_id="e1", proposal_id=UUID(int=0), file=0)
             got = program.ask("GET", address, **known, **({} if "{source}" in what else {"source": ref.source}))
             status, text = got.status, got.content.decode()
         else:
@@ -116,7 +119,7 @@ def answer(ref: SessionRef, browser: Browser, program: Program, what: str, query
 @pytest.fixture
 def program(db: None) -> Program:
     """A program that may read."""
-    return Program(tokens.create("bob", "read", "*", by="maria")[1])
+    return Program(tokens.create("bob", "read", "*", by=as_admin("maria"))[1])
 
 
 @settings(max_examples=40)
@@ -131,3 +134,21 @@ def test_no_sequence_of_calls_tells_a_masked_value(worlds: list[SessionRef], pro
         assert not differences, (what, query, differences[:9])
         for secret in (*SECRETS, *CARDS):
             assert secret in str(query) or secret not in one
+
+
+def test_an_index_that_was_read_before_a_rule_answers_nothing_until_it_is_read_again(ref: SessionRef) -> None:
+    create_session(*ref[:3], session_id="s2", state={"coupon": SECRETS[0]}, actor=ALICE)
+    feeder = feed(ref.source)
+    query, version = f"state.coupon = {SECRETS[0]}", feeder.version()
+
+    def offered() -> list[str]:
+        return [each.text for each in complete("state.coupon = ", 15, actor=SYSTEM)]
+
+    assert (ids(query), offered()) == (["s2"], [f'"{SECRETS[0]}"'])
+    # A process makes a rule, and dies before it has emptied the index.
+    MaskRule.objects.create(apps="*", kind="key", pattern="coupon", created=0.0)
+    mask_rules.forget()
+    assert (ids(query), offered()) == ([], [])
+    assert feeder.version() != version, "it is not read again before something is written"
+    feed(ref.source)
+    assert (ids(query), ids("state.coupon exists"), offered()) == ([], ["s2"], ['"••••"'])

@@ -65,7 +65,7 @@ def told(of: Outline, seqs: list[Seq]) -> dict[Seq, tuple[int, int, float, int, 
     each = {}
     for seq in seqs:
         turn = of.turn_of(seq)
-        figures = (turn.number, turn.took, turn.tokens, turn.failed) if turn else (0, 0.0, 0, False)
+        figures = (turn.number, turn.took.seconds, turn.tokens, turn.failed) if turn else (0, 0.0, 0, False)
         each[seq] = of.numbers[seq], *figures
     return each
 

@@ -100,10 +100,13 @@ def test_a_picture_has_every_turn_and_call_however_much_is_indexed(own: str, sou
     for most in (200, 7, 3, 1):
         drawn = picture(ref, most, actor=SYSTEM)
         assert drawn is not None
-        told = [[each.first, each.last, each.seq, each.at, each.took, each.tokens, each.failed] for each in drawn.turns]
+        told = [
+            [each.first, each.last, each.seq, each.at, each.took.seconds, each.tokens, each.failed]
+            for each in drawn.turns
+        ]
         assert told == [pytest.approx(row) for row in in_groups(turns_of(ref), most)]
         assert len(told) <= most
-        assert [(each.at, each.took, each.failed) for each in drawn.calls] == [
+        assert [(each.at, each.took.seconds, each.failed) for each in drawn.calls] == [
             pytest.approx(row) for row in calls_of(ref)
         ]
 

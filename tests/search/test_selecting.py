@@ -13,10 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions_app.access.actor import SYSTEM
+from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import SearchSession
 from sessions_app.search import matching, selecting, tree
+from sessions_app.search.completing import complete
+from sessions_app.search.language import MOST_BRACKETS
 from sessions_app.search.results import SORTS, search
 from sessions_app.search.selecting import among, select
 from sessions_app.search.sql import rows
@@ -38,7 +40,8 @@ SAYINGS = (
 )
 APPS, USERS = ("booking", "Support"), ("nadia.garcia", "Nadia2", "지우", "tom")
 TOOLS, AUTHORS = ("charge_card", "search_flights"), ("billing", "triage")
-TIERS: tuple[Any, ...] = ("gold", "silver", 5, 5.5, -1, True, None, ["a"], {"level": 3}, "Gold", "황금")
+ORDER = 1_610_521_604_143_693_813  # an order's number: as a float, it equals the two beside it
+TIERS: tuple[Any, ...] = ("gold", "silver", 5, 5.5, -1, True, None, ["a"], {"level": 3}, "Gold", "황금", ORDER, -ORDER)
 DAY = 1_767_225_600.0
 
 
@@ -140,6 +143,12 @@ def flat(value: Any) -> str:
     return {"['a']": "a", "{'level': 3}": "level 3", "None": ""}.get(str(value), str(value))
 
 
+def begins_a_word(wanted: str, name: str) -> bool:
+    """Whether a name has a word, or words, that begin so: “garcia” in “nadia.garcia”."""
+    starts = [n for n in range(len(name)) if name.startswith(wanted, n)]
+    return not wanted or any(not wanted[0].isalnum() or n == 0 or not name[n - 1].isalnum() for n in starts)
+
+
 class Plain:
     """The plain filter."""
 
@@ -187,7 +196,9 @@ class Plain:
             "title": [told.lines[0][:120]] if told.turns else [""],
         }.get(node.name) or [value for kind, value in told.facts if kind == node.name]
         wanted = folded(node.value)
-        return any(folded(value) == wanted if node.exact else wanted in folded(value) for value in each)
+        if node.exact or node.name in ("session", "title", "error"):
+            return any(folded(value) == wanted if node.exact else wanted in folded(value) for value in each)
+        return any(begins_a_word(wanted, folded(value)) for value in each)
 
     def _state(self, node: tree.State, told: Told) -> bool:
         owner = {"session": None, "user": told.ref.user_id, "app": ""}[node.scope]
@@ -230,7 +241,8 @@ def terms(draw: st.DrawFn) -> str:
     return saying[start : start + draw(st.integers(1, 18))]
 
 
-scalars = st.sampled_from(["gold", "Gold", "silver", "pay", "황금", 5, 5.0, 5.5, 250, -1, 3, True, False, None, "x"])
+numbers = [5, 5.0, 5.5, 250, -1, 3, ORDER, ORDER - 1, ORDER + 1, float(ORDER), -ORDER, 1 - ORDER, 10**400]
+scalars = st.sampled_from(["gold", "Gold", "silver", "pay", "황금", True, False, None, "x", *numbers])
 orders = st.sampled_from(["=", "<", "<=", ">", ">="])
 paths = st.sampled_from([("tier",), ("step",), ("cart", "total"), ("tier", "level"), ("cart",), ("nothing",)])
 scopes = st.sampled_from(["session", "user", "app"])
@@ -343,6 +355,40 @@ def test_a_word_that_very_many_have_is_looked_for_in_the_few_sessions_alone(
     last = max(SearchSession.objects.values_list("pk", flat=True))
     for text in ("far", '"the far"'):
         assert among([last], query_of(text), now=time.time()) == {last}, "although what begins so was remembered"
+
+
+def test_a_name_is_found_by_the_start_of_a_word(
+    own: str, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    source = open_source(new_store("sqlite"))
+    for user in ("Ana", "jiwoo.tanaka", "ana.meyer@example.com", "müller_ana", "田中あな", "x-ana-1"):
+        ref = create_session(source, "shop-anagrams", user, session_id=user, actor=ALICE)
+        call = {"function_call": {"id": "c", "name": "charge_card", "args": {}}}
+        append_event(ref, {"author": "banana", "error_code": "ReadTimeout", "content": {"parts": [call]}}, actor=ALICE)
+    feed(source)
+
+    def users(text: str) -> set[str]:
+        return {row.ref.user_id for row in search(query_of(text), actor=SYSTEM).rows}
+
+    everybody = users("")
+    assert users("user:ana") == {"Ana", "ana.meyer@example.com", "müller_ana", "x-ana-1"}
+    assert users('user:"ana"') == {"Ana"}
+    assert users("user:MEYER@ex") == {"ana.meyer@example.com"}
+    assert users("user:@example") == {"ana.meyer@example.com"}
+    assert users("user:中") == {"田中あな"}
+    assert (users("app:ana"), users("app:grams"), users("app:p-anagrams")) == (everybody, set(), set())
+    assert (users("tool:card"), users("tool:ard"), users("author:ana")) == (everybody, set(), set())
+    assert users("error:timeout") == everybody, "errors are texts"
+    assert next(each.text for each in complete("user:ana", 8, actor=SYSTEM)) == "Ana"
+    assert "jiwoo.tanaka" not in {each.text for each in complete("user:ana", 8, actor=SYSTEM)}
+
+
+@pytest.mark.parametrize("leaf", ["word", "tool:a", "user:a", "tag:a", 'state.a = "b"', "error:any", '"two words"'])
+def test_a_query_as_deep_as_allowed_is_answered(own: str, leaf: str) -> None:
+    deep = f"-({leaf} or " * MOST_BRACKETS + leaf + ")" * MOST_BRACKETS
+    assert search(query_of(deep), actor=SYSTEM).count == 0
+    assert search(query_of(deep.replace(" or ", " ")), actor=Actor.holding("ana", "read", "x*")).count == 0
+    assert among([1], query_of(deep), now=0.0) == set()
 
 
 @pytest.mark.parametrize(

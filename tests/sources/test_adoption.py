@@ -26,7 +26,7 @@ from sessions_app.history import moments as history_moments
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists, statistics, timeline, views
 from sessions_app.reads.writers import writers
-from sessions_app.sources import database, locks, online, registry
+from sessions_app.sources import adoption, database, locks, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk, key_of
@@ -69,8 +69,9 @@ def test_adopting_only_adds(place: str, written: Adk, open_source: Callable[[str
     after = _schema(place)
     assert schema <= after  # every table, column, index and constraint of ADK's is there as it was
     new = [(name, rest) for _kind, name, *rest in after - schema]
-    added = {name for name, rest in new if not {"adkweb_deleted", "adkweb_deleted_writes"} & {*rest}}
-    columns = ("seq", "initial_state", "initial_place")
+    own = {"adkweb_source", "adkweb_deleted", "adkweb_deleted_writes", "adkweb_written"}
+    added = {name for name, rest in new if not own & {*rest}}
+    columns = ("seq", "initial_state", "initial_place", "written")
     assert all(name in columns or name.startswith(("adkweb_", "events_seq_")) for name in added), added
 
 
@@ -154,11 +155,17 @@ def test_the_journal_mode_of_a_sqlite_file_is_kept(
 # --- Interruption and concurrency -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_after_any_statement_adopting_goes_on_where_it_stopped_and_adk_never_notices(
-    form: str, place: str, written: Adk, new_database: Callable[[str], str], open_source: Callable[[str], str]
+    step: int,
+    form: str,
+    place: str,
+    written: Adk,
+    new_database: Callable[[str], str],
+    open_source: Callable[[str], str],
 ) -> None:
     untouched = _schema(place)
-    for statements in itertools.count(1):
+    for statements in itertools.count(1, step):
         rows = _rows(place)
         (code,) = processes.run(processes.adopt_then_die, place, statements)
         assert _rows(place) == rows
@@ -166,10 +173,10 @@ def test_killed_after_any_statement_adopting_goes_on_where_it_stopped_and_adk_ne
         written.delete(written.create("gone", {"user:gone": statements}))
         if code != processes.KILLED:
             break
-    assert (code, statements) > (0, 10)
+    assert (code, statements) > (0, 10 // step)
     alias = open_source(place)
     texts = [view.description.text for view in timeline.events(key_of(alias), actor=SYSTEM).rows]
-    assert texts[4:] == [f"after {number}" for number in range(1, statements + 1)]
+    assert texts[4:] == [f"after {number}" for number in range(1, statements + 1, step)]
     assert database.keeps_creations(alias)
     undisturbed = new_database(form)
     other = Adk(form, undisturbed)
@@ -231,6 +238,15 @@ def test_processes_that_open_a_database_at_once_all_succeed(
     assert database.is_adopted(alias)
     if before == "written":
         assert _rows(place) == rows
+
+
+@pytest.mark.parametrize("form", ["postgresql"])
+def test_tables_that_another_process_makes_just_now_are_in_no_other_schema(
+    form: str, place: str, written: Adk, open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = open_source(place)
+    monkeypatch.setitem(adoption.COLUMNS, "postgresql", "SELECT '', '', '' WHERE FALSE")  # as it was a moment ago
+    assert adoption.inspect(source).empty
 
 
 def test_threads_that_open_a_database_at_once_all_succeed(
@@ -376,7 +392,7 @@ def test_without_seq_events_come_by_timestamp_and_id_and_pages_lose_and_repeat_n
 
 def _shows_everything(alias: str, actor: Actor) -> None:
     assert not database.is_adopted(alias)
-    assert [row.app_name for row in lists.apps(alias, actor=SYSTEM)] == [APP]
+    assert [row.app_name for row in lists.apps(alias, actor=SYSTEM).rows] == [APP]
     assert [row.user_id for row in lists.users(alias, APP, actor=SYSTEM).rows] == ["ana", "지우"]
     assert len(lists.sessions(alias, APP, actor=SYSTEM).rows) == 3
     ref = SessionRef(alias, APP, "지우", "s1")

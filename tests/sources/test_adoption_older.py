@@ -75,6 +75,7 @@ def test_where_this_user_may_not_change_it_it_serves_without(
         connection.execute("ALTER TABLE sessions DROP COLUMN initial_place")
         connection.execute("CREATE ROLE writer LOGIN PASSWORD 'w'")
         connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO writer")
+    database.forget(owner)
     parts = urlsplit(url)
     source = open_source(parts._replace(netloc=f"writer:w@{parts.hostname}:{parts.port}").geturl(), "")
     assert "sessions.initial_place" in sources_adoption.missing(source)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -13,10 +15,14 @@ import psycopg
 import pytest
 from django.db import connections
 
-from sessions_app.access.actor import SYSTEM
+from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid, SourceError
-from sessions_app.reads import views
+from sessions_app.errors import Invalid, NotAllowed, SourceError
+from sessions_app.reads import lists, views
+from sessions_app.sources import adopting, adoption, database, online, registry
+from sessions_app.sources.schema import CREATE_SQLITE, TYPES
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk
 from tests.management.conftest import run
 
@@ -206,3 +212,201 @@ def test_adk_javas_database_is_called_by_its_name(
     assert run(tmp_path, "create", "new.db")[0] == 0
     code, _out, errors = run(tmp_path, "import", url, "--into", "new.db")
     assert (code, "a database of adk-java" in errors) == (2, True)
+
+
+# --- Tables that others have changed ----------------------------------------------------------------------------------
+
+
+def on_server(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as db:
+        for statement in statements:
+            db.execute(statement)  # type: ignore[call-overload]
+
+
+def as_role(url: str, role: str) -> str:
+    return url.replace("postgres@", f"{role}@")
+
+
+JSON = (("sessions", "state"), ("events", "event_data"), ("app_states", "state"), ("user_states", "state"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        [f"ALTER TABLE {table} ALTER {column} TYPE json" for table, column in JSON],
+        ["ALTER TABLE sessions ALTER state TYPE json"],
+        ["CREATE DOMAIN name128 AS varchar(128)", "ALTER TABLE app_states ALTER app_name TYPE name128"],
+    ],
+)
+def test_a_column_that_some_statements_cannot_use_is_named_with_what_changes_it(
+    changed: list[str], new_database: Callable[[str], str], open_source: Open
+) -> None:
+    url = new_database("postgresql")
+    filled("postgresql", url)
+    on_server(url, *changed)
+    with pytest.raises(SourceError, match=r"ALTER TABLE .* TYPE .* USING") as refused:
+        open_source(url)
+    on_server(url, *re.findall(r"ALTER TABLE [^;]*;", refused.value.message))
+    alias = open_source(url)
+    ref = create_session(alias, "booking", "ana", actor=SYSTEM, state={"user:n": 1})
+    append_event(ref, {"author": "user", "invocation_id": "i", "actions": {"state_delta": {"n": 2}}}, actor=SYSTEM)
+    assert views.session(ref, actor=SYSTEM).state.session == {"n": 2}
+
+
+def test_every_type_that_is_accepted_works(new_database: Callable[[str], str], open_source: Open) -> None:
+    url = new_database("postgresql")
+    filled("postgresql", url)
+    times = (("sessions", "create_time"), ("sessions", "update_time"), ("app_states", "update_time"))
+    on_server(
+        url,
+        "ALTER TABLE events ALTER id TYPE text, ALTER invocation_id TYPE varchar",
+        "ALTER TABLE sessions ALTER id TYPE varchar(500), ALTER user_id TYPE text",
+        *(f"ALTER TABLE {table} ALTER {column} TYPE timestamptz(3)" for table, column in times),
+    )
+    alias = open_source(url)
+    ref = create_session(alias, "booking", "ana", actor=SYSTEM, state={"user:n": 1})
+    append_event(ref, {"author": "user", "invocation_id": "i", "actions": {"state_delta": {"n": 2}}}, actor=SYSTEM)
+    assert views.session(ref, actor=SYSTEM).state.session == {"n": 2}
+    assert len(lists.sessions(alias, "booking", actor=SYSTEM).rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        (["REVOKE ALL ON SCHEMA public FROM public"], "GRANT USAGE ON SCHEMA public TO looker; GRANT SELECT ON ALL"),
+        (["GRANT SELECT ON sessions, events TO looker"], "GRANT SELECT ON app_states, user_states TO looker;"),
+        (
+            ["CREATE SCHEMA agent_a", *(f"ALTER TABLE {table} SET SCHEMA agent_a" for table, _column in JSON)],
+            "GRANT USAGE ON SCHEMA agent_a TO looker",
+        ),
+        (
+            [
+                *("CREATE SCHEMA agent_a", "GRANT USAGE ON SCHEMA agent_a TO looker"),
+                *(f"ALTER TABLE {table} SET SCHEMA agent_a" for table, _column in JSON),
+            ],
+            r"in another schema than this address names: agent_a\. Name one in the address: \?search_path=agent_a",
+        ),
+        (
+            [*(f"DROP TABLE {table} CASCADE" for table, _column in JSON), "REVOKE ALL ON SCHEMA public FROM public"],
+            "use no schema of this database.*GRANT USAGE ON SCHEMA public TO looker",
+        ),
+    ],
+)
+def test_who_cannot_see_the_tables_is_told_what_is_missing_and_nothing_is_made(
+    statements: list[str], said: str, new_database: Callable[[str], str], open_source: Open
+) -> None:
+    url = new_database("postgresql")
+    filled("postgresql", url)
+    on_server(url, "DROP TABLE IF EXISTS adk_internal_metadata", "CREATE ROLE looker LOGIN", *statements)
+    try:
+        with pytest.raises(SourceError, match=said):
+            open_source(as_role(url, "looker"))
+        with psycopg.connect(url) as db:
+            made = db.execute("SELECT 1 FROM pg_class WHERE relowner = 'looker'::regrole").fetchall()
+        assert made == []
+    finally:
+        on_server(url, "DROP OWNED BY looker", "DROP ROLE looker")
+
+
+def test_an_empty_schema_that_the_address_names_is_empty_whatever_others_have(
+    new_database: Callable[[str], str], open_source: Open
+) -> None:
+    url = new_database("postgresql")
+    filled("postgresql", url)
+    on_server(url, "CREATE SCHEMA agent_b")
+    assert lists.apps(open_source(f"{url}?search_path=agent_b"), actor=SYSTEM).rows == []
+
+
+@pytest.mark.parametrize("odd", [0, 60, 119])
+def test_one_time_in_milliseconds_refuses_no_file_wherever_it_is(
+    odd: int, new_database: Callable[[str], str], open_source: Open
+) -> None:
+    file = new_database("sqlite")
+    with closing(sqlite3.connect(file)) as db:
+        for statement in CREATE_SQLITE:
+            db.execute(statement.format(**TYPES["real"]))
+        at = 1_790_000_000.0
+        db.execute("INSERT INTO sessions VALUES ('booking', 'ana', 's1', '{}', ?, ?)", [at, at])
+        for n in range(120):
+            moment = (at + n) * 1000 if n == odd else at + n
+            event = {"id": f"e{n}", "author": "user", "invocation_id": "i", "timestamp": moment}
+            db.execute(
+                "INSERT INTO events VALUES (?, 'booking', 'ana', 's1', 'i', ?, ?)", [f"e{n}", moment, json.dumps(event)]
+            )
+            db.execute("UPDATE sessions SET update_time = ?", [moment])
+        db.commit()
+    alias = open_source(file)
+    ref = SessionRef(alias, "booking", "ana", "s1")
+    assert views.session(ref, actor=SYSTEM).ref == ref
+    append_event(ref, {"author": "user", "invocation_id": "j", "actions": {"state_delta": {"n": 2}}}, actor=SYSTEM)
+    assert views.session(ref, actor=SYSTEM).state.session == {"n": 2}
+
+
+@pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])
+def test_an_unknown_version_of_the_schema_is_shown_and_written_only_after_a_yes(
+    form: str, new_database: Callable[[str], str], open_source: Open, tmp_path: Path
+) -> None:
+    address = new_database(form)
+    filled(form, address)
+    newer = "UPDATE adk_internal_metadata SET value = '2' WHERE key = 'schema_version'"
+    if form == "postgresql":
+        on_server(address, newer)
+    else:
+        change(address, newer)
+    alias = open_source(address)  # as DjangoSessionService opens it
+    ref = SessionRef(alias, "booking", "ana", "s0")
+    assert views.session(ref, actor=SYSTEM).ref == ref
+    with pytest.raises(NotAllowed, match=r"version 2 of ADK's schema.* adkweb adopt --yes"):
+        append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
+    adopting.go_on()
+    assert not database.is_begun(alias)
+    database.forget(alias)
+    code, _out, errors = run(tmp_path, "adopt", address)
+    assert (code, "adkweb adopt --yes" in errors) == (2, True)
+    assert run(tmp_path, "adopt", "--yes", address)[0] == 0
+    append_event(ref._replace(source=open_source(address)), {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_source_that_was_adopted_and_becomes_an_unknown_version_waits_for_a_yes_too(
+    form: str, again: bool, new_database: Callable[[str], str], open_source: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = new_database(form)
+    filled(form, address)
+    alias = open_source(address)
+    ref = SessionRef(alias, "booking", "ana", "s0")
+    append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
+    (on_server if form == "postgresql" else change)(
+        address, "UPDATE adk_internal_metadata SET value = '2' WHERE key = 'schema_version'"
+    )
+    if again:
+        database.forget(alias)
+        ref = ref._replace(source=open_source(address))
+    else:
+        monkeypatch.setattr(database, "VERSION_SECONDS", 0.0)
+        database.versions_due.clear()
+    with pytest.raises(NotAllowed, match=r"version 2 of ADK's schema.* adkweb adopt --yes"):
+        append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
+    assert views.session(ref, actor=SYSTEM).ref == ref
+    with pytest.raises(Invalid, match="Say first"):
+        adopting.start(ref.source, TERMINAL)
+    adopting.start(ref.source, TERMINAL, agreed=True)
+    append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
+    online.release(ref.source)
+    assert not adoption.inspect(ref.source).agreed  # releasing leaves nothing
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql+pymysql://ana:pw@host/agents", "HttpSessionService.*adkweb import"),
+        ("redis://host:6379/0", "HttpSessionService"),
+        ("agentengine://123", "adkweb create new.db, then adkweb import"),
+        ("adkweb://host:8000", "Name the database itself"),
+    ],
+)
+def test_who_keeps_sessions_elsewhere_is_told_what_can_be_done(url: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said):
+        registry.add(url)

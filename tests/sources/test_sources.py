@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import socket
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -21,17 +24,17 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import NotFound, SourceError
+from sessions_app.errors import NotAllowed, NotFound, SourceError
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists, statistics, timeline, views
-from sessions_app.sources import database, finding, online, registry
+from sessions_app.sources import adopting, database, finding, online, registry
 from sessions_app.sources.finding import log
 from sessions_app.sources.registry import Source
 from sessions_app.writes import commits
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk
-from tests.servers import PostgreSQL
+from tests.servers import NOBODY, PostgreSQL
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +124,7 @@ def test_a_new_agents_database_appears_by_itself(tmp_path: Path) -> None:
     assert [source.alias for source in registry.listed()] == ["first"]
     agent(tmp_path, "second")
     assert database.get("second").alias == "second"
-    assert [row.app_name for row in lists.apps("second", actor=SYSTEM)] == [APP]
+    assert [row.app_name for row in lists.apps("second", actor=SYSTEM).rows] == [APP]
 
 
 def columns(file: Path) -> set[str]:
@@ -197,7 +200,7 @@ def test_what_appears_is_not_adopted_when_read_only(tmp_path: Path, settings: Se
     file = agent(tmp_path)
     before = file.read_bytes()
     database.open_new()
-    assert [row.app_name for row in lists.apps("agent", actor=SYSTEM)] == [APP]
+    assert [row.app_name for row in lists.apps("agent", actor=SYSTEM).rows] == [APP]
     assert file.read_bytes() == before
 
 
@@ -302,7 +305,7 @@ def test_an_empty_file_becomes_a_database_of_adks_but_not_when_read_only(tmp_pat
     assert file.stat().st_size == 0
     database.forget("new")
     settings.READ_ONLY = False
-    assert lists.apps(opened(str(file)).alias, actor=SYSTEM) == []
+    assert lists.apps(opened(str(file)).alias, actor=SYSTEM).rows == []
 
 
 # --- URLs -------------------------------------------------------------------------------------------------------------
@@ -313,22 +316,174 @@ def test_every_form_of_a_postgresql_url_is_understood(
     scheme: str, new_database: Callable[[str], str], postgresql_server: PostgreSQL
 ) -> None:
     url = new_database("postgresql").replace("postgresql", scheme, 1)
-    assert lists.apps(opened(url).alias, actor=SYSTEM) == []
+    assert lists.apps(opened(url).alias, actor=SYSTEM).rows == []
 
 
 @pytest.mark.parametrize("form", ["sqlite:///{}", "sqlite+aiosqlite:///{}"])
 def test_every_form_of_a_sqlite_url_is_understood(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = agent(tmp_path, "with space and ü")
-    assert [row.app_name for row in lists.apps(opened(form.format(file)).alias, actor=SYSTEM)] == [APP]
+    assert [row.app_name for row in lists.apps(opened(form.format(file)).alias, actor=SYSTEM).rows] == [APP]
     database.forget("with space and ü")
     monkeypatch.chdir(tmp_path)
     relative = str(file.relative_to(tmp_path)).replace(" ", "%20")
-    assert [row.app_name for row in lists.apps(opened(form.format(relative)).alias, actor=SYSTEM)] == [APP]
+    assert [row.app_name for row in lists.apps(opened(form.format(relative)).alias, actor=SYSTEM).rows] == [APP]
 
 
 def test_special_characters_in_a_url_reach_the_server(postgresql_server: PostgreSQL) -> None:
     url = postgresql_server.create_database("Größe 1/2 %")
-    assert lists.apps(opened(url).alias, actor=SYSTEM) == []
+    assert lists.apps(opened(url).alias, actor=SYSTEM).rows == []
+
+
+def test_urls_of_other_drivers_open_the_same_database(postgresql_server: PostgreSQL) -> None:
+    url = postgresql_server.create_database("drivers")
+    _scheme, _slashes, address = url.partition("://")
+    port, name = address.rpartition(":")[2].split("/")
+    opened(url)
+    for form in (
+        f"jdbc:postgresql://127.0.0.1:{port}/{name}?user=postgres",
+        f"postgresql:///{name}?host=127.0.0.1&port={port}&user=postgres",
+        f"postgresql://postgres@127.0.0.1:1,127.0.0.1:{port}/{name}",
+        f"postgresql+asyncpg://{address}?ssl=disable&prepared_statement_cache_size=0",
+        f"postgresql://{address}?schema=public&pgbouncer=true",
+    ):
+        for source in registry.listed():
+            database.forget(source.alias)
+        assert lists.apps(opened(form).alias, actor=SYSTEM).rows == []
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://ana@%2Fno%2Fsuch%2Ffolder/shop", "no server has its socket in this folder"),
+        ("postgresql://?service=no-such-service", "there is no such service"),
+    ],
+)
+def test_a_mistake_in_an_address_is_not_called_a_lost_connection(url: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said) as refused:
+        opened(url)
+    assert "lost" not in refused.value.message
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("form", ["sqlite:///{}?mode=ro", "file:{}?mode=ro", "sqlite+aiosqlite:///{}?immutable=1"])
+def test_a_file_that_is_named_for_reading_only_is_not_written_to(form: str, tmp_path: Path, actor: Actor) -> None:
+    file = agent(tmp_path)
+    before = file.read_bytes()
+    source = opened(form.format(file))
+    ((row,), *_pages) = [lists.sessions(source.alias, APP, actor=SYSTEM).rows]
+    assert not database.may_write(source.alias)
+    for write in (
+        lambda: append_event(row.ref, {"author": "user", "invocation_id": "i"}, actor=actor),
+        lambda: create_session(source.alias, APP, USER, actor=actor),
+        lambda: actor.check_may("append", source.alias, APP),
+        lambda: adopting.start(source.alias, actor),
+    ):
+        with pytest.raises(NotAllowed, match="opened for reading only, as its address asks"):
+            write()
+    with suppress(NotAllowed):
+        database.open_source(source, adopting=True)
+    assert file.read_bytes() == before
+    assert actor.may_write("append", "another", APP)
+    database.forget(source.alias)
+    assert database.may_write(opened(str(file)).alias)
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Does something as a user who may only read."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+@pytest.fixture
+def volume() -> Iterator[Path]:
+    """A folder that only its owner may write to, with a file with a write-ahead log that nobody has open."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    file = folder / "prod.db"
+    shutil.copy(agent(folder / "made"), file)
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+    file.chmod(0o644)
+    folder.chmod(0o555)
+    yield file
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("form", ["sqlite:///{}?mode=ro", "--read-only"])
+def test_a_file_with_a_log_that_rests_on_a_read_only_volume_is_shown(
+    form: str, volume: Path, settings: Settings
+) -> None:
+    settings.READ_ONLY = form == "--read-only"
+    with nobody():
+        source = opened(str(volume) if settings.READ_ONLY else form.format(volume))
+        assert [row.app_name for row in lists.apps(source.alias, actor=SYSTEM).rows] == [APP]
+        connections[source.alias].close()
+    # On the machine that the volume comes from, an agent goes on writing; its log appears, and is read.
+    with closing(sqlite3.connect(volume)) as db:
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute("INSERT INTO sessions SELECT 'later', user_id, id, state, create_time, update_time FROM sessions")
+        db.commit()
+        for name in ("-wal", "-shm"):
+            Path(f"{volume}{name}").chmod(0o644)
+        with nobody():
+            assert [row.app_name for row in lists.apps(source.alias, actor=SYSTEM).rows] == [APP, "later"]
+            connections[source.alias].close()
+    with nobody():  # and it rests again, with another content
+        assert [row.app_name for row in lists.apps(source.alias, actor=SYSTEM).rows] == [APP, "later"]
+        connections[source.alias].close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_that_somebody_holds_locked_is_shown_and_adopted_when_it_can_be(
+    tmp_path: Path, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "BUSY_SECONDS", 0.1)
+    file = agent(tmp_path)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        source = opened(str(file))
+        (row,) = lists.sessions(source.alias, APP, actor=SYSTEM).rows
+        assert not database.is_adopted(source.alias)
+        with pytest.raises(SourceError, match="another program has locked the file; nothing was written"):
+            append_event(row.ref, {"author": "user", "invocation_id": "i"}, actor=actor)
+        other.execute("ROLLBACK")
+    append_event(row.ref, {"author": "user", "invocation_id": "i"}, actor=actor)
+    assert database.may_write(source.alias)
+
+
+def test_a_file_that_was_locked_when_it_was_opened_is_adopted_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "BUSY_SECONDS", 0.1)
+    file = agent(tmp_path)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        source = opened(str(file))
+        other.execute("ROLLBACK")
+    adopting.go_on()
+    adopting.wait(source.alias, lambda progress: None)
+    assert database.is_adopted(source.alias)
+
+
+def test_of_two_names_of_a_file_the_one_for_reading_only_counts(tmp_path: Path) -> None:
+    file = agent(tmp_path)
+    assert database.may_write(opened(str(file)).alias)
+    (source,) = registry.add(f"sqlite:///{file}?mode=ro")
+    assert lists.apps(source.alias, actor=SYSTEM).rows
+    assert not database.may_write(source.alias)
+    registry.add(str(file))
+    assert not database.may_write(source.alias)
+    connections[source.alias].ensure_connection()
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        connections[source.alias].connection.execute("DELETE FROM sessions")
 
 
 @pytest.mark.parametrize(
@@ -426,9 +581,9 @@ def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(
     ref = SessionRef(source.alias, APP, USER, "s1")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(SourceError, match=r"agent.*another program holds the file locked; nothing was written"):
+        with pytest.raises(SourceError, match=r"agent.*another program has locked the file; nothing was written"):
             append_event(ref, {"id": "late", "author": "x"}, actor=actor)
-        with pytest.raises(SourceError, match="another program holds the file locked"):
+        with pytest.raises(SourceError, match="another program has locked the file"):
             timeline.events(ref, actor=SYSTEM)
         other.execute("ROLLBACK")
         other.execute("BEGIN IMMEDIATE")  # a writer that has not written yet: reading goes on
@@ -449,7 +604,7 @@ def test_a_file_that_is_locked_when_it_is_first_opened_is_tried_again(tmp_path: 
         with pytest.raises(SourceError, match="locked"):
             database.open_source(source)
         other.execute("ROLLBACK")
-    assert len(lists.apps(source.alias, actor=SYSTEM)) == 1
+    assert len(lists.apps(source.alias, actor=SYSTEM).rows) == 1
 
 
 def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path: Path) -> None:
@@ -460,7 +615,7 @@ def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path:
         lists.apps(source.alias, actor=SYSTEM)
     assert not file.exists()
     moved.rename(file)
-    assert len(lists.apps(source.alias, actor=SYSTEM)) == 1
+    assert len(lists.apps(source.alias, actor=SYSTEM).rows) == 1
 
 
 # --- Servers that cannot be used --------------------------------------------------------------------------------------
@@ -468,7 +623,7 @@ def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path:
 
 def test_a_database_that_does_not_exist_is_named(postgresql_server: PostgreSQL) -> None:
     with pytest.raises(
-        SourceError, match=r"@127\.0\.0\.1:\d+/nowhere: .*not there.*database \"nowhere\" does not exist"
+        SourceError, match=r"@127\.0\.0\.1:\d+/nowhere: .*nothing of this name.*database \"nowhere\" does not exist"
     ):
         opened(postgresql_server.url("nowhere"))
 
@@ -506,7 +661,7 @@ def test_wrong_and_missing_passwords_are_told_apart_and_never_shown(server: Post
         opened(url.replace("postgres@", "ana@"))
     database.forget("locked")
     source = opened(url.replace("postgres@", "ana:right%20s3cret@"))
-    assert lists.apps(source.alias, actor=SYSTEM) == []
+    assert lists.apps(source.alias, actor=SYSTEM).rows == []
     assert "s3cret" not in source.where
 
 
@@ -530,7 +685,7 @@ def test_a_server_that_goes_away_is_named_and_after_its_return_nothing_is_lost(
         edit.edit_state(ref, [Entry("n", 9, 0)], actor=actor)
     page, problems = edits(actor=SYSTEM)
     assert (page.rows, len(problems)) == ([], 1)
-    assert len(lists.apps(healthy.alias, actor=SYSTEM)) == 1  # the other source does not notice
+    assert len(lists.apps(healthy.alias, actor=SYSTEM).rows) == 1  # the other source does not notice
     assert time.monotonic() - start < 1
     server.start()
     append_event(ref, {"id": "after", "author": "x"}, actor=actor)
@@ -558,7 +713,7 @@ def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: Po
     with pytest.raises(SourceError, match=r"no server answers there\. adkweb tries again with every request"):
         lists.apps(source.alias, actor=SYSTEM)
     server.start()
-    assert lists.apps(source.alias, actor=SYSTEM) == []
+    assert lists.apps(source.alias, actor=SYSTEM).rows == []
 
 
 def test_a_connection_that_the_server_ends_costs_one_answer_at_most(server: PostgreSQL, actor: Actor) -> None:
@@ -579,7 +734,7 @@ def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) 
         (file,) = registry.add(str(agent(tmp_path)))
         waiting = threading.Thread(target=lambda: _attempts(lambda: database.open_source(slow), most=1))
         waiting.start()
-        assert len(lists.apps(file.alias, actor=SYSTEM)) == 1
+        assert len(lists.apps(file.alias, actor=SYSTEM).rows) == 1
         assert waiting.is_alive()
         waiting.join(10)
         with pytest.raises(SourceError, match="does not answer in time"):
@@ -611,7 +766,7 @@ def _fill(file: Path, events: int) -> None:
 
 def _read_all(alias: str) -> None:
     """Looks at every session and event."""
-    for app in lists.apps(alias, actor=SYSTEM):
+    for app in lists.apps(alias, actor=SYSTEM).rows:
         for row in lists.sessions(alias, app.app_name, actor=SYSTEM).rows:
             views.session(row.ref, actor=SYSTEM)
             statistics.stats(row.ref, actor=SYSTEM)
@@ -635,7 +790,7 @@ def test_a_file_that_is_deleted_and_made_anew_is_opened_anew(
     other.touch()
     connections[open_source(str(other), "sqlite-database")].close()
     other.rename(path)  # the other time format, as when an agent's service was exchanged
-    assert lists.apps(alias, actor=SYSTEM) == []
+    assert lists.apps(alias, actor=SYSTEM).rows == []
     ref = create_session(alias, "app", "user", session_id="new", actor=actor)
     with connections[alias].cursor() as cursor:
         cursor.execute("SELECT typeof(update_time) FROM sessions")

@@ -122,7 +122,7 @@ def test_a_file_that_is_in_use_keeps_its_journal_and_the_owner_is_told(
     with closing(sqlite3.connect(file, isolation_level=None)) as agent:
         agent.execute("BEGIN")
         agent.execute("SELECT * FROM sessions").fetchall()
-        with pytest.raises(CommandError, match="another program holds the file locked"):
+        with pytest.raises(CommandError, match="another program has locked the file"):
             call_command("adopt", str(file), wal=True, verbosity=0)
     assert mode_of(file) == "delete"
 
@@ -149,7 +149,7 @@ def test_read_only_in_a_folder_that_may_not_be_written_says_what_a_log_needs(
         if before == 0:  # whom no permission stops
             os.seteuid(65534)
         try:
-            with pytest.raises(SourceError, match=r"has a write-ahead log.* Copy it to one that may"):
+            with pytest.raises(SourceError, match=r"has a write-ahead log.* Copy it to a folder that can be written"):
                 database.open_source(source)
         finally:
             connections[source.alias].close()

@@ -18,11 +18,6 @@ DJANGOS: Final = {"apps", "migrations"}  # Django's own entries, which are on no
 ADK_TABLES: Final = ("sessions", "events", "app_states", "user_states")
 ADK_MODELS: Final = {"App", "User", "Session", "Event"}
 
-MOST_LINES: Final = 300
-MOST_FUNCTION_LINES: Final = 40
-# What is longer still, and how long. Split one and take it out; nothing comes in.
-LONGER: Final[dict[str, int]] = {}
-
 
 @functools.cache
 def parse(source: str) -> ast.Module:
@@ -435,9 +430,11 @@ def reads_without_an_actor(code: Code) -> list[str]:
 
 PARSERS: Final = {"read_stored", "read_stored_or_none", "parse"}  # of stored JSON
 # They compute where keys were written, how deltas were applied, and what can be looked for. Their answers have no value,
-# or are shown by search/results.py. What language.py and condition.py parse is a query.
+# or are shown by search/results.py. What language.py and condition.py parse is a query. large_events.py reads an event piece
+# by piece, and shows it when it is whole again.
 TELL_NO_VALUE: Final = {
     *("history/gathering.py", "history/merging.py", "search/language.py", "search/reading.py", "checks/condition.py"),
+    "reads/large_events.py",
 }
 
 
@@ -515,28 +512,99 @@ def missing_docstrings(code: Code) -> list[str]:
     return problems
 
 
-def sizes(code: Code) -> Iterator[tuple[str, int, int]]:
-    """Every file and function, its lines without a function's docstring, and the most that it may have."""
+# --- What outlives a request ------------------------------------------------------------------------------------------
+
+_CACHES: Final = {"cache", "lru_cache"}
+_EMPTY: Final = {
+    "dict",
+    "set",
+    "list",
+    "deque",
+    "defaultdict",
+    "OrderedDict",
+    "WeakKeyDictionary",
+    "WeakValueDictionary",
+}
+
+
+def kept(code: Code) -> Iterator[tuple[str, str]]:
+    """What a process keeps from one request to the next: (path, name) of functions that remember what they returned, of
+    containers that a module fills, and of those that the threads of live/ do."""
     for path, source in code.items():
-        yield path, len(source.splitlines()), MOST_LINES
         for node in nodes_of(source):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                first = node.body[0]
-                docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
-                lines = (node.end_lineno or 0) - node.lineno + 1 - docstring
-                yield f"{path}: {node.name}", lines, MOST_FUNCTION_LINES
+            if isinstance(node, ast.FunctionDef) and any(_is_cache(each) for each in node.decorator_list):
+                yield path, node.name
+            elif path.startswith("live/") and isinstance(node, ast.ClassDef):
+                yield from ((path, name) for each in node.body for name in _filled(each))
+                yield from ((path, name) for each in ast.walk(node) for name in _filled(each, of_self=True))
+        for statement in parse(source).body:
+            yield from ((path, name) for name in _filled(statement))
 
 
-def too_long(code: Code) -> list[str]:
-    """Files and functions that are not comfortable to read in one sitting."""
-    return [f"{name} has {lines} lines" for name, lines, most in sizes(code) if lines > LONGER.get(name, most)]
+def _is_cache(decorator: ast.expr) -> bool:
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")) in _CACHES
 
 
-def needless(longer: dict[str, int], code: Code) -> Iterator[str]:
-    """Names exceptions for what became shorter, or is not there any more."""
-    lines = {name: lines for name, lines, most in sizes(code) if lines > most}
-    return (
-        f"{name}: {most} lines allowed, {lines.get(name, 0)} needed"
-        for name, most in longer.items()
-        if lines.get(name) != most
-    )
+def _filled(statement: ast.AST, *, of_self: bool = False) -> Iterator[str]:
+    """The name that a statement makes an empty container, or the attribute of `self`."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return
+    value = statement.value
+    called = getattr(value.func, "id", "") if isinstance(value, ast.Call) else ""
+    empty = isinstance(value, ast.Dict) and not value.keys
+    empty |= isinstance(value, ast.List | ast.Set) and not value.elts
+    if empty or called in _EMPTY or (called == "field" and "default_factory" in ast.dump(value)):  # type: ignore[arg-type]
+        for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+            if isinstance(target, ast.Name) and not of_self:
+                yield target.id
+            elif of_self and isinstance(target, ast.Attribute):
+                yield target.attr
+
+
+def caches_without_a_reason(code: Code) -> list[str]:
+    """What is kept, and is not in KEPT with the reason for which no value that a rule hides is shown from it."""
+    return [f"{path}: {name} is kept, and not in KEPT" for path, name in kept(code) if (path, name) not in KEPT]
+
+
+# Why each of them shows no value that a rule of masking hides. Whatever keeps something that was shown has
+# mask_rules.digest() in its key, or forgets it when that changes: docs/architecture.md, "How a value gets out".
+_REASONS: Final = {
+    "forgets what was made by other rules: Room._heed_masks, Lobby._send": """
+        live/client.py _waiting  live/feed.py _watchers  live/room.py parts  live/room.py _parts  live/room.py _last""",
+    "holds rules, rights, people, programs or numbers of requests": """
+        access/approval.py known  access/rates.py paid  access/roles.py known  access/tokens.py known
+        access/actor.py read_only_sources
+        audit/refusals.py known  live/client.py watchers  live/room.py seats  live/room.py _present""",
+    "holds words by which the index is asked; the index itself is read anew": """
+        search/matching.py _common  search/vocabulary.py _remembered  search/vocabulary.py _begun""",
+    "holds numbers and places of events, and names of keys": """
+        history/indexing.py paces  history/indexing.py memories  history/merging.py _seen""",
+    "holds sources, folders and how they do": """
+        artifacts/buckets.py client  artifacts/buckets.py _silent  live/search_feeder.py whole  sources/adopting.py _threads
+        sources/hung.py _waiting  sources/hung.py _connections  sources/hung.py _hung  sources/hung.py _due
+        sources/adopting.py _left_out  sources/database.py _files  sources/database.py due  sources/database.py _opening
+        sources/database.py _tried  sources/finding.py _unreadable  sources/readiness.py _sources
+        sources/versions.py _loader  sources/registry.py sources  sources/registry.py searched_folders
+        sources/registry.py opened_files  sources/registry.py identities  sources/registry.py _found
+        sources/registry.py refusals  sources/registry.py _addresses  sources/database.py _problems
+        sources/database.py locked_files  sources/database.py versions_due
+        sources/identity.py copies  sources/identity.py standbys  sources/identity.py duplicates
+        sources/identity.py _again""",
+    "holds threads and their work": """
+        broadcast.py _thread  broadcast.py _listeners  jobs/claims.py _seen  jobs/process.py _machine
+        jobs/runner.py kinds  jobs/runner.py _at_work
+        live/home_feed.py _followers  live/room.py _stale  live/room.py _earliest  live/search_feeder.py _feeders
+        live/search_feeder.py _lookers  live/search_feeder.py _noticed  live/search_feeder.py _seen
+        live/source_follower.py hearers  live/source_follower.py _rooms  live/source_follower.py _wishes
+        live/source_follower.py _told  live/source_follower.py _last  live/source_follower.py followers
+        writes/commits.py lines""",
+    "follows from adkweb's own code and files, or from an agent's": """
+        agent_view/agent_files.py _read_by  api/adk/bodies.py _new_session  api/adk/models.py event_model
+        api/adk/models.py _model  api/adk/sending.py _fields  api/routes.py document  domain/adk_fields.py models
+        domain/adk_fields.py _validator  domain/differences.py _token  domain/masks.py _field_of
+        domain/spelling.py _renaming  http/compressed.py _static  search/language.py _parser  web/html/markdown.py _parser
+        web/search/asked.py _zones  web/session/single_file.py _style  web/session/single_file.py _script
+        web/session/single_file.py _icons  writes/append.py _append_statement  writes/commits.py _with_question_marks""",
+}
+KEPT: Final = {tuple(each.split()) for names in _REASONS.values() for each in re.split(r"\s{2,}", names.strip())}

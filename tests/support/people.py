@@ -29,6 +29,11 @@ def an_admin(name: str) -> User:
     return person
 
 
+def as_admin(name: str, number: int | None = None) -> Actor:
+    """Acts as an admin of everything, without an account of adkweb or with the one of this number."""
+    return Actor.holding(name, "admin", account="" if number is None else f"person {number}")
+
+
 def somebody(name: str, role: str = "", apps: str = "*", sources: str = "*") -> User:
     """Somebody without a password, who has this role and no other, or none."""
     person = _account(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+from unittest import mock
 
 import jwt
 import requests
@@ -15,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 Claims = dict[str, Any]
 ISSUER: Final = "http://localhost:{port}"
+KEY: Final = functools.cache(lambda: rsa.generate_private_key(65537, 2048))  # of every provider: it takes long to make
 
 
 def honest(claims: Claims) -> Claims:
@@ -34,7 +37,7 @@ class Provider:
     tokens: Callable[[Claims], Any] = honest
     sign: Callable[[Claims], str] | None = None
     is_away: bool = False
-    key: rsa.RSAPrivateKey = field(default_factory=lambda: rsa.generate_private_key(65537, 2048))
+    key: rsa.RSAPrivateKey = field(default_factory=KEY)
 
     def signed(self, claims: Claims) -> str:
         """An id token."""
@@ -86,11 +89,13 @@ class _Lying:
 def running(users: dict[str, Claims]) -> Iterator[Provider]:
     """Runs a provider with these people, by their subject."""
     import oidc_provider_mock
+    from authlib.jose import RSAKey
     from werkzeug.serving import make_server
 
     provider = Provider(users)
     people = [oidc_provider_mock.User(sub=sub, claims=claims) for sub, claims in users.items()]
-    application = oidc_provider_mock.app(user_claims=people)
+    with mock.patch.object(RSAKey, "generate_key", return_value=RSAKey.import_key(KEY())):
+        application = oidc_provider_mock.app(user_claims=people)
     application.debug = False
     server = make_server("localhost", 0, _Lying(application, provider), threaded=True)
     provider.issuer = ISSUER.format(port=server.server_port)

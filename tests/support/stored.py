@@ -124,3 +124,12 @@ def _one(source: str, table: str, columns: tuple[str, ...], values: Iterable[str
     rows = query(source, f"SELECT state FROM {table} WHERE {where}", values)
     found: State = json.loads(rows[0][0]) if rows else {}
     return found
+
+
+def as_they_happened(source: str) -> None:
+    """Makes each event of an adopted source stored at the time that it says, as if its agent had run then."""
+    if connections[source].vendor == "postgresql":
+        execute(source, "UPDATE events SET written = to_timestamp((event_data ->> 'timestamp')::float)")
+    else:
+        at = "(SELECT json_extract(event_data, '$.timestamp') FROM events WHERE events.rowid = seq)"
+        execute(source, f"UPDATE adkweb_written SET at = coalesce({at}, at)")

@@ -3,9 +3,10 @@
     with warm.Popen([sys.executable, "manage.py", "serve"], env=env, stdout=subprocess.PIPE) as process: ...
     done = warm.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-A new Python takes a second of both cores to import Django and google-adk, and the tests start hundreds. A fork has only
-other people's modules; it imports adkweb's own modules and settings itself, in its own environment. If a variable for
-the interpreter itself differs, or an argument says so, or on other systems than Linux, the program is started as usual.
+A new Python takes a second of both cores to import Django, google-adk and adkweb, and the tests start hundreds. A fork
+has all modules; it reads the settings in its own environment, and sets Django up itself. If a variable for the interpreter
+itself differs, or one that modules read while they are imported (ADKWEB_DEBUG), or an argument says so, or on other systems
+than Linux, the program is started as usual.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import gc
 import importlib
 import inspect
 import io
+import logging
 import os
 import pickle
+import pkgutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -36,32 +40,32 @@ LINUX: Final = sys.platform == "linux"
 _SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl
 _OWN: Final = ("PYTHONPATH", "PYTHONWARNINGS")  # variables of the interpreter that a fork can follow
 _LOCALE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE")
-# The modules that adkweb's commands, its server and google-adk's Runner import, apart from those that come with them.
-MODULES: Final = (
-    *("aiosqlite", "asyncpg", "channels.auth", "channels.generic.websocket", "channels.layers", "channels.routing"),
-    *("channels.security.websocket", "channels_redis.pubsub", "csp.middleware", "environ", "orjson", "platformdirs"),
-    *("django.contrib.admin.utils", "django.contrib.auth.password_validation", "django.contrib.messages.middleware"),
+# What adkweb and google-adk import only when they need it; _import_all imports the rest.
+LATE: Final = (
+    *(
+        "aiosqlite",
+        "asyncpg",
+        "channels_redis.pubsub",
+        "django.contrib.admin.utils",
+        "django.contrib.messages.middleware",
+    ),
     *("django.contrib.messages.storage.session", "django.contrib.sessions.middleware", "django.core.asgi"),
-    *("django.contrib.staticfiles.finders", "django.contrib.staticfiles.storage", "django.core.paginator"),
-    *("django.core.cache.backends.locmem", "django.core.management.commands.check", "django.core.servers.basehttp"),
-    *("django.core.management.commands.migrate", "django.core.management.commands.shell", "django.forms"),
-    *("django.db.backends.postgresql.base", "django.db.backends.sqlite3.base", "django.db.migrations.autodetector"),
-    *("django.middleware.clickjacking", "django.middleware.common", "django.middleware.csrf"),
-    *("django.middleware.locale", "django.middleware.security", "django.template.backends.django"),
-    *("django.template.defaulttags", "django.template.loader_tags", "django.templatetags.i18n", "django.views.debug"),
-    *("django.contrib.auth.hashers", "django.middleware.gzip", "django.utils.translation.reloader", "jsonschema_rs"),
-    *("pickletools", "rapidfuzz.distance", "rapidfuzz.fuzz", "rapidfuzz.process"),
-    *("cryptography.fernet", "cryptography.hazmat.primitives.asymmetric.ec", "cryptography.x509", "csp.checks"),
-    *("django.contrib.contenttypes.checks", "django_htmx.http", "fido2.server", "jwt", "lark", "markdown_it", "nh3"),
-    *("prometheus_client.openmetrics.exposition", "qrcode", "regex", "requests", "structlog", "yaml"),
-    *("django.views.i18n", "django_htmx.middleware", "google.adk.artifacts", "google.adk.runners"),
-    *("google.adk.sessions", "google.adk.sessions.sqlite_session_service", "ninja", "ninja.pagination"),
-    *("ninja.openapi.docs", "ninja.security", "psycopg", "psycopg_pool", "redis.asyncio", "rich.console"),
-    *("rich.progress", "rich.table", "servestatic.asgi", "servestatic.middleware", "servestatic.storage"),
+    *("django.contrib.staticfiles.storage", "django.core.cache.backends.locmem", "django.core.servers.basehttp"),
+    *("django.core.management.commands.check", "django.core.management.commands.migrate"),
+    *("django.core.management.commands.shell", "django.db.backends.postgresql.base", "django.db.backends.sqlite3.base"),
+    *("django.db.migrations.autodetector", "django.middleware.clickjacking", "django.middleware.common"),
+    *("django.middleware.csrf", "django.middleware.locale", "django.middleware.security", "django.middleware.gzip"),
+    *("django.template.backends.django", "django.template.defaulttags", "django.template.loader_tags"),
+    *("django.templatetags.i18n", "django.views.debug", "django.views.i18n", "django.utils.translation.reloader"),
+    *("allauth.account.middleware", "csp.checks", "csp.middleware", "django_htmx.middleware", "fido2.server"),
+    *("google.adk.artifacts", "google.adk.runners", "google.adk.sessions.sqlite_session_service", "pickletools"),
+    *("ninja.openapi.docs", "prometheus_client.openmetrics.exposition", "qrcode", "redis.asyncio", "regex", "requests"),
+    *("rich.progress", "rich.table", "servestatic.asgi", "servestatic.storage", "adkweb.urls", "adkweb.handler"),
     *("sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.dialects.sqlite.aiosqlite", "sqlalchemy.ext.asyncio"),
     *("uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvicorn.main", "uvicorn.protocols.http.httptools_impl"),
     *("uvicorn.protocols.websockets.websockets_impl", "uvicorn.protocols.websockets.websockets_sansio_impl"),
 )
+SETTINGS: Final = ("adkweb.settings", "adkweb.environment")  # which each fork reads itself
 
 
 class Popen(subprocess.Popen[Any]):
@@ -193,7 +197,8 @@ def _same_interpreter(env: Mapping[str, str]) -> bool:
     """Tells whether a Python that starts in this environment would be like this one."""
 
     def own(variables: Mapping[str, str]) -> dict[str, str]:
-        return {k: v for k, v in variables.items() if k in _LOCALE or (k.startswith("PYTHON") and k not in _OWN)}
+        kept = (*_LOCALE, "ADKWEB_DEBUG")
+        return {k: v for k, v in variables.items() if k in kept or (k.startswith("PYTHON") and k not in _OWN)}
 
     return own(env) == own(os.environ)
 
@@ -218,18 +223,7 @@ def _heed_interrupts() -> None:
 def _serve(descriptor: int) -> None:
     """Forks as long as the process of the tests exists. It returns only in a fork, when its program has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the tests
-    from django.conf import settings
-    from django.utils.functional import empty
-
-    settings.configure()  # only Django's own defaults are read here
-    for name in MODULES:
-        # Models need the program's own settings, and are left to it. A module that this version lacks is not needed.
-        with suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            importlib.import_module(name)
-    settings._wrapped = empty
-    for name in [name for name in sys.modules if name.split(".")[0] in ("adkweb", "sessions_app")]:
-        raise AssertionError(f"{name} belongs to each program")
+    _import_all()
     if threading.active_count() > 1:
         raise AssertionError(f"what has threads cannot be forked: {threading.enumerate()}")
     gc.collect()
@@ -254,6 +248,42 @@ def _serve(descriptor: int) -> None:
         os.waitpid(between, 0)
         for stream in streams:
             os.close(stream)
+
+
+def _import_all() -> None:
+    """Imports adkweb and what it needs, and leaves Django as before its setup: a fork does that with its own settings."""
+    for name in [name for name in os.environ if name.startswith(("ADKWEB_", "DJANGO_"))]:
+        del os.environ[name]
+    os.environ |= {"DJANGO_SETTINGS_MODULE": SETTINGS[0], "ADKWEB_SECRET_KEY": "of no fork"}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.environ["ADKWEB_DATA_DIR"] = folder
+        import django
+        from django.apps import apps
+        from django.conf import settings
+        from django.db import connections
+        from django.utils.functional import empty
+
+        django.setup()
+        import sessions_app
+
+        for module in pkgutil.walk_packages(sessions_app.__path__, "sessions_app."):
+            importlib.import_module(module.name)
+        for name in LATE:
+            with suppress(ImportError):  # a module that this version lacks is not needed
+                importlib.import_module(name)
+    settings._wrapped = empty
+    for name in SETTINGS:
+        package, _dot, module = name.partition(".")
+        del sys.modules[name]
+        delattr(sys.modules[package], module)
+    connections.__dict__.clear()
+    connections.__init__()  # type: ignore[misc]
+    apps.app_configs.clear()
+    apps.apps_ready = apps.models_ready = apps.ready = apps.loading = False
+    apps.ready_event.clear()
+    apps.clear_cache()
+    logging.root.handlers.clear()
 
 
 def _become(job: Mapping[str, Any], streams: Sequence[int], requests: socket.socket) -> None:

@@ -15,9 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.access.actor import SYSTEM
+from sessions_app.management.commands._output import output
 from sessions_app.transfer import FORMATS
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
 from tests.support import warm
-from tests.support.stored import query
+from tests.support.stored import execute, query
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
 from tests.web.conftest import DEMO, ROOT
 
@@ -245,7 +249,7 @@ def test_an_import_killed_twice_ends_as_one_that_was_not(
     fresh = new_database("sqlite")
     assert run(tmp_path, "create", fresh)[0] == 0
     assert run(tmp_path, "import", with_path, "--into", fresh)[0] == 0
-    assert run(tmp_path, "export", fresh)[1] == with_path.read_bytes()
+    assert run(tmp_path, "export", fresh, "--with-secrets")[1] == with_path.read_bytes()
     ids = [json.loads(line)["data"]["id"] for line in with_path.read_bytes().split(b"\n") if b"-8000-" in line]
     assert len(ids) == KILLED
     assert ids == sorted(ids)
@@ -264,8 +268,61 @@ def test_an_export_is_readable_by_its_owner_only_whatever_stood_there(tmp_path: 
     assert not (tmp_path / "out.jsonl.part").exists()
 
 
+def test_what_is_no_file_is_written_as_it_is_and_a_link_stays_one(tmp_path: Path) -> None:
+    pipe, link, there = (tmp_path / name for name in ("pipe", "link", "there.jsonl"))
+    os.mkfifo(pipe)
+    link.symlink_to(there)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for name in (pipe, link):
+        with output(str(name)) as file:
+            file.write(b"a session")
+    assert (os.read(reader, 100), pipe.is_fifo()) == (b"a session", True)
+    assert (there.read_bytes(), link.is_symlink()) == (b"a session", True)
+    os.close(reader)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "pipe", "there.jsonl"]
+
+
 def test_a_pipe_is_no_file_to_import(tmp_path: Path, store: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "/dev/null", "/dev/zero"):
         code, _out, errors = run(tmp_path, "import", name, "--into", store)
         assert (code, errors) == (2, f"CommandError: {name} is not a file.\n")
+
+
+def test_secrets_of_credentials_are_exported_only_when_asked(
+    tmp_path: Path, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    alias, other = open_source(store := new_store("sqlite")), new_store("sqlite")
+    login = {"auth_type": "oauth2", "oauth2": {"client_id": "me", "access_token": "hunter2"}}
+    create_session(alias, "booking", "ana", session_id="s1", state={"login": login, "user:login": login}, actor=SYSTEM)
+    code, plain, _errors = run(tmp_path, "export", store)
+    assert (code, b"hunter2" in plain, b"access_token" in plain) == (0, False, False)
+    code, whole, _errors = run(tmp_path, "export", store, "--with-secrets")
+    assert (code, whole.count(b"hunter2"), whole.splitlines()[0]) == (0, 4, b'{"adkweb":"jsonl","version":1}')
+    for form in ("adk-json", "evalset", "html"):
+        code, told, errors = run(tmp_path, "export", store, "--with-secrets", "--format", form, "--session", "s1")
+        assert (code, told, "Only jsonl is exported with secrets." in errors) == (1, b"", True)
+
+    (tmp_path / "whole.jsonl").write_bytes(whole)
+    (tmp_path / "plain.jsonl").write_bytes(plain)
+    warning = "This export is without secrets: agents ask for credentials again."
+    assert warning in run(tmp_path, "import", "plain.jsonl", "--into", other, "--preview")[1].decode()
+    assert warning not in run(tmp_path, "import", "whole.jsonl", "--into", other)[1].decode()
+    assert run(tmp_path, "export", other, "--with-secrets")[1] == whole
+    code, told, _errors = run(tmp_path, "import", "plain.jsonl", "--into", other, "--state")
+    assert (code, "1 │ sessions are there already" in told.decode(), warning in told.decode()) == (0, True, True)
+    assert run(tmp_path, "export", other, "--with-secrets")[1] == whole
+
+
+def test_a_damaged_row_is_left_out_and_named_when_asked(
+    tmp_path: Path, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    alias = open_source(store := new_store("sqlite"))
+    ref = create_session(alias, "booking", "ana", session_id="s1", actor=SYSTEM)
+    append_event(ref, {"id": "e1", "author": "a"}, actor=SYSTEM)
+    execute(alias, "UPDATE events SET event_data = '{'")
+    code, _out, errors = run(tmp_path, "export", store)
+    assert (code, "booking/ana/s1/e1 cannot be exported" in errors) == (1, True)
+    code, out, errors = run(tmp_path, "export", store, "--skip-damaged")
+    assert (code, errors.startswith("Left out: booking/ana/s1/e1 (")) == (0, True)
+    assert json.loads(out.splitlines()[0])["left_out"] == ["booking/ana/s1/e1"]

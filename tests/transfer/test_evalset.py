@@ -340,3 +340,18 @@ def test_the_good_set_has_no_fault() -> None:
     with opening(case(), "evalset") as opened, opened() as reader:
         list(reader)
         assert reader.done == reader.total == len(case())
+
+
+def test_no_id_that_is_made_has_the_id_of_the_user(source: str) -> None:
+    """It would be readable where a rule hides ids."""
+    said = {"user_content": {"parts": [{"text": "hi"}], "role": "user"}}
+    case = {
+        "eval_id": "s1",
+        "session_input": {"app_name": APP, "user_id": "ana@example.com"},
+        "conversation": [said],
+    }
+    other = {**case, "session_input": {"app_name": APP, "user_id": "bob@example.com"}}
+    imported(source, json.dumps({"eval_set_id": "x", "eval_cases": [case, other]}).encode(), "evalset")
+    (_, one), (_, two) = (events_of(SessionRef(source, APP, f"{name}@example.com", "s1"))[0] for name in ("ana", "bob"))
+    assert (one["id"], one["invocation_id"]) == (two["id"], two["invocation_id"])
+    assert "ana@" not in one["invocation_id"]

@@ -24,6 +24,9 @@ from sessions_app.errors import Invalid
 from sessions_app.transfer.formats import unpickle
 from tests.strategies import MANY
 
+# Python's reader warns of damage, too.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence")
+
 HEAD = b"\x80\x05"
 MODEL = b"cgoogle.adk.events.event_actions\nEventActions\n)\x81"
 

@@ -69,7 +69,8 @@ def test_the_data_of_a_page_are_the_lines_of_the_export_and_nothing_can_end_them
     assert b"<" not in data
     assert "\u2028".encode() not in data
     there, wanted = ([json.loads(line) for line in text.decode().split("\n")[:-1]] for text in (data, plain(hostile)))
-    assert there == wanted
+    assert there[0] == wanted[0] | {"secrets": False}
+    assert there[1:] == wanted[1:]
     assert page.count(b"<script") == page.count(b"</script>") == 3  # states, data, and the page's own
     assert b"alert(1)</script>" not in page.replace(html.inert(b"</script>"), b"")
 

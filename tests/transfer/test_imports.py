@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import NotAllowed
+from sessions_app.errors import NotAllowed, NotFound
 from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.reads import views
@@ -86,6 +87,18 @@ def test_who_may_only_see_all_apps_takes_nobodys_import_further(ref: SessionRef,
         with pytest.raises(NotAllowed):
             act()
     imports.discard(begun, actor=roles.actor_of(somebody("root", "admin")))
+
+
+def test_another_person_of_the_same_name_has_no_import_of_the_one_before(ref: SessionRef, own: str) -> None:
+    before = roles.actor_of(somebody("leo", "admin", "booking"))
+    begun = imports.begin(uploads.receive([file_of(PLAN)]), "file.jsonl", ref.source, before)
+    settle("import")
+    after = replace(before, account="person 4711")
+    assert [each.id for each in imports.recent(actor=before)] == [begun]
+    assert imports.recent(actor=after) == []
+    for act in (lambda: imports.get(begun, actor=after), lambda: imports.discard(begun, actor=after)):
+        with pytest.raises(NotFound):
+            act()
 
 
 @pytest.mark.parametrize("chosen", [True, False])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessions_app import transfer
 from sessions_app.access.actor import SYSTEM
-from sessions_app.domain.json_values import equal
+from sessions_app.domain.json_values import MAX_ITEMS, equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import State, split
 from sessions_app.errors import Conflict
@@ -38,6 +38,17 @@ def test_an_export_imported_into_an_empty_store_is_exported_byte_for_byte(
     report = imported(into, file, name)
     assert (report.new, report.events, report.skipped) == (4, 7, [])
     assert exported(into, name) == file
+
+
+def test_a_value_of_as_many_items_as_may_be_written_comes_back(make: Make) -> None:
+    store, into = make("sqlite"), make("sqlite")
+    ref = create_session(store, "app", "ana", session_id="s1", state={"l": [1] * MAX_ITEMS}, actor=SYSTEM)
+    append_event(ref, {"author": "agent", "actions": {"state_delta": {"m": [1] * MAX_ITEMS}}}, actor=SYSTEM)
+    imported(into, exported(store))
+    assert {key: len(value) for key, value in state_of(ref._replace(source=into))["session"].items()} == {
+        "l": MAX_ITEMS,
+        "m": MAX_ITEMS,
+    }
 
 
 def test_three_stores_one_after_the_other_keep_everything(make: Make) -> None:

@@ -103,7 +103,7 @@ def test_a_preview_says_what_a_file_holds_and_would_do_and_writes_nothing(into: 
         SessionRef(into, "app", "ana", "s1"),
         SessionRef(into, "app", "Ána", "S2"),
     ]
-    assert lists.apps(into, actor=SYSTEM) == []
+    assert lists.apps(into, actor=SYSTEM).rows == []
 
 
 def test_what_is_brought_in_is_what_the_file_holds_and_twice_is_as_once(into: str, file: bytes) -> None:
@@ -163,7 +163,7 @@ def test_a_bad_file_is_refused_with_the_place_and_nothing_is_written(
         work(upload, into, ANA)
     assert refused.value.detail["place"] == place
     assert message in refused.value.message
-    assert lists.apps(into, actor=SYSTEM) == []
+    assert lists.apps(into, actor=SYSTEM).rows == []
 
 
 def test_a_file_with_one_app_that_is_not_ones_own_is_refused_whole(into: str, file: bytes) -> None:
@@ -172,7 +172,7 @@ def test_a_file_with_one_app_that_is_not_ones_own_is_refused_whole(into: str, fi
         for work in (uploads.preview, uploads.bring):
             with pytest.raises(NotAllowed):
                 work(upload, into, actor)
-    assert lists.apps(into, actor=SYSTEM) == []
+    assert lists.apps(into, actor=SYSTEM).rows == []
 
 
 def test_read_only_refuses_an_import(into: str, file: bytes, settings: pytest.FixtureRequest) -> None:

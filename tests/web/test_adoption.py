@@ -20,6 +20,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import import_state
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import APP, USER, Adk, key_of
+from tests.support.stored import execute
 from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -77,6 +78,21 @@ def test_the_owner_is_asked_and_told_what_is_added_how_long_it_takes_and_how_it_
     for said in ("events.seq", "initial_state", "adkweb_deleted", "about 1.0 s", "adkweb release postgresql://"):
         assert said in asked
     assert not database.is_begun(ref.source)
+
+
+def test_a_version_that_adkweb_does_not_know_has_a_warning_of_its_own_and_needs_a_yes(
+    ref: SessionRef, maria: Browser, actor: Actor
+) -> None:
+    execute(ref.source, "UPDATE adk_internal_metadata SET value = '2' WHERE key = 'schema_version'")
+    database.due[ref.source] = 0.0  # it looks again
+    asked = maria.open("adoption", source=ref.source)
+    assert "version 2 of ADK's schema, which this adkweb does not know" in asked.text
+    assert "required" in asked.one("input", name="agreed")
+    assert maria.send("adoption", {}, source=ref.source).status_code == 400
+    assert maria.send("adoption", {"agreed": "1"}, source=ref.source).status_code == 302
+    adopting.wait(ref.source, lambda adoption: None)
+    assert "is adopted" in maria.open("adoption", source=ref.source).text
+    append_event(ref, {"author": "x"}, actor=actor)
 
 
 def test_one_button_adopts_and_the_session_can_be_edited(ref: SessionRef, maria: Browser, actor: Actor) -> None:

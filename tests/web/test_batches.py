@@ -15,6 +15,7 @@ from sessions_app.access.actor import TERMINAL, Actor
 from sessions_app.batches import batch, reading, working
 from sessions_app.batches.acts import event_id_of
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.sources import database
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
@@ -92,6 +93,42 @@ def test_an_edit_of_many_is_tried_done_and_undone(maria: Browser, refs: list[Ses
     assert [each.text for each in listed.all("a", "rowlink")] == ["Undo of a batch", "Edit many sessions"]
     assert "by phone" in listed.text
     assert listed.texts("td", "num") == ["3", "3"]
+
+
+def test_the_form_begins_in_the_type_that_its_key_has_in_the_chosen_sessions(
+    maria: Browser, refs: list[SessionRef]
+) -> None:
+    address = select(maria, "edit", *refs)["Location"]
+    form = send(maria, address, "add", **{"new-key": "step"}).one("form", "editbox")
+    assert form.fields()["type-0"] == "string"
+    assert "would change" in send(maria, address, "try", **form.fields() | {"value-0": "pay"}).text
+    assert "type-0" not in send(maria, address, "add", **{"new-key": "unheard"}).one("form", "editbox").fields()
+
+
+def test_an_edit_of_shared_state_says_whom_it_reaches(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "edit", *refs[:2])["Location"]
+    page = send(maria, address, "try", **row("user:tier", '"gold"'))
+    assert tally(page) == {
+        "selected": "2",
+        "users": "1",
+        "sessions would change": "3",
+        "have these values already": "0",
+        "running now": "0",
+    }
+    assert "ana" in page.one("ul", "differing").text
+    assert page.one("button", value="do").text == "Edit 1 user"
+    assert "The state of 1 user was changed, which 3 sessions share." in send(maria, address, "do").text
+
+
+def test_sessions_that_may_be_missing_are_selected_again(
+    maria: Browser, refs: list[SessionRef], actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "INDEX_SECONDS", 0.0)
+    address = select(maria, "delete", refs[0], all="1", q="user:ana")["Location"]
+    page = maria.open(address)
+    assert f"Sessions may be missing. Not all of {refs[0].source} was indexed" in page.text
+    monkeypatch.undo()
+    assert "may be missing" not in send(maria, address, "again").text
 
 
 def test_all_that_match_are_meant_if_that_is_ticked(maria: Browser, refs: list[SessionRef]) -> None:
@@ -272,7 +309,7 @@ def test_nothing_or_nonsense_that_is_selected_is_told(maria: Browser, refs: list
         assert maria.send("chosen", {"act": "edit", "ref": path}).status_code == 400
     assert select(maria, "explode", *refs).status_code == 400
     assert select(maria, "edit", all="1", q="usr:ana").status_code == 400
-    assert select(maria, "edit", refs[0]._replace(source="gone")).status_code == 302  # the dry run says that it is away
+    assert select(maria, "edit", refs[0]._replace(source="gone")).status_code == 404
 
 
 def test_who_may_not_write_gets_no_batch(maria: Browser, refs: list[SessionRef], settings: Settings) -> None:
@@ -304,7 +341,8 @@ def test_a_batch_that_is_not_there_is_not_found(form: str, maria: Browser) -> No
 def test_a_session_whose_source_is_away_stops_the_dry_run_with_the_reason(
     maria: Browser, refs: list[SessionRef], actor: Actor
 ) -> None:
-    made = batch.begin("edit", actor=actor, refs=[refs[0]._replace(source="gone")])
+    made = batch.begin("edit", actor=actor, refs=refs[:1])
+    database.forget(refs[0].source)
     batch.try_(made, {"step": 1}, actor=actor)
     settle("batch")
     assert reading.get(made, actor=actor).stage == "stopped"

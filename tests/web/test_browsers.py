@@ -158,7 +158,7 @@ def test_a_limit_that_is_none_keeps_adkweb_from_starting(name: str, hours: str, 
         [sys.executable, "-c", "import adkweb.environment"], env=given, capture_output=True, text=True, check=False
     )
     assert tried.returncode == 1
-    assert f"{name} is {hours}; it may be any number of hours above 0." in tried.stderr
+    assert f"{name} is {hours}; it must be a number of hours above 0." in tried.stderr
 
 
 def test_no_page_and_no_table_has_the_key_of_a_sign_in(ana: Any) -> None:

@@ -64,7 +64,7 @@ def test_a_call_and_its_answer_are_one_line_that_opens(ref: SessionRef, maria: B
     (row,) = rows(ref, maria)
     line = row.one("details", "fold").all("summary")[0]
     assert line.text == 'search (to="ICN", days=[1, 2]) → ["TP431"]'
-    assert row.one("a", "when").text == "2.0 s"
+    assert row.one("a", "when").text == "≤ 2.0 s"  # when the call's row was stored contradicts its time
     address = {name: reverse("event", kwargs={**ref._asdict(), "event_id": name}) for name in (asked, given)}
     links = row.one("div", "inner").links()
     assert (links["Arguments"], links["Answer"]) == (address[asked], address[given])
@@ -98,11 +98,42 @@ def test_a_call_without_an_answer_says_so(
     assert row.one("summary").text == f"pay () {said}"
 
 
-def test_answers_find_their_calls_by_id_only(ref: SessionRef, add: Add) -> None:
+def test_answers_find_their_calls_by_id_or_else_by_name_and_order(ref: SessionRef, add: Add) -> None:
     add(ref, call("f", "a"), call("f", "b"), call("f", ""))
     add(ref, answer("f", {"n": 1}, "b"), answer("f", {"n": 2}, ""), answer("f", {"n": 3}, "of an earlier page"))
     shown = [(bool(each.call), each.answered) for each in told(ref)]
-    assert shown == [(True, ""), (True, "{n: 1}"), (True, ""), (False, "{n: 2}"), (False, "{n: 3}")]
+    assert shown == [(True, ""), (True, "{n: 1}"), (True, "{n: 2}"), (False, "{n: 3}")]
+
+
+def test_what_was_understood_so_far_gives_way_to_the_whole(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, author="user", input_transcription={"text": "two lamps please", "finished": True})
+    add(ref, author="clerk", output_transcription={"text": "Two ", "finished": False})
+    add(ref, author="clerk", output_transcription={"text": "Two lamps, yes", "finished": True})
+    add(ref, author="clerk", output_transcription={"text": "Anything", "finished": False})
+    assert [row.one("div", "what").text for row in rows(ref, maria)] == [
+        "two lamps please",
+        "Two lamps, yes",
+        "Anything",
+    ]
+
+
+def test_sources_are_links_and_an_answer_that_was_cut_says_so(ref: SessionRef, maria: Browser, add: Add) -> None:
+    web = {"web": {"uri": "https://example.com/a?b=<c>", "title": "<b>Fares</b>"}}
+    bad = {"web": {"uri": "javascript:alert(1)", "title": "x"}}
+    event_id = add(
+        ref,
+        {"text": "From 412 EUR"},
+        author="clerk",
+        finish_reason="MAX_TOKENS",
+        grounding_metadata={"grounding_chunks": [web, bad]},
+    )
+    said, links, cut = rows(ref, maria)
+    assert said.one("p").text == "From 412 EUR"
+    assert links.one("ul").links() == {"<b>Fares</b>": "https://example.com/a?b=<c>"}
+    assert cut.one("p").text == "cut off: MAX_TOKENS"
+    page = maria.open("event", event_id=event_id, **ref._asdict())
+    assert page.one("ul", "sources").links() == {"<b>Fares</b>": "https://example.com/a?b=<c>"}
+    assert "cut off: MAX_TOKENS" in page.text
 
 
 def test_the_answer_after_a_confirmation_is_the_one_that_stays(ref: SessionRef, add: Add) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
+from unittest.mock import Mock
 
 import pytest
 from django.urls import reverse
@@ -11,12 +12,15 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation, instructions
+from sessions_app.agent_view.conversation import LeftOut
+from sessions_app.agent_view.exclusion import Kind
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.errors import Behind
 from sessions_app.history import indexing
 from sessions_app.sources import database, online
 from sessions_app.web.session import filled
+from sessions_app.web.session.folds import Fold
 from sessions_app.writes.sessions import create_session
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
@@ -482,3 +486,9 @@ def test_a_timeline_is_shown_without_grey_while_a_source_is_read(
 
 def test_the_session_leads_to_what_its_agent_sees(ref: SessionRef, maria: Browser) -> None:
     assert reverse("context", kwargs=ref._asdict()) in maria.open("session", **ref._asdict()).links().values()
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_reason_to_leave_an_event_out_has_words(kind: Kind) -> None:
+    ((number, words),) = Fold([Mock(left_out=LeftOut(kind))] * 2).reasons
+    assert (number, bool(words)) == (2, True)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import time_machine
 from django.urls import reverse
 from pytest_django import Settings
 
@@ -14,6 +15,8 @@ from sessions_app.sources.demo import BEST, FAILED
 from sessions_app.web.demo import CLOSED
 from sessions_app.web.html.terms import TERMS
 from sessions_app.writes.sessions import delete_session
+from tests.search.finding import feed
+from tests.support.stored import query
 from tests.test_glossary import glossary
 from tests.web.conftest import DEMO, Browser, names_of
 from tests.web.html import Element
@@ -97,6 +100,22 @@ def test_the_demo_opens_on_the_session_with_a_failure(shown: str, maria: Browser
     assert "failed" in failed["class"]
     *_, last = page.all("li", "ev")
     assert "booking_step is 'choose', as if nothing were booked" in last.text
+
+
+def test_every_duration_in_the_demo_is_exact(shown: str, maria: Browser) -> None:
+    """Its stamps alone would not say them: an agent that does not stream stamps a model's event when its call starts."""
+    bounds = {"≥", "≤", "≈"}
+    for name in query(shown, "SELECT app_name, user_id, id FROM sessions"):
+        for density in ("timeline", "chat", "trace"):
+            page = maria.open(reverse("session", args=[shown, *name]), query={"density": density})
+            assert bounds.isdisjoint(page.text), (name, density)
+    page = maria.open(reverse("session", args=[shown, *BEST]), query={"density": "trace"})
+    assert page.all("p", "wherefrom")[0].text == "Model 4.1 s Tools 0.9 s"
+    feed(shown, walk=True)
+    with time_machine.travel("2026-11-21T00:00Z", tick=False):
+        home = maria.open("home", query={"range": "7d"})
+    assert "Turn, p95 14 s" in home.text
+    assert bounds.isdisjoint(home.text)
 
 
 def test_what_failed_was_caused_by_the_search_that_took_the_step_back(shown: str, maria: Browser) -> None:

@@ -59,7 +59,7 @@ def note(ref: SessionRef) -> dict[str, Any]:
 
 def test_the_form_opens_with_the_values_of_the_keys_it_was_asked_for(ref: SessionRef, maria: Browser) -> None:
     form = open_form(maria, ref, "step", "user:tier", "new")
-    fields = form.fields()
+    fields = form.json_fields()
     assert [fields[f"key-{n}"] for n in range(3)] == ["step", "user:tier", "new"]
     assert [fields[f"value-{n}"] for n in range(3)] == ['"choose"', '"gold"', ""]
     assert [fields[f"operation-{n}"] for n in range(3)] == ["set"] * 3
@@ -84,15 +84,52 @@ def test_the_forms_first_button_applies_so_that_enter_does_not_take_a_key_away(r
     assert (first["name"], first["value"]) == ("action", "apply")
 
 
-def test_an_empty_form_cannot_be_applied(ref: SessionRef, maria: Browser) -> None:
-    assert "disabled" in open_form(maria, ref).all("button", value="apply")[-1]
+def test_an_empty_form_asks_for_a_key(ref: SessionRef, maria: Browser) -> None:
+    assert "required" in open_form(maria, ref).one("input", id="new-key")
+    assert "required" not in open_form(maria, ref, "step").one("input", id="new-key")
+
+
+def test_the_form_begins_in_the_type_of_each_value_and_a_string_is_the_text_itself(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    values = {
+        "text": ('say "hi"\n', "string", 'say "hi"\n'),
+        "empty": ("", "string", ""),
+        "number": (1.5, "number", "1.5"),
+        "truth": (False, "boolean", "false"),
+        "nothing": (None, "null", "null"),
+        "list": ([1], "json", "[\n  1\n]"),
+        "returns": ("a\r\nb", "json", '"a\\r\\nb"'),  # no text field sends this back as it is
+    }
+    add(ref, actions={"state_delta": {key: value for key, (value, *_) in values.items()}})
+    fields = open_form(maria, ref, *values, "unheard").fields()
+    begun = [(fields.get(f"type-{n}", ""), fields[f"value-{n}"]) for n in range(len(values) + 1)]
+    assert begun == [*(shown for _, *shown_ in values.values() if (shown := tuple(shown_))), ("", "")]
+    assert apply(maria, ref, fields | {"value-7": '"x"'}).status_code == 302
+    assert last(ref)["actions"]["state_delta"] == {"unheard": "x"}  # nothing else was changed by being shown
+
+
+@pytest.mark.parametrize("text", ["done", '"quoted"', "", " a\r\nb ", "{", "null"])
+def test_a_string_is_stored_as_it_was_typed(ref: SessionRef, maria: Browser, text: str) -> None:
+    sent = open_form(maria, ref, "step").fields()
+    assert apply(maria, ref, sent | {"value-0": text}).status_code == 302
+    assert state_of(ref)["session"]["step"] == text.replace("\r\n", "\n")
+
+
+def test_a_new_string_is_missing_while_its_field_is_empty(ref: SessionRef, maria: Browser) -> None:
+    sent = open_form(maria, ref, "fresh").fields() | {"type-0": "string"}
+    answer = apply(maria, ref, sent)
+    assert answer.status_code == 400
+    assert "choose “string”" in row_of(page_of(answer), 0).one("p", "error").text
+    assert apply(maria, ref, sent | {"type-0": "json", "value-0": '""'}).status_code == 302
+    assert state_of(ref)["session"]["fresh"] == ""
 
 
 # --- Applying ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_value_is_set_with_who_and_why(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"value-0": '"pay"', "reason": "  It was stuck. "}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": '"pay"', "reason": "  It was stuck. "}
     response = apply(maria, ref, sent)
     assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=ref._asdict()))
     assert state_of(ref)["session"]["step"] == "pay"
@@ -102,12 +139,12 @@ def test_a_value_is_set_with_who_and_why(ref: SessionRef, maria: Browser) -> Non
 
 
 def test_htmx_is_led_back_to_the_page(ref: SessionRef, maria: Browser) -> None:
-    response = apply(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": "1"}, htmx=True)
+    response = apply(maria, ref, open_form(maria, ref, "step").json_fields() | {"value-0": "1"}, htmx=True)
     assert (response.status_code, response["HX-Redirect"]) == (200, reverse("session", kwargs=ref._asdict()))
 
 
 def test_several_keys_of_every_scope_are_one_event(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step", "count", "user:tier", "app:limit", "fresh", "nothing").fields()
+    sent = open_form(maria, ref, "step", "count", "user:tier", "app:limit", "fresh", "nothing").json_fields()
     sent |= {"operation-0": "remove", "operation-1": "null", "value-2": '{"a": [1, 2.5]}', "value-3": "11"}
     sent |= {"value-4": "true", "value-5": "false"}
     assert apply(maria, ref, sent).status_code == 302
@@ -128,7 +165,7 @@ def test_several_keys_of_every_scope_are_one_event(ref: SessionRef, maria: Brows
 
 
 def test_keys_that_were_left_as_they_are_are_not_written(ref: SessionRef, maria: Browser) -> None:
-    apply(maria, ref, open_form(maria, ref, "step", "count").fields() | {"value-1": "4"})
+    apply(maria, ref, open_form(maria, ref, "step", "count").json_fields() | {"value-1": "4"})
     assert last(ref)["actions"]["state_delta"] == {"count": 4}
 
 
@@ -136,7 +173,7 @@ def test_keys_that_were_left_as_they_are_are_not_written(ref: SessionRef, maria:
     "text", ['"a\\nb"', '{\r\n"a": 1\r\n}', "12345678901234567890", "1e-7", '"\\ud83d\\udc69"', "[]"]
 )
 def test_a_value_is_stored_as_it_was_typed(ref: SessionRef, maria: Browser, text: str) -> None:
-    apply(maria, ref, open_form(maria, ref, "fresh").fields() | {"value-0": text})
+    apply(maria, ref, open_form(maria, ref, "fresh").json_fields() | {"value-0": text})
     assert state_of(ref)["session"]["fresh"] == json.loads(text)
 
 
@@ -149,7 +186,9 @@ def test_the_state_of_an_app_or_user_is_edited_in_a_session_of_adkwebs_own(
     name = "app:limit" if scope == "app" else "user:tier"
     form = form_of(maria.open(f"{scope}-edit", query={"key": name}, **names))
     assert form.one("input", id="new-key")["placeholder"] == f"{scope}:key"
-    response = maria.send(f"{scope}-edit", {**form.fields(), "value-0": "1", "reason": "Because"}, htmx=htmx, **names)
+    response = maria.send(
+        f"{scope}-edit", {**form.json_fields(), "value-0": "1", "reason": "Because"}, htmx=htmx, **names
+    )
     assert response["HX-Redirect" if htmx else "Location"] == reverse(scope, kwargs=names)
     own = SessionRef(ref.source, ref.app_name, "adkweb" if scope == "app" else ref.user_id, "adkweb")
     assert last(own)["actions"]["state_delta"] == {name: 1}
@@ -169,7 +208,7 @@ def preview(maria: Browser, ref: SessionRef, sent: Sent, *, htmx: bool = False) 
 def test_the_event_is_shown_before_it_is_written_and_everything_typed_stays(
     ref: SessionRef, maria: Browser, htmx: bool
 ) -> None:
-    sent = open_form(maria, ref, "step", "count").fields()
+    sent = open_form(maria, ref, "step", "count").json_fields()
     sent |= {"value-0": '"pay"', "operation-1": "remove", "reason": "Why </pre><b>"}
     response = preview(maria, ref, sent, htmx=htmx)
     page = page_of(response)
@@ -178,7 +217,7 @@ def test_the_event_is_shown_before_it_is_written_and_everything_typed_stays(
     assert event["actions"]["state_delta"] == {"step": "pay", "count": None}
     assert event["custom_metadata"]["adkweb"]["reason"] == "Why </pre><b>"
     assert events_of(ref) == []
-    fields = form_of(page).fields()
+    fields = form_of(page).json_fields()
     assert fields == fields | {"value-0": '"pay"', "operation-1": "remove", "reason": "Why </pre><b>"}
     apply(maria, ref, fields)
     assert last(ref)["actions"] == event["actions"]
@@ -187,7 +226,7 @@ def test_the_event_is_shown_before_it_is_written_and_everything_typed_stays(
 
 @pytest.mark.parametrize(("text", "error"), [("{", "not valid JSON"), ('"choose"', "Nothing would change.")])
 def test_what_could_not_be_written_has_no_preview(ref: SessionRef, maria: Browser, text: str, error: str) -> None:
-    response = preview(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": text})
+    response = preview(maria, ref, open_form(maria, ref, "step").json_fields() | {"value-0": text})
     page = page_of(response)
     assert response.status_code == 400
     assert error in page.text
@@ -199,10 +238,10 @@ def test_what_could_not_be_written_has_no_preview(ref: SessionRef, maria: Browse
 
 @pytest.mark.parametrize("htmx", [True, False])
 def test_a_key_is_added_to_the_form_and_everything_typed_stays(ref: SessionRef, maria: Browser, htmx: bool) -> None:
-    sent = open_form(maria, ref, "step").fields()
+    sent = open_form(maria, ref, "step").json_fields()
     sent |= {"value-0": '{"half": ', "operation-0": "null", "reason": "Why", "new-key": "count", "action": "add"}
     response = maria.send("session-edit", sent, htmx=htmx, **ref._asdict())
-    fields = form_of(page_of(response)).fields()
+    fields = form_of(page_of(response)).json_fields()
     assert response.status_code == 200
     assert (fields["value-0"], fields["operation-0"], fields["reason"]) == ('{"half": ', "null", "Why")
     assert (fields["key-1"], fields["value-1"], fields["new-key"]) == ("count", "3", "")
@@ -210,21 +249,21 @@ def test_a_key_is_added_to_the_form_and_everything_typed_stays(ref: SessionRef, 
 
 
 def test_enter_in_the_field_for_a_key_adds_it_and_applies_nothing(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"value-0": "1", "new-key": "count"}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": "1", "new-key": "count"}
     assert len(form_of(page_of(apply(maria, ref, sent))).all("div", "editrow")) == 2
     assert events_of(ref) == []
 
 
 def test_a_key_that_stands_in_the_form_already_is_not_added_again(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"new-key": "step"}
+    sent = open_form(maria, ref, "step").json_fields() | {"new-key": "step"}
     page = page_of(apply(maria, ref, sent))
     assert "step is already in this edit." in page.one("p", "formerror").text
     assert len(page.all("div", "editrow")) == 1
 
 
 def test_a_key_is_taken_out_of_the_form_and_the_others_stay(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step", "count").fields() | {"value-1": "77", "drop": "0", "reason": "Why"}
-    fields = form_of(page_of(maria.send("session-edit", sent, **ref._asdict()))).fields()
+    sent = open_form(maria, ref, "step", "count").json_fields() | {"value-1": "77", "drop": "0", "reason": "Why"}
+    fields = form_of(page_of(maria.send("session-edit", sent, **ref._asdict()))).json_fields()
     assert (fields["rows"], fields["key-0"], fields["value-0"], fields["reason"]) == ("0 ", "count", "77", "Why")
     assert events_of(ref) == []
 
@@ -251,7 +290,7 @@ def test_an_error_stands_at_its_key_and_the_text_stays(
     ref: SessionRef, maria: Browser, text: str, message: str
 ) -> None:
     before = everything(ref.source)
-    sent = open_form(maria, ref, "step", "count").fields() | {"value-0": text, "value-1": "4", "reason": "Why"}
+    sent = open_form(maria, ref, "step", "count").json_fields() | {"value-0": text, "value-1": "4", "reason": "Why"}
     response = apply(maria, ref, sent)
     page = page_of(response)
     assert response.status_code == 400
@@ -259,13 +298,13 @@ def test_an_error_stands_at_its_key_and_the_text_stays(
     area = row_of(page, 0).one("textarea")
     assert area["aria-describedby"] == row_of(page, 0).one("p", "error")["id"]
     assert row_of(page, 1).all("p", "error") == []
-    fields = form_of(page).fields()
+    fields = form_of(page).json_fields()
     assert (fields["value-0"], fields["value-1"], fields["reason"]) == (text, "4", "Why")
     assert everything(ref.source) == before
 
 
 def test_every_wrong_value_has_its_error(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step", "count").fields() | {"value-0": "a", "value-1": "b"}
+    sent = open_form(maria, ref, "step", "count").json_fields() | {"value-0": "a", "value-1": "b"}
     assert len(page_of(apply(maria, ref, sent)).all("p", "error")) == 2
 
 
@@ -278,22 +317,27 @@ def test_every_wrong_value_has_its_error(ref: SessionRef, maria: Browser) -> Non
     ],
 )
 def test_a_key_that_cannot_be_stored_is_refused(ref: SessionRef, maria: Browser, name: str, message: str) -> None:
-    response = apply(maria, ref, open_form(maria, ref, name).fields() | {"value-0": "1"})
+    response = apply(maria, ref, open_form(maria, ref, name).json_fields() | {"value-0": "1"})
     assert response.status_code == 400
     assert message in page_of(response).one("p", "formerror").text
-    assert form_of(page_of(response)).fields()["value-0"] == "1"
+    assert form_of(page_of(response)).json_fields()["value-0"] == "1"
     assert events_of(ref) == []
 
 
 def test_nothing_is_written_where_nothing_would_change(ref: SessionRef, maria: Browser) -> None:
-    response = apply(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": ' "choose" '})
+    response = apply(maria, ref, open_form(maria, ref, "step").json_fields() | {"value-0": ' "choose" '})
     assert response.status_code == 400
     assert page_of(response).one("p", "formerror").text == "Nothing would change."
     assert events_of(ref) == []
 
 
 def test_a_key_named_twice_is_refused(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"rows": "0 1", "value-0": "1", "key-1": "step", "value-1": "2"}
+    sent = open_form(maria, ref, "step").json_fields() | {
+        "rows": "0 1",
+        "value-0": "1",
+        "key-1": "step",
+        "value-1": "2",
+    }
     response = apply(maria, ref, sent)
     assert "appears twice in this edit" in page_of(response).one("p", "formerror").text
     assert response.status_code == 400
@@ -301,15 +345,15 @@ def test_a_key_named_twice_is_refused(ref: SessionRef, maria: Browser) -> None:
 
 def test_a_reason_that_is_too_long_is_refused_and_kept(ref: SessionRef, maria: Browser) -> None:
     why = "x" * (REASON_LENGTH + 1)
-    response = apply(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": "1", "reason": why})
+    response = apply(maria, ref, open_form(maria, ref, "step").json_fields() | {"value-0": "1", "reason": why})
     assert response.status_code == 400
-    assert form_of(page_of(response)).fields()["reason"] == why
+    assert form_of(page_of(response)).json_fields()["reason"] == why
 
 
 def test_an_app_form_refuses_keys_of_another_scope(ref: SessionRef, maria: Browser) -> None:
     names: dict[str, Any] = {"source": ref.source, "app_name": ref.app_name}
     form = form_of(maria.open("app-edit", query={"key": "user:tier"}, **names))
-    response = maria.send("app-edit", {**form.fields(), "value-0": "1"}, **names)
+    response = maria.send("app-edit", {**form.json_fields(), "value-0": "1"}, **names)
     assert response.status_code == 400
     assert "here, a key begins with app:" in page_of(response).one("p", "formerror").text
     assert lists.sessions(ref.source, ref.app_name, actor=SYSTEM).rows[0].ref == ref
@@ -327,7 +371,7 @@ def test_read_only_refuses_before_anything_is_typed(
 
 
 def test_a_session_that_was_deleted_meanwhile_is_said(ref: SessionRef, maria: Browser, actor: Actor) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"value-0": "1"}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": "1"}
     delete_session(ref, actor=actor)
     response = apply(maria, ref, sent)
     assert response.status_code == 404
@@ -335,7 +379,7 @@ def test_a_session_that_was_deleted_meanwhile_is_said(ref: SessionRef, maria: Br
 
 
 def test_a_form_has_each_key_and_each_row_once_however_often_they_are_named(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step", *["count"] * 50).fields()
+    sent = open_form(maria, ref, "step", *["count"] * 50).json_fields()
     assert sent["rows"].split() == ["0", "1"]
     response = preview(maria, ref, sent | {"rows": "0 " * 20_000, "value-0": "1"})
     assert response.status_code == 200
@@ -346,10 +390,10 @@ def test_a_form_of_more_keys_than_a_request_has_fields_for_is_refused(
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_form, "MOST", 2)
-    sent = open_form(maria, ref, "step", "count").fields()
+    sent = open_form(maria, ref, "step", "count").json_fields()
     refused = page_of(maria.send("session-edit", {**sent, "new-key": "fresh"}, **ref._asdict()))
     assert "A form can have 2 keys." in refused.one("p", "formerror").text
-    assert form_of(refused).fields()["rows"].split() == ["0", "1"]
+    assert form_of(refused).json_fields()["rows"].split() == ["0", "1"]
     for action in ("apply", "preview"):
         forged = {**sent, "rows": "0 1 2", "action": action}
         assert maria.send("session-edit", forged, **ref._asdict()).status_code == 400
@@ -359,7 +403,7 @@ def test_a_form_of_more_keys_than_a_request_has_fields_for_is_refused(
 
 @pytest.mark.parametrize("seen", ["{", "[" * 100_000, "'"])
 def test_a_form_that_was_tampered_with_writes_nothing(ref: SessionRef, maria: Browser, seen: str) -> None:
-    response = apply(maria, ref, open_form(maria, ref, "step").fields() | {"value-0": "1", "seen-0": seen})
+    response = apply(maria, ref, open_form(maria, ref, "step").json_fields() | {"value-0": "1", "seen-0": seen})
     assert response.status_code == 400
     assert events_of(ref) == []
 
@@ -370,7 +414,7 @@ def test_a_form_that_was_tampered_with_writes_nothing(ref: SessionRef, maria: Br
 @pytest.fixture
 def conflict(ref: SessionRef, maria: Browser, actor: Actor) -> tuple[int, Element]:
     """Somebody wrote `step` after maria opened her form with `step` and `count`."""
-    sent = open_form(maria, ref, "step", "count").fields()
+    sent = open_form(maria, ref, "step", "count").json_fields()
     sent |= {"value-0": '"mine"', "value-1": "4", "reason": "Why"}
     edit_state(ref, [Entry("step", "theirs", "choose")], actor=actor)
     response = apply(maria, ref, sent)
@@ -394,14 +438,14 @@ def test_a_conflict_shows_both_values_and_who_wrote_the_other(
 
 
 def test_a_conflict_keeps_everything_that_was_typed(conflict: tuple[int, Element]) -> None:
-    fields = form_of(conflict[1]).fields()
+    fields = form_of(conflict[1]).json_fields()
     assert (fields["value-0"], fields["value-1"], fields["reason"]) == ('"mine"', "4", "Why")
 
 
 def test_mine_is_written_over_the_value_that_stands_now(
     ref: SessionRef, maria: Browser, conflict: tuple[int, Element]
 ) -> None:
-    assert apply(maria, ref, form_of(conflict[1]).fields() | {"choice-0": "mine"}).status_code == 302
+    assert apply(maria, ref, form_of(conflict[1]).json_fields() | {"choice-0": "mine"}).status_code == 302
     assert state_of(ref)["session"] == {"step": "mine", "count": 4, "nothing": None}
     assert note(ref)["replaced"] == {"step": "theirs", "count": 3}
 
@@ -409,7 +453,7 @@ def test_mine_is_written_over_the_value_that_stands_now(
 def test_theirs_stays_and_the_other_keys_are_written(
     ref: SessionRef, maria: Browser, conflict: tuple[int, Element]
 ) -> None:
-    assert apply(maria, ref, form_of(conflict[1]).fields() | {"choice-0": "theirs"}).status_code == 302
+    assert apply(maria, ref, form_of(conflict[1]).json_fields() | {"choice-0": "theirs"}).status_code == 302
     assert state_of(ref)["session"] == {"step": "theirs", "count": 4, "nothing": None}
 
 
@@ -417,7 +461,7 @@ def test_theirs_stays_and_the_other_keys_are_written(
 def test_where_every_other_value_stays_nothing_is_written_and_that_is_said(
     ref: SessionRef, maria: Browser, conflict: tuple[int, Element], htmx: bool
 ) -> None:
-    sent = form_of(conflict[1]).fields() | {"choice-0": "theirs", "choice-1": "theirs"}
+    sent = form_of(conflict[1]).json_fields() | {"choice-0": "theirs", "choice-1": "theirs"}
     response = apply(maria, ref, sent, htmx=htmx)
     assert response["HX-Redirect" if htmx else "Location"] == reverse("session", kwargs=ref._asdict())
     assert len(events_of(ref)) == 1
@@ -429,7 +473,7 @@ def test_a_conflict_that_changes_again_is_a_conflict_again(
     ref: SessionRef, maria: Browser, conflict: tuple[int, Element], actor: Actor
 ) -> None:
     edit_state(ref, [Entry("step", "again", "theirs")], actor=actor)
-    response = apply(maria, ref, form_of(conflict[1]).fields() | {"choice-0": "mine"})
+    response = apply(maria, ref, form_of(conflict[1]).json_fields() | {"choice-0": "mine"})
     assert response.status_code == 409
     assert row_of(page_of(response), 0).one("section", "theirs").one("pre").text == '"again"'
 
@@ -445,15 +489,15 @@ def test_a_conflict_that_changes_again_is_a_conflict_again(
 def test_a_conflict_names_what_each_would_do(
     ref: SessionRef, maria: Browser, actor: Actor, theirs: Any, operation: str, shown: tuple[str, str]
 ) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"value-0": '"mine"', "operation-0": operation}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": '"mine"', "operation-0": operation}
     edit_state(ref, [Entry("step", theirs, "choose")], actor=actor)
     page = page_of(apply(maria, ref, sent))
     assert tuple(pre.text for pre in row_of(page, 0).one("div", "conflict").all("pre")) == shown
-    assert apply(maria, ref, form_of(page).fields() | {"choice-0": "mine"}).status_code == 302
+    assert apply(maria, ref, form_of(page).json_fields() | {"choice-0": "mine"}).status_code == 302
 
 
 def test_a_key_that_somebody_else_added_is_a_conflict(ref: SessionRef, maria: Browser, actor: Actor) -> None:
-    sent = open_form(maria, ref, "fresh").fields() | {"value-0": "1"}
+    sent = open_form(maria, ref, "fresh").json_fields() | {"value-0": "1"}
     edit_state(ref, [Entry("fresh", 2, ABSENT)], actor=actor)
     assert apply(maria, ref, sent).status_code == 409
 
@@ -461,17 +505,17 @@ def test_a_key_that_somebody_else_added_is_a_conflict(ref: SessionRef, maria: Br
 def test_a_key_that_became_what_was_wanted_is_still_a_conflict_with_what_was_seen(
     ref: SessionRef, maria: Browser, actor: Actor
 ) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"value-0": '"pay"'}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": '"pay"'}
     edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
     page = page_of(apply(maria, ref, sent))
-    response = apply(maria, ref, form_of(page).fields() | {"choice-0": "mine"})
+    response = apply(maria, ref, form_of(page).json_fields() | {"choice-0": "mine"})
     assert "Nothing would change." in page_of(response).one("p", "formerror").text
 
 
 def test_another_key_that_changed_is_no_conflict(
     ref: SessionRef, maria: Browser, actor: Actor, add: Callable[..., str]
 ) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"value-0": '"mine"'}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": '"mine"'}
     edit_state(ref, [Entry("count", 9, 3)], actor=actor)
     add(ref, {"text": "the conversation goes on"})
     assert apply(maria, ref, sent).status_code == 302
@@ -482,7 +526,7 @@ def test_app_state_that_changed_is_a_conflict_that_says_who(ref: SessionRef, mar
     names: dict[str, Any] = {"source": ref.source, "app_name": ref.app_name}
     form = form_of(maria.open("app-edit", query={"key": "app:limit"}, **names))
     edit_app_state(ref.source, ref.app_name, [Entry("app:limit", 11, 10)], actor=actor)
-    response = maria.send("app-edit", {**form.fields(), "value-0": "12"}, **names)
+    response = maria.send("app-edit", {**form.json_fields(), "value-0": "12"}, **names)
     assert response.status_code == 409
     theirs = page_of(response).one("section", "theirs")
     assert theirs.one("pre").text == "11"
@@ -491,7 +535,7 @@ def test_app_state_that_changed_is_a_conflict_that_says_who(ref: SessionRef, mar
 
 def test_an_operation_that_the_form_does_not_have_is_refused(ref: SessionRef, maria: Browser) -> None:
     before = everything(ref.source)
-    sent = open_form(maria, ref, "step").fields() | {"operation-0": "weird"}
+    sent = open_form(maria, ref, "step").json_fields() | {"operation-0": "weird"}
     response = apply(maria, ref, sent)
     assert response.status_code == 400
     assert "There is no operation “weird”." in row_of(page_of(response), 0).one("p", "error").text
@@ -501,25 +545,25 @@ def test_an_operation_that_the_form_does_not_have_is_refused(ref: SessionRef, ma
 @pytest.mark.parametrize(("typed", "text"), [("KE924", '"KE924"'), (" 007 ", '"007"'), ("it's “so”", '"it\'s “so”"')])
 def test_what_is_no_json_is_offered_as_text(ref: SessionRef, maria: Browser, typed: str, text: str) -> None:
     before = everything(ref.source)
-    sent = open_form(maria, ref, "step").fields() | {"value-0": typed}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": typed}
     refused = row_of(page_of(apply(maria, ref, sent)), 0)
     (button,) = [each for each in refused.all("button") if each["name"] == "as-string"]
     assert button.text == f"Use as string “{typed.strip()}”"
     form = page_of(maria.send("session-edit", {**sent, "as-string": button["value"]}, **ref._asdict())).one(
         "form", "editbox"
     )
-    assert form.fields()["value-0"] == text
+    assert form.json_fields()["value-0"] == text
     assert everything(ref.source) == before
 
 
 @pytest.mark.parametrize("typed", ["", "[1,", '"half', '{"a": }'])
 def test_what_was_begun_as_json_is_not(ref: SessionRef, maria: Browser, typed: str) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"value-0": typed}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": typed}
     refused = row_of(page_of(apply(maria, ref, sent)), 0)
     assert [each for each in refused.all("button") if each["name"] == "as-string"] == []
 
 
 def test_an_edit_sent_twice_by_one_form_is_written_once(ref: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, ref, "step").fields() | {"value-0": '"twice"'}
+    sent = open_form(maria, ref, "step").json_fields() | {"value-0": '"twice"'}
     assert [apply(maria, ref, sent).status_code for _sending in range(2)] == [302, 302]
     assert "This edit was written already." in maria.open("session", **ref._asdict()).one("div", "toasts").text

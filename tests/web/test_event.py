@@ -15,7 +15,9 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.reads import timeline
-from tests.support.stored import execute
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session
+from tests.support.stored import execute, overwrite_event
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -306,3 +308,18 @@ def test_a_file_elsewhere_is_named_and_not_linked(ref: SessionRef, maria: Browse
     assert "gs://bucket/plan.png" in page.text
     assert "Download" not in page.one("ol", "parts").links()
     assert "not stored in this event" in maria.open(address(ref, event_id, "event-data", number=0), status=404).text
+
+
+@pytest.mark.parametrize("form", ["sqlite", "postgresql"])
+def test_a_time_in_milliseconds_among_seconds_is_marked(source: str, maria: Browser, actor: Actor) -> None:
+    ref = create_session(source, "booking", "ana", actor=actor, session_id="s1")
+    for number in range(3):
+        append_event(ref, {"id": f"e{number}", "author": "a", "timestamp": 1_790_000_000.0 + number}, actor=actor)
+    overwrite_event(ref, {"id": "e1", "author": "a", "timestamp": 1_790_000_001_000.0})
+    page = maria.open("session", **ref._asdict())
+    marked = ["time in milliseconds?" in page.one("li", id=f"event-e{number}").text for number in range(3)]
+    assert marked == [False, True, False]
+    assert [view.timestamp for view in timeline.events(ref, actor=SYSTEM).rows] == [
+        1_790_000_000.0 + n for n in range(3)
+    ]
+    assert "time in milliseconds?" in open_event(maria, ref, "e1").one("dl", "facts").text

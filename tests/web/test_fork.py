@@ -43,7 +43,7 @@ def test_a_fork_is_made_and_shown(ref: SessionRef, event_id: str, maria: Browser
     form = open_form(maria, ref, event_id)
     assert "the session state at that point (3 keys)" in form.text
     before = (events_of(ref), state_of(ref))
-    response = send(maria, ref, event_id, {**form.fields(), "session_id": "try", "reason": "what if"})
+    response = send(maria, ref, event_id, {**form.json_fields(), "session_id": "try", "reason": "what if"})
     into = ref._replace(session_id="try")
     assert (response.status_code, response["Location"]) == (302, reverse("session", kwargs=into._asdict()))
     assert state_of(into)["session"] == {"step": "pay", "count": 3, "nothing": None}
@@ -62,7 +62,7 @@ def test_a_fork_begins_with_another_value_as_one_edit_of_its_own(
 ) -> None:
     page = maria.open("fork", query={"key": ["step", "user:tier", "new"]}, event_id=event_id, **ref._asdict())
     form = page.one("form", "form", method="post")
-    sent = form.fields()
+    sent = form.json_fields()
     assert (sent["key-0"], sent["value-0"].strip(), sent["key-1"]) == (
         "step",
         '"pay"',
@@ -92,7 +92,7 @@ def test_a_fork_begins_with_another_value_as_one_edit_of_its_own(
 
 def test_a_value_that_stays_as_it_was_is_no_edit_of_a_fork(ref: SessionRef, event_id: str, maria: Browser) -> None:
     page = maria.open("fork", query={"key": "step"}, event_id=event_id, **ref._asdict())
-    sent = {**page.one("form", "form", method="post").fields(), "session_id": "try"}
+    sent = {**page.one("form", "form", method="post").json_fields(), "session_id": "try"}
     left = page_of(send(maria, ref, event_id, {**sent, "drop": "0"}))
     assert not left.all(name="key-0")
     assert send(maria, ref, event_id, sent).status_code == 302
@@ -119,6 +119,7 @@ def test_the_tree_shows_every_fork_and_what_was_deleted(
     assert "two" in tree.one("li", aria_current="true").text
 
 
+@pytest.mark.long
 def test_a_chain_of_a_hundred_and_fifty_forks_is_a_page_that_says_each_ones_level(
     ref: SessionRef, event_id: str, maria: Browser, actor: Actor
 ) -> None:
@@ -164,14 +165,14 @@ def test_a_half_made_fork_says_so_on_its_pages_and_takes_no_edit(
 
 
 def test_a_fork_without_a_name_gets_one_and_is_made_once(ref: SessionRef, event_id: str, maria: Browser) -> None:
-    sent = open_form(maria, ref, event_id).fields()
+    sent = open_form(maria, ref, event_id).json_fields()
     first, again = (send(maria, ref, event_id, sent) for _sending in range(2))
     assert first["Location"] == again["Location"]
     assert len(fork_tree.forks_of(ref, actor=SYSTEM)) == 1
 
 
 def test_a_fork_for_another_user_writes_nothing_of_theirs(ref: SessionRef, event_id: str, maria: Browser) -> None:
-    send(maria, ref, event_id, {**open_form(maria, ref, event_id).fields(), "user_id": "ben", "session_id": "try"})
+    send(maria, ref, event_id, {**open_form(maria, ref, event_id).json_fields(), "user_id": "ben", "session_id": "try"})
     assert state_of(ref._replace(user_id="ben", session_id="try")) == {
         "session": {"step": "pay", "count": 3, "nothing": None},
         "user": {},
@@ -193,12 +194,12 @@ def test_a_refused_fork_makes_nothing_and_keeps_what_was_typed(
     ref: SessionRef, event_id: str, maria: Browser, field: str, value: str, status: int, message: str
 ) -> None:
     before = everything(ref.source)
-    sent = {**open_form(maria, ref, event_id).fields(), "reason": "why", field: value}
+    sent = {**open_form(maria, ref, event_id).json_fields(), "reason": "why", field: value}
     response = send(maria, ref, event_id, sent)
     assert response.status_code == status
     form = page_of(response).one("form", "form", method="post")
     assert message in form.text
-    assert form.fields()["reason"] == sent["reason"]
+    assert form.json_fields()["reason"] == sent["reason"]
     assert everything(ref.source) == before
 
 
@@ -227,7 +228,7 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
         if part.all("form"):
             break
     assert "Copying stopped" in part.text
-    response = send(maria, ref, "e2200", part.one("form").fields())
+    response = send(maria, ref, "e2200", part.one("form").json_fields())
     assert response.status_code == 302
     until = time.monotonic() + 30
     while not fork_jobs.progress(ref, "e2200", into, actor=SYSTEM).done and time.monotonic() < until:

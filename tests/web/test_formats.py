@@ -58,11 +58,11 @@ def test_a_long_session_is_read_to_its_first_event(ref: SessionRef, maria: Brows
 
 def test_an_edit_is_written_a_conflict_is_shown_and_decided(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     page = maria.open("session-edit", query={"key": ["step", "user:tier"]}, **ref._asdict())
-    sent = page.one("form", "editbox").fields() | {"value-0": "1", "value-1": "2.50"}
+    sent = page.one("form", "editbox").json_fields() | {"value-0": "1", "value-1": "2.50"}
     edit_state(ref, [Entry("step", "theirs", "choose")], actor=actor)
     refused = maria.send("session-edit", sent, **ref._asdict())
     assert refused.status_code == 409
-    sent = page_of(refused).one("form", "editbox").fields() | {"choice-0": "mine"}
+    sent = page_of(refused).one("form", "editbox").json_fields() | {"choice-0": "mine"}
     assert maria.send("session-edit", sent, **ref._asdict()).status_code == 302
     assert state_of(ref) == {"session": {"step": 1}, "user": {"tier": 2.5}, "app": {"limit": 10}}
 

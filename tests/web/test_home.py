@@ -21,6 +21,7 @@ from sessions_app.web.html.links import session_url
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
 from tests.search.finding import feed
+from tests.support.people import somebody
 from tests.support.stored import execute
 from tests.web.conftest import DEMO, Browser
 from tests.web.html import Element
@@ -42,6 +43,25 @@ def test_home_lists_apps_with_their_users_and_sessions(demo: str, maria: Browser
     page = maria.open("home")
     assert rows(section(page, demo)) == [["booking", "3", "7"], ["support", "3", "4"]]
     assert page.links()["booking"] == f"/a/{demo}/booking/"
+
+
+def test_home_lists_the_first_apps_and_leads_to_all_of_them(demo: str, maria: Browser) -> None:
+    execute(
+        demo,
+        """INSERT INTO sessions (app_name, user_id, id, state, create_time, update_time)
+        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 60)
+        SELECT 'many' || n, user_id, id, state, create_time, update_time FROM n, (SELECT * FROM sessions LIMIT 1)""",
+    )
+    page = maria.open("home")
+    assert len(rows(section(page, demo))) == 50
+    address = page.links()["All apps"]
+    first = maria.open(address)
+    assert first.links()["booking"] == f"/a/{demo}/booking/"
+    assert "support" not in first.links()
+    assert maria.open(first.links()["More apps"]).links()["support"] == f"/a/{demo}/support/"
+    nobody = Browser()
+    nobody.force_login(somebody("nina"))
+    nobody.open(address, status=404)
 
 
 def test_home_names_the_newest_events_and_edits(demo: str, maria: Browser, actor: Actor) -> None:
@@ -70,6 +90,21 @@ def test_a_broken_source_says_what_is_wrong_and_the_others_still_work(
     refused = maria.open("app", status=503, source=broken, app_name="booking")
     assert refused.one("h1").text == "The database cannot be used"
     assert "broken.db" in refused.one("main").text
+
+
+def test_only_an_admin_of_everything_learns_where_a_broken_source_is(
+    demo: str, maria: Browser, tmp_path: Path, open_source: Callable[[str], str]
+) -> None:
+    broken = open_source(str(shutil.copy(DEMO, tmp_path / "broken.db")))
+    (tmp_path / "broken.db").write_bytes(b"this is no database, but some other file" * 100)
+    registry.opened_files.pop(broken, None)
+    vera = Browser()
+    vera.force_login(somebody("vera", "viewer"))
+    pages = [vera.open("home"), vera.open("edits"), vera.open("app", status=503, source=broken, app_name="booking")]
+    for page in pages:
+        assert str(tmp_path) not in page.text
+        assert "not a SQLite database" not in page.text
+        assert "An admin can see why" in page.text
 
 
 def test_a_source_whose_file_is_gone_says_so_and_works_again_once_it_is_back(

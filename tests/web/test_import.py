@@ -28,7 +28,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.half_made import IMPORTING
 from tests.support.at_work import settle
 from tests.support.people import somebody
-from tests.support.stored import execute
+from tests.support.stored import execute, query
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line
 from tests.web.conftest import Browser, names_of
 from tests.web.html import Element, page_of
@@ -117,7 +117,7 @@ def test_a_file_is_sent_looked_at_and_imported(maria: Browser, store: str, file:
         "to be skipped": "0",
         "app and user states to make": "3",
     }
-    assert lists.apps(store, actor=SYSTEM) == []
+    assert lists.apps(store, actor=SYSTEM).rows == []
     assert "name" not in page.one("form", "importform").one("button", "primary")
 
     page = confirm(maria, address)
@@ -235,7 +235,7 @@ def test_a_check_whose_process_died_begins_again(maria: Browser, store: str, fil
     assert "not looked through to its end" in maria.open(address).one(role="alert").text
     maria.send(address, {})
     assert settled(address).stage == "ready"
-    assert lists.apps(store, actor=SYSTEM) == []
+    assert lists.apps(store, actor=SYSTEM).rows == []
 
 
 def test_into_one_source_goes_one_import_at_a_time(maria: Browser, store: str, file: bytes) -> None:
@@ -269,7 +269,7 @@ def test_a_discarded_file_is_gone(maria: Browser, store: str, file: bytes) -> No
     assert maria.send(address, {"discard": "1"})["Location"] == "/import/"
     assert list(FOLDER.glob("*")) == []
     assert maria.get(address).status_code == 404
-    assert lists.apps(store, actor=SYSTEM) == []
+    assert lists.apps(store, actor=SYSTEM).rows == []
 
 
 def test_an_import_is_forgotten_after_a_day(maria: Browser, store: str, file: bytes) -> None:
@@ -313,7 +313,7 @@ def test_a_bad_file_is_refused_with_the_place_and_not_kept(
     assert "Couldn't import this file. Nothing was written." in alert
     assert message in alert
     assert page.one("main").links()["Choose another file"] == f"/import/?source={store}"
-    assert lists.apps(store, actor=SYSTEM) == []
+    assert lists.apps(store, actor=SYSTEM).rows == []
     assert list(FOLDER.glob("*")) == []
 
 
@@ -425,3 +425,16 @@ async def _post(path: str, chunks: list[bytes], told: bool, cookie: str) -> tupl
     await Limited(reader)(scope, receive, send)
     read = sum(map(len, chunks)) - sum(map(len, waiting))
     return answer[0]["status"], dict(answer[0]["headers"]), answer[1]["body"].decode(), read
+
+
+@pytest.mark.parametrize("form", ["postgresql"])
+def test_a_box_replaces_what_postgresql_cannot_hold(source: str, maria: Browser) -> None:
+    content = file_of(session_line("s1", 0, state={"n": "a\0b"}))
+    assert maria.open("imports").one("input", name="replace_nul")["type"] == "checkbox"
+    assert "app/u/s1: PostgreSQL cannot hold" in maria.open(sent(maria, source, content)).one("main").text
+    given = {"source": source, "file": SimpleUploadedFile("a.jsonl", content), "replace_nul": "1"}
+    address = maria.send("imports", given)["Location"]
+    settled(address)
+    maria.post(address)
+    assert settled(address).stage == "done"
+    assert query(source, "SELECT state ->> 'n' FROM sessions") == [("a�b",)]

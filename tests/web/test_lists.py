@@ -154,8 +154,9 @@ def test_what_does_not_exist_is_not_found(ref: SessionRef, maria: Browser, name:
     assert "nobody" in page.one("main").text
 
 
-def test_a_source_that_does_not_exist_is_not_found(maria: Browser) -> None:
-    assert "There is no source “gone” here." in maria.open("app", status=404, source="gone", app_name="a").text
+@pytest.mark.parametrize("source", ["gone", "default"])  # Django's name of adkweb's own database is no source either
+def test_a_source_that_does_not_exist_is_not_found(maria: Browser, source: str) -> None:
+    assert f"There is no source “{source}” here." in maria.open("app", status=404, source=source, app_name="a").text
 
 
 def test_an_app_without_sessions_says_what_to_do(ref: SessionRef, maria: Browser, actor: Actor) -> None:

@@ -1,14 +1,12 @@
-"""Rules that people write hide values at every door, and in search."""
+"""Rules that people write hide values, in search too. test_hidden.py asks every door."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 
-from sessions_app.access import tokens
 from sessions_app.access.actor import AGENT, SYSTEM, Actor
 from sessions_app.access.shown import shown_object, shown_text
 from sessions_app.domain.json_values import read_stored_or_none
@@ -20,32 +18,19 @@ from sessions_app.models import AuditRow
 from sessions_app.reads import timeline, views
 from sessions_app.reads.deltas import said_of_state
 from sessions_app.writes.append import append_event
-from tests.api.program import Program
+from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed, ids
 from tests.support.people import ALICE, BOB
 from tests.web.conftest import Browser
-from tests.web.test_shown import KEY, SECRET, TELLING, card, others, pages, routes
 
 pytestmark = pytest.mark.django_db
-__all__ = ["card"]
 
 
-@pytest.mark.parametrize("kind", TELLING)
-def test_what_a_rule_hides_leaves_through_no_door(
-    card: SessionRef,
-    maria: Browser,
-    person: User,
-    kind: str,
-) -> None:
-    doors = {
-        "pages": lambda: pages(maria, card),
-        "routes": lambda: routes(Program(tokens.create("program", "admin", "*", by="maria")[1]), card),
-        "others": lambda: others(card, person),
-    }[kind]()
-    rules.create("book*", "key", KEY, actor=ALICE)
-    assert {name for name, door in doors.items() if SECRET in door()} == set()
+def test_adkweb_and_agents_see_what_a_rule_hides(ref: SessionRef) -> None:
+    rules.create("book*", "key", "user:tier", actor=ALICE)
+    assert views.session(ref, actor=ALICE).state.user == {"tier": "••••"}
     for actor in (SYSTEM, AGENT):
-        assert views.session(card, actor=actor).state.user == {"card": f"{SECRET}2"}
+        assert views.session(ref, actor=actor).state.user == {"tier": "gold"}
 
 
 def test_a_rule_is_tried_added_and_removed_on_its_page(ref: SessionRef, maria: Browser) -> None:
@@ -66,6 +51,42 @@ def test_a_rule_is_tried_added_and_removed_on_its_page(ref: SessionRef, maria: B
         (row.act, row.by, row.app_name) for row in AuditRow.objects.filter(act__startswith="mask-").order_by("number")
     ]
     assert acts == [("mask-rule-made", "maria", "*"), ("mask-rule-removed", "maria", "*")]
+
+
+def test_a_rule_says_which_ids_of_users_stay_readable(
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for user in ("ana@example.com", "omar@example.com"):  # beside ana
+        create_session(ref.source, "booking", user, session_id="s1", actor=ALICE)
+    create_session(ref.source, "support", "zoe", session_id="s1", actor=ALICE)
+    said = "2 of 3 users of booking have an e-mail as id; ids stay readable."
+    given = {"apps": "", "kind": "form", "pattern": "email"}
+    assert said in maria.post("/masking/", given | {"try": "1"}).content.decode()
+    page = maria.post("/masking/", given, follow=True).content.decode()
+    assert said in page
+    assert "users of support" not in page
+    assert looks.ids(rules.checked("sup*", "form", "email"), actor=ALICE) == []
+    assert looks.ids(rules.checked("*", "key", "email"), actor=ALICE) == []
+    monkeypatch.setattr(looks, "USERS", 2)
+    page = maria.post("/masking/", given | {"try": "1"}).content.decode()
+    assert "1 of the first 2 users of booking have an e-mail as id; ids stay readable." in page
+
+
+def test_a_rule_by_form_may_include_ids_of_users(ref: SessionRef, maria: Browser) -> None:
+    create_session(ref.source, "booking", "ana@example.com", session_id="s1", actor=ALICE)
+    said = "1 of 2 users of booking have an e-mail as id; a handle takes its place."
+    given = {"apps": "", "kind": "form", "pattern": "email"}
+    assert maria.post("/masking/", given).status_code == 302
+    assert said in maria.post("/masking/", given | {"ids": "1", "try": "1"}).content.decode()
+    page = maria.post("/masking/", given | {"ids": "1"}, follow=True).content.decode()  # in place of the one without
+    assert said in page
+    assert "with ids of users" in page
+    (rule,) = rules.listed(actor=ALICE)
+    assert rule.rule.ids
+    assert maria.post("/masking/", given | {"ids": "1"}).status_code == 409
+    assert maria.post("/masking/", {"apps": "", "kind": "key", "pattern": "*", "ids": "1"}).status_code == 400
+    made = AuditRow.objects.filter(act="mask-rule-made").order_by("number")
+    assert ['"ids":true' in row.detail for row in made] == [False, True]
 
 
 def test_secrets_are_proposed_until_a_rule_hides_them(ref: SessionRef, maria: Browser) -> None:
@@ -118,7 +139,7 @@ def test_a_name_that_is_harmless_in_an_event_is_hidden_in_a_state() -> None:
 
 def test_a_text_that_is_harmless_as_an_event_is_hidden_as_what_is_said_of_state() -> None:
     rules.create("*", "key", "pin", actor=ALICE)
-    text = '[{"pin": "1234"}, "ana", null]'
+    text = '[{"pin": "1234"}, "ana", null, null]'
     assert shown_object(text, ALICE, "booking", "event", read_stored_or_none) == {}
     assert said_of_state(text, ALICE, "booking")["actions"]["state_delta"] == {"pin": "••••"}
 
@@ -163,52 +184,3 @@ def test_who_may_not_administer_writes_no_rule_and_sees_none() -> None:
     ):
         with pytest.raises(NotAllowed):
             act()
-
-
-CARD: Final = "4111111111111111"
-PIN: Final = "9731-pin"
-
-
-@pytest.mark.parametrize("kind", TELLING)
-def test_no_door_tells_a_secret_in_a_text_a_title_a_tool_or_an_error(
-    card: SessionRef, maria: Browser, person: User, kind: str
-) -> None:
-    call = {"function_call": {"id": "c1", "name": "charge_card", "args": {"number": CARD, "pin": PIN}}}
-    back = {
-        "function_response": {"id": "c1", "name": "charge_card", "response": {"pin": PIN, "said": f"paid by {CARD}"}}
-    }
-    said = {"role": "user", "parts": [{"text": f"my card is {CARD}"}]}
-    charging = {"role": "model", "parts": [call, {"text": f"charging {CARD}", "thought": True}]}
-    title = {
-        "__session_metadata__": {"displayName": f"Pays by {CARD}"},
-        "note": [{"deep": f"no. {CARD}"}],
-        "card no": CARD,
-    }
-    for number, event in enumerate(
-        (
-            {"author": "user", "content": said, "actions": {"state_delta": title}},
-            {
-                "author": "agent",
-                "content": charging,
-            },
-            {"author": "agent", "content": {"role": "user", "parts": [back]}},
-            {"author": "agent", "error_code": "DECLINED", "error_message": f"{CARD} was declined"},
-            {"author": "agent", "custom_metadata": {"trace": CARD}, "output_transcription": {"text": CARD}},
-        )
-    ):
-        append_event(card, event | {"id": f"s{number}", "invocation_id": "i1"}, actor=ALICE)
-    feed(card.source)
-    doors = {
-        "pages": lambda: pages(maria, card),
-        "routes": lambda: routes(Program(tokens.create("program", "admin", "*", by="maria")[1]), card),
-        "others": lambda: others(card, person),
-    }[kind]()
-
-    def telling() -> set[str]:
-        return {name for name, door in doors.items() for text in [door()] if CARD in text or PIN in text}
-
-    assert len(telling()) >= TELLING[kind] // 2
-    rules.create("book*", "form", "card", actor=ALICE)
-    rules.create("book*", "tool", "charge_*: pin", actor=ALICE)
-    feed(card.source)
-    assert telling() == set()

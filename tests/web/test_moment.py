@@ -17,7 +17,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import indexing
 from sessions_app.sources import online, registry
-from sessions_app.writes.sessions import create_session
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.bulk import fill
 from tests.support.stored import execute
 from tests.web.conftest import Browser
@@ -448,3 +448,13 @@ def test_a_moment_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
 def test_an_error_within_a_session_leads_back_to_it(ref: SessionRef, maria: Browser) -> None:
     page = maria.open("rewind", status=404, query={"before": "never"}, **ref._asdict())
     assert page.links()["Back to the session"] == reverse("session", kwargs=ref._asdict())
+
+
+@pytest.mark.parametrize("part", ["news/", "state/"])
+def test_a_session_that_was_deleted_while_its_page_is_open_is_not_found(
+    ref: SessionRef, maria: Browser, actor: Actor, part: str
+) -> None:
+    address = reverse("session", kwargs=ref._asdict()) + part
+    assert maria.get(address).status_code == 400
+    delete_session(ref, actor=actor)
+    assert maria.get(address).status_code == 404

@@ -15,6 +15,7 @@ from websockets.sync.client import connect
 
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
+from tests.support.own import migrated
 
 SECONDS = 2.0
 NAME = "adkweb.example.com"
@@ -43,7 +44,7 @@ def serving(folder: Path, *words: str, admin: bool = False, **variables: str) ->
     server = Served(folder, **variables)
     server.words = words
     if admin:
-        server.run("migrate")
+        migrated(folder / "data" / "adkweb.db")
         account = {"DJANGO_SUPERUSER_USERNAME": "maria", "DJANGO_SUPERUSER_EMAIL": "maria@example.com"}
         server.run("createsuperuser", "--noinput", variables={**account, "DJANGO_SUPERUSER_PASSWORD": "correct horse"})
     with server:

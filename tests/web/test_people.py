@@ -14,7 +14,7 @@ from sessions_app.access import invitations, people, roles, sign_in
 from sessions_app.access.actor import TERMINAL, Actor
 from sessions_app.models import Invitation, Role
 from tests.web.conftest import NAME, Browser
-from tests.web.html import page_of
+from tests.web.html import Element, page_of
 
 pytestmark = [
     pytest.mark.django_db,
@@ -42,10 +42,19 @@ def invited(root: Browser, **fields: object) -> str:
     return page_of(response).one("code", id="invitation-link").text.removeprefix("http://testserver")
 
 
+def opened(link: str, browser: Browser | None = None, status: int = 200) -> Element:
+    """The page to which a link leads: as without scripts, it is pasted."""
+    browser = browser or Browser()
+    form = browser.open("/join/").one("form", class_="form", action="/join/")
+    answer = browser.send("join", {**form.fields(), "token": f"http://testserver{link}"})
+    assert answer.status_code == status
+    return page_of(answer)
+
+
 def accept(link: str, name: str = "ana", password: str = PASSWORD) -> tuple[Browser, int]:
     """A new browser that opened the link and sent the form; the status of the answer."""
     browser = Browser()
-    fields = browser.open(link).one("form", class_="form", action="/join/").fields()
+    fields = opened(link, browser).one("form", class_="form", action="/join/").fields()
     return browser, browser.send("join", {**fields, "name": name, "password": password}).status_code
 
 
@@ -63,15 +72,29 @@ def test_an_invited_person_chooses_name_and_password_and_gets_the_groups(root: B
 def test_an_invitation_is_used_once_and_within_seven_days(root: Browser) -> None:
     link = invited(root)
     assert accept(link)[1] == 302
-    assert "used already" in Browser().open(link, status=404).one("main").text
+    assert "used already" in opened(link, status=404).one("main").text
     late = invited(root)
     Invitation.objects.update(created=timezone.now() - timedelta(days=7, seconds=1))
-    Browser().open(late, status=404)
+    opened(late, status=404)
     assert (
-        Browser().send("join", {"token": late.partition("=")[2], "name": "eve", "password": PASSWORD}).status_code
+        Browser().send("join", {"token": late.partition("#")[2], "name": "eve", "password": PASSWORD}).status_code
         == 404
     )
     assert not get_user_model().objects.filter(username="eve").exists()
+
+
+def test_the_secret_of_an_invitation_is_in_no_address_that_a_server_gets(root: Browser) -> None:
+    link = invited(root)
+    path, _hash, text = link.partition("#")
+    assert (path, len(text)) == ("/join/", 43)
+    guest = Browser()
+    page = guest.open("/join/", query={"token": text}, status=400)
+    assert "Ask for a new invitation" in page.one(role="alert").text
+    assert page.one("form", class_="form", action="/join/").fields()["token"] == ""
+    assert guest.send("join", {"token": ""}).status_code == 400
+    answer = guest.send("join", {"token": text})
+    assert "chief invites you" in page_of(answer).one("main").text
+    assert (answer["Cache-Control"].count("no-store"), invitations.of(text).note) == (1, "Ana")
 
 
 def test_an_invitation_ends_with_the_rights_of_the_admin_who_made_it(root: Browser) -> None:
@@ -80,8 +103,8 @@ def test_an_invitation_ends_with_the_rights_of_the_admin_who_made_it(root: Brows
     chief = get_user_model().objects.filter(username="chief")
     for gone in ({"is_superuser": False}, {"is_active": False}):
         chief.update(**gone)
-        Browser().open(link, status=404)
-        answer = Browser().send("join", {"token": link.partition("=")[2], "name": "eve", "password": PASSWORD})
+        opened(link, status=404)
+        answer = Browser().send("join", {"token": link.partition("#")[2], "name": "eve", "password": PASSWORD})
         assert answer.status_code == 404
         chief.update(is_superuser=True, is_active=True)
     assert accept(link)[1] == 302
@@ -89,12 +112,12 @@ def test_an_invitation_ends_with_the_rights_of_the_admin_who_made_it(root: Brows
 
 def test_an_invitations_link_is_stored_nowhere_and_it_can_be_withdrawn(root: Browser) -> None:
     link = invited(root)
-    text = link.partition("=")[2]
+    text = link.partition("#")[2]
     assert text not in root.get("/people/").content.decode()
     (row,) = Invitation.objects.all()
     assert text not in str(vars(row))
     root.send("withdraw-invitation", {}, invitation_id=row.pk)
-    Browser().open(link, status=404)
+    opened(link, status=404)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +140,7 @@ def test_an_invitations_link_is_stored_nowhere_and_it_can_be_withdrawn(root: Bro
 def test_a_refused_name_or_password_says_why_and_leaves_the_invitation(
     root: Browser, name: str, password: str, status: int, message: str
 ) -> None:
-    token = invited(root).partition("=")[2]
+    token = invited(root).partition("#")[2]
     response = Browser().send("join", {"token": token, "name": name, "password": password})
     assert response.status_code == status
     assert message in page_of(response).one("span", "error").text
@@ -127,7 +150,7 @@ def test_a_refused_name_or_password_says_why_and_leaves_the_invitation(
 
 def test_an_admin_who_opens_the_link_by_mistake_does_not_use_it_up(root: Browser) -> None:
     link = invited(root)
-    assert "not used up" in root.open(link, status=409).one("main").text
+    assert "not used up" in opened(link, root, status=409).one("main").text
     assert accept(link)[1] == 302
 
 

@@ -14,7 +14,7 @@ from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import proposal
 from sessions_app.writes.append import append_event
-from tests.support.people import ALICE, somebody
+from tests.support.people import ALICE, as_admin, somebody
 from tests.support.stored import events_of, state_of
 from tests.web.conftest import Browser
 from tests.web.html import page_of
@@ -137,7 +137,7 @@ def test_every_form_leads_to_the_proposal(ana: Browser, ref: SessionRef) -> None
 
 
 def test_a_program_is_told_that_its_edit_waits(ref: SessionRef) -> None:
-    _token, text = tokens.create("bot", "append", "*", by="ben")
+    _token, text = tokens.create("bot", "append", "*", by=as_admin("ben"))
     address = f"/api/apps/{ref.app_name}/users/{ref.user_id}/sessions/{ref.session_id}/state"
     body = json.dumps({"set": {"user:tier": "vip"}, "once": "1"})
     answers = [

@@ -76,7 +76,7 @@ def send(maria: Browser, ref: SessionRef, sent: dict[str, str], action: str, *, 
 
 def queue(maria: Browser, ref: SessionRef, **values: str) -> Queued:
     """An edit that was queued by the form; keys with `_` for `:`."""
-    sent = open_form(maria, ref, *(name.replace("_", ":") for name in values)).fields()
+    sent = open_form(maria, ref, *(name.replace("_", ":") for name in values)).json_fields()
     sent |= {f"value-{number}": text for number, text in enumerate(values.values())}
     assert send(maria, ref, {**sent, "reason": "by phone"}, "queue").status_code == 302
     return queued.of_session(ref, actor=SYSTEM)[0]
@@ -107,7 +107,7 @@ def test_while_an_invocation_runs_the_form_warns_and_offers_to_wait(running: Ses
     warning = form.one("p", "warn")
     assert WARNING in warning.text
     assert "data-elapsed" in warning.one("time")
-    assert [b.text for b in form.one("footer").all("button")] == ["Preview", "Apply now", "Apply when idle"]
+    assert [b.text for b in form.one("footer").all("button")] == ["Preview", "Apply now", "Apply when idle Ctrl ⏎"]
     assert [b["value"] for b in form.one("footer").all("button")] == ["preview", "apply-now", "queue"]
     assert form.all("button")[0]["value"] == "queue"  # what Enter does
 
@@ -134,7 +134,7 @@ def test_an_apps_and_a_users_state_are_edited_at_once_whatever_runs(running: Ses
         names = dict(list(running._asdict().items())[:count])
         form = form_of(maria.open(name, query={"key": name.replace("-edit", ":x")}, **names))
         assert form.all("p", "warn") == []
-        assert maria.send(name, {**form.fields(), "value-0": "1", "action": "apply"}, **names).status_code == 302
+        assert maria.send(name, {**form.json_fields(), "value-0": "1", "action": "apply"}, **names).status_code == 302
 
 
 @pytest.mark.parametrize("htmx", [True, False])
@@ -142,7 +142,7 @@ def test_an_edit_that_is_queued_is_not_written_until_the_invocation_has_ended(
     running: SessionRef, maria: Browser, htmx: bool
 ) -> None:
     before = everything(running.source)
-    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"', "reason": "by phone"}
+    sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"', "reason": "by phone"}
     response = send(maria, running, sent, "queue", htmx=htmx)
     page = reverse("session", kwargs=running._asdict())
     assert (response["HX-Redirect"] if htmx else response["Location"]) == page
@@ -155,7 +155,7 @@ def test_an_edit_that_is_queued_is_not_written_until_the_invocation_has_ended(
 
 
 def test_apply_now_writes_at_once(running: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
+    sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"'}
     assert send(maria, running, sent, "apply-now").status_code == 302
     assert state_of(running)["session"]["step"] == "pay"
     assert not queued.any_waiting()
@@ -168,7 +168,7 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
         page = maria.open("session", **running._asdict())
         return page.one(id="status").text, " ".join(head.text for head in page.all("li", "inv"))
 
-    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
+    sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"'}
     assert "invocation running" in shown()[0]
     send(maria, running, sent, "apply-now")
     status, heads = shown()
@@ -187,7 +187,7 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
 def test_an_invocation_that_began_after_the_form_was_opened_brings_it_back_filled(
     ref: SessionRef, maria: Browser, htmx: bool
 ) -> None:
-    sent = open_form(maria, ref, "step", "fresh").fields() | {"value-0": '"pay"', "value-1": "[1", "reason": "why"}
+    sent = open_form(maria, ref, "step", "fresh").json_fields() | {"value-0": '"pay"', "value-1": "[1", "reason": "why"}
     sent["value-1"] = "[1]"
     say(ref, "user")
     before = everything(ref.source)
@@ -195,7 +195,7 @@ def test_an_invocation_that_began_after_the_form_was_opened_brings_it_back_fille
     assert response.status_code == 409
     form = form_of(page_of(response))
     assert WARNING in form.one("p", "warn").text
-    fields = form.fields()
+    fields = form.json_fields()
     assert [fields[name] for name in ("value-0", "value-1", "reason", "once")] == ['"pay"', "[1]", "why", sent["once"]]
     assert (everything(ref.source), queued.any_waiting()) == (before, False)
     assert send(maria, ref, fields, "queue").status_code == 302
@@ -203,7 +203,7 @@ def test_an_invocation_that_began_after_the_form_was_opened_brings_it_back_fille
 
 
 def test_queued_when_the_invocation_has_ended_by_now_it_is_written_at_once(running: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
+    sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"'}
     end(running)
     assert send(maria, running, sent, "queue").status_code == 302
     assert state_of(running)["session"]["step"] == "pay"
@@ -213,7 +213,7 @@ def test_queued_when_the_invocation_has_ended_by_now_it_is_written_at_once(runni
 
 
 def test_the_same_form_sent_twice_waits_once(running: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
+    sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"'}
     for _ in range(2):
         assert send(maria, running, sent, "queue").status_code == 302
     assert len(listed(maria, running)) == 1
@@ -225,30 +225,30 @@ def test_the_same_form_sent_twice_waits_once(running: SessionRef, maria: Browser
 
 
 def test_a_key_that_changed_is_a_conflict_when_it_is_queued(running: SessionRef, maria: Browser) -> None:
-    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
+    sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"'}
     say(running, "agent", content={"parts": [{"function_call": {"name": "f"}}]}, actions={"state_delta": {"step": 7}})
     response = send(maria, running, sent, "queue")
     assert response.status_code == 409
     form = form_of(page_of(response))
     assert form.one("section", "theirs").one("pre").text == "7"
     assert form.one("section", "yours").one("pre").text == '"pay"'
-    fields = form.fields() | {"choice-0": "mine"}
+    fields = form.json_fields() | {"choice-0": "mine"}
     assert send(maria, running, fields, "queue").status_code == 302
     assert len(listed(maria, running)) == 1
 
 
 @pytest.mark.parametrize(("text", "status"), [("{", 400), ('"choose"', 400)])
 def test_what_is_not_valid_is_not_queued(running: SessionRef, maria: Browser, text: str, status: int) -> None:
-    sent = open_form(maria, running, "step").fields() | {"value-0": text}
+    sent = open_form(maria, running, "step").json_fields() | {"value-0": text}
     response = send(maria, running, sent, "queue")
     assert (response.status_code, queued.any_waiting()) == (status, False)
-    assert form_of(page_of(response)).fields()["value-0"] == text
+    assert form_of(page_of(response)).json_fields()["value-0"] == text
 
 
 def test_a_form_comes_back_filled_when_the_database_goes_away(
     running: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = open_form(maria, running, "step").fields() | {"value-0": '"pay"'}
+    sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"'}
 
     def away(*_: Any, **__: Any) -> Any:
         raise SourceError("The database is away.")
@@ -257,7 +257,7 @@ def test_a_form_comes_back_filled_when_the_database_goes_away(
     monkeypatch.setattr(queued, "queue_edit", away)
     response = send(maria, running, sent, "queue")
     assert response.status_code == 503
-    assert form_of(page_of(response)).fields()["value-0"] == '"pay"'
+    assert form_of(page_of(response)).json_fields()["value-0"] == '"pay"'
 
 
 @pytest.mark.parametrize("name", ["add-event", "delete-session"])
@@ -357,7 +357,7 @@ def test_after_a_conflict_the_form_opens_again_with_what_was_typed_beside_what_s
     (notice,) = told(maria)
     assert "Queued edit not applied: step, fresh changed meanwhile" in notice.text
     form = form_of(maria.open(notice.links()["Open the form"]))
-    fields = form.fields()
+    fields = form.json_fields()
     assert [fields[f"value-{n}"] for n in range(3)] == ['"pay"', '{\n  "a": [\n    1,\n    2\n  ]\n}', "4"]
     assert fields["reason"] == "by phone"
     assert form.texts("section", "theirs")[0].startswith("Now in the state")
@@ -373,7 +373,7 @@ def test_a_removal_that_was_queued_opens_again_as_one(running: SessionRef, maria
     queued.queue_edit(running, [Entry("count", ABSENT, 3), Entry("step", None, "choose")], person=person)
     end(running, actions={"state_delta": {"count": 5}})
     queued.apply_due()
-    fields = form_of(maria.open(told(maria)[0].links()["Open the form"])).fields()
+    fields = form_of(maria.open(told(maria)[0].links()["Open the form"])).json_fields()
     assert (fields["operation-0"], fields["operation-1"], fields["value-1"]) == ("remove", "set", "null")
 
 
@@ -448,7 +448,7 @@ def test_hostile_keys_values_and_reasons_are_text(running: SessionRef, maria: Br
     (notice,) = told(maria)
     assert f"{text} changed meanwhile" in notice.text
     form = form_of(maria.open(notice.links()["Open the form"]))
-    assert form.fields()["key-0"] == text
+    assert form.json_fields()["key-0"] == text
 
 
 def test_an_edit_of_very_many_and_very_long_keys_is_shown_in_few_words(running: SessionRef, maria: Browser) -> None:

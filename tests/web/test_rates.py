@@ -12,6 +12,7 @@ from pytest_django import Settings
 
 from sessions_app.access import rates, tokens
 from sessions_app.errors import TooOften
+from tests.support.people import as_admin
 from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db
@@ -117,7 +118,7 @@ def test_a_stranger_who_asks_too_often_waits(address: str, settings: Settings) -
 @pytest.mark.parametrize("address", ["/api/apps", "/list-apps", "/api/openapi.json"])
 def test_a_token_that_asks_too_often_waits_and_is_told_how_long(address: str, settings: Settings) -> None:
     settings.RATE_TOKEN, settings.RATE_ADDRESS = 2, 1
-    tokens_of = [tokens.create(name, "read", "*", by="maria")[1] for name in ("one", "two")]
+    tokens_of = [tokens.create(name, "read", "*", by=as_admin("maria"))[1] for name in ("one", "two")]
     one, two = (Client(REMOTE_ADDR=FAR, headers={"Authorization": f"Bearer {text}"}) for text in tokens_of)
     assert [one.get(address).status_code for _each in range(3)] == [200, 200, 429]
     answer = one.get(address)

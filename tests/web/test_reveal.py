@@ -13,7 +13,7 @@ from sessions_app.masking import rules
 from sessions_app.models import AuditRow, Role
 from sessions_app.writes.append import append_event
 from tests.api.program import Program
-from tests.support.people import ALICE, somebody
+from tests.support.people import ALICE, as_admin, somebody
 from tests.web.conftest import Browser
 from tests.web.html import page_of
 
@@ -117,7 +117,7 @@ def test_the_way_to_reveal_is_shown_to_who_may_go_it(rita: Browser, ref: Session
 def test_an_agent_works_with_what_is_stored_and_other_programs_do_not(
     rita: Browser, ref: SessionRef, right: str, sees: bool
 ) -> None:
-    program = Program(tokens.create("program", right, "*", by="maria")[1])
+    program = Program(tokens.create("program", right, "*", by=as_admin("maria"))[1])
     for address in ("/api/apps/booking/users/ana/sessions/s1", "/api/apps/booking/sessions/states"):
         assert SECRET not in program.get(address).content.decode()
         assert (SECRET in program.get(address, headers={"X-Adkweb-Agent": "1"}).content.decode()) == sees

@@ -132,6 +132,9 @@ def test_what_does_not_fit_is_said_while_it_is_typed(ref: SessionRef, maria: Bro
     assert check(maria, ref, key="booking_step", value="3") == [other.format("number")]
     assert check(maria, ref, key="booking_step", value="", operation="null") == [other.format("null")]
     assert check(maria, ref, key="booking_step", value='"pya"') == ["booking_step has been one of “book”, “pay”."]
+    assert check(maria, ref, key="booking_step", value="pya", type="string") == [
+        "booking_step has been one of “book”, “pay”."
+    ]
     assert check(maria, ref, key="user:age", value="70") == ["user:age has been 10 to 17."]
     fitting = [
         {"key": "booking_step", "value": '"pay"'},
@@ -151,8 +154,8 @@ def test_the_preview_warns_and_nothing_is_refused(ref: SessionRef, maria: Browse
     assert form.texts("p", "misfit") == []
     assert [button["data-offer"] for button in form.all("button", "chip")] == ['"book"', '"pay"']
     assert form["data-check"] == reverse("schema-check", kwargs=names_of(ref, 2))
-    sent = {**form.fields(), "value-0": "3"}
-    assert not any(name.startswith("type-") for name in sent)
+    assert form.fields()["type-0"] == "string"  # the key is new here, and was one in other sessions
+    sent = {**form.json_fields(), "value-0": "3"}
     preview = page_of(maria.send("session-edit", {**sent, "action": "preview"}, **ref._asdict()))
     assert preview.texts("p", "misfit") == ["booking_step has been of type string in 8 events; this is of type number."]
     assert maria.send("session-edit", {**sent, "action": "apply"}, **ref._asdict()).status_code == 302

@@ -17,6 +17,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
+from sessions_app.domain.clock import Took
 from sessions_app.domain.positions import Seq
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
@@ -43,7 +44,7 @@ ROW = Row(
     status="failed",
     created=NOON - HOUR,
     last=NOON,
-    took=7.4,
+    took=Took(7.4),
     turns=3,
     events=18,
     tokens=12_100,

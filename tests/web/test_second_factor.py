@@ -262,3 +262,12 @@ def test_the_printed_link_asks_for_no_code(ana: User, settings: Settings, monkey
     local = Browser()
     assert local.get("/sign-in/", {"token": sign_in.sign_in_token()})["Location"] == "/"
     assert is_in(local)
+
+
+def test_whoever_is_signed_in_and_repeats_a_wrong_password_keeps_nobody_out(ana: User) -> None:
+    chief, _answer = first_step("chief")
+    answers = [chief.send("new-codes", {"old": "wrong"}).status_code for _ in range(guesses.FREE + 1)]
+    assert answers == [400] * guesses.FREE + [429]
+    for name in ("ana", "chief"):  # from the same address
+        browser, _answer = first_step(name)
+        assert is_in(browser), name

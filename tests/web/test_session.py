@@ -20,6 +20,7 @@ from sessions_app.reads import filters, lists, timeline, views
 from sessions_app.sources import online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
+from tests.parts import long_but
 from tests.search.finding import feed
 from tests.support.bulk import fill
 from tests.support.stored import execute, query
@@ -73,8 +74,8 @@ def test_events_of_an_invocation_stand_under_it(ref: SessionRef, maria: Browser,
         add(ref, {"text": f"m{number}"}, invocation_id=invocation, timestamp=1000.0 + 2 * number)
     page = open_session(maria, ref)
     heads = [head.text for head in page.all("li", "inv")]
-    assert heads == ["a · 00:16:40 · 2.0 s · 2 events", "b · 00:16:44"]
-    assert [event.one("span", "meta").text for event in page.all("li", "ev")] == ["00:16:40", "+2.0 s", "00:16:44"]
+    assert heads == ["a · 00:16:40 · ≈ 2.0 s · 2 events", "b · 00:16:44"]
+    assert [event.one("span", "meta").text for event in page.all("li", "ev")] == ["00:16:40", "≈ 2.0 s", "00:16:44"]
 
 
 def test_a_line_tells_what_changed_in_the_state(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
@@ -291,7 +292,9 @@ def demo_sessions() -> list[tuple[str, str, str]]:
         return db.execute("SELECT app_name, user_id, id FROM sessions ORDER BY 1, 2, 3").fetchall()
 
 
-@pytest.mark.parametrize("names", demo_sessions(), ids="/".join)
+@pytest.mark.parametrize(
+    "names", long_but(demo_sessions(), ("booking", "omar@example.com", "oslo-weekend")), ids="/".join
+)
 def test_every_event_of_the_demo_has_a_line_that_reads_and_a_page(
     demo: str, maria: Browser, names: tuple[str, ...]
 ) -> None:
@@ -381,6 +384,15 @@ KIND_WORDS: dict[str, tuple[dict[str, Any], str]] = {
     "state": ({"actions": {"state_delta": {"a": 1}}}, "State change"),
     "checkpoint": ({"actions": {"end_of_agent": True}}, "Agent finished"),
     "finish": ({"turn_complete": True}, "Turn complete"),
+    "remote": (
+        {"custom_metadata": {"a2a:task_id": "t-1", "a2a:response": {"status": {"state": "submitted"}}}},
+        "remote task t-1: submitted",
+    ),
+    "live": (
+        {"live_session_resumption_update": {"new_handle": "h-1", "resumable": True}},
+        "Live session can be resumed h-1",
+    ),
+    "empty": ({"branch": "a.b"}, "An event without content branch"),
     "unknown": ({"tomorrow": 1, "branch": "b"}, "An event that adkweb does not know branch, tomorrow"),
 }
 

@@ -1,7 +1,7 @@
-"""A value that is masked leaves adkweb through no door: one function decides it, and no page, route or command has to know.
+"""A value that is masked is hidden by one function, and no page, route or command has to know: what that means for edits,
+for adkweb itself and for agents. test_hidden.py asks every door.
 
-The mask here hides `user:card` from everybody. Each door is asked without it first, so that it is known which of them
-would have shown the value.
+The mask here hides `user:card` from everybody.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from sessions_app.access import shown, tokens
+from sessions_app.access import shown
 from sessions_app.access.actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor
 from sessions_app.api.routes import document
 from sessions_app.checks import rules
@@ -98,7 +98,7 @@ def whole(answer: Any) -> bytes:
     return async_to_sync(gathered)()
 
 
-def pages(maria: Browser, ref: SessionRef) -> dict[str, Door]:
+def pages(maria: Browser, ref: SessionRef, queries: tuple[dict[str, str], ...] = QUERIES) -> dict[str, Door]:
     """Every page, and every file that a page gives."""
 
     def page(address: str, query: dict[str, str]) -> str:
@@ -106,30 +106,30 @@ def pages(maria: Browser, ref: SessionRef) -> dict[str, Door]:
         return whole(answer).decode() + answer.headers.get("Location", "")
 
     addresses = {str(pattern.name): address_of(pattern, ref) for pattern in OF_AN_APP}
-    (waiting,) = queue.of_session(ref, actor=SYSTEM)
-    addresses |= {name: reverse(name) for name in ("home", "feed", "edits", "queued-outcomes", "imports")}
-    addresses["queued-json"] = reverse("queued-json", args=[waiting.id])
+    addresses |= {name: reverse(name) for name in ("home", "feed", "search", "edits", "queued-outcomes", "imports")}
+    for waiting in queue.of_session(ref, actor=SYSTEM):
+        addresses["queued-json"] = reverse("queued-json", args=[waiting.id])
     return {
         f"{name} {number}": lambda address=address, query=query: page(address, query)  # type: ignore[misc]
         for name, address in addresses.items()
-        for number, query in enumerate(QUERIES)
+        for number, query in enumerate(queries)
     }
 
 
 def routes(program: Program, ref: SessionRef) -> dict[str, Door]:
     """Every address at which programs read, adkweb's own and ADK's, and what answers to their writes tell."""
-    own = f"/api/apps/booking/users/ana/sessions/{ref.session_id}"
+    own = f"/api/apps/booking/users/{ref.user_id}/sessions/{ref.session_id}"
     rule = rules.create(ref.source, ref.app_name, "", f'{KEY} = "free"', actor=ANA)
     doors: dict[str, Door] = {
         f"{path} {number}": lambda path=path, query=query: program.get(  # type: ignore[misc]
-            path.format(**ref._asdict(), event_id="e2", number=rule, proposal_id=uuid.UUID(int=0)), **query
+            path.format(**ref._asdict(), event_id="e2", number=rule, file=0, proposal_id=uuid.UUID(int=0)), **query
         ).content.decode()
         for path, operations in document()["paths"].items()
         if "get" in operations
         for number, query in enumerate(({}, {"key": KEY, "a": "e1", "b": "e2"}))
     }
     for path in ("", "/s9"):
-        address = f"/apps/booking/users/ana/sessions{path}"
+        address = f"/apps/booking/users/{ref.user_id}/sessions{path}"
         doors[address] = lambda address=address: program.get(address).content.decode()  # type: ignore[misc]
     bodies: dict[str, Any] = {
         "instruction": {"template": f"Pay with {{{KEY}}}."},
@@ -179,28 +179,6 @@ def others(ref: SessionRef, person: User) -> dict[str, Door]:
             for name, write in writers.items()
         },
     }
-
-
-TELLING: Final = {  # how many doors show the value to whoever may see it: at least so many
-    "pages": 50,
-    "routes": 25,
-    "others": 8,
-}
-
-
-@pytest.mark.parametrize("kind", TELLING)
-def test_a_masked_value_leaves_through_no_door(
-    card: SessionRef, maria: Browser, person: User, mask: Callable[[], None], kind: str
-) -> None:
-    doors = {
-        "pages": lambda: pages(maria, card),
-        "routes": lambda: routes(Program(tokens.create("program", "admin", "*", by="maria")[1]), card),
-        "others": lambda: others(card, person),
-    }[kind]()
-    telling = {name for name, door in doors.items() if SECRET in door()}
-    assert len(telling) >= TELLING[kind], telling
-    mask()
-    assert {name for name, door in doors.items() if SECRET in door()} == set()
 
 
 def test_adkweb_and_agents_work_with_what_is_stored(card: SessionRef, mask: Callable[[], None]) -> None:

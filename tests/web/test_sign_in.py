@@ -221,12 +221,6 @@ def test_an_account_that_was_closed_signs_nobody_in(guest: Browser, admin: User)
     assert not signed_in(guest)
 
 
-@pytest.fixture(autouse=True)
-def _quick(settings: Settings) -> None:
-    """Hashes that take no time: how long one takes is nothing to these tests."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The passwords that were hashed."""

@@ -25,6 +25,14 @@ def token(data: Path, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+def test_a_token_names_the_people_who_hold_it(data: Path) -> None:
+    code, _text, told = token(data, "create", "bot", "--holder", "ghost")
+    assert (code != 0, "There is no person “ghost”" in told) == (True, True)
+    assert token(data, "create", "bot")[0] == 0
+    code, _text, told = token(data, "renew", "bot", "--holder", "ghost")
+    assert (code != 0, "There is no person “ghost”" in told) == (True, True)
+
+
 def test_a_token_is_made_listed_and_revoked(data: Path) -> None:
     code, text, told = token(data, "create", "booking agent", "--right", "append", "--apps", "booking*")
     assert code == 0

@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import Grant
+from tests.support.people import as_admin, somebody
 from tests.web.conftest import NAME, Browser
 from tests.web.html import page_of
 
@@ -105,7 +106,7 @@ def test_looking_at_the_question_revokes_nothing(maria: Browser) -> None:
 
 def test_a_revoked_token_is_not_asked_about_again(maria: Browser) -> None:
     make(maria, name="a")
-    tokens.revoke("a", by="omar")
+    tokens.revoke("a", by=as_admin("omar"))
     assert maria.get("/tokens/a/revoke/")["Location"] == "/tokens/"
     maria.send("revoke-token", {}, name="a")
     assert "omar" in rows(maria)[0]
@@ -195,7 +196,7 @@ def test_a_renewal_without_a_time_is_refused_and_nothing_is_renewed(maria: Brows
 
 def test_a_revoked_token_is_not_renewed(maria: Browser) -> None:
     make(maria, name="a")
-    tokens.revoke("a", by="omar")
+    tokens.revoke("a", by=as_admin("omar"))
     for response in (maria.get("/tokens/a/renew/"), maria.send("renew-token", {"hours": "1"}, name="a")):
         assert response["Location"] == "/tokens/"
     maria.open("renew-token", name="nobody", status=404)
@@ -216,3 +217,19 @@ def test_days_that_are_none_come_back_as_they_were_sent(maria: Browser) -> None:
     assert "from 1 to 3650" in page.one(id="days-error").text
     assert page.one("form", class_="form").fields()["days"] == "soon"
     assert tokens.listed() == []
+
+
+def test_the_people_who_hold_a_token_are_named_when_it_is_made_and_changed_when_it_is_renewed(maria: Browser) -> None:
+    for name in ("ana", "ben"):
+        somebody(name)
+    form = {"name": "agent", "right": "append", "apps": "booking", "days": "", "rate": ""}
+    refused = maria.send("tokens", {**form, "holders": "ana, ghost"})
+    assert (refused.status_code, "There is no person “ghost”" in page_of(refused).text) == (400, True)
+    made = page_of(maria.send("tokens", {**form, "holders": " ana , ben,"}))
+    assert "held by ana, ben" in made.one("table", class_="tokens").text
+    page = maria.open("renew-token", name="agent")
+    assert page.one("form", class_="form").fields()["holders"] == "ana, ben"
+    refused = maria.send("renew-token", {"hours": "0", "holders": "ghost"}, name="agent")
+    assert (refused.status_code, "There is no person “ghost”" in page_of(refused).text) == (400, True)
+    maria.send("renew-token", {"hours": "0", "holders": "ben"}, name="agent")
+    assert "held by ben" in maria.open("tokens").one("table", class_="tokens").text

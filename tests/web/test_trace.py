@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import Actor
+from sessions_app.domain.clock import Ended
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.spans import MODEL, TOOL, Span, trace_of
 from sessions_app.reads import turns
@@ -21,6 +22,7 @@ from sessions_app.web.session.trace import in_words
 from sessions_app.web.session.trace_scale import MOST_TICKS, scale_of
 from sessions_app.writes.sessions import create_session
 from tests.support.house import ROOT
+from tests.support.stored import as_they_happened
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -69,7 +71,9 @@ def turn(anywhere: SessionRef, add: Add) -> list[str]:
         },
         {"author": "billing", "timestamp": NOW + 66, "model_version": "gemini-3-flash", **part(text="Another card?")},
     ]
-    return [add(anywhere, **event) for event in events]
+    ids = [add(anywhere, **event) for event in events]
+    as_they_happened(anywhere.source)
+    return ids
 
 
 def rows(page: Element) -> list[str]:
@@ -219,7 +223,7 @@ def test_an_axis_has_two_to_five_round_ticks_and_keeps_the_order_of_times(
 ) -> None:
     roots = [Span(kind, "x", "a", start, start + took) for kind, start, took in told]
     last = max([each.end or 0 for each in roots], default=0)
-    trace = trace_of(roots, 0, last, 100)
+    trace = trace_of(roots, Ended(0), Ended(last), 100)
     scale = scale_of(trace, last + more)
     assert 2 <= len(scale.ticks) <= MOST_TICKS
     for values in ([tick.x for tick in scale.ticks], scale.xs, [scale.x(at / 9 * (last + more)) for at in range(10)]):
@@ -229,7 +233,7 @@ def test_an_axis_has_two_to_five_round_ticks_and_keeps_the_order_of_times(
 
 def test_long_waiting_is_folded_so_that_work_can_be_seen() -> None:
     roots = [Span(MODEL, "m", "a", 0, 5), Span(MODEL, "m", "a", 7_205, 7_210)]
-    scale = scale_of(trace_of(roots, 0, 7_210, 9), 7_210)
+    scale = scale_of(trace_of(roots, Ended(0), Ended(7_210), 9), 7_210)
     assert [(fold.seconds, fold.width) for fold in scale.folds] == [(7_200, 7)]
     assert [tick.seconds for tick in scale.ticks] == [0, 5, 10]
     assert (scale.x(5), scale.x(7_205), scale.x(7_210)) == (46.5, 53.5, 100)

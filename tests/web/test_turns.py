@@ -14,6 +14,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.search import outline
 from tests.search.finding import feed
+from tests.support.stored import as_they_happened
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -49,6 +50,7 @@ def two_turns(ref: SessionRef, add: Add) -> SessionRef:
         error_code="402",
         actions={"state_delta": {"step": "pay", "n": 1}},
     )
+    as_they_happened(ref.source)
     return ref
 
 
@@ -80,6 +82,7 @@ def test_a_page_that_begins_within_a_turn_says_so_and_counts_nothing_that_it_doe
 ) -> None:
     for number in range(7, 107):
         add(two_turns, {"text": "…"}, id=f"e{number}", invocation_id="i3", timestamp=1063.0)
+    as_they_happened(two_turns.source)
     feed(two_turns.source)
     page = maria.open("session", **two_turns._asdict())
     assert heads(page) == ["Turn 2 00:16:50 4.0 s failed"]

@@ -29,7 +29,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.api.program import Program
 from tests.search.finding import feed
-from tests.support.people import somebody
+from tests.support.people import as_admin, somebody
 from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +41,18 @@ WORDS: Final = ("", "secret", SECRET, "booking", "payroll", "ana", "zoe", "statu
 # Gives what is asked of lists, searches, charts, suggestions, differences, histories and exports.
 ASKED: Final = (
     *("home", "feed", "edits", "search", "histogram", "complete", "new-session", "queued-outcomes"),
-    *("app", "users", "sessions", "user", "user-sessions", "app-history", "app-export", "user-export", "state-health"),
+    *(
+        "apps",
+        "app",
+        "users",
+        "sessions",
+        "user",
+        "user-sessions",
+        "app-history",
+        "app-export",
+        "user-export",
+        "state-health",
+    ),
     *(
         "session",
         "events",
@@ -151,7 +162,7 @@ def answer(maria: Browser, program: Program, what: str, names: dict[str, str], q
     with time_machine.travel(NOW, tick=False), connections["default"].execute_wrapper(counted):
         if what.startswith("/"):
             known = {key: value for key, value in query.items() if f"{{{key}}}" not in what}
-            got = program.ask("GET", what.format(**names, event_id="e1", proposal_id=uuid.UUID(int=0)), **known)
+            got = program.ask("GET", what.format(**names, event_id="e1", file=0, proposal_id=uuid.UUID(int=0)), **known)
             text, status = got.content.decode(), got.status
         else:
             pattern = pages()[what].pattern
@@ -166,7 +177,7 @@ def test_no_sequence_of_calls_tells_what_happens_in_an_app_that_somebody_may_not
     world: SessionRef, maria: Browser, calls: Any, happens: Any
 ) -> None:
     somebody("maria", "editor", "booking*")
-    program = Program(tokens.create(f"agent {uuid.uuid4()}", "append", "booking*", by="maria")[1])
+    program = Program(tokens.create(f"agent {uuid.uuid4()}", "append", "booking*", by=as_admin("maria"))[1])
     asked = [(what, names | {"source": world.source}, query) for what, names, query in calls]
     for _warm in range(2):
         before = [answer(maria, program, *each) for each in asked]

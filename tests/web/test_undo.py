@@ -74,7 +74,7 @@ def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
     event_id = write(ref, {"step": "pay", "new": 1, "user:tier": None})
     page = maria.open("undo", event_id=event_id, **ref._asdict())
     assert page.one("h1").text == "Undo event 1"
-    fields = form_of(page).fields()
+    fields = form_of(page).json_fields()
     assert [fields[f"key-{n}"] for n in range(3)] == ["new", "step", "user:tier"]
     assert [fields[f"operation-{n}"] for n in range(3)] == ["remove", "set", "set"]
     assert (fields["value-1"], fields["undoes"], fields["reason"]) == ('"choose"', event_id, "Undo of event #1")
@@ -94,11 +94,11 @@ def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
 
 def test_the_preview_of_an_undo_is_what_is_written(ref: SessionRef, maria: Browser, write: Add) -> None:
     event_id = write(ref, {"step": "pay"})
-    sent = undo_form(maria, ref, event_id).fields()
+    sent = undo_form(maria, ref, event_id).json_fields()
     page = page_of(apply(maria, ref, sent, "preview"))
     shown = json.loads(page.one("div", "preview-event").one("pre").raw)
     assert shown["custom_metadata"]["adkweb"]["undoes"] == event_id
-    apply(maria, ref, form_of(page).fields())
+    apply(maria, ref, form_of(page).json_fields())
     assert events_of(ref)[-1][1]["actions"] == shown["actions"]
     assert note(ref) == shown["custom_metadata"]["adkweb"]
 
@@ -112,25 +112,25 @@ def test_what_was_written_since_is_shown_beside_both_and_one_is_chosen(
     (conflict,) = form.all("div", "conflict")
     assert conflict.texts("pre") == ['"pay"', '"done"', '"choose"']
     assert conflict.texts("h3") == ["The event wrote", "Now in the state", "As it was"]
-    sent = form.fields()
+    sent = form.json_fields()
     number = next(name[-1] for name, value in sent.items() if name.startswith("key-") and value == "step")
     apply(maria, ref, {**sent, f"choice-{number}": "theirs"})
     assert state_of(ref)["session"] == {"step": "done", "count": 3, "nothing": None}
     # The other choice: the value from before the event, over what stands.
-    sent = undo_form(maria, ref, event_id).fields()
+    sent = undo_form(maria, ref, event_id).json_fields()
     apply(maria, ref, {**sent, "choice-0": "mine"})
     assert state_of(ref)["session"]["step"] == "choose"
     assert note(ref)["replaced"] == {"step": "done"}
 
 
 def test_a_write_after_the_form_was_opened_is_not_lost(ref: SessionRef, maria: Browser, write: Add) -> None:
-    sent = undo_form(maria, ref, write(ref, {"step": "pay", "count": 4})).fields()
+    sent = undo_form(maria, ref, write(ref, {"step": "pay", "count": 4})).json_fields()
     write(ref, {"count": 5})
     before = everything(ref.source)
     response = apply(maria, ref, sent)
     assert response.status_code == 409
     form = form_of(page_of(response))
-    assert (form.fields()["undoes"], form.fields()["reason"]) == (sent["undoes"], sent["reason"])
+    assert (form.json_fields()["undoes"], form.json_fields()["reason"]) == (sent["undoes"], sent["reason"])
     (conflict,) = form.all("div", "conflict")
     assert conflict.texts("pre") == ["4", "5", "3"]  # what the event wrote, what stands now, what stood before
     assert everything(ref.source) == before
@@ -138,7 +138,7 @@ def test_a_write_after_the_form_was_opened_is_not_lost(ref: SessionRef, maria: B
 
 def test_undone_already_leads_to_the_event_that_did_it(ref: SessionRef, maria: Browser, write: Add) -> None:
     event_id = write(ref, {"step": "pay"})
-    apply(maria, ref, undo_form(maria, ref, event_id).fields())
+    apply(maria, ref, undo_form(maria, ref, event_id).json_fields())
     page = maria.open("undo", event_id=event_id, status=400, **ref._asdict())
     assert "This was undone already, by event " in page.one(role="alert").text
     assert page.links()["Event 2"] == reverse(
@@ -147,7 +147,7 @@ def test_undone_already_leads_to_the_event_that_did_it(ref: SessionRef, maria: B
 
 
 def test_an_undo_sent_twice_is_written_once(ref: SessionRef, maria: Browser, write: Add) -> None:
-    sent = undo_form(maria, ref, write(ref, {"step": "pay"})).fields()
+    sent = undo_form(maria, ref, write(ref, {"step": "pay"})).json_fields()
     assert [apply(maria, ref, sent).status_code for _sending in range(2)] == [302, 302]
     assert len(events_of(ref)) == 2
 
@@ -165,7 +165,7 @@ def test_what_was_never_recorded_is_named(ref: SessionRef, maria: Browser, write
     write(ref, {"new": 1})
     form = undo_form(maria, ref, write(ref, {"new": 2, "step": "pay"}))
     assert "(earlier value unknown): step" in form.one("p", "leftalone").text
-    assert "key-1" not in form.fields()
+    assert "key-1" not in form.json_fields()
 
 
 def test_a_rewind_is_taken_back_by_a_rewind(ref: SessionRef, maria: Browser, write: Add, actor: Actor) -> None:
@@ -205,7 +205,7 @@ def test_an_event_that_is_gone_is_said(ref: SessionRef, maria: Browser, name: st
 def test_an_event_that_went_away_meanwhile_is_said_and_nothing_is_written(
     ref: SessionRef, maria: Browser, write: Add
 ) -> None:
-    sent = undo_form(maria, ref, write(ref, {"step": "pay"})).fields()
+    sent = undo_form(maria, ref, write(ref, {"step": "pay"})).json_fields()
     before = everything(ref.source)
     response = apply(maria, ref, {**sent, "undoes": "gone"})
     assert response.status_code == 404
@@ -226,7 +226,7 @@ def test_what_an_edit_says_it_takes_back_is_looked_up_however_it_is_sent(
     ref: SessionRef, maria: Browser, write: Add, action: str, forged: State, status: int, message: str
 ) -> None:
     event_id = write(ref, {"step": "pay"})
-    sent = undo_form(maria, ref, event_id).fields() | {k: event_id if v == "e1" else v for k, v in forged.items()}
+    sent = undo_form(maria, ref, event_id).json_fields() | {k: event_id if v == "e1" else v for k, v in forged.items()}
     before = everything(ref.source)
     response = apply(maria, ref, sent, action)
     assert (response.status_code, message in page_of(response).one("p", "formerror").text) == (status, True)
@@ -244,13 +244,13 @@ def test_while_an_invocation_runs_an_undo_waits_and_keeps_what_it_undoes(
     runs(ref)
     form = undo_form(maria, ref, event_id)
     assert "An invocation is running" in form.text
-    assert apply(maria, ref, form.fields()).status_code == 409
-    assert apply(maria, ref, form.fields(), "queue").status_code == 302
+    assert apply(maria, ref, form.json_fields()).status_code == 409
+    assert apply(maria, ref, form.json_fields(), "queue").status_code == 302
     (waiting,) = queue.of_session(ref, actor=SYSTEM)
     assert (waiting.state, waiting.of) == ("waiting", {"undoes": event_id})
     again = form_of(maria.open("session-edit", query={"queued": str(waiting.id)}, **ref._asdict()))
-    assert again.fields()["undoes"] == event_id
-    assert apply(maria, ref, form.fields(), "apply-now").status_code == 302
+    assert again.json_fields()["undoes"] == event_id
+    assert apply(maria, ref, form.json_fields(), "apply-now").status_code == 302
     assert note(ref)["undoes"] == event_id
 
 
@@ -271,14 +271,14 @@ def test_a_queued_undo_notes_what_it_undoes_once_it_is_applied(
 def test_keys_and_scopes_are_restored(ref: SessionRef, maria: Browser, write: Add) -> None:
     event_id = write(ref, {"step": "pay"})
     write(ref, {"step": "done", "late": 1, "user:tier": "black", "app:limit": 11})
-    fields = restore_form(maria, ref, to=event_id, key="step").fields()
+    fields = restore_form(maria, ref, to=event_id, key="step").json_fields()
     assert (fields["rows"], fields["key-0"], fields["value-0"]) == ("0 ", "step", '"pay"')
-    fields = restore_form(maria, ref, to=event_id, scope=["user", "app"]).fields()
+    fields = restore_form(maria, ref, to=event_id, scope=["user", "app"]).json_fields()
     assert [fields["key-0"], fields["key-1"]] == ["app:limit", "user:tier"]
     assert (fields["restores"], fields["reason"]) == (event_id, "Back to event #1")
     apply(maria, ref, fields)
     assert (state_of(ref)["user"], state_of(ref)["app"]) == ({"tier": "gold"}, {"limit": 10})
-    apply(maria, ref, restore_form(maria, ref, to=event_id).fields())
+    apply(maria, ref, restore_form(maria, ref, to=event_id).json_fields())
     assert state_of(ref)["session"] == {"step": "pay", "count": 3, "nothing": None}
     assert note(ref)["restores"] == event_id
     page = maria.open("restore", query={"to": event_id}, status=400, **ref._asdict())
@@ -294,7 +294,7 @@ def test_where_the_scope_has_nothing_to_restore_the_others_are_a_click_away(
     page = maria.open("restore", query={"to": event_id, "scope": "session"}, status=400, **ref._asdict())
     assert "Nothing differs" in page.one(role="alert").text
     form = form_of(maria.open(page.links()["All scopes"]))
-    assert form.fields()["key-0"] == "user:tier"
+    assert form.json_fields()["key-0"] == "user:tier"
 
 
 def test_hundreds_of_keys_are_rows_to_choose_from(ref: SessionRef, maria: Browser, write: Add) -> None:
@@ -303,11 +303,11 @@ def test_hundreds_of_keys_are_rows_to_choose_from(ref: SessionRef, maria: Browse
     form = restore_form(maria, ref, to=event_id)
     assert form.all("json-editor") == []
     assert len(form.all("div", "compact")) == 400
-    sent = {k: v for k, v in form.fields().items() if k not in ("take-0", "take-399")}
+    sent = {k: v for k, v in form.json_fields().items() if k not in ("take-0", "take-399")}
     page = page_of(apply(maria, ref, sent, "preview"))
     left = [box["name"] for box in page.all("input", type="checkbox") if "checked" not in box]
     assert left == ["take-0", "take-399"]
-    sent = {name: value for name, value in form_of(page).fields().items() if name not in left}
+    sent = {name: value for name, value in form_of(page).json_fields().items() if name not in left}
     assert apply(maria, ref, sent).status_code == 302
     state = state_of(ref)["session"]
     assert (state["k001"], state["k002"], state["k399"], state["late"]) == (-1, 2, 399, [1, "<b>"])
@@ -319,7 +319,7 @@ def test_one_of_many_that_was_written_meanwhile_asks_and_nothing_is_half_done(
 ) -> None:
     event_id = write(ref, {f"k{n}": n for n in range(10)})
     write(ref, {f"k{n}": -n for n in range(10)})
-    sent = restore_form(maria, ref, to=event_id).fields()
+    sent = restore_form(maria, ref, to=event_id).json_fields()
     write(ref, {"k5": "theirs"})
     before = everything(ref.source)
     response = apply(maria, ref, sent)
@@ -329,14 +329,14 @@ def test_one_of_many_that_was_written_meanwhile_asks_and_nothing_is_half_done(
     (conflict,) = form.all("div", "conflict")
     assert conflict.texts("pre") == ['"theirs"', "5"]
     number = conflict.all("input")[0]["name"].removeprefix("choice-")
-    apply(maria, ref, {**form.fields(), f"choice-{number}": "mine"})
+    apply(maria, ref, {**form.json_fields(), f"choice-{number}": "mine"})
     assert state_of(ref)["session"]["k5"] == 5
 
 
 def test_nothing_ticked_is_nothing_written(ref: SessionRef, maria: Browser, write: Add) -> None:
     event_id = write(ref, {f"k{n}": n for n in range(10)})
     write(ref, {f"k{n}": -n for n in range(10)})
-    fields = restore_form(maria, ref, to=event_id).fields()
+    fields = restore_form(maria, ref, to=event_id).json_fields()
     sent = {name: value for name, value in fields.items() if not name.startswith("take-")}
     response = apply(maria, ref, sent)
     assert response.status_code == 400
@@ -368,7 +368,7 @@ def rewind_page(maria: Browser, ref: SessionRef, before: str, status: int = 200)
 
 def send_rewind(maria: Browser, page: Element, **more: str) -> Any:
     form = page.one("form", "rewindform")
-    return maria.post(form["action"], {**form.fields(), **more})
+    return maria.post(form["action"], {**form.json_fields(), **more})
 
 
 def test_a_rewind_is_shown_before_it_is_sent(ref: SessionRef, maria: Browser, write: Add, add: Add) -> None:
@@ -405,7 +405,7 @@ def test_a_rewind_on_a_session_that_moved_is_shown_anew(ref: SessionRef, maria: 
     assert everything(ref.source) == before
     again = page_of(response)
     assert "Look again at what would be written" in again.one("p", "formerror").text
-    assert again.one("form", "rewindform").fields()["reason"] == "why"
+    assert again.one("form", "rewindform").json_fields()["reason"] == "why"
     assert send_rewind(maria, again).status_code == 302
     assert state_of(ref)["session"] == {"step": "choose", "count": 3, "nothing": None}
 
@@ -471,7 +471,7 @@ def test_an_event_offers_what_can_be_done_and_says_what_it_is(
     event_id = write(ref, {"step": "pay"})
     links = maria.open("event", event_id=event_id, **ref._asdict()).one("nav", "takeback").links()
     assert list(links) == ["Undo…", "Restore…", "Rewind…", "Fork…"]
-    apply(maria, ref, undo_form(maria, ref, event_id).fields())
+    apply(maria, ref, undo_form(maria, ref, event_id).json_fields())
     edit_state(ref, [Entry("x", 1, ABSENT)], actor=actor, of={"restores": event_id}, reason="as it was")
     rewind(ref, "i1", actor=actor)
     lines = maria.open("session", **ref._asdict()).texts("a", "line")

@@ -85,16 +85,17 @@ def answer_to(maria: Browser, pattern: URLPattern, query: dict[str, str], ref: S
     return answer.status_code, ONCE.sub("", text).replace(ref.app_name, "APP")
 
 
-@pytest.mark.parametrize("pattern", OF_AN_APP, ids=lambda pattern: str(pattern.name))
 @pytest.mark.parametrize("query", [{}, QUERY], ids=["plain", "asked"])
 def test_a_page_of_an_app_that_somebody_may_not_see_is_that_of_one_that_is_not_there(
-    ref: SessionRef, other: SessionRef, maria: Browser, limited: None, pattern: URLPattern, query: dict[str, str]
+    ref: SessionRef, other: SessionRef, maria: Browser, limited: None, query: dict[str, str]
 ) -> None:
-    query = {} if pattern.name in LISTS else query
-    answer = answer_to(maria, pattern, query, other)
-    assert answer == answer_to(maria, pattern, query, other._replace(app_name="atlantis"))
-    # And where it is no error: as of an app that she might see, if it were there.
-    assert answer[0] == 404 or answer == answer_to(maria, pattern, query, other._replace(app_name="bookings"))
+    for pattern in OF_AN_APP:
+        asked = {} if pattern.name in LISTS else query
+        answer = answer_to(maria, pattern, asked, other)
+        assert answer == answer_to(maria, pattern, asked, other._replace(app_name="atlantis")), pattern.name
+        # And where it is no error: as of an app that she might see, if it were there.
+        might = answer[0] == 404 or answer_to(maria, pattern, asked, other._replace(app_name="bookings"))
+        assert might in (True, answer), pattern.name
 
 
 def test_a_queued_edit_in_such_an_app_is_not_there(

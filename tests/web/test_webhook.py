@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import User
+from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.models import WebhookDelivery
@@ -46,6 +47,8 @@ def test_an_address_is_set_up_with_a_secret_that_is_shown_once_and_tested(
     page = maria.open("webhook", view_id=view.id)
     assert (page.one(id="url")["value"], page.all(id="secret-text")) == (told.url, [])
     assert secret not in page.raw
+    list_of = page.one(id="deliveries")
+    assert (list_of["hx-get"], list_of["hx-trigger"]) == (reverse("deliveries", args=[view.id]), "every 3s")
     maria.send("webhook", {"do": "test"}, view_id=view.id)
     assert "waiting" in maria.open("deliveries", htmx=True, view_id=view.id).one("tbody").text
     told.statuses = [500, 200]

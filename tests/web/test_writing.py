@@ -259,7 +259,7 @@ def test_a_file_that_another_program_holds_locked_is_said_and_the_form_comes_bac
         sent = {"rows": "0", "key-0": "step", "seen-0": '"choose"', "operation-0": "set", "value-0": "1"}
         response = maria.send("session-edit", sent, **ref._asdict())
         assert response.status_code == 503
-        assert "another program holds the file locked" in page_of(response).one("main").text
+        assert "another program has locked the file" in page_of(response).one("main").text
     assert maria.send("session-edit", sent, **ref._asdict()).status_code == 302
 
 

@@ -185,7 +185,7 @@ def test_nobody_is_answered_or_told_of_before_the_commit_and_where_it_fails_ever
         reader.execute("SELECT * FROM sessions").fetchall()  # with a rollback journal, no commit passes a reader
         results = led(ref, lambda: None, [partial(append, ref, n) for n in range(4)])
         assert [type(result) for result in results] == [SourceError] * 5
-        assert all("another program holds the file locked" in str(result) for result in results)
+        assert all("another program has locked the file" in str(result) for result in results)
         assert told == []
         reader.execute("COMMIT")
     assert events_of(ref) == []

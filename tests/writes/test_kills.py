@@ -33,12 +33,13 @@ from tests.browser.serving import Adkweb
 from tests.live.pages import eventually, signed_in
 from tests.servers import PostgreSQL
 from tests.support.own import own_database
+from tests.support.people import as_admin
 from tests.support.stored import assert_state_is_what_events_say, execute, query, stored_events
 from tests.writes.load import HELD, LASTS, Client, Door, InDoubt, Round, Step
 
 pytestmark = pytest.mark.long
 
-KILLS = int(os.environ.get("KILLS", "1000"))
+KILLS = int(os.environ.get("KILLS", "400"))
 LONGEST = 0.6  # seconds of a round's load
 PATIENCE = 40.0  # seconds until adkweb has finished all by itself
 # The victims of the rounds, in this order: adkweb in most of them.
@@ -71,7 +72,7 @@ class House:
         self.rounds: list[Round] = []
         signed_in("maria")
         approval.make(by=TERMINAL, keys=HELD)
-        _token, text = tokens.create("load", "admin", "*", by="maria")
+        _token, text = tokens.create("load", "admin", "*", by=as_admin("maria"), holders=["maria"])
         self.door = Door(adkweb.address, source, text, signed_in("ben"))
 
     def round(self, *deaths: str) -> None:

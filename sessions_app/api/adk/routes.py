@@ -25,11 +25,13 @@ from ...errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceE
 from ...http.problems import problem, status_of
 from ...http.streaming import streamed
 from ...reads import lists, stored_sessions, whole_session
+from ...reads.users import meant, ref_meant
 from ...sources import database, registry
+from ...sources.complaints import shown
 from ...writes.append import append_event
 from ...writes.sessions import create_session, delete_session
 from .. import routes
-from ..authorize import Bearer, Unseen, actor_of, message_for, source_of
+from ..authorize import Bearer, Unseen, actor_of, source_of
 from ..bodies import headers_of, text_of
 from . import sending
 from .bodies import Refused, new_session_of, state_of, update_of, validated
@@ -93,7 +95,7 @@ def _address(guarded: bool = True, /, **methods: View) -> View:
         except (Invalid, NotFound, Conflict) as error:
             return _detail(status_of(error), error.message)
         except Error as error:
-            return problem(status_of(error), message_for(request, error))
+            return problem(status_of(error), shown(error, actor_of(request)))
 
     return view
 
@@ -130,7 +132,7 @@ def _list_apps(request: HttpRequest, source: str | None = None) -> HttpResponse:
     every = [database.get(source)] if source is not None else registry.listed()
     for each in every:
         try:
-            names |= {row.app_name for row in lists.apps(each.alias, actor=actor_of(request))}
+            names |= set(lists.app_names(each.alias, actor=actor_of(request)))
         except SourceError as error:
             away.append(error)
     if away and len(away) == len(every):
@@ -148,14 +150,16 @@ def _list(request: HttpRequest, app_name: str, user_id: str, source: str | None 
     alias = _source(request, app_name, source, "read")
     sessions = (
         stored_sessions.each_session(
-            stored_sessions.Selection(alias, app_name, user_id, hidden),
+            stored_sessions.Selection(
+                alias, app_name, meant(alias, app_name, user_id, actor=actor_of(request)), hidden
+            ),
             actor=actor_of(request),
             most=whole_session.STATE,
         )
         if alias is not None
         else []
     )
-    return _sent(sending.sessions(sessions), small=_FEW)
+    return _sent(sending.sessions(sessions, actor_of(request)), small=_FEW)
 
 
 def _create(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponseBase:
@@ -181,6 +185,7 @@ def _created(
     events: Iterable[dict[str, Any]],
 ) -> HttpResponseBase:
     actor = actor_of(request)
+    user_id = meant(alias, app_name, user_id, actor=actor)
     try:
         ref = create_session(alias, app_name, user_id, actor=actor, state=state, session_id=session_id)
     except AlreadyExists as error:
@@ -245,7 +250,8 @@ def _key(
 
 def _resolved(request: HttpRequest, ref: SessionRef) -> SessionRef:
     """Returns the session with this id or, if there is none, with the id without surrounding blanks: a new session's id
-    is stripped."""
+    is stripped. Raises NotFound for a user whose id is hidden."""
+    ref = ref_meant(ref, actor=actor_of(request))
     stripped = ref.session_id.strip()
     if stripped == ref.session_id or whole_session.read_head(ref, actor=actor_of(request)):
         return ref
@@ -257,7 +263,7 @@ def _session(request: HttpRequest, ref: SessionRef, temp: dict[str, Any] | None 
     if opened is None:
         raise Refused(404, _GONE)
     session, pages = opened
-    return _sent(sending.session(session, pages, temp), session.revision)
+    return _sent(sending.session(session, pages, actor_of(request), temp), session.revision)
 
 
 def _sent(pieces: Iterator[bytes], revision: float | None = None, small: int = _SMALL) -> HttpResponseBase:

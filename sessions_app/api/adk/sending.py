@@ -3,16 +3,19 @@ secrets.
 
 Reads and writes events by page, and looks only at their own fields; google-adk would make objects of all of them."""
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
 import orjson
+from django.utils.translation import gettext as _
 
-from ...domain.description import AUTH_CALL
-from ...domain.json_values import as_object, read_stored_or_none
-from ...domain.spelling import camel_name, to_camel
+from ...access.actor import Actor
+from ...access.handles import shown_user
+from ...domain import credentials
+from ...domain.json_values import as_object, damage_of, read_stored_or_none
+from ...domain.spelling import to_camel
+from ...errors import Invalid
 from ...reads import whole_session
 from ..bodies import text_of
 from .models import event_model
@@ -29,46 +32,15 @@ _ACTIONS: Final[dict[str, Any]] = {
 _NODE: Final = ("path", "outputFor", "messageAsOutput")
 _NO_NODE: Final[dict[str, Any]] = {"path": ""}
 
-_AUTH_TYPES: Final = frozenset(["apiKey", "http", "oauth2", "openIdConnect", "serviceAccount"]) | {
-    name
-    for kind in ("API_KEY", "HTTP", "OAUTH2", "OPEN_ID_CONNECT", "SERVICE_ACCOUNT")
-    for name in (kind, kind.lower())
-}
-CREDENTIALS: Final = frozenset(
-    name for snake in ("raw_auth_credential", "exchanged_auth_credential") for name in (snake, camel_name(snake))
-)
-REQUESTED: Final = ("requestedAuthConfigs", "requested_auth_configs")
-# A text without any of these has no secrets. google-adk stores an empty `requested_auth_configs` in every event.
-_MARKS: Final = ("authType", "AuthC", "redential")
-_AUTH: Final = re.compile(r'auth_(?!configs": ?\{\})')
-_SECRETS: Final = frozenset(
-    name
-    for snake in (
-        "password",
-        "token",
-        "additional_headers",
-        "client_secret",
-        "auth_response_uri",
-        "auth_code",
-        "access_token",
-        "refresh_token",
-        "id_token",
-        "code_verifier",
-        "private_key_id",
-        "private_key",
-        "api_key",
-    )
-    for name in (snake, camel_name(snake))
-)
-
 
 def session(
     stored: whole_session.StoredSession,
     pages: Iterable[list[whole_session.StoredEvent]],
+    actor: Actor,
     temp: dict[str, Any] | None = None,
 ) -> Iterator[bytes]:
     """Yields a session in pieces: what comes before its events, the events page by page, and the rest."""
-    yield _head(stored, temp or {})[:-1] + b',"events":['
+    yield _head(stored, actor, temp or {})[:-1] + b',"events":['
     comma = b""
     for page in pages:
         for event in map(_dumps, events_of_page(page)):
@@ -79,55 +51,41 @@ def session(
     yield b'],"lastUpdateTime":' + _dumps(stored.revision) + b"}"
 
 
-def sessions(stored: Iterable[whole_session.StoredSession]) -> Iterator[bytes]:
+def sessions(stored: Iterable[whole_session.StoredSession], actor: Actor) -> Iterator[bytes]:
     """Yields a list of sessions without events, in pieces. Leaves out the sessions of evaluations."""
     between = b"["
     for each in stored:
         if not each.ref.session_id.startswith(EVALUATIONS):
-            yield between + _head(each, {})[:-1] + b',"events":[],"lastUpdateTime":' + _dumps(each.revision) + b"}"
+            yield (
+                between + _head(each, actor, {})[:-1] + b',"events":[],"lastUpdateTime":' + _dumps(each.revision) + b"}"
+            )
             between = b","
     yield b"[]" if between == b"[" else b"]"
 
 
 def redacted(value: Any) -> Any:
     """Returns a value without the secrets of credentials, by google-adk's rules."""
-    if isinstance(value, list):
-        return [redacted(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if any(isinstance(kind := value.get(name), str) and kind in _AUTH_TYPES for name in ("authType", "auth_type")):
-        return _stripped(value)
-    if value.get("name") == AUTH_CALL:
-        return {name: _of_call(name, each) for name, each in value.items()}
-    carriers = REQUESTED if any(name in value for name in REQUESTED) else CREDENTIALS
-    return {name: _stripped(each) if name in carriers else redacted(each) for name, each in value.items()}
+    return credentials.without(value, wider=False)
 
 
-def _of_call(name: str, value: Any) -> Any:
-    if name == "args" and isinstance(value, dict):
-        configs = ("authConfig", "auth_config")
-        return {each: _stripped(inner) if each in configs else inner for each, inner in value.items()}
-    return _stripped(value) if name == "response" else redacted(value)
-
-
-def _stripped(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _stripped(each) for name, each in value.items() if name not in _SECRETS}
-    return [_stripped(each) for each in value] if isinstance(value, list) else value
-
-
-def _head(stored: whole_session.StoredSession, temp: dict[str, Any]) -> bytes:
+def _head(stored: whole_session.StoredSession, actor: Actor, temp: dict[str, Any]) -> bytes:
     ref = stored.ref
     state = stored.state.merged() | temp
-    head = {"id": ref.session_id, "appName": ref.app_name, "userId": ref.user_id, "state": state}
+    head = {"id": ref.session_id, "appName": ref.app_name, "userId": shown_user(*ref[:3], actor), "state": state}
     text = _dumps(head)
-    return _dumps(redacted(head)) if _may_hold_secrets(text.decode()) else text
+    return _dumps(redacted(head)) if credentials.may_hold(text.decode()) else text
 
 
 def events_of_page(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, Any]]:
-    """Yields the events of a page as google-adk's routes answer them, and empties the page meanwhile."""
+    """Yields the events of a page as google-adk's routes answer them, and empties the page meanwhile.
+
+    Raises Invalid, naming the event, for one that cannot be read: google-adk could not load the session either.
+    """
+    for event in page:
+        if damage := damage_of(event.text):
+            raise Invalid(_("event %(id)s: %(why)s") % {"id": event.id, "why": damage})
     text = f"[{','.join([event.text for event in page])}]"
-    secrets = _may_hold_secrets(text)
+    secrets = credentials.may_hold(text)
     raw = text.encode("utf-8", "surrogatepass")
     del text  # large values are dropped as soon as they are not needed
     contents = read_stored_or_none(raw)
@@ -138,10 +96,6 @@ def events_of_page(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, 
     contents.reverse()
     while page:
         yield _event(page.pop(), contents.pop(), secrets)
-
-
-def _may_hold_secrets(text: str) -> bool:
-    return any(part in text for part in _MARKS) or _AUTH.search(text) is not None
 
 
 def _event(row: whole_session.StoredEvent, data: Any, secrets: bool) -> dict[str, Any]:
@@ -162,7 +116,7 @@ def _event(row: whole_session.StoredEvent, data: Any, secrets: bool) -> dict[str
         sent["longRunningToolIds"] = sorted(set(sent["longRunningToolIds"]))
     if INTERNAL in row.text:
         _hide_internal(sent)
-    if sent["actions"]["requestedAuthConfigs"] or (secrets and _may_hold_secrets(row.text)):
+    if sent["actions"]["requestedAuthConfigs"] or (secrets and credentials.may_hold(row.text)):
         return as_object(redacted(sent))
     return sent
 

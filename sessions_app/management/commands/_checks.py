@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import DatabaseError, connections
-from django.db.migrations.executor import MigrationExecutor
+from django.db import DatabaseError
 
 from ...access import oidc, private_files, sign_in
 from ...artifacts.buckets import SCHEME, Bucket
 from ...artifacts.storages import Fault, Unreadable
+from ...sources import versions
 
 OK, NOTE, BAD = "✓", "!", "✗"
 _REDIS_SECONDS: Final = 3
@@ -59,17 +59,21 @@ def _database() -> Iterator[Finding]:
     if sqlite and not Path(where).exists():  # connecting would create it
         yield Finding(NOTE, f"adkweb's own database {where} is not there yet: the first start of adkweb makes it.")
         return
-    connection = connections["default"]
     try:
-        executor = MigrationExecutor(connection)
-        waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        waiting, newer = versions.missing(), versions.newer()
     except DatabaseError as error:
         yield Finding(BAD, f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {str(error).strip()}")
         return
-    if waiting:
+    if newer:
+        yield Finding(
+            BAD,
+            f"adkweb's own database {where} was made by a newer adkweb ({', '.join(newer)}), so this one does not start. "
+            "Install that version again, or restore a backup from before it.",
+        )
+    elif waiting:
         yield Finding(
             NOTE,
-            f"adkweb's own database {where} lacks {len(waiting)} migrations: `adkweb` or `adkweb createsuperuser` "
+            f"adkweb's own database {where} lacks {len(waiting)} migrations: `adkweb migrate`, and every start of adkweb, "
             "applies them; other servers need that first.",
         )
     elif sqlite and not os.access(where, os.W_OK):
@@ -81,7 +85,7 @@ def _database() -> Iterator[Finding]:
 def _files() -> Iterator[Finding]:
     folder = Path(settings.DATA_DIR)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        yield Finding(BAD, f"The data directory {folder} cannot be written. Name another: ADKWEB_DATA_DIR")
+        yield Finding(BAD, f"The data directory {folder} cannot be written. Name another folder in ADKWEB_DATA_DIR.")
     else:
         yield Finding(OK, f"The data directory can be written: {folder}")
     paths = [folder, *private_files.own_files(folder)]

@@ -1,5 +1,6 @@
 """Opens the file that a command writes, or standard output."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,18 @@ from ...access import private_files
 
 @contextmanager
 def output(name: str | None) -> Iterator[BinaryIO]:
-    """Yields the file to write. It gets its name only when it is complete."""
+    """Yields the file to write. It gets its name only when it is complete; a link stays one, to the new file.
+
+    What is no file, such as /dev/null or a pipe, is written as it is."""
     if name is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    if Path(name).exists() and not Path(name).is_file():
+        with Path(name).open("wb") as file:
+            yield file
+        return
+    name = os.path.realpath(name)
     part = Path(f"{name}.part")
     part.unlink(missing_ok=True)
     try:

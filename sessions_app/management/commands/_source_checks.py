@@ -12,8 +12,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ...domain.adk_fields import check_fields
 from ...domain.json_values import looks_encrypted
 from ...errors import Error, Invalid, SourceError
-from ...sources import adoption, database, schema
+from ...sources import adoption, database, identity, schema
 from ...sources.dialect import SEQ
+from ...sources.finding import in_shell
 from ...sources.registry import Source
 from ...writes.half_made import IMPORTING
 from ._checks import BAD, NOTE, OK, Finding
@@ -37,7 +38,9 @@ def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Findi
     except SourceError as error:
         yield Finding(BAD, error.message)
         return
-    for look in (_kind, _durable, _adopted, _permissions, _rows_of_state, _half_imported, _events, _clock):
+    if copy_of := identity.copy_of(source.alias):
+        yield Finding(NOTE, f"is {copy_of}")
+    for look in (_kind, _durable, _adopted, _permissions, _rows_of_state, _half_imported, _orphans, _events, _clock):
         yield from _tried(source, look)
     yield from _tried(source, lambda db, of: drift(of, every_session))
     if every_session and (source.vendor == "sqlite" or database.is_adopted(source.alias)):
@@ -108,13 +111,13 @@ def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     elif own.issubset(lacking) or (source.vendor == "sqlite" and own & set(lacking)):
         yield Finding(
             NOTE,
-            f"is not adopted: lists are slower and initial state is not kept. adkweb {source.where}, or adkweb adopt "
-            f"{source.where}",
+            f"is not adopted: lists are slower and initial state is not kept. adkweb {in_shell(source.where)}, or "
+            f"adkweb adopt {in_shell(source.where)}",
         )
     else:
         yield Finding(
             BAD,
-            f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {source.where} adds it again"
+            f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {in_shell(source.where)} adds it again"
             + (", and adkweb by itself while it serves." if set(lacking) <= schema.INDEXES else "."),
         )
 
@@ -190,6 +193,27 @@ def _half_imported(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]
         )
     else:
         yield Finding(OK, "no import was left half-done")
+
+
+def _orphans(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+    """Looks for events whose session is gone: nothing shows them, and deleting a user leaves them behind."""
+    rows = query(db, f"SELECT app_name, count(*) FROM events WHERE {_ORPHAN} GROUP BY app_name ORDER BY app_name")
+    if not rows:
+        yield Finding(OK, "every event has its session")
+        return
+    told = some(f"{count:,} of {app}" for app, count in rows)
+    yield Finding(
+        NOTE,
+        f"{sum(count for _app, count in rows):,} events have no session: {told}. A program without foreign keys has "
+        f"left them when it deleted sessions, and nothing shows them. To delete them: {_VERB} FROM events WHERE {_ORPHAN}",
+    )
+
+
+_VERB: Final = "DELETE"  # for the sentence alone: doctor changes nothing
+_ORPHAN: Final = (
+    "NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.app_name = events.app_name AND sessions.user_id = events.user_id "
+    "AND sessions.id = events.session_id)"
+)
 
 
 def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ...errors import NotRecorded, SourceError
+from ...access.actor import TERMINAL
+from ...errors import NotAllowed, NotRecorded, SourceError
 from ...sources import database, registry
 from ...sources.finding import DEPTH, SESSION_FILE
 from ._terminal import plain
@@ -31,8 +32,9 @@ class OverSources(BaseCommand):
             raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=2)
         for source in named_sources(options["source"]):
             try:
+                TERMINAL.check_may_write(source.alias)
                 self.do(source)
-            except SourceError as error:
+            except (SourceError, NotAllowed) as error:
                 raise CommandError(error.message, returncode=2) from error
             except NotRecorded as error:
                 raise CommandError(error.message) from error

@@ -7,7 +7,7 @@ from ._terminal import plain, words
 
 def told(view: EventView) -> str:
     """Returns what happened in an event. For an edit, it begins with who made it and why."""
-    if view.size:
+    if view.unread:
         return f"an event of {view.size:,} characters, too large to be shown here"
     text = "".join(piece.text for piece in say(view.description, view.data))
     if edit := view.description.edit:

@@ -22,7 +22,7 @@ class Command(OverSources):
     done = "adopted"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines SOURCE … [--wal]"""
+        """Defines SOURCE … [--wal] [--yes]"""
         super().add_arguments(parser)
         parser.add_argument(
             "--wal",
@@ -30,15 +30,26 @@ class Command(OverSources):
             help="give SQLite files a write-ahead log, too, for whoever opens them from then on: appends are faster",
         )
 
+        parser.add_argument(
+            "--yes", action="store_true", help="also where ADK's schema has a version that this adkweb does not know"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Adopts the sources. With --wal, also changes their journal mode."""
-        self._wal = options["wal"]
+        self._wal, self._yes = options["wal"], options["yes"]
         super().handle(*args, **options)
 
     def do(self, source: registry.Source) -> None:
         """Adds what is missing, including the indexes that opening does not build in a large SQLite file."""
         if self._wal and source.vendor != "sqlite":
             raise SourceError(f"{source.where} is not a SQLite file: --wal is for those.")
+        with database.connected(source):
+            shape = adoption.inspect(source.alias)
+        if not shape.agreed:
+            database.open_source(source)
+            if not self._yes:
+                raise SourceError(database.why_shown(source.alias))
+            database.agree(source.alias)
         record("adopted", TERMINAL.name, source=source.alias)
         database.open_source(source)
         with progress("adopting", "%") as bar:

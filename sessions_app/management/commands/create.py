@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from ...errors import SourceError
-from ...sources import adoption, database, registry
-from ...sources.finding import SESSION_FILE, sqlite_path
+from ...sources import adoption, database, registry, urls
+from ...sources.finding import SESSION_FILE
 
 
 class Command(BaseCommand):
@@ -29,8 +29,11 @@ class Command(BaseCommand):
         """Creates the database. One that already has ADK's tables is left as it is."""
         text = options["source"]
         try:
-            if "://" not in text or text.startswith("sqlite"):
-                path = sqlite_path(text)
+            named = urls.read(text)
+            if named.read_only:
+                raise SourceError(f"{urls.without_password(text)} asks for reading only: nothing can be made there.")
+            if isinstance(named, urls.File):
+                path = named.path
                 if path.is_dir():
                     raise SourceError(f"{text} is a folder; name a file to make in it.")
                 if path.parts[-2:] == SESSION_FILE.parts:  # an agent has no such folder before its first run

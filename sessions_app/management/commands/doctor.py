@@ -2,20 +2,23 @@
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 from rich.console import Console
 from rich.text import Text
 
 from ...audit import heads
 from ...errors import Invalid, SourceError
-from ...sources import registry
-from ...sources.finding import DEPTH, SESSION_FILE, without_password
+from ...own.orphans import orphans
+from ...sources import identity, registry, urls
+from ...sources.finding import DEPTH, SESSION_FILE
 from ._audit_checks import check_audit
 from ._checks import BAD, NOTE, OK, Finding, own
+from ._rows import some
 from ._source_checks import check
 from ._terminal import plain, silence_logs
 
@@ -57,6 +60,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Prints a line for each check: ✓ fine, ! worth knowing, ✗ wrong."""
         settings.READ_ONLY = True
+        identity.keeps = False
         silence_logs()
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
         self._console = Console(highlight=False, markup=False, emoji=False)
@@ -74,10 +78,14 @@ class Command(BaseCommand):
             named = options["source"] or settings.SOURCES
             for text in named:
                 self._source(text, every_session=options["drift"])
+            if named and self._ready:
+                self._say("kept", self._orphans())
             if options["drift"] and not named:
                 self._say("drift", [Finding(BAD, _NO_SOURCE)])
         except KeyboardInterrupt as error:
             raise CommandError("Interrupted.", returncode=130) from error
+        finally:
+            identity.keeps = True
         if self._bad:
             raise SystemExit(1)
 
@@ -85,12 +93,30 @@ class Command(BaseCommand):
         try:
             sources = registry.add(text)
         except SourceError as error:
-            self._say(without_password(text) if "://" in text else text, [Finding(BAD, error.message)])
+            self._say(urls.without_password(text) if urls.is_url(text) else text, [Finding(BAD, error.message)])
             return
         if not sources:
             self._say(text, [Finding(NOTE, f"no {SESSION_FILE} in this folder, {DEPTH} levels deep.")])
         for source in sources:
             self._say(source.where, check(source, every_session=every_session, ready=self._ready))
+
+    def _orphans(self) -> Iterator[Finding]:
+        """Names what is kept of sources that were not named, and may be looked for in vain."""
+        away = [source.where for source in registry.listed() if source.alias not in registry.identities]
+        maybe = f" Or it is one that could not be opened here: {some(away)}." if away else ""
+        try:
+            left = orphans(registry.aliases())
+        except DatabaseError as error:
+            yield Finding(BAD, f"adkweb's own database cannot be asked what it keeps of which source: {error}")
+            return
+        for orphan in left:
+            rows = ", ".join(f"{n} {kind}" for kind, n in orphan.rows.items())
+            label = f", opened last as {orphan.label}" if orphan.label else ""
+            yield Finding(
+                NOTE, f"of a source that was not named here{label}: {rows}. Name it, and they are there.{maybe}"
+            )
+        if not left:
+            yield Finding(OK, "everything that people keep of sources belongs to one that was named")
 
     def _say(self, heading: str, findings: Iterable[Finding]) -> None:
         self._print(Text(plain(heading), "bold"))

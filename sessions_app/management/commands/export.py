@@ -19,6 +19,7 @@ from ...transfer.items import EventItem, Item
 from ._output import output
 from ._progress import progress
 from ._sources import one_source
+from ._terminal import plain
 
 
 class Command(BaseCommand):
@@ -28,7 +29,7 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines SOURCE [--app] [--user] [--session] [--format] [--output]"""
+        """Defines SOURCE [--app] [--user] [--session] [--format] [--with-secrets] [--skip-damaged] [--output]"""
         parser.add_argument("source", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
         parser.add_argument("--app", help="only this app's sessions")
         parser.add_argument("--user", help="only this user's sessions")
@@ -38,6 +39,12 @@ class Command(BaseCommand):
             choices=WRITTEN,
             default="jsonl",
             help="of the file (jsonl)",
+        )
+        parser.add_argument(
+            "--with-secrets", action="store_true", help="with tokens and passwords, and all that rules hide (jsonl)"
+        )
+        parser.add_argument(
+            "--skip-damaged", action="store_true", help="leave out what cannot be read, and name it in the first line"
         )
         parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (standard output)")
 
@@ -49,12 +56,22 @@ class Command(BaseCommand):
             if FORMATS[options["format"]].write_one:  # it asks adkweb's own index
                 call_command("migrate", verbosity=0, interactive=False)
             source = one_source(options["source"])
+            skips = options["skip_damaged"]
+            left_out = exporting.damaged(source.alias, only, actor=TERMINAL) if skips else None
             with output(options["output"]) as file, progress("exporting", "events") as bar:
                 bar.total(exporting.count(source.alias, only, actor=TERMINAL))
                 for line in written(
-                    options["format"], source.alias, only, actor=TERMINAL, told=lambda items: _told(items, bar.moved)
+                    options["format"],
+                    source.alias,
+                    only,
+                    actor=TERMINAL,
+                    told=lambda items: _told(items, bar.moved),
+                    secrets=options["with_secrets"],
+                    left_out=left_out,
                 ):
                     file.write(line)
+            for row, why in left_out.rows.items() if left_out else ():
+                self.stderr.write(f"Left out: {plain('/'.join(row))} ({plain(why)})")
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
         except Error as error:

@@ -115,7 +115,7 @@ class Command(BaseCommand):
         pages = list(_pages(query, sort, options["limit"]))
         rows = [row for page in pages for row in page.rows]
         if options["json"]:
-            lines: Iterable[str] = (json.dumps(as_json(row)) for row in rows)
+            lines: Iterable[str] = (json.dumps(as_json(row, TERMINAL)) for row in rows)
         else:
             lines = _Table(rows).lines() if sys.stdout.isatty() else map(_fields, rows)
         for line in lines:

@@ -18,7 +18,7 @@ from ...access.actor import TERMINAL
 from ...errors import Error, SourceError
 from ...sources import registry
 from ...transfer import FORMATS, importing
-from ...transfer.items import Fault, Reader
+from ...transfer.items import Fault, Reader, replacing_nul
 from ._progress import Bar, progress
 from ._sources import one_source
 from ._terminal import plain, short
@@ -31,7 +31,7 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines FILE … --into SOURCE [--preview] [--state] [--format]"""
+        """Defines FILE … --into SOURCE [--preview] [--state] [--replace-nul] [--format]"""
         parser.add_argument("file", nargs="+", metavar="FILE", help="an export, a session of adk web, another database")
         parser.add_argument(
             "--into", required=True, metavar="SOURCE", help="the database: a SQLite file or a postgresql:// URL"
@@ -39,6 +39,9 @@ class Command(BaseCommand):
         parser.add_argument("--preview", action="store_true", help="say what would be done, and write nothing")
         parser.add_argument(
             "--state", action="store_true", help="also set app: and user: keys that have other values in the source"
+        )
+        parser.add_argument(
+            "--replace-nul", action="store_true", help="put “�” in place of characters that PostgreSQL cannot hold"
         )
         readable = [name for name, form in FORMATS.items() if form.read]
         parser.add_argument("--format", choices=["auto", *readable], default="auto", help="of FILE (found out)")
@@ -51,13 +54,16 @@ class Command(BaseCommand):
         skipped = 0
         try:
             source = one_source(options["into"])
+            if not options["preview"]:
+                TERMINAL.check_may_write(source.alias)
             inputs = [_Input(name, options["format"], source) for name in options["file"]]
-            for each in inputs:
-                each.check()
-            for each in inputs:
-                report = each.bring(options)
-                self._tell(each.name, report, options)
-                skipped += report.skipped_count
+            with replacing_nul(options["replace_nul"]):
+                for each in inputs:
+                    each.check()
+                for each in inputs:
+                    report = each.bring(options)
+                    self._tell(each.name, report, options)
+                    skipped += report.skipped_count
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
         except Error as error:
@@ -93,6 +99,8 @@ class Command(BaseCommand):
         )
         console.print(plain(name), soft_wrap=True)
         console.print(table)
+        if not report.secrets:
+            console.print("This export is without secrets: agents ask for credentials again.", soft_wrap=True)
         for left in report.skipped:
             console.print(plain(f"skipped {'/'.join(left.ref[1:])}: {left.why}"), soft_wrap=True)
         for differing in report.differing:

@@ -9,7 +9,7 @@ from ...access.actor import TERMINAL
 from ...audit.record import record
 from ...history import indexing
 from ...search import feeding
-from ...sources import database, online, registry
+from ...sources import database, identity, online, registry
 from ._sources import OverSources
 
 
@@ -23,11 +23,13 @@ class Command(OverSources):
         """Releases a source without opening it, because opening would adopt it."""
         record("released", TERMINAL.name, source=source.alias)
         with database.connected(source):
+            identity.identify(source, writes=False)
             online.release(source.alias)
         own = settings.DATABASES["default"]
         if own["ENGINE"].endswith("sqlite3") and not Path(own["NAME"]).exists():  # connecting would create it
             return
         try:
+            identity.released(source)
             indexing.forget(source.alias)  # its seqs are gone, and would be different ones after adopting again
             feeding.clear(registry.identity(source.alias))
         except DatabaseError as error:

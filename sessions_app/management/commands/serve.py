@@ -17,15 +17,14 @@ from channels.routing import get_default_application
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
 from django.urls import reverse
 
 from ...access import actor, identities, private_files, sign_in
 from ...errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 from ...privacy import exports
-from ...sources import adopting, database, demo, registry
-from ...sources.finding import SESSION_FILE
+from ...sources import adopting, database, demo, identity, registry
+from ...sources.finding import SESSION_FILE, in_shell
 from ...transfer import uploads
 from ._server import Protocol, Server
 from ._terminal import plain
@@ -64,7 +63,7 @@ class Command(BaseCommand):
         """Prepares adkweb's own database, opens the sources, prints the link and serves."""
         if options["read_only"]:
             settings.READ_ONLY = True
-        _migrate()
+        call_command("migrate", verbosity=0, interactive=False)
         identities.keep_roles()
         uploads.sweep()
         exports.sweep()
@@ -116,11 +115,23 @@ class Command(BaseCommand):
             database.open_source(source)
         except SourceError as error:
             return error.message
-        self.stdout.write(plain(f"  {source.alias:<16} {source.where}"))
-        if source.vendor == "postgresql" and not (database.is_begun(source.alias) or settings.READ_ONLY):
+        notes = [identity.copy_of(source.alias)]
+        if database.is_read_only(source.alias) and not settings.READ_ONLY:
+            notes.append("read-only")
+        shown = ", ".join(filter(None, notes))
+        self.stdout.write(plain(f"  {source.alias:<16} {source.where}" + (shown and f"  ({shown})")))
+        if version := database.newer(source.alias):
+            self.stdout.write(
+                f"{'':<18} has version {plain(version)} of ADK's schema, which this adkweb does not know: it may show less "
+                "than there is"
+            )
+        if source.vendor == "postgresql" and not (
+            database.is_begun(source.alias) or database.is_read_only(source.alias)
+        ):
             plan = adopting.plan(source.alias)
             self.stdout.write(
-                f"{'':<18} not adopted, so it is only shown. To edit its sessions: adkweb adopt {plain(source.where)}\n"
+                f"{'':<18} not adopted, so it is only shown. To edit its sessions: adkweb adopt "
+                f"{plain(in_shell(source.where))}\n"
                 f"{'':<18} It adds a column, triggers and indexes to about {plan.events:,} events in about "
                 f"{plan.seconds:,.0f} s while agents write; adkweb release takes them away."
             )
@@ -132,6 +143,7 @@ class Command(BaseCommand):
                 source.vendor == "postgresql"
                 and database.is_open(source.alias)
                 and not database.is_adopted(source.alias)
+                and not database.why_shown(source.alias)
             ):
                 adopting.start(source.alias, actor.SYSTEM)
 
@@ -178,15 +190,6 @@ def _check_admin(host: str) -> None:
             "adkweb createsuperuser",
             returncode=2,
         )
-
-
-def _migrate() -> None:
-    try:
-        call_command("migrate", verbosity=0, interactive=False)
-    except DatabaseError as error:
-        raise CommandError(
-            f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}", returncode=2
-        ) from error
 
 
 def _listen(host: str, port: int) -> socket.socket:

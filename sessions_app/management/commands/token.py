@@ -2,16 +2,19 @@
 
 import getpass
 from argparse import ArgumentParser
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from ...access import token_terms, tokens
-from ...access.actor import RIGHTS, SYSTEM
+from ...access.actor import RIGHTS, TERMINAL, Actor
 from ...access.token import Token
 from ...errors import Error
 from ._terminal import plain
+
+_HOLDER = "a person who has its text, as an account is called; may be given again"
 
 
 class Command(BaseCommand):
@@ -39,6 +42,7 @@ class Command(BaseCommand):
         )
         create.add_argument("--days", metavar="N", type=int, help="until it expires (never)")
         create.add_argument("--rate", metavar="N", type=int, help="requests a minute that it may send (as all tokens)")
+        create.add_argument("--holder", metavar="NAME", action="append", default=[], help=_HOLDER)
         verbs.add_parser("list", help="every token, without its text")
         renew = verbs.add_parser(
             "renew", help="give a token a new text, printed this once; it has as many days as before"
@@ -50,6 +54,9 @@ class Command(BaseCommand):
             type=int,
             default=token_terms.OVERLAP_HOURS,
             help=f"in which the text from before goes on ({token_terms.OVERLAP_HOURS})",
+        )
+        renew.add_argument(
+            "--holder", metavar="NAME", action="append", help=f"{_HOLDER}; those from before if left out"
         )
         revoke = verbs.add_parser("revoke", help="end a token, within a second")
         revoke.add_argument("name", metavar="NAME", help="of the token")
@@ -64,7 +71,7 @@ class Command(BaseCommand):
 
     def _create(self, options: dict[str, Any]) -> None:
         given = {name: options[name] for name in ("name", "right", "apps", "days", "rate")}
-        token, text = tokens.create(**given, by=_me())
+        token, text = tokens.create(**given, by=_me(), holders=options["holder"])
         ends = f", until {_day(token.expires)}" if token.expires else ""
         self.stderr.write(
             f"The token {token.name}: right {token.right}, apps {token.apps}{ends}. It is shown only now:"
@@ -72,7 +79,7 @@ class Command(BaseCommand):
         self.stdout.write(text)
 
     def _renew(self, options: dict[str, Any]) -> None:
-        token, text = tokens.renew(options["name"], by=_me(), hours=options["hours"])
+        token, text = tokens.renew(options["name"], by=_me(), hours=options["hours"], holders=options["holder"])
         before = f"goes on until {token.overlap:%Y-%m-%d %H:%M} UTC" if token.overlaps else "is refused"
         self.stderr.write(f"The token {token.name} is renewed; its text from before {before}. It is shown only now:")
         self.stdout.write(text)
@@ -101,8 +108,12 @@ def _row(token: Token) -> tuple[str, ...]:
         f"{_day(token.created)} by {token.created_by}",
         _day(token.expires),
         f"{_day(token.used)} from {plain(token.used_from)}" if token.used_from else _day(token.used),
-        _standing(token),
+        "; ".join(filter(None, (_standing(token), _held(token)))),
     )
+
+
+def _held(token: Token) -> str:
+    return f"held by {plain(', '.join(token.holders))}" if token.holders else ""
 
 
 def _standing(token: Token) -> str:
@@ -111,7 +122,7 @@ def _standing(token: Token) -> str:
     if token.expired:
         return "expired"
     if token.orphaned:
-        return f"ended with {token.holder}"
+        return f"ended with {token.maker}"
     if token.overlaps:
         return f"renewed; the text from before goes on until {_day(token.overlap)}"
     return "expires soon" if token.ends_soon else ""
@@ -121,8 +132,8 @@ def _day(moment: datetime | None) -> str:
     return "never" if moment is None else f"{moment:%Y-%m-%d}"
 
 
-def _me() -> str:
+def _me() -> Actor:
     try:
-        return getpass.getuser()
+        return replace(TERMINAL, name=getpass.getuser())
     except (KeyError, OSError):  # in a container, the user id may have no name
-        return SYSTEM.name
+        return TERMINAL

@@ -4,12 +4,12 @@ Its state is merged. It has no initial state, and no times of the session's crea
 Fields are written in camelCase, as on ADK's routes; snake_case is read, too.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
 
 from ...domain.adk_fields import check_fields
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH, Event
-from ...domain.json_values import check_name
+from ...domain.json_values import as_object, check_name
 from ...domain.spelling import camel_name, to_camel, to_snake
 from ...domain.state import Scoped, split
 from ...errors import Invalid
@@ -23,6 +23,7 @@ from ..items import (
     event_item,
     microseconds,
     moment,
+    named,
     parse,
     read_with,
 )
@@ -36,8 +37,10 @@ NAMES: Final = ({"id", "appName", "userId"}, {"id", "app_name", "user_id"})  # t
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(items: Iterable[Item]) -> Iterator[bytes]:
-    """Writes a session with each event on a line. Raises Invalid unless there is exactly one session."""
+def write(items: Iterable[Item], secrets: bool = True, left_out: Sequence[str] = ()) -> Iterator[bytes]:
+    """Writes a session with each event on a line. google-adk's model has no field for whether it has its `secrets`, and
+    for what was `left_out`. Raises
+    Invalid unless there is exactly one session."""
     states: dict[tuple[str, str | None], dict[str, Any]] = {}
     session: SessionItem | None = None
     events: list[str] = []
@@ -80,20 +83,24 @@ class _Session:
 
     def __init__(self, file: BinaryIO, size: int, strict: bool) -> None:
         self.done, self.total, self.where = 0, size, ""
+        self.secrets = True  # as far as such a file tells
         self._file, self._strict = file, strict
+        self._names = ""
 
     def __iter__(self) -> Iterator[Item]:
         """Reads from the file's beginning, once."""
         fields = self._fields()
         names = [self._name(fields, name) for name in ("app_name", "user_id", "id")]
         self.where = "state"
-        state = piece(fields.get("state", {}), self._strict)
+        with named("/".join(names)):
+            state = piece(fields.get("state", {}), self._strict)
         if not isinstance(state, dict):
             raise Invalid("it is not an object")
         self.where = "events"
         events = fields.get("events", [])
         if not isinstance(events, list):
             raise Invalid("it is not a list")
+        self._names = "/".join(names)
         first = self._event(0, events[0]).timestamp if events else None
         self.where = camel_name("last_update_time")
         updated = moment(fields.get("last_update_time", first or 0.0))
@@ -127,7 +134,7 @@ class _Session:
 
     def _event(self, number: int, given: Any) -> EventItem:
         self.where = f"events[{number}]"
-        return checked_event(given, self.where, self._strict)
+        return checked_event(given, self.where, self._strict, self._names)
 
 
 read = read_with(_Session)
@@ -150,10 +157,11 @@ def begun(
     yield SessionItem(app, user, session, created, updated, canonical(state.session), first, events)
 
 
-def checked_event(given: Any, where: str, strict: bool) -> EventItem:
-    """Reads an event in either spelling. Raises Fault if ADK could not load it, or if it has no id."""
+def checked_event(given: Any, where: str, strict: bool, session: str = "") -> EventItem:
+    """Reads an event of a session in either spelling. Raises Fault if ADK could not load it, or if it has no id."""
     try:
-        event = to_snake(piece(given, strict))
+        with named(session, f"event {as_object(given).get('id')}"):
+            event = to_snake(piece(given, strict))
         if not isinstance(event, dict):
             raise Invalid("it is not an object")
         try:

@@ -94,7 +94,7 @@ class Items:
 
     def __init__(self, database: Database, layout: Layout, strict: bool) -> None:
         self.done = 0
-        self.where = ""
+        self.where, self.secrets = "", True
         self._database, self._layout, self._json = database, layout, Json(strict)
         self._check()
         self._wanted = [self._as_text(name, "events") for name in database.tables["events"] if name != "seq"]

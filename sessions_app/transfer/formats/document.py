@@ -4,8 +4,7 @@ import json
 from typing import Any, BinaryIO
 
 from ...errors import Invalid
-from ...reads.weights import items
-from ..items import MOST, MOST_ITEMS, TOO_MANY, Fault, parse
+from ..items import MOST, Fault, check_items, parse
 
 
 def load(file: BinaryIO) -> Any:
@@ -13,15 +12,16 @@ def load(file: BinaryIO) -> Any:
     data = file.read(MOST + 1)
     if len(data) > MOST:
         raise Fault(f"the file is larger than {MOST} bytes", place="")
-    if items(data) > MOST_ITEMS:
-        raise Fault(TOO_MANY, place="")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise Fault(f"not UTF-8 (byte {error.start + 1} of the file)", place=f"line {line}") from error
     try:
+        check_items(text)
         return json.loads(text)
+    except Invalid as error:
+        raise Fault(error.message, place="") from error
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         problem = "the file is truncated" if cut else f"not valid JSON: {error.msg}"

@@ -4,14 +4,14 @@
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
 
 from ...domain.event import ID_LENGTH, Event
 from ...domain.json_values import check_name
 from ...domain.state import split
 from ...errors import Invalid
-from ..items import EventItem, Item, SessionItem, canonical, parse, read_with
+from ..items import EventItem, Item, SessionItem, canonical, named, parse, read_with, without_secrets
 from .adk_json import begun, checked_event, stored_event
 from .document import load, piece
 from .eval_case import Events, as_object, conversation, field, time_of
@@ -22,14 +22,15 @@ NAMES: Final = ({"eval_set_id", "eval_cases"}, {"evalSetId", "evalCases"})
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(items: Iterable[Item]) -> Iterator[bytes]:
-    """Writes a set with a case for each session. The set is named after the first session's app."""
+def write(items: Iterable[Item], secrets: bool = False, left_out: Sequence[str] = ()) -> Iterator[bytes]:
+    """Writes a set with a case for each session. The set is named after the first session's app. Sets are committed and
+    passed on, so that they never hold `secrets`; nothing in them says what was `left_out`."""
     name, newest = "adkweb", 0.0
     session: SessionItem | None = None
     events: list[Event] = []
     ids: set[str] = set()
     yield b'{"eval_cases":['
-    for item in items:
+    for item in map(without_secrets, items):
         if isinstance(item, EventItem):
             events.append(stored_event(item))
         elif isinstance(item, SessionItem):
@@ -73,6 +74,7 @@ class _Cases:
 
     def __init__(self, file: BinaryIO, size: int, strict: bool) -> None:
         self.done, self.total, self.where = 0, size, ""
+        self.secrets = True  # as far as such a file tells
         self._file, self._strict = file, strict
         self._seen: set[tuple[str, ...]] = set()
 
@@ -103,15 +105,16 @@ class _Cases:
         if tuple(names) in self._seen:
             raise Invalid(f"the session {'/'.join(names)} is there twice")
         self._seen.add(tuple(names))
-        state = split(as_object(piece(field(session, "state") or {}, self._strict)))
+        with named("/".join(names)):
+            state = split(as_object(piece(field(session, "state") or {}, self._strict)))
         made = time_of(case)
-        events = Events(names, made)
+        events = Events([names[0], names[2]], made)  # made ids are readable, and the id of a user may be hidden
         for number, invocation in enumerate(said):
             self.where = f"{where}.conversation[{number}]"
             events.add(as_object(invocation), number)
         items = []
         for event, path in events.made:
-            items.append(checked_event(event, f"{where}.{path}", self._strict))
+            items.append(checked_event(event, f"{where}.{path}", self._strict, "/".join(names)))
         first, updated = (items[0].timestamp, items[-1].timestamp) if items else (made, made)
         created = min(made or first, first)  # adk web creates a case later than its session
         self.where = where

@@ -6,7 +6,7 @@ whether somebody, or a program that passed the page on, changed them. It is no s
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, Final
 
 from ...errors import Invalid
@@ -26,11 +26,11 @@ _DIGEST: Final = re.compile(rb'<data id="adkweb-digest" value="sha256-([0-9a-f]{
 _ESCAPES: Final = ((b"<", b"\\u003c"), ("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
-def element(items: Iterable[Item]) -> Iterator[bytes]:
-    """Writes the element with the lines of an export, and their digest behind it."""
+def element(items: Iterable[Item], left_out: Sequence[str] = ()) -> Iterator[bytes]:
+    """Writes the element with the lines of an export without secrets, and their digest behind it."""
     digest = hashlib.sha256()
     yield _BEGIN
-    for line in write_lines(items):
+    for line in write_lines(items, secrets=False, left_out=left_out):
         escaped = inert(line)
         digest.update(escaped)
         yield escaped

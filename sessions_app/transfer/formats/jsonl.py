@@ -6,11 +6,11 @@ twice.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol, cast
 
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
-from ...domain.json_values import check_name
+from ...domain.json_values import as_object, check_name
 from ...errors import Invalid
 from ..items import (
     MOST,
@@ -18,15 +18,19 @@ from ..items import (
     Item,
     SessionItem,
     StateItem,
+    Unholdable,
     canonical,
     event_item,
     microseconds,
     moment,
+    named,
     parse,
     read_with,
 )
 
 VERSION: Final = 1
+_HEADER: Final = {"adkweb": "jsonl", "version": VERSION}
+_WITHOUT_SECRETS: Final = {"secrets": False}  # the header of a file without the secrets of credentials has this, too
 
 _FIELDS: Final[dict[str, tuple[set[str], set[str]]]] = {  # by type of line: the fields it must have, and may have
     "app": ({"app", "state", "updated"}, set()),
@@ -38,10 +42,12 @@ _FIELDS: Final[dict[str, tuple[set[str], set[str]]]] = {  # by type of line: the
 _ORDER: Final = {"app": 0, "user": 1, "session": 2}
 
 
-def write(items: Iterable[Item]) -> Iterator[bytes]:
-    """Writes the lines of a file, from its header to its end."""
+def write(items: Iterable[Item], secrets: bool = True, left_out: Sequence[str] = ()) -> Iterator[bytes]:
+    """Writes the lines of a file, from its header to its end. The header says so if the items have no `secrets`, and names
+    damaged rows that were `left_out`."""
     counts = dict.fromkeys(("apps", "users", "sessions", "events"), 0)
-    yield _line({"adkweb": "jsonl", "version": VERSION})
+    damaged = {"left_out": list(left_out)} if left_out else {}
+    yield _line(_HEADER | ({} if secrets else _WITHOUT_SECRETS) | damaged)
     for item in items:
         if isinstance(item, EventItem):
             counts["events"] += 1
@@ -80,6 +86,7 @@ class Lines:
 
     def __init__(self, file: LineFile, size: int, strict: bool) -> None:
         self.done, self.total = 0, size
+        self.secrets = True
         self._line = 0
         self._file = file
         self._strict = strict
@@ -120,8 +127,11 @@ class Lines:
             header = None
         if not isinstance(header, dict) or header.get("adkweb") != "jsonl":
             raise Invalid("this is not a jsonl export of adkweb: its first line is not the header of one")
-        if header != {"adkweb": "jsonl", "version": VERSION}:
+        left_out = header.pop("left_out", [])
+        are_names = isinstance(left_out, list) and all(isinstance(name, str) for name in left_out)
+        if not are_names or header not in (_HEADER, _HEADER | _WITHOUT_SECRETS):
             raise Invalid(f"this export is not of version {VERSION}, which is all that this adkweb reads")
+        self.secrets = header == _HEADER
 
     def _item(self) -> Item | None:
         line = self._next_line()
@@ -143,7 +153,9 @@ class Lines:
         if not text:
             raise Invalid(f"the file is truncated: it ends here without its end line{self._missing()}")
         try:
-            line = parse(text, strict=self._strict)
+            line = self._parsed(text)
+        except Unholdable:
+            raise
         except Invalid:
             if text.endswith("\n"):
                 raise
@@ -157,6 +169,16 @@ class Lines:
         if problem := line.keys() - must - may - {"type"}:
             raise Invalid(f"{kind}: {', '.join(sorted(problem))} is unknown")
         return cast("dict[str, Any]", line)
+
+    def _parsed(self, text: str) -> Any:
+        try:
+            return parse(text, strict=self._strict)
+        except Unholdable:
+            line = as_object(parse(text))
+            own = as_object(line.get("data"))
+            names = "/".join(str(line[name]) for name in ("app", "user", "session") if name in line)
+            with named(names or self._session, own and f"event {line.get('id', own.get('id'))}"):
+                raise
 
     def _event(self, line: dict[str, Any]) -> EventItem:
         self._wanted -= 1

@@ -3,14 +3,15 @@
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
+from ...errors import SourceError
 from ...sources import database as sources_database
-from ...sources.finding import sqlite_path, without_password
+from ...sources import urls
 from ..items import MOST, Fault, beat
 
 Row = Mapping[str, Any]
@@ -44,10 +45,10 @@ class _Sqlite:
         WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'
         AND tables.sql LIKE 'CREATE TABLE %'"""  # as SQLite writes it; the rows of a virtual table might never end
 
-    def __init__(self, path: Path) -> None:
-        self.where = str(path)
+    def __init__(self, file: urls.File) -> None:
+        self.where = str(file.path)
         with _problems(self.where):
-            self.connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_SECONDS)
+            self.connection = sqlite3.connect(replace(file, read_only=True).uri, uri=True, timeout=_SECONDS)
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST)  # a damaged file can claim a gigabyte in a page
         self.connection.row_factory = sqlite3.Row
         self.connection.text_factory = _text
@@ -94,46 +95,37 @@ class _PostgreSQL:
     vendor = "postgresql"
     columns = """SELECT relname AS table, attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
         JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
-        AND relnamespace = ANY (current_schemas(false)::regnamespace[]) AND pg_table_is_visible(attrelid)"""
+        AND relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname = ANY (current_schemas(false)))
+        AND pg_table_is_visible(attrelid)"""
 
-    def __init__(self, url: str) -> None:
-        self.where = without_password(url)
+    def __init__(self, server: urls.Server) -> None:
+        self.where = server.where
+        parameters = {"connect_timeout": str(_SECONDS), **server.parameters}
         with _problems(self.where):
-            # ADK's URLs name a driver: postgresql+asyncpg://
             self.connection = psycopg.connect(
-                "postgresql://" + url.partition("://")[2],
-                connect_timeout=_SECONDS,
+                make_conninfo(**parameters, **({"dbname": server.name} if server.name else {})),
                 autocommit=True,
                 row_factory=psycopg.rows.dict_row,
                 prepare_threshold=None,
             )
+            self.connection.read_only = True  # each transaction
         self.tables: Tables = {}
 
     def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
         beat()
-        with _problems(self.where):
+        with _problems(self.where), self.connection.transaction():
             return self.connection.execute(sql.encode(), values or None).fetchall()
 
 
 @contextmanager
 def opened(address: str) -> Iterator[Database]:
     """Opens a SQLite file, or a sqlite:/// or postgresql:// URL, for reading only. Raises Fault."""
-    scheme = address.partition("://")[0].partition("+")[0] if "://" in address else "sqlite"
-    database: _Sqlite | _PostgreSQL
     try:
-        if scheme == "sqlite":
-            database = _Sqlite(sqlite_path(address))
-        elif scheme in ("postgresql", "postgres"):
-            urlsplit(address)  # for an invalid URL, the driver's error would show all of it, with the password
-            database = _PostgreSQL(address)
-        else:
-            raise Fault(f"{scheme}:// is not supported: a database is a SQLite file or a postgresql:// URL", place="")
-    except ValueError as error:
-        raise Fault(f"this is not a URL: {error}", place="") from error
+        named = urls.read(address)
+    except SourceError as error:
+        raise Fault(error.message, place="") from error
+    database: _Sqlite | _PostgreSQL = _Sqlite(named) if isinstance(named, urls.File) else _PostgreSQL(named)
     with closing(database.connection):
-        if isinstance(database, _PostgreSQL):
-            with _problems(database.where):
-                database.connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
         for row in database.rows(database.columns):
             database.tables.setdefault(row["table"], {})[row["name"]] = row["type"].lower()
         yield database
@@ -158,5 +150,5 @@ def check_pages(path: str) -> None:
 def _problems(where: str) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, psycopg.Error, UnicodeDecodeError) as error:  # the last one comes from a damaged name
+    except (sqlite3.Error, psycopg.Error, UnicodeError) as error:  # the last one comes from a damaged name
         raise Fault(sources_database.problem(where, error).message, place="") from error

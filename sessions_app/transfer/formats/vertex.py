@@ -59,7 +59,7 @@ class _Sessions:
 
     def __init__(self, service: "VertexAiSessionService", runner: asyncio.Runner, app: str, strict: bool) -> None:
         self.done = self.total = 0  # in sessions: the number of events is not known
-        self.where = ""
+        self.where, self.secrets = "", True
         self._service, self._runner, self._json = service, runner, Json(strict)
         self._app = check_name(app, "app", ID_LENGTH)
 

@@ -24,18 +24,25 @@ from .signin import enter, sign_person_in, too_many_tries
 @login_not_required
 @require_http_methods(["GET", "POST"])
 def join(request: HttpRequest) -> HttpResponse:
-    """Makes the account of an invited person and signs them in. Looking at the page does not use the invitation up."""
-    token = request.POST.get("token") or request.GET.get("token", "")
+    """Makes the account of an invited person and signs them in. Looking at the page does not use the invitation up.
+
+    Its secret stands behind the “#” of the link, which browsers keep to themselves: fragment.js sends it as a form, or the
+    person pastes the link. In an address that a server gets, it is not accepted."""
+    token = request.POST.get("token", "").rpartition("#")[2].strip()
+    if not token:
+        in_address = "token" in request.GET
+        context: dict[str, Any] = {"in_address": in_address}
+        return page(request, "account/join/open.html", context, 400 if in_address or request.method == "POST" else 200)
     name = request.POST.get("name", "")
     try:
         invitation = invitations.of(token)
     except NotFound:
         refusals.note("sign-in-failed", "", "invitation")
         raise
-    context: dict[str, Any] = {"invitation": invitation, "token": token, "name": name}
+    context = {"invitation": invitation, "token": token, "name": name}
     if request.user.is_authenticated:
         return page(request, "account/join/join.html", context, 409)
-    if request.method == "GET":
+    if "name" not in request.POST:
         return page(request, "account/join/join.html", context)
     try:
         person = invitations.accept(token, name, request.POST.get("password", ""))

@@ -6,10 +6,11 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...domain.mask_patterns import FORMS
-from ...domain.masks import KINDS
+from ...domain.mask_patterns import CARD, EMAIL, FORMS, JWT, PHONE, SERVICE
+from ...domain.masks import KINDS, Rule
 from ...errors import Error
 from ...http.problems import STATUS
 from ...masking import looks, rules
@@ -24,16 +25,28 @@ def masking(request: HttpRequest) -> HttpResponse:
     """Lists the rules. A form adds one, or tries which keys it would hide; `scan` in the address proposes some."""
     who = actor(request)
     given = {name: request.POST.get(name, default) for name, default in _FORM.items()}
-    context: dict[str, Any] = {"given": given, "kinds": KINDS, "forms": FORMS, "max": rules.LENGTH}
+    hides_ids = "ids" in request.POST
+    context: dict[str, Any] = {
+        "given": given,
+        "hides_ids": hides_ids,
+        "kinds": KINDS,
+        "forms": FORMS,
+        "max": rules.LENGTH,
+    }
     status = 200
     try:
         if request.method == "POST" and "try" in request.POST:
-            context["look"] = looks.look(rules.checked(**given), actor=who)
+            known = rules.checked(**given, ids=hides_ids)
+            context["look"] = looks.look(known, actor=who)
+            context["ids"] = [_words_of(each, known.rule) for each in looks.ids(known, actor=who)]
         elif request.method == "POST":
-            rules.create(**given, actor=who)
+            known = rules.create(**given, ids=hides_ids, actor=who)
             messages.success(
                 request, _("The rule hides values from now on. Search reads everything again without them.")
             )
+            for each in looks.ids(known, actor=who):
+                tell = messages.info if hides_ids else messages.warning
+                tell(request, _words_of(each, known.rule))
             return redirect("masking")
     except Error as error:
         context["errors"] = {error.detail.get("field", "form"): error.message}
@@ -48,6 +61,29 @@ def masking(request: HttpRequest) -> HttpResponse:
     )
     response["Cache-Control"] = "private, no-store"
     return response
+
+
+def _words_of(ids: looks.Ids, rule: Rule) -> str:
+    """Returns what a rule does with ids: “2 of 3 users of booking have an e-mail as id; ids stay readable.”"""
+    forms = {
+        EMAIL: pgettext("the id of a user", "an e-mail"),
+        PHONE: pgettext("the id of a user", "a phone number"),
+        CARD: pgettext("the id of a user", "a card number"),
+        JWT: pgettext("the id of a user", "a JWT"),
+        SERVICE: pgettext("the id of a user", "a key of a service"),
+    }
+    readable = (
+        _("%(n)s of the first %(users)s users of %(app)s have %(what)s as id; ids stay readable.")
+        if ids.more
+        else _("%(n)s of %(users)s users of %(app)s have %(what)s as id; ids stay readable.")
+    )
+    hidden = (
+        _("%(n)s of the first %(users)s users of %(app)s have %(what)s as id; a handle takes its place.")
+        if ids.more
+        else _("%(n)s of %(users)s users of %(app)s have %(what)s as id; a handle takes its place.")
+    )
+    values = {"n": ids.having, "users": ids.users, "app": ids.app_name, "what": forms[rule.pattern]}
+    return (hidden if rule.ids else readable) % values
 
 
 @require_POST

@@ -33,7 +33,7 @@ def invite(request: HttpRequest) -> HttpResponse:
         given = {"note": note, "groups": chosen, "admin": is_admin}
         return _page(request, {"given": given, "errors": _errors(error)}, status_of(error))
     address = request.build_absolute_uri(reverse("join"))
-    return _page(request, {"made": made, "link": f"{address}?token={text}"})
+    return _page(request, {"made": made, "link": f"{address}#{text}"})
 
 
 @require_POST

@@ -30,10 +30,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
                 given["name"],
                 given["right"],
                 given["apps"],
-                by=actor(request).name,
-                person=request.user.pk,
+                by=actor(request),
                 days=token_terms.number_of("days", given["days"]),
                 rate=token_terms.number_of("rate", given["rate"]),
+                holders=given["holders"].split(","),
             )
             context["given"] = _FORM
         except Error as error:
@@ -49,16 +49,23 @@ def renew(request: HttpRequest, name: str) -> HttpResponse:
     token = core.named(name)
     if token.revoked:
         return redirect("tokens")
-    hours, error, status = request.POST.get("hours", str(token_terms.OVERLAP_HOURS)), "", 200
+    hours, status = request.POST.get("hours", str(token_terms.OVERLAP_HOURS)), 200
+    context: dict[str, Any] = {
+        "token": token,
+        "hours": hours,
+        "holders": request.POST.get("holders", ", ".join(token.holders)),
+    }
     if request.method == "POST":
         try:
             number = token_terms.number_of("hours", hours, needed=True)
-            made, text = core.renew(name, by=actor(request).name, person=request.user.pk, hours=number or 0)
+            held = context["holders"].split(",")
+            made, text = core.renew(name, by=actor(request), hours=number or 0, holders=held)
         except Error as refused:
-            error, status = refused.message, STATUS[type(refused)]
+            field = "holders_error" if refused.detail.get("field") == "holders" else "error"
+            context[field], status = refused.message, STATUS[type(refused)]
         else:
             return _list(request, {"made": made, "text": text, "given": _FORM})
-    return page(request, "account/tokens/renew.html", {"token": token, "hours": hours, "error": error}, status)
+    return page(request, "account/tokens/renew.html", context, status)
 
 
 @require_http_methods(["GET", "POST"])
@@ -69,7 +76,7 @@ def revoke(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "GET" and not token.revoked:
         return page(request, "account/tokens/revoke.html", {"token": token})
     if request.method == "POST":
-        core.revoke(name, by=actor(request).name)
+        core.revoke(name, by=actor(request))
         messages.success(request, _("The token “%(name)s” is revoked.") % {"name": name})
     return redirect("tokens")
 
@@ -82,4 +89,4 @@ def _list(request: HttpRequest, context: dict[str, Any], status: int = 200) -> H
     return response
 
 
-_FORM = {"name": "", "right": "append", "apps": "", "days": "", "rate": ""}
+_FORM = {"name": "", "right": "append", "apps": "", "days": "", "rate": "", "holders": ""}

@@ -31,6 +31,7 @@ from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.writers import last_writer
 from ...search import outline
+from ...sources.complaints import best_effort
 from ...writes.half_made import is_half
 from ..context import about
 from ..html.render import page
@@ -78,7 +79,7 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
             return _form_again(request, target, queue.get(request.GET["queued"], actor=actor(request)))
         if "proposal" in request.GET:
             return _form_again(request, target, proposal.get(request.GET["proposal"], actor=actor(request)))
-        names = dict.fromkeys(request.GET.getlist("key"))
+        names = state_form.named(request.GET.getlist("key"), target.state)
         if len(names) > state_form.MOST:
             raise state_form.too_many()
         return _form(request, target, [state_form.new_row(key, target.state) for key in names])
@@ -143,7 +144,7 @@ def _submit(request: HttpRequest, target: Target, rows: list[state_form.FormRow]
     except Error as error:  # the form comes back filled in, whatever happened
         return _form(request, target, rows, error=error.message, status=status_of(error))
     if request.POST.get("queued"):
-        with suppress(NotFound):  # somebody has dealt with the outcome of that edit already
+        with best_effort("the end of a queued edit"):  # or somebody has dealt with its outcome already
             queue.dismiss(request.POST["queued"], request.user)  # type: ignore[arg-type]
     return _done(request, target.page)
 
@@ -171,7 +172,9 @@ def _apply(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> N
 def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | None) -> None:
     """Adds a message that names the event that was written, with links to it and to undo."""
     names = {**ref._asdict(), "event_id": event_id}
-    number = outline.numbers_of(ref, [seq], actor=actor(request)).get(seq) if seq is not None else None
+    number = None
+    with best_effort("the number of an edit"):
+        number = outline.numbers_of(ref, [seq], actor=actor(request)).get(seq) if seq is not None else None
     messages.success(
         request,
         format_html(

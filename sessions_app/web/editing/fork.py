@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
 from ...access.actor import Actor
+from ...access.handles import in_address
 from ...domain.event import new_id
 from ...domain.session_ref import SessionRef
 from ...domain.state import UNKNOWN, State, same, scope_of
@@ -20,8 +21,10 @@ from ...edits import fork_jobs, fork_tree, fork_values
 from ...errors import AlreadyExists, Error
 from ...history import moments
 from ...http.problems import status_of
+from ...http.reader import user_for_reader
 from ...reads import timeline, views
 from ...reads.event_views import EventView
+from ...reads.users import meant, ref_meant
 from ...search import outline
 from ...writes.half_made import is_half
 from ..html.render import page
@@ -56,6 +59,7 @@ def _make(
     user_id, session_id = request.POST.get("user_id", ""), request.POST.get("session_id", "")
     reason, who = request.POST.get("reason", ""), actor(request)
     try:
+        user_id = meant(event.ref.source, event.ref.app_name, user_id, actor=who)
         into = forks.name(event.ref, user_id, session_id, request.POST.get("once", ""))
         if _is_there(event, into, who):
             fork_values.check(values, who, reason)
@@ -105,7 +109,7 @@ def _page(
         "event": event,
         "numbers": outline.numbers_of(event.ref, [event.seq], actor=actor(request)),
         "own": len(then.session),
-        "user_id": request.POST.get("user_id", event.ref.user_id),
+        "user_id": request.POST.get("user_id", user_for_reader(*event.ref[:3])),
         "session_id": request.POST.get("session_id", ""),
         "reason": request.POST.get("reason", ""),
         "once": request.POST.get("once") or new_id(),
@@ -126,8 +130,10 @@ def _rows(keys: list[str], then: State) -> list[state_form.FormRow]:
 
 
 def _progress(request: HttpRequest, event: EventView) -> HttpResponse:
-    into = event.ref._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
-    progress = fork_jobs.progress(event.ref, event.id, into, actor=actor(request))
+    who = actor(request)
+    named = event.ref._replace(user_id=request.GET.get("user", ""), session_id=request.GET["session"])
+    into = ref_meant(named, actor=who)
+    progress = fork_jobs.progress(event.ref, event.id, into, actor=who)
     if progress.done:
         return _done(request, event.ref, into)
     still = _number(request.GET.get("still")) + 1 if _number(request.GET.get("was")) == progress.copied else 0
@@ -154,7 +160,7 @@ def _done(request: HttpRequest, origin: SessionRef, into: SessionRef) -> HttpRes
 def _watch(event: EventView, into: SessionRef, reason: str, **more: int) -> str:
     address = reverse("fork", kwargs={**event.ref._asdict(), "event_id": event.id})
     # Needed to resume a fork that stopped: the note at its end has the reason.
-    query: dict[str, str | int] = {"user": into.user_id, "session": into.session_id, **more}
+    query: dict[str, str | int] = {"user": in_address(into.user_id), "session": into.session_id, **more}
     if reason:
         query["reason"] = reason
     return f"{address}?{urlencode(query)}"

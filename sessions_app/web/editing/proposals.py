@@ -45,7 +45,8 @@ def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
 def _decide(proposal_id: UUID, action: str, why: str, who: Actor) -> str:
     match action:
         case "apply" | "now":
-            approving.apply(proposal_id, actor=who, now=action == "now")
+            if approving.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
+                return _("Nobody knows who has this program's token, so another person has to apply it, too.")
             return _("The edit is written, with both names.")
         case "decline":
             approving.decline(proposal_id, actor=who, why=why)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from django.utils.translation import gettext as _
 
-from ...domain.json_values import KEY_LENGTH, dumps, loads
+from ...domain.json_values import KEY_LENGTH, dumps, kind, loads
 from ...domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
 from ...edits.edit import Entry
 from ...edits.undo import Step
@@ -16,6 +16,8 @@ from ...errors import Invalid
 from ...reads.deltas import Writer
 
 Operation = Literal["set", "null", "remove"]
+
+STRING, JSON = "string", "json"  # two of the types of the switch; the others are "number", "boolean" and "null"
 
 OFFERED: Final = 1_000  # other keys whose names are offered
 MOST: Final = 800  # keys of one form: six fields each are as many as a request may have
@@ -25,6 +27,7 @@ MOST: Final = 800  # keys of one form: six fields each are as many as a request 
 class FormRow:
     """A key of the form. `seen` is JSON, or empty if the key did not exist when the form was opened.
 
+    `type` is one of the switch, or empty if it is not known. Of a string, `text` is the value itself; otherwise, it is JSON.
     A `compact` row has no editor: it is `taken` or not. `wrote` is the value that the event to be undone had set.
     `misfits` and `options` are what habits.py says."""
 
@@ -32,6 +35,7 @@ class FormRow:
     operation: str
     text: str
     seen: str
+    type: str = ""
     error: str = ""
     current: Any = None
     conflict: bool = False
@@ -48,19 +52,41 @@ class FormRow:
         return scope_of(self.key)[0]
 
     @property
-    def seen_pretty(self) -> str:
-        """Returns `seen` indented, to show a difference from it."""
-        return dumps(self._saw(), indent=2) if self.seen else ""
+    def escaped(self) -> str:
+        """Returns the key as JSON if no page can hold it as it is: with U+0000 or half of a surrogate pair; else ""."""
+        return "" if fits_page(self.key) else json.dumps(self.key)
+
+    @property
+    def plain(self) -> bool:
+        """Tells whether the text is a string as it is, without quotes."""
+        return self.type == STRING
+
+    @property
+    def original(self) -> str:
+        """Returns `seen` as the text of this row would be, to show a difference from it."""
+        saw = self._saw() if self.seen else ""
+        return saw if self.plain and isinstance(saw, str) else dumps(saw, indent=2) if self.seen else ""
 
     @property
     def changed(self) -> bool:
         """Tells whether the row holds something that a person typed or chose."""
-        return self.operation != "set" or self.text != self.seen_pretty
+        becomes_text = bool(self.seen) and self.plain and not isinstance(self._saw(), str)
+        return self.operation != "set" or self.text != self.original or becomes_text
+
+    @property
+    def json(self) -> str:
+        """Returns the text as JSON."""
+        return dumps(self.text) if self.plain else self.text
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Tells whether an empty field is a value: the empty string, for a key that is there."""
+        return self.plain and bool(self.seen)
 
     @property
     def may_be_string(self) -> bool:
         """Tells whether the text is not JSON and may be meant as a string."""
-        return self.operation == "set" and self.text.strip()[:1] not in ("", *'[]{}"')
+        return self.operation == "set" and not self.plain and self.text.strip()[:1] not in ("", *'[]{}"')
 
     @property
     def offered(self) -> list[tuple[str, str]]:
@@ -79,7 +105,7 @@ class FormRow:
     def value(self) -> Any:
         """Returns the value that a row without an editor writes."""
         try:
-            return ABSENT if self.operation == "remove" else json.loads(self.text)
+            return ABSENT if self.operation == "remove" else json.loads(self.json)
         except (ValueError, RecursionError):
             return self.text
 
@@ -90,13 +116,34 @@ class FormRow:
             return Entry(self.key, ABSENT, seen)
         if self.operation not in ("set", "null"):
             raise Invalid(_("There is no operation “%(name)s”.") % {"name": self.operation})
-        return Entry(self.key, None if self.operation == "null" else loads(self.text), seen)
+        return Entry(self.key, None if self.operation == "null" else self.typed(), seen)
+
+    def typed(self) -> Any:
+        """Returns the value in the field. Raises Invalid."""
+        if self.plain:
+            if self.text or self.may_be_empty:
+                return self.text
+            raise Invalid(_("A value is missing. For an empty text, choose “string”."))
+        if not self.text.strip():
+            raise Invalid(_("A value is missing."))
+        return loads(self.text)
 
     def _saw(self) -> Any:
         try:
             return json.loads(self.seen) if self.seen else ABSENT
         except (ValueError, RecursionError):
             return loads(self.seen)  # raises Invalid
+
+
+def fits_page(key: str) -> bool:
+    """Tells whether a browser sends a key back as it is."""
+    return "\0" not in key and key.encode("utf-8", "replace").decode() == key
+
+
+def named(keys: Iterable[str], state: State) -> list[str]:
+    """Returns the keys that an address names: half of a surrogate pair stands there as a question mark."""
+    meant = {key.encode("utf-8", "replace").decode(): key for key in state if not key.isascii()}
+    return [key if key in state else meant.get(key, key) for key in dict.fromkeys(keys)]
 
 
 def kept(value: Any) -> str:
@@ -106,23 +153,35 @@ def kept(value: Any) -> str:
 
 def new_row(key: str, state: Mapping[str, Any]) -> FormRow:
     """Returns a row for a key with its current value, or an empty row for a new key."""
-    if key not in state:
-        return FormRow(key, "set", "", "")
-    return FormRow(key, "set", dumps(state[key], indent=2), kept(state[key]))
+    return asked_row(Entry(key, state[key], state[key])) if key in state else FormRow(key, "set", "", "")
 
 
 def asked_row(entry: Entry) -> FormRow:
-    """Returns a row for an edit that was requested before, filled in with what was typed."""
+    """Returns a row that is filled in with the entry's value, in the type that it has."""
     seen = "" if entry.seen is ABSENT else kept(entry.seen)
     if entry.value is ABSENT:
         return FormRow(entry.key, "remove", "", seen)
-    return FormRow(entry.key, "set", dumps(entry.value, indent=2), seen)
+    if is_plain(entry.value):
+        return FormRow(entry.key, "set", entry.value, seen, STRING)
+    name = kind(entry.value)
+    return FormRow(entry.key, "set", dumps(entry.value, indent=2), seen, JSON if name == STRING else type_named(name))
+
+
+def type_named(name: str) -> str:
+    """Returns the type of the switch for a JSON type: "json" for "array" and "object"."""
+    return JSON if name in ("array", "object") else name
+
+
+def is_plain(value: Any) -> bool:
+    """Tells whether a value is a string that a text field of a browser sends back unchanged."""
+    return isinstance(value, str) and fits_page(value) and "\r" not in value
 
 
 def step_row(step: Step, *, compact: bool) -> FormRow:
     """Returns a row for a key that is put back. If somebody has written it since, the row asks which value to keep."""
     row = asked_row(step.entry)
-    row.compact = compact
+    if compact:
+        row.compact, row.text, row.type = True, row.json, ""
     if step.contested:
         row.conflict, row.current, row.wrote = True, step.now, step.wrote
     return row
@@ -151,18 +210,26 @@ def posted_rows(data: Mapping[str, str]) -> list[FormRow]:
     for number in numbers:
         if data.get(f"choice-{number}") == "theirs" or data.get("drop") == number:
             continue
-        text = data.get(f"value-{number}", "").replace("\r\n", "\n")
+        text, as_string = data.get(f"value-{number}", "").replace("\r\n", "\n"), data.get("as-string") == number
         rows.append(
             FormRow(
-                data.get(f"key-{number}", ""),
+                _key(data, number),
                 data.get(f"operation-{number}", "set"),
-                dumps(text.strip()) if data.get("as-string") == number else text,
+                text.strip() if as_string else text,
                 data.get(f"seen-{number}", ""),
+                STRING if as_string else data.get(f"type-{number}", ""),
                 compact=number in compact,
                 taken=number not in compact or f"take-{number}" in data,
             )
         )
     return rows
+
+
+def _key(data: Mapping[str, str], number: str) -> str:
+    try:
+        return str(json.loads(data[f"escaped-{number}"]))
+    except (KeyError, ValueError, RecursionError):
+        return data.get(f"key-{number}", "")
 
 
 def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
@@ -174,5 +241,5 @@ def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
         try:
             asked.append(row.entry())
         except Invalid as error:
-            row.error = error.message if row.text.strip() or row.operation != "set" else _("A value is missing.")
+            row.error = error.message
     return None if any(row.error for row in rows) else asked

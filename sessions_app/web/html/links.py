@@ -16,6 +16,7 @@ from ...domain.description import Part
 from ...domain.json_values import KEY_LENGTH
 from ...domain.kinds import TABLE
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
+from ...http.reader import user_for_reader
 from ...reads import lists
 from ...reads.event_views import EventView
 from ...saved.watching import NEWS, Watched
@@ -24,6 +25,18 @@ from .tags import plain, register, soft
 from .targets import Target, actor, address_at
 
 # --- Links ------------------------------------------------------------------------------------------------------------
+
+
+@register.simple_tag
+def user_name(source: str, app_name: str, user_id: str) -> str:
+    """Returns the id of a user, or the handle that whoever reads the page sees in its place."""
+    return user_for_reader(source, app_name, user_id)
+
+
+@register.filter
+def user(ref: SessionRef) -> str:
+    """Returns the id of a session's user as `user_name` does."""
+    return user_for_reader(*ref[:3])
 
 
 @register.simple_tag
@@ -118,7 +131,7 @@ def session_name(ref: SessionRef, title: str = "") -> str:
 @register.simple_tag
 def where(ref: SessionRef, title: str = "") -> str:
     """Returns app, user and session in one line. For adkweb's own sessions, returns whose state they edit."""
-    names = [ref.app_name] if ref == own_session(ref.source, ref.app_name) else [ref.app_name, ref.user_id]
+    names = [ref.app_name] if ref == own_session(ref.source, ref.app_name) else [ref.app_name, user(ref)]
     return " / ".join(names if ref.session_id == OWN_NAME else [*names, title or ref.session_id])
 
 
@@ -140,7 +153,7 @@ def _links(source: str, app_name: str, user_id: str | None) -> list[tuple[str, s
     if app_name:
         links.append((reverse("app", args=[source, app_name]), app_name))
     if user_id is not None:
-        links.append((reverse("user", args=[source, app_name, user_id]), user_id))
+        links.append((reverse("user", args=[source, app_name, user_id]), user_for_reader(source, app_name, user_id)))
     return links
 
 

@@ -12,12 +12,13 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from ...domain.brief import brief, words
-from ...domain.description import Description, Part
+from ...domain.description import Description
+from ...domain.grounding import sources
 from ...domain.json_values import KEY_LENGTH, beginning, dumps, kind
 from ...domain.kinds import say
 from ...domain.masks import has_dots
 from ...domain.positions import number_of
-from ...domain.said import Piece, media_name, summary
+from ...domain.said import Piece, cut_off, media_name, summary
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...reads.event_views import EventView
@@ -35,6 +36,8 @@ PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer
 
 
 register.filter("brief", brief)
+register.filter("cut_off", cut_off)
+register.filter("sources", sources)
 register.filter("words", words)
 register.filter("key_name", name)
 register.filter("ends", ends)
@@ -128,13 +131,6 @@ register.filter("summary", summary)
 def said(view: EventView) -> Iterable[Piece]:
     """Returns what happened in an event, in pieces of a line."""
     return say(view.description, view.data)
-
-
-@register.filter
-def media_size(part: Part) -> int:
-    """Returns how many bytes an event holds of an image or a file; 0 if it only says where that is."""
-    data = part.value.get("data")
-    return len(data) * 3 // 4 if isinstance(data, str) else 0
 
 
 @register.filter

@@ -20,7 +20,7 @@ from ...errors import Behind, Invalid
 from ...history import drift, moments
 from ...reads import views
 from ...reads import writers as reads_writers
-from ...reads.deltas import Writer
+from ...reads.deltas import Writer, written_beside
 from ...search import outline
 from ...writes.append import Appended
 from ...writes.half_made import is_half
@@ -35,7 +35,7 @@ class Row:
 
     At an event, `change` is what the event wrote, and `unknown` says why the value is unknown. `said` is the value that
     the events give the key, if a different one is stored. `turn` is the number of the turn in which it was written, 0 if
-    nobody knows.
+    nobody knows. `beside` has the agents that wrote it at the same time.
     """
 
     key: str
@@ -46,6 +46,7 @@ class Row:
     unknown: str = ""
     said: Any = UNKNOWN
     turn: int = 0
+    beside: tuple[str, ...] = ()
 
     @property
     def drifted(self) -> bool:
@@ -110,9 +111,9 @@ def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more:
 
 def who_wrote(
     view: views.SessionView, who: access_actor.Actor, upto: outline.Reached | None = None
-) -> tuple[Mapping[str, Writer], Collection[str], State, Mapping[Seq, int]]:
-    """Returns the last writers of the keys, the keys set at creation, what the events say for keys that drifted, and the
-    turns in which the writers wrote.
+) -> tuple[Mapping[str, Writer], Collection[str], State, Mapping[Seq, int], Mapping[str, tuple[str, ...]]]:
+    """Returns the last writers of the keys, the keys set at creation, what the events say for keys that drifted, the turns
+    in which the writers wrote, and who else wrote a key at the same time.
 
     While the source is still being indexed, returns what the newest events of this session tell about its own keys.
     """
@@ -122,14 +123,15 @@ def who_wrote(
         shown = {name for name in {*now.writers, *now.initial} if same(now.state.get(name), view.state.get(name))}
         drifted = {} if is_half(view.state.session) else drift.glance(now, actor=who)
         writers = {name: now.writers[name] for name in shown & now.writers.keys()}
-        return writers, now.initial & shown, drifted, _turns_in(view.ref, writers.values(), who, upto)
+        turns, beside = _turns_in(view.ref, writers.values(), who, upto), written_beside(view.ref, writers, actor=who)
+        return writers, now.initial & shown, drifted, turns, beside
     except (Behind, Invalid):
         last = reads_writers.writers(view.ref, actor=who)
         writers = {name: writer for name, writer in last.items() if scope_of(name)[0] == "session"}
         began = split(view.initial_state or {}).session
         unwritten = view.state.session.keys() - last.keys()
         initial = {name for name in unwritten if same(began.get(name, ABSENT), view.state.get(name))}
-        return writers, initial, {}, _turns_in(view.ref, writers.values(), who, upto)
+        return writers, initial, {}, _turns_in(view.ref, writers.values(), who, upto), {}
 
 
 def _turns_in(
@@ -151,6 +153,7 @@ def of_session(
     initial: Collection[str] = (),
     drifted: Mapping[str, Any] | None = None,
     turns: Mapping[Seq, int] | None = None,
+    beside: Mapping[str, tuple[str, ...]] | None = None,
     *,
     whole: bool = True,
 ) -> Target:
@@ -173,6 +176,7 @@ def of_session(
                 name in initial,
                 said=drifted.get(name, UNKNOWN),
                 turn=turn_of(writers.get(name), turns or {}),
+                beside=(beside or {}).get(name, ()),
             )
             for name in shown
         ]

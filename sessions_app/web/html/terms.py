@@ -23,7 +23,7 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     ),
     "turn": (
         gettext_lazy("turn"),
-        gettext_lazy("One user message and everything that it caused, until the next one"),
+        gettext_lazy("One user message, written or spoken, and everything that it caused, until the next one"),
     ),
     "invocation": (
         gettext_lazy("invocation"),

@@ -7,14 +7,20 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from ...domain.clock import Took
 from .tags import register
 
 
 @register.filter
-def duration(seconds: float | None) -> str:
-    """Returns seconds in a readable form: 0.8 s, 12 s, 3 min, 5 h, 2 d. It is never negative."""
+def duration(seconds: float | Took | None) -> str:
+    """Returns seconds in a readable form: 0.8 s, 12 s, 3 min, 5 h, 2 d. It is never negative.
+
+    What is not known exactly has its sign before it: ≥ 0.8 s.
+    """
     if seconds is None:
         return ""
+    if isinstance(seconds, Took):
+        return f"{seconds.sign} {duration(seconds.seconds)}".strip()
     size = max(0.0, seconds)
     if size < 10:
         return f"{size:.1f} s"

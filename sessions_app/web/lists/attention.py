@@ -14,6 +14,7 @@ from ...checks import breaches
 from ...checks.breaches import Recent
 from ...domain.brief import brief
 from ...domain.session_ref import SessionRef
+from ...http.reader import user_for_reader
 from ...search import drift_looks, health, tree
 from ...search.drift_looks import Drifted
 from ...search.health import EVERYBODY, Failure, Of
@@ -110,5 +111,5 @@ def _broken(each: Recent, of: Of) -> Item:
 
 def _whose(ref: SessionRef, of: Of, *words: str) -> str:
     """Returns words, and whose a session is, as far as the page does not say so by itself."""
-    names = "" if of.app_name else ref.app_name, "" if of.user_id else ref.user_id
+    names = "" if of.app_name else ref.app_name, "" if of.user_id else user_for_reader(*ref[:3])
     return " · ".join(each for each in (*words, *names) if each)

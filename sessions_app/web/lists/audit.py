@@ -10,6 +10,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...access.handles import shown_ref
 from ...audit.acts import ACTS
 from ...errors import Invalid
 from ...history import audit_log
@@ -57,7 +58,10 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 
 def _rows(entries: Iterable[audit_rows.Entry], who: Actor) -> list[Row]:
-    return [Row(each, [name for name in each.ref if name], _details(each), _link(each, who)) for each in entries]
+    return [
+        Row(each, [name for name in shown_ref(each.ref, who) if name], _details(each), _link(each, who))
+        for each in entries
+    ]
 
 
 def _details(entry: audit_rows.Entry) -> list[tuple[str, str]]:

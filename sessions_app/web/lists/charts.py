@@ -69,7 +69,9 @@ def charts(shown: InTime, chosen: Chosen, actor: Actor, of: Of = EVERYBODY, quer
             *("took", _("Turn, p95"), duration(slow) or "–"),
             f"p50 {duration(median)}" if median is not None else "",
             chosen.sessions(query, "-took"),
-            *_drawn(bars, [time or 0.0 for time in slowest], [duration(time) or "–" for time in slowest]),
+            *_drawn(
+                bars, [time.seconds if time else 0.0 for time in slowest], [duration(time) or "–" for time in slowest]
+            ),
         ),
         Chart(
             *("tokens", _("Tokens"), in_short(whole.tokens)),

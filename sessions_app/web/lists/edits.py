@@ -13,6 +13,7 @@ from ...errors import Behind
 from ...history import edit_log
 from ...reads.event_views import EventView
 from ...reads.labels import called
+from ...sources import complaints
 from ..html.render import page
 from ..html.targets import actor
 
@@ -38,7 +39,7 @@ def edits(request: HttpRequest) -> HttpResponse:
         "edits": listed,
         "rows": _rows(listed.rows, actor(request)),
         "behind": behind,
-        "problems": [error for error in problems if error not in behind],
+        "problems": [complaints.shown(error, actor(request)) for error in problems if error not in behind],
         "where": request.get_full_path(),
     }
     return page(request, "lists/edits/_rows.html" if htmx and htmx.target != "edits" else whole, context)

@@ -8,6 +8,7 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
+from ...access import mask_rules
 from ...access.actor import Actor
 from ...errors import SourceError
 from ...reads import lists
@@ -22,17 +23,21 @@ EVENTS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The sessions whose agent is running, the longest silent last, and the newest events, the newest first."""
+    """The sessions whose agent is running, the longest silent last, and the newest events, the newest first.
+
+    `mask` stands for the rules that hide values in them (mask_rules.digest)."""
 
     running: list[reads_newest.RunningSession]
     events: list[EventView]
     sources: str  # changes when a source appears, goes away, comes back, or gets its first session
     away: bool  # whether a source did not answer
+    mask: int
 
 
 def activity(who: Actor, away: Collection[str] = ()) -> Activity:
     """Reads the activity of all sources that answer. Does not ask those known to be `away`: waiting for each would take
     long."""
+    mask = mask_rules.digest()
     running, events = [], []
     states: list[tuple[str, bool | None]] = []
     for source in registry.listed():
@@ -49,13 +54,13 @@ def activity(who: Actor, away: Collection[str] = ()) -> Activity:
     running.sort(key=lambda session: session.flight.last, reverse=True)
     events.sort(key=lambda event: event.timestamp, reverse=True)
     digest = hashlib.sha256(repr(states).encode()).hexdigest()[:16]
-    return Activity(running, events[:EVENTS], digest, any(there is None for _alias, there in states))
+    return Activity(running, events[:EVENTS], digest, any(there is None for _alias, there in states), mask)
 
 
 def parts(activity: Activity) -> dict[str, str]:
-    """Returns home's fragments by name, and a digest that changes when the list of sources does."""
+    """Returns home's fragments by name, and digests of the list of sources and of the rules of masking."""
     fragments = {name: fragment(f"lists/feed/_{name}.html", activity=activity) for name in ("running", "feed")}
-    return {**fragments, "sources": activity.sources}
+    return {**fragments, "sources": activity.sources, "mask": str(activity.mask)}
 
 
 @require_GET

@@ -58,8 +58,10 @@ def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
 def _tools(chosen: Chosen, who: Actor, of: Of, query: str) -> list[ToolOf]:
     """Returns the slowest tools."""
     tools = health.slowest_tools(chosen.during, actor=who, of=of)
-    slowest = tools[0].p95 or 1 if tools else 1
+    slowest = tools[0].p95.seconds or 1 if tools else 1
     return [
-        ToolOf(tool, round(100 * tool.p95 / slowest), chosen.sessions(f"{query} tool:{quoted(tool.name)}".strip()))
+        ToolOf(
+            tool, round(100 * tool.p95.seconds / slowest), chosen.sessions(f"{query} tool:{quoted(tool.name)}".strip())
+        )
         for tool in tools
     ]

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
+from ...access import mask_rules
+from ...domain.clock import Took
 from ...errors import SourceError
 from ...reads import lists
 from ...search.health import Figures, OfApp
-from ...sources import adopting, database, registry
+from ...sources import adopting, complaints, database, identity, registry
 from ..html.render import page
 from ..html.targets import actor
 from . import charts
@@ -23,9 +25,12 @@ class Shown:
 
     source: registry.Source
     apps: list["AppOf"] = field(default_factory=list)
+    more: bool = False  # apps than these
     problem: str = ""
     adopted: bool = True
+    read_only: bool = False
     adoption: adopting.Adoption | None = None
+    copy_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class AppOf:
     area: str
 
     @property
-    def p95(self) -> float | None:
+    def p95(self) -> Took | None:
         """Returns the time that 95 % of its turns did not exceed."""
         return self.figures.percentile(0.95) if self.figures else None
 
@@ -46,6 +51,7 @@ class AppOf:
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     """Shows the charts of ?range=, what needs attention, and lists the sources and their apps."""
+    mask = mask_rules.digest()
     edits = last_edits(actor(request))  # first: it reads what is new, and does not wait long for it
     shown_figures = figures(request)
     shown = []
@@ -55,13 +61,17 @@ def home(request: HttpRequest) -> HttpResponse:
             continue
         item = Shown(source)
         try:
-            item.apps = [_app(row, shown_figures.apps) for row in lists.apps(source.alias, actor=actor(request))]
+            apps = lists.apps(source.alias, actor=who)
+            item.apps, item.more = [_app(row, shown_figures.apps) for row in apps.rows], apps.next is not None
+            item.read_only = database.is_read_only(source.alias)
+            item.copy_of = identity.copy_of(source.alias) if who.runs_everything else ""
             item.adopted, item.adoption = database.is_adopted(source.alias), adopting.of(source.alias)
         except SourceError as error:
-            item.problem = error.message
+            item.problem = complaints.shown(error, who)
         if item.apps or item.problem or who.sees_all_of(source.alias):
             shown.append(item)
     context = {
+        "mask": mask,
         "activity": activity(actor(request)),
         "shown": shown,
         "figures": shown_figures,

@@ -16,7 +16,8 @@ from ...errors import AlreadyExists, Error, Invalid
 from ...http.problems import status_of
 from ...privacy import holds
 from ...reads import lists, views
-from ...sources import registry
+from ...reads.users import meant
+from ...sources import database, registry
 from ...writes.sessions import create_session, delete_session
 from ..html.render import page
 from ..html.targets import actor, check_may
@@ -37,7 +38,11 @@ def new(request: HttpRequest) -> HttpResponse:
     actor(request).check_right("append")
     given = request.POST if request.method == "POST" else request.GET
     context: dict[str, Any] = {
-        "sources": [each.alias for each in registry.listed() if actor(request).has("append", each.alias)],
+        "sources": [
+            each.alias
+            for each in registry.listed()
+            if actor(request).has("append", each.alias) and not database.is_read_only(each.alias)
+        ],
         **{name: given.get(name, "") for name in ("source", "app_name", "user_id", "session_id")},
         "state": given.get("state", "{}"),
     }
@@ -46,7 +51,9 @@ def new(request: HttpRequest) -> HttpResponse:
     try:
         ref = _create(request, context)
     except AlreadyExists as error:
-        taken = SessionRef(context["source"], context["app_name"], context["user_id"], context["session_id"].strip())
+        taken = SessionRef(
+            context["source"], context["app_name"], _user_of(request, context), context["session_id"].strip()
+        )
         context |= {"errors": {"session_id": error.message}, "taken": taken}
         return page(request, "lists/sessions/new.html", context, 409)
     except Error as error:
@@ -76,6 +83,10 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
     return redirect("user-sessions", source=ref.source, app_name=ref.app_name, user_id=ref.user_id)
 
 
+def _user_of(request: HttpRequest, given: dict[str, Any]) -> str:
+    return meant(given["source"], given["app_name"], given["user_id"], actor=actor(request))
+
+
 def _create(request: HttpRequest, given: dict[str, Any]) -> SessionRef:
     for name in ("app_name", "user_id"):
         if not given[name].strip():
@@ -89,7 +100,7 @@ def _create(request: HttpRequest, given: dict[str, Any]) -> SessionRef:
     return create_session(
         given["source"],
         given["app_name"],
-        given["user_id"],
+        _user_of(request, given),
         session_id=given["session_id"] or None,
         state=state,
         actor=actor(request),

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods
 from ...domain.session_ref import SessionRef
 from ...errors import Conflict, Invalid, NotFound
 from ...http.problems import status_of
+from ...http.reader import user_for_reader
 from ...privacy import erasures
 from ..html.render import page
 from ..html.targets import actor, check_may
@@ -22,7 +23,8 @@ def erase(request: HttpRequest, source: str, app_name: str, user_id: str) -> Htt
     """Shows what an erasure would do, and those that were done. htmx gets only the part that changes."""
     names = (source, app_name, user_id)
     check_may(request, "admin", SessionRef(*names, ""))
-    context: dict[str, Any] = {"source": source, "app_name": app_name, "user_id": user_id, "wanted": to_type(user_id)}
+    context: dict[str, Any] = {"source": source, "app_name": app_name, "user_id": user_id}
+    context["wanted"] = to_type(user_for_reader(*names))
     status = 200
     if request.method == "POST":
         try:
@@ -35,7 +37,7 @@ def erase(request: HttpRequest, source: str, app_name: str, user_id: str) -> Htt
     if not context["working"]:
         context["plan"] = erasures.plan(*names, actor=actor(request))
         if not (context["plan"] or context["erasures"]):
-            raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_id})
+            raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_for_reader(*names)})
     template = "privacy/erase/_erase.html" if request.htmx else "privacy/erase/erase.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)
 
@@ -47,10 +49,10 @@ def _act(request: HttpRequest, names: tuple[str, str, str]) -> None:
         if given := request.POST.get(name):
             act(_number(given), *names, actor=who)
             return
-    if typed(request.POST.get("confirm", "")) != typed(to_type(names[2])):
+    if typed(request.POST.get("confirm", "")) != typed(to_type(user_for_reader(*names))):
         raise Invalid(_("This is not the user's id; nothing was erased."))
     if erasures.plan(*names, actor=who) is None:
-        raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": names[2]})
+        raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_for_reader(*names)})
     erasures.begin(*names, actor=who)
 
 

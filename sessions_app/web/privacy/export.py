@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from ...domain.session_ref import SessionRef
 from ...errors import Conflict, Invalid
 from ...http.problems import status_of
+from ...http.reader import user_for_reader
 from ...http.streaming import streamed
 from ...privacy import exports
 from ...reads import views
@@ -51,7 +52,12 @@ def file(request: HttpRequest, source: str, app_name: str, user_id: str, export_
     """Downloads the file of an export."""
     check_may(request, "admin", SessionRef(source, app_name, user_id, ""))
     made, pieces = exports.opened(export_id, source, app_name, user_id, actor=actor(request))
-    name = "-".join(_UNSAFE.sub("_", text) for text in (app_name, user_id)).lstrip(".")[:_NAME_LENGTH] + ".zip"
+    name = (
+        "-".join(_UNSAFE.sub("_", text) for text in (app_name, user_for_reader(source, app_name, user_id))).lstrip(".")[
+            :_NAME_LENGTH
+        ]
+        + ".zip"
+    )
     headers = {
         "Content-Disposition": str(content_disposition_header(as_attachment=True, filename=name)),
         "Content-Length": str(made.size),

@@ -1,7 +1,7 @@
 """Acts on the sessions that are chosen on the page “Sessions”, or on all that its query selects."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -22,10 +22,12 @@ from ...batches.working import asked_for
 from ...domain.brief import words
 from ...domain.session_ref import SessionRef
 from ...errors import Invalid
-from ...http.paths import page_of
+from ...http.left_out import left_out_header
 from ...http.streaming import streamed
+from ...http.user_paths import page_of
 from ...search import labels
 from ...transfer import FORMATS, export_sessions
+from ...transfer.exporting import damaged_of
 from ..html.targets import actor
 from ..html.undoing import offer_undo
 from .asked import zone_of
@@ -42,7 +44,7 @@ def chosen(request: HttpRequest) -> HttpResponseBase:
     """Does what a button below the table asks for: compares two sessions, exports, or begins a batch."""
     who, act = actor(request), request.POST.get("act", "")
     query = request.POST.get("q", "") if "all" in request.POST else None
-    refs = [] if query is not None else _refs(request)
+    refs = [] if query is not None else _refs(request, who)
     if query is None and not refs:
         messages.info(request, _("Select sessions first."))
         return redirect("search")
@@ -50,7 +52,8 @@ def chosen(request: HttpRequest) -> HttpResponseBase:
     if act == "compare":
         return _compare(refs)
     if act == "export":
-        return _export(refs or asked_for(query or "", zone, time.time(), who), who)
+        now = time.time()
+        return _export(lambda: refs or asked_for(query or "", zone, now, who), who, "skip_damaged" in request.POST)
     if act in ("tag", "untag"):
         return _tag(request, refs or list(islice(asked_for(query or "", zone, time.time(), who), _MOST_TAGGED + 1)))
     if act not in _BATCHES:
@@ -61,15 +64,15 @@ def chosen(request: HttpRequest) -> HttpResponseBase:
     return redirect("batch", made)
 
 
-def _refs(request: HttpRequest) -> list[SessionRef]:
-    """Reads the chosen sessions: each is named by the path of its page. Raises Invalid."""
+def _refs(request: HttpRequest, who: Actor) -> list[SessionRef]:
+    """Reads the chosen sessions: each is named by the path of its page. Raises Invalid, NotFound."""
     paths = request.POST.getlist("ref")
     if len(paths) > _MOST:
         raise Invalid(_("At most %(n)s sessions can be selected one by one.") % {"n": _MOST})
     refs = []
     for path in paths:
         with suppress(Http404, ValueError):
-            match = page_of(path)
+            match = page_of(path, who)
             if match.url_name == "session":
                 refs.append(SessionRef(**match.kwargs))
                 continue
@@ -115,12 +118,13 @@ def _compare(refs: list[SessionRef]) -> HttpResponse:
     return redirect(f"{reverse('compare', kwargs=first._asdict())}?{asked}#first-divergence")
 
 
-def _export(refs: Iterable[SessionRef], who: Actor) -> StreamingHttpResponse:
+def _export(refs: Callable[[], Iterable[SessionRef]], who: Actor, skip_damaged: bool) -> StreamingHttpResponse:
     """Downloads sessions with their events, and the states that they share."""
     form = FORMATS[_FORMAT]
     disposition = content_disposition_header(as_attachment=True, filename=f"sessions{form.suffix}")
+    left_out = damaged_of(refs(), actor=who) if skip_damaged else None
     return streamed(
-        export_sessions(_FORMAT, refs, actor=who),
+        export_sessions(_FORMAT, refs(), actor=who, left_out=left_out),
         "application/jsonl",
-        {"Content-Disposition": str(disposition)},
+        {"Content-Disposition": str(disposition), **left_out_header(left_out)},
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 from django.template.defaultfilters import filesizeformat
@@ -11,9 +11,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from ...domain.alignment import AlignedTurn, Aspect, Pair, aspects_of
+from ...domain.clock import Took
 from ...domain.kinds import say
 from ...domain.said import Piece
-from ...reads.event_views import EventView
+from ...reads.event_views import EventView, timed
 from ..html.beside import line, lines
 from ..html.difference import Differences
 from .runs import Run, Runs
@@ -25,12 +26,12 @@ _IN_LINE: Final = frozenset({"state", "kind", "author"})  # aspects that a row s
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An event in a row: its line, its number in the session if it is known, and the seconds since the event before."""
+    """An event in a row: its line, its number in the session if it is known, and how long it is since the event before."""
 
     event: EventView
     words: SafeString
     number: int | None
-    since: float | None
+    since: Took | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +170,14 @@ class _Rows:
         return Cell(event, words, self._numbers[side].get(event.id), self._since[side].get(event.id))
 
 
-def _since(run: Run) -> dict[str, float]:
-    """Returns the seconds between an event and the one before it, by id; none if a clock was behind."""
-    pairs = zip(run.events, run.events[1:], strict=False)
-    return {event.id: gap for before, event in pairs if (gap := event.timestamp - before.timestamp) >= 0}
+def _since(run: Run) -> dict[str, Took]:
+    """Returns how long it is from the end of the event before to that of an event, by id."""
+    timed(run.events)
+    return {event.id: before.ended.until(event.ended) for before, event in pairwise(run.events)}
 
 
 def _said(event: EventView) -> list[Piece]:
-    if event.size:
+    if event.unread:
         size = filesizeformat(event.size)
         return [Piece(_("An event of %(size)s, too large to be shown here") % {"size": size})]
     return list(say(event.description, event.data))

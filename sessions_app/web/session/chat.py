@@ -1,14 +1,19 @@
 """The events of a session as a conversation: what was said, and in a line each what was done."""
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final
 
 from ...artifacts.saved import saved_by
 from ...domain.brief import words
+from ...domain.clock import Took
 from ...domain.description import AUTH_CALL, CONFIRMATION_CALL, Part
-from ...domain.said import answer, arguments
+from ...domain.grounding import Source, sources
+from ...domain.said import answer, arguments, cut_off
 from ...domain.state import Change
+from ...http.reader import user_for_reader
 from ...reads.event_views import EventView
 from ..html.markdown import Text, Texts
 
@@ -16,9 +21,12 @@ PLAIN: Final = 5_000  # characters of a text that is too long to be rendered
 _ASKS: Final = (AUTH_CALL, CONFIRMATION_CALL)
 _TRANSFER: Final = "transfer_to_agent"
 _TOLD: Final = frozenset(  # the kinds of event that have a line of their own, beside what was said in them
-    {"rewind", "compaction", "transfer", "escalation", "transcription"} | {"output", "state", "interrupted", "unknown"}
+    {"rewind", "compaction", "transfer", "escalation"} | {"output", "state", "interrupted", "remote", "unknown"}
 )
 _OF_PARTS: Final = {"call": "tool", "response": "tool", "image": "media", "file": "media", "code_result": "code"}
+
+
+_KIND: Final = attrgetter("kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +41,9 @@ class Half:
 class Message:
     """One thing that was said or done.
 
-    `kind` is one of: text, thought, tool, code, media, saved, edit, error, note, unknown. `follows`: the message before it
-    is by the same author. `media` has all images and files of the event; `saved` ones are in the agent's artifacts.
+    `kind` is one of: text, thought, tool, code, media, saved, edit, error, note, sources, cut, unknown.
+    `follows`: the message before it is by the same author. `media` has all images and files of the event; `saved` ones are
+    in the agent's artifacts. `cut`: why a model stopped before its end.
     """
 
     kind: str
@@ -44,6 +53,8 @@ class Message:
     call: Half | None = None
     answer: Half | None = None
     media: list[Part] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    cut: str = ""
     follows: bool = False
 
     @property
@@ -54,7 +65,7 @@ class Message:
             return str(told.edit.get("actor") or told.author)
         if told.kind == "compaction":
             return ""  # ADK's runner wrote it, in the user's name
-        return self.event.ref.user_id if told.author == "user" else told.author
+        return user_for_reader(*self.event.ref[:3]) if told.author == "user" else told.author
 
     @property
     def by_user(self) -> bool:
@@ -89,12 +100,11 @@ class Message:
         return answer(self.answer.part) if self.answer else ""
 
     @property
-    def seconds(self) -> float | None:
+    def took(self) -> Took | None:
         """Returns how long the tool took, or None if that is not known."""
         if not self.call or not self.answer:
             return None
-        took = self.answer.event.timestamp - self.call.event.timestamp
-        return took if took >= 0 else None
+        return self.call.event.ended.until(self.answer.event.ended)
 
     @property
     def changes(self) -> list[Change]:
@@ -112,7 +122,7 @@ def messages(events: Iterable[EventView], texts: Texts | None = None, after: Eve
     for event in events:
         talk.add(event)
     rows: list[Message] = []
-    for message in talk.rows:
+    for message in filter(_KIND, talk.rows):
         rows.append(replace(message, follows=bool(after and _author(Message("", after)) == _author(message))))
         after = message.event
     return rows
@@ -122,17 +132,23 @@ def _author(message: Message) -> tuple[str, bool, bool]:
     return message.who, message.by_user, bool(message.event.description.edit)
 
 
+def _pair(event: EventView, part: Part) -> tuple[str, ...]:
+    """Returns what a call and its answer have in common: the id, otherwise who called, and the tool."""
+    return (part.id,) if part.id else (event.description.author, part.name)
+
+
 class _Talk:
-    """The messages so far, and by id the calls whose answers may come."""
+    """The messages so far, and the calls whose answers may come."""
 
     def __init__(self, texts: Texts) -> None:
         self.rows: list[Message] = []
         self.texts = texts
-        self.calls: dict[str, int] = {}
+        self.calls: dict[tuple[str, ...], deque[int]] = {}
+        self.interim: dict[str, list[int]] = {}  # by author, where what was understood so far stands
 
     def add(self, event: EventView) -> None:
         told = event.description
-        if event.size:
+        if event.unread:
             self.rows.append(Message("note", event))
             return
         if event.data.get("error_code") or event.data.get("error_message"):
@@ -140,6 +156,9 @@ class _Talk:
         asks = any(call.name in _ASKS for call in told.calls)
         for part in told.parts:
             self._part(event, part)
+        if told.heard and not told.text:
+            self._hear(event)
+        self._end_of_answer(event)
         if told.media:
             self.rows.append(Message("media", event, media=told.media))
         if saved_by(event):
@@ -154,8 +173,7 @@ class _Talk:
         if kind == "media" or (part.kind == "call" and part.name in _ASKS):
             return
         if part.kind == "call":
-            if part.id:
-                self.calls[part.id] = len(self.rows)
+            self.calls.setdefault(_pair(event, part), deque()).append(len(self.rows))
             self.rows.append(Message(kind, event, call=Half(event, part)))
         elif part.kind == "response":
             self._answer(event, part)
@@ -165,19 +183,37 @@ class _Talk:
         else:
             self.rows.append(Message(kind, event, part))
 
+    def _end_of_answer(self, event: EventView) -> None:
+        """Adds the sources of a model's answer, and why it stopped before its end."""
+        if links := sources(event.data):
+            self.rows.append(Message("sources", event, sources=links))
+        if event.description.kind != "error" and (reason := cut_off(event.data)):
+            self.rows.append(Message("cut", event, cut=reason))
+
+    def _hear(self, event: EventView) -> None:
+        """Adds what was said aloud. The whole takes the place of what was understood before it."""
+        told = event.description
+        if not told.interim:
+            for index in self.interim.pop(told.author, ()):
+                self.rows[index] = Message("", event)
+        else:
+            self.interim.setdefault(told.author, []).append(len(self.rows))
+        self.rows.append(Message("text", event, Part("text", told.heard), self.texts.render(told.heard)))
+
     def _answer(self, event: EventView, part: Part) -> None:
         """Puts an answer into the line of its call. The last one stays: that of a tool that was confirmed."""
-        index = self.calls.get(part.id) if part.id else None
-        if index is None:
+        calls = self.calls.get(_pair(event, part))
+        if not calls:
             self.rows.append(Message("tool", event, answer=Half(event, part)))
-        else:
-            self.rows[index] = replace(self.rows[index], answer=Half(event, part))
+            return
+        index = calls[-1] if part.id else calls.popleft()  # without ids, the first answer is that of the first call
+        self.rows[index] = replace(self.rows[index], answer=Half(event, part))
 
     def _line(self, event: EventView) -> None:
         """Adds what happened in words, in place of the call if that did nothing else."""
         name = next((part.id for part in event.description.responses if part.name == _TRANSFER), "")
-        index = self.calls.pop(name, None) if event.description.kind == "transfer" else None
-        if index is None:
-            self.rows.append(Message("note", event))
+        calls = self.calls.pop((name,), None) if event.description.kind == "transfer" else None
+        if calls:
+            self.rows[calls[-1]] = Message("note", event)
         else:
-            self.rows[index] = Message("note", event)
+            self.rows.append(Message("note", event))

@@ -95,4 +95,4 @@ def _heads(both: Runs, left: views.SessionView, right: views.SessionView, reques
     one, other = (in_numbers_of(run, actor(request)) for run in (both.left, both.right))
     if not (one and other):
         return [Head(left, one), Head(right, other)]
-    return [Head(left, one), Head(right, other, other.took - one.took, other.tokens - one.tokens)]
+    return [Head(left, one), Head(right, other, other.took.seconds - one.took.seconds, other.tokens - one.tokens)]

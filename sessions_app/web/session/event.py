@@ -1,7 +1,5 @@
 """The page of an event, its data, and the form that adds one."""
 
-import base64
-import binascii
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
@@ -11,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -25,6 +22,7 @@ from ...domain.state import STORED, UNKNOWN, Change
 from ...edits import edit, own_event, proposal, queue
 from ...errors import Behind, Error, Held, Invalid, NotFound
 from ...history import moments
+from ...http import event_files
 from ...http.problems import status_of
 from ...http.streaming import streamed
 from ...reads import texts, timeline
@@ -34,13 +32,12 @@ from ...search import outline
 from ...sources import database
 from ...writes.half_made import is_half
 from ..html.markdown import Texts
-from ..html.render import data, page
+from ..html.render import page
 from ..html.targets import actor, check_may
 from .news import number_in
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
 PARTS: Final = 200  # parts, and also changes, on the page
-NAME_LENGTH: Final = 200  # characters of a download's name
 TEMPLATE: Final = {"author": "user", "content": {"role": "user", "parts": [{"text": ""}]}}
 
 
@@ -60,23 +57,18 @@ def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
     ref = SessionRef(**names)
     view = timeline.event(ref, event_id, actor=actor(request))
     if not view.size:
-        return _download(dumps(view.data, indent=2), "application/json", "event.json")
+        headers = {"Cache-Control": "private, no-cache", **event_files.as_download("event.json")}
+        content = dumps(view.data, indent=2).encode("utf-8", "replace")
+        return HttpResponse(content, "application/json", headers=headers)
     pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(ref, event_id, actor=actor(request)))
-    return streamed(pieces, "application/json", {"Content-Disposition": 'attachment; filename="event.json"'})
+    return streamed(pieces, "application/json", event_files.as_download("event.json"))
 
 
 @require_GET
-def media(request: HttpRequest, event_id: str, number: int, **names: str) -> HttpResponse:
+def media(request: HttpRequest, event_id: str, number: int, **names: str) -> HttpResponseBase:
     """Returns a piece of inline data: shown if it is an image without scripts, downloaded otherwise."""
     view = timeline.event(SessionRef(**names), event_id, actor=actor(request))
-    pieces = view.description.media
-    if number >= len(pieces):
-        raise NotFound(_("This event has no such data."))
-    piece = pieces[number]
-    content = _decode(piece)
-    if piece.kind == "image":
-        return data(content, piece.value["mime_type"])
-    return _download(content, "application/octet-stream", _file_name(piece) or f"data-{number}")
+    return event_files.send(view, number, actor=actor(request))
 
 
 @require_http_methods(["GET", "POST"])
@@ -208,31 +200,3 @@ def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Invalid(_("An event is a JSON object."))
     return value
-
-
-def _decode(piece: Part) -> bytes:
-    """Decodes inline data. ADK writes base64 in its URL-safe form."""
-    text = piece.value.get("data")
-    if not isinstance(text, str):
-        raise NotFound(_("The data itself is not stored in this event, only where it is."))
-    try:
-        plain = "".join(text.split()).translate(str.maketrans("-_", "+/"))
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise Invalid(_("The data of this event is not valid base64.")) from error
-
-
-def _file_name(piece: Part) -> str:
-    """Returns a file name for a header, without folders and control characters. Empty for a name of only dots."""
-    text = str(piece.value.get("display_name") or "").replace("\\", "/")
-    name = "".join(c for c in text.rpartition("/")[2] if c.isprintable())[:NAME_LENGTH]
-    return name if name.strip(". ") else ""
-
-
-def _download(content: bytes | str, mime_type: str, name: str) -> HttpResponse:
-    response = data(content, mime_type)
-    response.headers["Content-Disposition"] = (
-        content_disposition_header(as_attachment=True, filename=name) or "attachment"
-    )
-    response.headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
-    return response

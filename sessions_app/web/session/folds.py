@@ -32,6 +32,7 @@ _WORDS: Final = {
     "progress": _("of a tool's progress"),
     "half": _("with half of a call"),
     "overtaken": _("overtaken by a later response"),
+    "unread": _("too large to be read"),
 }
 
 

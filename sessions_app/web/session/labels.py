@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST
 
 from ...access.actor import Actor
 from ...domain.brief import words
+from ...domain.masks import has_dots
 from ...domain.session_ref import SessionRef
 from ...errors import Invalid
 from ...reads import labels as reads_labels
@@ -35,7 +36,10 @@ def title(request: HttpRequest, **names: str) -> HttpResponse:
     now = of_session(ref, actor(request))["labels"].title
     if now != before and "undo" not in request.POST:
         said = _("Renamed to “%(title)s”.") % {"title": words(now, 60)} if now else _("The title was taken away.")
-        offer_undo(request, said, reverse("session-title", kwargs=names), [("title", before)])
+        if has_dots(before):  # nobody could send back what it was
+            messages.success(request, said)
+        else:
+            offer_undo(request, said, reverse("session-title", kwargs=names), [("title", before)])
     return _answer(request, ref, "_title")
 
 
@@ -48,7 +52,10 @@ def tags(request: HttpRequest, **names: str) -> HttpResponse:
         if gone := request.POST.get("untag", ""):
             if labels.untag([ref], gone, actor=who) and "undo" not in request.POST:
                 said = _("The tag “%(tag)s” was removed.") % {"tag": words(gone, 60)}
-                offer_undo(request, said, reverse("session-tags", kwargs=names), [("tag", gone)])
+                if has_dots(gone):
+                    messages.success(request, said)
+                else:
+                    offer_undo(request, said, reverse("session-tags", kwargs=names), [("tag", gone)])
         else:
             labels.tag([ref], request.POST.get("tag", ""), actor=who)
     except Invalid as error:

@@ -19,7 +19,7 @@ from ...errors import Behind, Error, Invalid, NotFound
 from ...history import moments, overview
 from ...history.moments import Moment
 from ...http.problems import status_of
-from ...reads import timeline
+from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...search import outline
 from ...search.outline import Reached
@@ -43,6 +43,7 @@ def state_at(request: HttpRequest, **names: str) -> HttpResponse:
         return old
     event_id = chosen(request, ref)
     if event_id is None:
+        views.session(ref, partly=True, actor=actor(request))  # one that was deleted is not found
         raise Invalid(_("This link names no event."))
     if "key" in request.GET:
         return _value(moments.state_at(ref, event_id, actor=actor(request)), request.GET["key"])

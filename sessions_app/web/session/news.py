@@ -9,6 +9,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from ...access import mask_rules
 from ...access.actor import Actor
 from ...artifacts import saved
 from ...domain.invocations import Running
@@ -113,11 +114,13 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     again."""
     ref = SessionRef(**names)
     chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""), density_of(request))
+    mask = str(mask_rules.digest())
+    view = views.session(ref, partly=True, actor=actor(request))  # first: one that was deleted is not found
     seq = Seq(number_in(request.GET.get("after", "")))
-    view = views.session(ref, partly=True, actor=actor(request))
     answer: dict[str, Any] = {
         "status": status(*timeline.standing(ref, actor=actor(request)), view.revision),
-        "revision": str(view.revision),
+        "revision": f"{view.revision}/{mask}",
+        "mask": mask,
     }
     if request.GET.get("revision") == answer["revision"]:
         return _answer(answer)

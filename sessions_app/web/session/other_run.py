@@ -11,7 +11,8 @@ from ...access.actor import Actor
 from ...domain.json_values import check_name
 from ...domain.session_ref import SessionRef
 from ...errors import Invalid, NotFound, Slow
-from ...http.paths import page_of
+from ...http.reader import user_for_reader
+from ...http.user_paths import page_of
 from ...reads import views
 from ...search.language import parse, with_filter
 from ...search.patience import HASTY, patience
@@ -28,7 +29,7 @@ _EXAMPLE: Final = "user:ana status:failed"  # of the language of search
 def other(ref: SessionRef, asked: str, who: Actor) -> tuple[SessionRef, str]:
     """Returns the session that `asked` names by its link or its id, and the link's event, or `now`."""
     try:
-        names = page_of(asked).kwargs
+        names = page_of(asked, who).kwargs
         return SessionRef(*(names[field] for field in SessionRef._fields)), names.get("event_id", NOW)
     except (Http404, KeyError, ValueError) as error:
         if is_link(asked):
@@ -39,7 +40,7 @@ def other(ref: SessionRef, asked: str, who: Actor) -> tuple[SessionRef, str]:
     except (NotFound, Invalid) as error:
         raise Invalid(
             _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")
-            % {"user": ref.user_id, "id": asked}
+            % {"user": user_for_reader(*ref[:3]), "id": asked}
         ) from error
 
 

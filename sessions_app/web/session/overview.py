@@ -149,7 +149,7 @@ def _steps(shown: Sequence[Bar], of_bars: Sequence[int], turns: Sequence[Spans])
         end = max(begin, bar.ended)
         worked = end - begin
         if bar.events > 1 and of_bar:
-            worked = min(worked, turns[of_bar - 1].took)  # what a person was waited for is in it
+            worked = min(worked, turns[of_bar - 1].took.seconds)  # what a person was waited for is in it
         steps.append(Step(begin, end, worked if turns else 1.0, begin - last))
         last = end
     return steps
@@ -192,8 +192,8 @@ def _drawn(bar: Bar, level: float, left: float, right: float) -> Drawn:
 
 
 def _call(call: Spans, axis: Axis, levels: Sequence[float]) -> Drawn:
-    left, right = axis.x(call.at), axis.x(call.at + call.took)
-    height = BOTTOM * min(_HIGHEST, levels[axis.step_at(call.at + call.took)]) * _TOOLS
+    left, right = axis.x(call.at), axis.x(call.at + call.took.seconds)
+    height = BOTTOM * min(_HIGHEST, levels[axis.step_at(call.at + call.took.seconds)]) * _TOOLS
     css = "call failed" if call.failed else "call"
     return Drawn(css, "", _share(left), f"{BOTTOM - height:.1f}", _share(max(_THINNEST, right - left)), f"{height:.1f}")
 

@@ -7,6 +7,7 @@ from django.shortcuts import redirect
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
+from ...access import mask_rules
 from ...access.actor import Actor
 from ...artifacts import saved
 from ...domain.positions import NO_SEQ, Seq
@@ -44,6 +45,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if ranged := by_numbers(request, ref):
         return ranged
+    mask = mask_rules.digest()
     view = views.session(ref, partly=True, actor=actor(request))
     event_id = chosen(request, ref)
     if event_id and ("seq" in request.GET or "turn" in request.GET):
@@ -58,6 +60,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         **then,
         "view": view,
         "ref": ref,
+        "mask": mask,
         "revision": view.revision,
         "half": is_half(view.state.session),
         "artifacts": saved.count(ref, actor=actor(request)),
@@ -73,8 +76,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         **_timeline(request, ref, then.get("event"), upto),
     }
     pins = urlencode({"pin": [key.encode("utf-8", "replace") for key in pinned(request)]}, doseq=True)
-    context["of_strip"] = "&".join(filter(None, (context["ranged"], pins)))
-    context["most_pins"] = MOST
+    context |= {"of_strip": "&".join(filter(None, (context["ranged"], pins))), "most_pins": MOST}
     context["chosen_range"] = counted(context["chosen_range"], ref, actor(request), upto)
     return remember(request, page(request, "session/page/page.html", context, 404 if "gone" in then else 200))
 

@@ -18,9 +18,11 @@ from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.safestring import SafeString, mark_safe
 
+from ...access.actor import Actor
 from ...domain.description import Part
 from ...domain.json_values import dumps
 from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, State, scope_of
+from ...http.reader import read_by
 from ...transfer.formats import html
 from ...transfer.items import canonical
 from ...transfer.single_file import WholeSession
@@ -44,17 +46,17 @@ _RASTER: Final = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff", "image
 
 def page(whole: WholeSession) -> Iterator[bytes]:
     """Returns the page piece by piece, in the language of the moment."""
-    return _pieces(whole, _rendering(translation.get_language() or "en"))
+    return _pieces(whole, _rendering(translation.get_language() or "en", whole.actor))
 
 
 Render = Callable[[str, dict[str, Any]], bytes]
 
 
-def _rendering(language: str) -> Render:
-    """Returns what renders a template. Pieces are made when the language of the request is over."""
+def _rendering(language: str, actor: Actor) -> Render:
+    """Returns what renders a template for an actor. Pieces are made when the request, with its language, is over."""
 
     def render(template: str, context: dict[str, Any]) -> bytes:
-        with translation.override(language):
+        with translation.override(language), read_by(actor):
             return render_to_string(f"session/single_file/{template}.html", context).encode("utf-8", "replace")
 
     return render
@@ -72,7 +74,7 @@ def _pieces(whole: WholeSession, render: Render) -> Iterator[bytes]:
         yield render("_events", {"turn": turn})
     yield pane
     yield from _states(whole)
-    yield from html.element(whole.items)
+    yield from html.element(whole.items, whole.left_out)
     yield end
 
 

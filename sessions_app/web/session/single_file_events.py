@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ...domain.clock import Took
 from ...domain.description import Description
 from ...domain.json_values import as_object
 from ...domain.kinds import HIGHLIGHTS, describe
@@ -11,8 +12,9 @@ from ...domain.positions import Seq
 from ...domain.state import ABSENT, STORED, UNKNOWN, Change, State, scope_of
 from ...domain.turns import begins_turn
 from ...domain.units import event_in_seconds
-from ...reads.event_views import EventView
-from ...reads.weights import large
+from ...reads.event_views import EventView, timed
+from ...reads.large_events import beginning_in
+from ...reads.weights import LARGE, large, weight
 from ...transfer.items import EventItem, parse
 from ...transfer.single_file import WholeSession
 
@@ -32,9 +34,10 @@ class Turn:
         return self.events[0].timestamp
 
     @property
-    def seconds(self) -> float:
+    def took(self) -> Took:
         """Returns how long it took."""
-        return max(0.0, max(each.timestamp for each in self.events) - self.begun)
+        timed(self.events)
+        return self.events[0].ended.until(max(each.ended for each in self.events))
 
     @property
     def tokens(self) -> int:
@@ -130,6 +133,7 @@ def _views(whole: WholeSession) -> Iterator[EventView]:
         told = describe(data)
         view = EventView(whole.ref, item.id, Seq(index + 1), item.invocation_id, item.timestamp, data, told)
         view.size = large(item.text)
+        view.unread = _has_many_items(item.text)
         after = whole.past.changes[index] if whole.past else {}
         view.changes = list(_changes(told, state, after, known=whole.past is not None))
         state |= after
@@ -143,7 +147,16 @@ def _changes(told: Description, before: State, after: State, *, known: bool) -> 
         yield Change(key, before.get(key, ABSENT) if stored else UNKNOWN, after.get(key, new) if stored else new)
 
 
+def _has_many_items(text: str) -> bool:
+    """Tells whether an event would take much more memory than its text."""
+    return weight(text) - len(text) > LARGE
+
+
 def _data(item: EventItem) -> dict[str, Any]:
     """Returns an event with the values of its row, as `view_of` of reads/event_views.py does."""
-    stored = {"timestamp": item.timestamp} if large(item.text) else as_object(parse(item.text))
+    if _has_many_items(item.text):
+        stored = {"timestamp": item.timestamp}
+    else:
+        stored = as_object(parse(item.text))
+        stored = beginning_in(stored) if large(item.text) else stored
     return {**event_in_seconds(stored), "id": item.id, "invocation_id": item.invocation_id}

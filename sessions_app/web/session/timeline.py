@@ -7,13 +7,14 @@ from django.conf import settings
 
 from ...access.actor import Actor
 from ...agent_view.conversation import LeftOut, left_out
+from ...domain.clock import Clock, Ended, Took
 from ...domain.cost import Usage, cost_of
 from ...domain.edit_note import ended_by
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.turns import begins_turn
 from ...errors import Error
-from ...reads.event_views import EventView
+from ...reads.event_views import EventView, timed
 from ...search.outline import Outline, Reached, Turn, outline
 from .chat import Message
 from .trace import Drawn
@@ -21,14 +22,14 @@ from .trace import Drawn
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An event, the numbers of its session, and the seconds since the event before it in its invocation: None for the
-    first one, or if a clock was behind.
+    """An event, the numbers of its session, and how long it is from the end of the event before it in its invocation to
+    its own: None for the first one, or if a clock was behind.
 
     `left_out` says why no agent is given the event any more. `said` is what a chat or a trace shows of it."""
 
     event: EventView
     numbers: Mapping[Seq, int]
-    since: float | None
+    since: Took | None
     left_out: LeftOut | None = None
     said: Sequence[Message] = ()
 
@@ -43,7 +44,7 @@ class Invocation:
 
     id: str
     first: EventView
-    last: float
+    last: Ended
     count: int = 0
     lines: list[Line] = field(default_factory=list)
     again: bool = False
@@ -61,9 +62,9 @@ class Invocation:
         return ended_by(self.first.description.edit)
 
     @property
-    def seconds(self) -> float:
-        """Returns the seconds from its first event to its last."""
-        return max(0.0, self.last - self.first.timestamp)
+    def took(self) -> Took:
+        """Returns how long it is from its first event to its last."""
+        return self.first.ended.until(self.last)
 
 
 @dataclass(slots=True)
@@ -72,24 +73,26 @@ class TurnRows:
 
     `turn` is None before the first user message, and if nobody knows (`known`). `begun`: its user message is among the
     rows, so that `errors` and `keys` are all that it has so far. `again`: a page shows its beginning already. `newest` is
-    its last event among the rows. `trace` is its picture, where that is shown and all its events are among the rows."""
+    its last event among the rows, after which more are timed by `clock`. `trace` is its picture, where that is shown and
+    all its events are among the rows."""
 
     turn: Turn | None
     first: EventView
     known: bool
     begun: bool
-    last: float
+    last: Ended
     invocations: list[Invocation] = field(default_factory=list)
     errors: int = 0
     keys: frozenset[str] = frozenset()
     again: bool = False
     newest: EventView | None = None
     trace: Drawn | None = None
+    clock: Clock = field(default_factory=Clock)
 
     @property
-    def seconds(self) -> float:
+    def took(self) -> Took:
         """Returns how long it took, without the time that it waited for a person; as far as the rows go if nobody knows."""
-        return self.turn.took if self.turn else max(0.0, self.last - self.first.timestamp)
+        return self.turn.took if self.turn else self.first.ended.until(self.last)
 
     @property
     def dollars(self) -> float | None:
@@ -117,14 +120,17 @@ def grouped(
     seqs = [*(event.seq for event in events), *(each.seq for each in gone.values())]
     known = outline(ref, [seq for seq in seqs if seq is not None], actor=who, upto=upto)
     turns: list[TurnRows] = []
+    clock = timed(events, Clock(after.clock.base) if after else None)
     for event in events:
         current = turns[-1] if turns else after
         if current is None or _begins(event, known, current):
             turn, begun = known.turn_of(event.seq), begins_turn(event.description)
-            turns.append(TurnRows(turn, event, bool(known.numbers), begun, event.timestamp))
+            turns.append(TurnRows(turn, event, bool(known.numbers), begun, event.ended))
         elif not turns:
             turns.append(replace(current, turn=known.turn_of(event.seq), invocations=_last_of(current), again=True))
         _add(turns[-1], event, known.numbers, gone.get(event.id))
+    if turns:
+        turns[-1].clock = clock
     _say_in_vain([invocation for turn in turns for invocation in turn.invocations])
     return turns
 
@@ -146,15 +152,15 @@ def _add(turn: TurnRows, event: EventView, numbers: Mapping[Seq, int], left_out:
     if not turn.invocations or turn.invocations[-1].id != event.invocation_id:
         if turn.invocations and not turn.invocations[-1].lines:
             turn.invocations.pop()  # nothing of it is new
-        turn.invocations.append(Invocation(event.invocation_id, event, event.timestamp))
+        turn.invocations.append(Invocation(event.invocation_id, event, event.ended))
         current = turn.invocations[-1]
         current.headed = current.is_edit or not (turn.begun and turn.first is event)
     current = turn.invocations[-1]
-    since = event.timestamp - current.last
-    current.lines.append(Line(event, numbers, since if current.count and since >= 0 else None, left_out))
+    since = current.last.until(event.ended) if current.count and event.ended.at >= current.last.at else None
+    current.lines.append(Line(event, numbers, since, left_out))
     current.count += 1
-    current.last = max(current.last, event.timestamp)
-    turn.last = max(turn.last, event.timestamp)
+    current.last = max(current.last, event.ended)
+    turn.last = max(turn.last, event.ended)
     turn.newest = event
     turn.errors += event.description.failed
     turn.keys |= event.description.delta.keys()

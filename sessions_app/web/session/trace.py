@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...domain.brief import words
+from ...domain.clock import Took, sign_of_all
 from ...domain.session_ref import SessionRef
 from ...domain.spans import AGENT, MODEL, SUMMARY, WAIT, Span, Trace
 from ...domain.state import Change
@@ -74,8 +75,10 @@ class Row:
     @property
     def took(self) -> str:
         """Returns how long it took together, in words; empty if it has not ended."""
-        ended = [each.end - each.start for each in self.spans if each.end is not None]
-        return in_words(sum(ended)) if ended else ""
+        ended = [took for each in self.spans if (took := each.took)]
+        if not ended:
+            return ""
+        return in_words(Took(sum(took.seconds for took in ended), sign_of_all(took.sign for took in ended)))
 
     @property
     def open(self) -> bool:
@@ -96,6 +99,11 @@ class Row:
     def why(self) -> str:
         """Returns the words of the last failure that has any."""
         return next((each.why for each in reversed(self.failures) if each.why), "")
+
+    @property
+    def cut(self) -> str:
+        """Returns why a model stopped before its end: MAX_TOKENS."""
+        return next((each.why for each in reversed(self.spans) if each.why and not each.failed), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +164,23 @@ def drawn(events: Sequence[EventView]) -> Drawn:
         [_tick(each, scale.folds) for each in scale.ticks],
         [_fold(each) for each in scale.folds],
         [
-            (kind, name, in_words(seconds))
-            for kind, name, seconds in (
+            (kind, name, in_words(took))
+            for kind, name, took in (
                 ("model", _("Model"), of_turn.model),
                 ("tool", _("Tools"), of_turn.tools),
                 ("wait", _("Waiting"), of_turn.waiting),
             )
-            if seconds
+            if took.seconds or took.sign
         ],
         [change for each in events for change in each.changes],
     )
 
 
-def in_words(seconds: float) -> str:
-    """Returns how long something took: 4 ms, 1.5 s, 3 min."""
+def in_words(took: Took | float) -> str:
+    """Returns how long something took: 4 ms, 1.5 s, 3 min, ≥ 2.0 s."""
+    seconds, sign = took if isinstance(took, Took) else (took, "")
+    if sign:
+        return f"{sign} {in_words(seconds)}"
     return f"{seconds * 1000:.0f} ms" if 0 < seconds < 0.0995 else duration(seconds)
 
 
@@ -215,7 +226,7 @@ def _bar(span: Span, trace: Trace, scale: Scale, end: float, ref: SessionRef) ->
     left, right = scale.x(span.start), scale.x(end if span.end is None else span.end)
     width = max(right - left, THINNEST)
     left = min(left, 100 - width)
-    took = _("no answer") if span.end is None else in_words(span.end - span.start)
+    took = _("no answer") if span.took is None else in_words(span.took)
     told = [
         _name(span),
         _("waits") if span.kind == WAIT else "",

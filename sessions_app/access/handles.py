@@ -1,0 +1,66 @@
+"""Gives the users whose ids are hidden a handle: `user-3f9a2c81d07be455` stands for `ana@example.com`.
+
+A rule by form may include the ids of users (domain/masks.py). Who may not see such an id gets its handle, wherever the id
+would stand: in words, addresses, answers, files. Inside adkweb, a session keeps its real names; what leaves asks here.
+
+A handle follows from the id and ADKWEB_SECRET_KEY, so that it is the same in every app, and nobody can try ids. So a rule
+hides ids in all apps: in an app of which ids were readable, an id that somebody tries would show its handle. A handle has 64
+bits: among a million users, two share one with a chance of 1 in 37 million.
+"""
+
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+
+from ..domain.masks import HANDLE, HANDLE_DIGITS
+from ..domain.session_ref import SessionRef
+from . import mask_rules
+from .actor import AGENT, SYSTEM, TERMINAL, Actor
+
+
+def handle_of(user_id: str) -> str:
+    """Returns what stands for the id of a user."""
+    text = user_id.encode("utf-8", "surrogatepass")
+    return (
+        HANDLE
+        + salted_hmac("adkweb.handle", text, secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()[:HANDLE_DIGITS]
+    )
+
+
+def is_hidden_user(source: str, app_name: str, user_id: str, actor: Actor) -> bool:
+    """Tells whether an actor sees the handle of a user in place of the id."""
+    return mask_rules.mask_of_all().hides_id(user_id) and not sees_ids(source, app_name, actor)
+
+
+def shown_user(source: str, app_name: str, user_id: str, actor: Actor) -> str:
+    """Returns what an actor may see of the id of a user: the id, or its handle."""
+    return handle_of(user_id) if is_hidden_user(source, app_name, user_id, actor) else user_id
+
+
+def shown_ref(ref: SessionRef, actor: Actor) -> SessionRef:
+    """Returns the names of a session as an actor may see them. Only for showing: there is no session of that name."""
+    return ref._replace(user_id=shown_user(*ref[:3], actor))
+
+
+def in_address(user_id: str) -> str:
+    """Returns what stands for a user in an address of a page: the handle for everybody, if a rule hides the id.
+    So links can be passed on, and no browser's history and no proxy keeps the id."""
+    return handle_of(user_id) if mask_rules.mask_of_all().hides_id(user_id) else user_id
+
+
+def sees_ids(source: str, app_name: str, actor: Actor) -> bool:
+    """Tells whether an actor sees the ids of an app's users whatever the rules: who may reveal values there, and agents,
+    which work with what is stored."""
+    # An account may have the name of one of these.
+    if actor is SYSTEM or actor is AGENT or actor is TERMINAL or actor.is_agent_of(app_name):
+        return True
+    return actor.may_reveal(source, app_name)
+
+
+def are_hidden_anywhere(actor: Actor) -> bool:
+    """Tells whether any id of a user of any app may be hidden from an actor."""
+    return mask_rules.mask_of_all().hides_ids and not sees_ids("", "", actor)
+
+
+def are_hidden(source: str, app_name: str, actor: Actor) -> bool:
+    """Tells whether any id of an app's users may be hidden from an actor."""
+    return mask_rules.mask_of_all().hides_ids and not sees_ids(source, app_name, actor)

@@ -1,0 +1,59 @@
+"""Tells whether the process that had a job has died, if it was on this machine.
+
+    this()                                    # "3f9a…/4026531836/812/19345": machine, namespace, pid, when it began
+    has_died("3f9a…/4026531836/812/19345")    # True as soon as it has
+
+Of another machine, another container, or a system without /proc, nothing is known: has_died says False.
+"""
+
+import os
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+
+
+def this() -> str:
+    """Returns the name of this process, which no other ever has; empty where that cannot be told."""
+    return name_of(os.getpid())
+
+
+def name_of(pid: int) -> str:
+    """Returns the name of a process on this machine."""
+    machine, began = _machine(), _began(pid)
+    return f"{machine}/{pid}/{began}" if machine and began else ""
+
+
+def has_died(name: str) -> bool:
+    """Tells whether a process is known to have ended."""
+    machine, _slash, rest = name.rpartition("/")[0].rpartition("/")
+    if not rest or machine != _machine():
+        return False
+    try:
+        os.kill(int(rest), 0)  # sends nothing
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False  # it is another user's
+    began = _began(int(rest))
+    return began != "" and began != name.rpartition("/")[2]  # the number may be another process's by now
+
+
+@cache
+def _machine() -> str:
+    """Returns what is the same for all processes that can see each other: the boot of the machine, and the container."""
+    with suppress(OSError):
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{(_PROC / 'self/ns/pid').readlink()}"
+    return ""
+
+
+def _began(pid: int) -> str:
+    """Returns when a process began, in ticks since the boot; "0" for one that has ended and is not waited for yet."""
+    with suppress(OSError):
+        # After the name in brackets, which may have spaces: the state, and 19 further on, the time.
+        state, *more = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return "0" if state == "Z" else more[18]
+    return ""

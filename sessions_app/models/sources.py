@@ -1,0 +1,30 @@
+"""What adkweb knows of each source that it was ever shown."""
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+
+
+def new_key() -> str:
+    """Returns a key that no source has."""
+    return uuid.uuid4().hex
+
+
+class KnownSource(models.Model):
+    """A source. Its `key` is the `where` of every other table, and stays the same for good: sources/identity.py.
+
+    `location` is where the source is, and for a file, `file` is its device and inode there. `stored` is the id that adopting
+    keeps in the source. Both are null while nothing is there. `label` is the path or URL by which it was opened last.
+    `copy_of` is the key of the source that this one is a copy of.
+    """
+
+    key = models.CharField(max_length=32, primary_key=True, default=new_key)
+    location = models.TextField(unique=True, null=True)  # noqa: DJ001 - several may be nowhere
+    file = models.CharField(max_length=60, default="")
+    stored = models.CharField(max_length=32, unique=True, null=True)  # noqa: DJ001
+    label = models.TextField(default="")
+    copy_of = models.CharField(max_length=32, default="")
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["file"], name="known_file")]
