@@ -47,20 +47,25 @@ _BESIDE: Final = {
 }
 # google-adk keeps a bare token under such a key: adk_oauth2_5f3…_oauth2_9ac…
 _TOKEN_KEY: Final = re.compile(r"(?:temp:|user:|app:)?adk_(?:apiKey|http|oauth2|openIdConnect)_[0-9a-f]{8,}_\w+")
-# A text without any of these has no secrets. google-adk stores an empty `requested_auth_configs` in every event.
+# A text in which none of these is found has no secrets. Each begins with letters that are searched for at once, and says
+# then what must be around them: an event of 30 MB is looked through seven times and not seventeen.
 _HINTS: Final = (
-    *("authType", "AuthC", "redential", "adk_oauth2_", "adk_http_", "adk_apiKey_", "adk_openIdConnect_"),
-    *sorted(_TELLING | _BESIDE.keys()),
-    r"\u00",  # a letter of a name may be written so
+    # google-adk stores an empty `requested_auth_configs` in every event.
+    re.compile(r'uth(?:Type|C|_(?<=auth_)(?!configs": ?\{\}))'),
+    re.compile("redential"),
+    re.compile("adk_(?:oauth2|http|apiKey|openIdConnect)_"),
+    re.compile("oken(?:(?<=accessToken)|(?<=access_token)|(?<=refreshToken)|(?<=refresh_token))"),
+    re.compile("lient(?:S|_s)ecret"),
+    re.compile("rivate(?:K|_k)ey"),
+    re.compile(r"\\u00[3-7]"),  # a letter of a name may be written so
 )
-_AUTH: Final = re.compile(r'auth_(?!configs": ?\{\})')
 
 _Put = Callable[[Any], Any]  # returns what is put in place of a secret; _GONE leaves it out
 
 
 def may_hold(text: str) -> bool:
     """Tells at a glance whether a JSON text may hold a credential: False is certain."""
-    return any(part in text for part in _HINTS) or _AUTH.search(text) is not None
+    return any(hint.search(text) for hint in _HINTS)
 
 
 def hidden(value: Any) -> Any:

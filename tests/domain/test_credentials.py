@@ -143,6 +143,14 @@ def test_a_text_that_passes_has_no_secret(event: dict[str, Any]) -> None:
         assert credentials.secrets_of(event) == []
 
 
+def test_every_name_of_a_secret_is_a_hint_and_no_accent_is() -> None:
+    names = credentials._TYPE, credentials._CONFIG, credentials.CREDENTIALS, credentials._TELLING, credentials._BESIDE
+    for name in {name for each in names for name in each}:
+        assert credentials.may_hold(json.dumps({name: 1})), name
+    assert credentials.may_hold(json.dumps({"requested_auth_configs": {"a": 1}}))
+    assert not credentials.may_hold(json.dumps({"requested_auth_configs": {}, "tokens": 3, "author": "José ☕"}))
+
+
 def test_letters_that_are_written_as_numbers_hide_nothing() -> None:
     text = json.dumps(dumped("api key", camel=False)).replace("auth_type", r"\u0061uth\u005ftype")
     assert not Mask([]).passes(text)
