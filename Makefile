@@ -11,12 +11,13 @@ PARTS := browser agents crash random
 # What Python compiles is kept: hundreds of processes of the tests would otherwise compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long $(PARTS:%=test-long-%) check lint bench bench-live messages demo vendor wheel sbom audit clean
+.PHONY: run test test-long $(PARTS:%=test-long-%) compiled check lint bench bench-live messages demo vendor wheel sbom audit clean
 
 run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 	@$(BIN)/adkweb $(SOURCE) --host $(HOST) --port $(PORT)
 
-test: lint ## everything: linters, then all tests against real servers and a real browser
+test: ## everything: linters, then all tests against real servers and a real browser
+	$(MAKE) --jobs 2 lint compiled
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
 
 test-long: $(PARTS:%=test-long-%) ## what takes over an hour: every page and format, more crashes (KILLS=1000 for more), more random examples
@@ -24,6 +25,10 @@ test-long: $(PARTS:%=test-long-%) ## what takes over an hour: every page and for
 # Each part runs alone, too: make test-long-crash. Pytest says at the end how long it took.
 $(PARTS:%=test-long-%): test-long-%: $(VENV)/test.stamp
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "part(name='$*')"
+
+# In a fresh clone, each worker would compile all tests at once with the others. Here a core that linters leave idle does it.
+compiled: $(VENV)/test.stamp
+	@$(BIN)/python -m pytest --collect-only --quiet > /dev/null || true  # the run itself shows what is wrong
 
 check: $(VENV)/test.stamp ## the tests that belong to one file: make check FILE=sessions_app/writes/append.py
 	@$(BIN)/python -m tests.check $(FILE)
