@@ -35,6 +35,7 @@ GROUPS: Final = {
     "web/test_network.py": "network",
     "api/test_token_table.py": "tokens",
     "test_contributing.py": "recipes",
+    **{f"test_{name}.py": "code, read once" for name in ("architecture", "glossary")},
 }
 _ORDER: Final = list(dict.fromkeys(GROUPS.values()))
 
