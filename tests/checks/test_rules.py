@@ -138,7 +138,8 @@ def create(source: str, text: str, app: str = "booking", title: str = "") -> Rul
 @pytest.mark.parametrize(
     ("own", "form", "changes"),
     [
-        ("sqlite", "sqlite", 2),
+        ("sqlite", "sqlite", 7),
+        pytest.param("sqlite", "sqlite", 2, marks=pytest.mark.long),
         pytest.param("postgresql", "postgresql", 2, marks=pytest.mark.long),
         ("sqlite", "postgresql", 200),
     ],
