@@ -20,6 +20,7 @@ from hypothesis import given
 
 from sessions_app.domain import credentials
 from sessions_app.domain.masks import Mask
+from sessions_app.domain.spelling import camel_name
 from tests import strategies
 
 KINDS: Final = {
@@ -144,9 +145,10 @@ def test_a_text_that_passes_has_no_secret(event: dict[str, Any]) -> None:
 
 
 def test_every_name_of_a_secret_is_a_hint_and_no_accent_is() -> None:
-    names = credentials._TYPE, credentials._CONFIG, credentials.CREDENTIALS, credentials._TELLING, credentials._BESIDE
-    for name in {name for each in names for name in each}:
-        assert credentials.may_hold(json.dumps({name: 1})), name
+    snake = ("auth_type", "auth_config", "raw_auth_credential", "exchanged_auth_credential", "client_secret")
+    for name in (*snake, "refresh_token", "access_token", "private_key"):
+        for each in (name, camel_name(name)):
+            assert credentials.may_hold(json.dumps({each: 1})), each
     assert credentials.may_hold(json.dumps({"requested_auth_configs": {"a": 1}}))
     assert not credentials.may_hold(json.dumps({"requested_auth_configs": {}, "tokens": 3, "author": "José ☕"}))
 

@@ -152,5 +152,5 @@ HOSTILE: Final = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_text_takes_little_time(fed: str, text: str) -> None:
-    places = (len(text), len(text) // 2, 0)
-    assert takes_less(0.25, lambda: [complete(text, at, actor=SYSTEM) for at in places])
+    carets = (len(text), len(text) // 2, 0)
+    assert takes_less(0.25, lambda: [complete(text, at, actor=SYSTEM) for at in carets])
