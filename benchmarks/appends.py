@@ -88,7 +88,7 @@ def adkweb(task: Task, ready: Callable[[], float]) -> list[Outcome]:
     from django.db import connections
 
     from sessions_app.access.actor import Actor
-    from sessions_app.errors import Error
+    from sessions_app.domain.errors import Error
     from sessions_app.sources import adoption, database, registry
     from sessions_app.writes.append import append_event
     from sessions_app.writes.sessions import create_session

@@ -104,10 +104,10 @@ def _hiding(maria: Any) -> Work:
 
 def _editing(maria: Any, ben: Any) -> Work:
     from sessions_app.access import approval
+    from sessions_app.domain.errors import Held
     from sessions_app.domain.state import ABSENT, UNKNOWN
     from sessions_app.edits import approving, edit, ending, expiry, proposal
     from sessions_app.edits.edit import Entry
-    from sessions_app.errors import Held
     from sessions_app.masking import reveal
 
     def timed() -> str:

@@ -124,8 +124,8 @@ def adkweb(place: str, names: list[str], rate: float, seconds: float) -> Written
     from django.db import connections
 
     from sessions_app.access.actor import Actor
+    from sessions_app.domain.errors import Error
     from sessions_app.domain.session_ref import SessionRef
-    from sessions_app.errors import Error
     from sessions_app.sources import registry
     from sessions_app.writes.append import append_event
 

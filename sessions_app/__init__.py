@@ -4,9 +4,8 @@ Start at `writes/append.py`: every change of a session goes through it. Then `re
 Numbers are layers. A folder imports only from smaller numbers, and inside a folder no two modules import each other
 (tests/test_architecture.py checks both):
 
-0  errors              what can go wrong, in words for the person who has to act on it
-1  domain              what a session's state and events are; pure
-2  models  broadcast  metrics   ADK's tables and adkweb's own; “this session moved”, told to all processes; figures
+1  domain              what a session's state and events are, and what can go wrong; pure
+2  models  broadcast   ADK's tables and adkweb's own; “this session moved”, sent to all processes
 3  audit               what was done that is no event of a session, in a chain of hashes
 4  access              who is asking, what they may do
 5  sources  own        databases: found, opened, adopted, released; adkweb's own as a whole

@@ -15,7 +15,7 @@ class SessionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Names the sources; they are opened when first needed."""
-        from .errors import SourceError
+        from .domain.errors import SourceError
         from .sources import registry
 
         for text in settings.SOURCES:

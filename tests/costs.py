@@ -193,7 +193,7 @@ def _main(file: str, given: str) -> None:
 
     from sessions_app.access import tokens
     from sessions_app.access.actor import SYSTEM
-    from sessions_app.errors import Error
+    from sessions_app.domain.errors import Error
     from sessions_app.history.moments import state_now
     from sessions_app.sources import database, registry
     from tests.support.people import an_admin, as_admin  # its models need Django to be set up

@@ -11,8 +11,8 @@ from typing import Final, Literal
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from ..domain.errors import NotAllowed, NotFound
 from ..domain.session_ref import SessionRef
-from ..errors import NotAllowed, NotFound
 
 Right = Literal["read", "append", "admin"]
 read_only_sources: Final[set[str]] = set()  # by alias, those that are opened for reading only; registry.py keeps it

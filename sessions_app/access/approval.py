@@ -16,8 +16,8 @@ from django.db.models.signals import post_delete, post_save
 from django.utils.translation import gettext as _
 
 from ..audit.record import record
+from ..domain.errors import Held, Invalid, NotAllowed, NotFound
 from ..domain.json_values import check_name
-from ..errors import Held, Invalid, NotAllowed, NotFound
 from ..models import ApprovalRule, tables
 from .actor import SYSTEM, Actor
 

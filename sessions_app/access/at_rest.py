@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
-from ..errors import Invalid
+from ..domain.errors import Invalid
 
 
 class Adapter(DefaultMFAAdapter):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from ..audit.record import record
-from ..errors import AlreadyExists, NotFound
+from ..domain.errors import AlreadyExists, NotFound
 from . import roles
 from .actor import Actor
 from .names import checked_name

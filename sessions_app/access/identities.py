@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from ..audit.record import record
-from ..errors import AlreadyExists, Conflict, NotAllowed
+from ..domain.errors import AlreadyExists, Conflict, NotAllowed
 from ..models import Role
 from . import people
 from .oidc import Identity

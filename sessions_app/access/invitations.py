@@ -20,8 +20,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from ..audit.record import record, record_with
+from ..domain.errors import Invalid, NotFound
 from ..domain.json_values import check_name
-from ..errors import Invalid, NotFound
 from ..models import Invitation as Row
 from . import passwords
 from .actor import TERMINAL, Actor

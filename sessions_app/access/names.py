@@ -2,8 +2,8 @@
 
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Invalid
 from ..domain.json_values import check_name
-from ..errors import Invalid
 
 
 def checked_name(name: str, empty: str, limit: int) -> str:

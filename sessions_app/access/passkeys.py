@@ -40,7 +40,7 @@ from fido2.webauthn import (
 )
 
 from ..audit.record import record
-from ..errors import AlreadyExists, Conflict, Invalid, NotFound
+from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from . import guesses, second_factor
 from .names import checked_name
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from ..audit.record import record
-from ..errors import Invalid, NotAllowed
+from ..domain.errors import Invalid, NotAllowed
 from . import browsers, guesses, identities
 
 log = logging.getLogger("adkweb.people")

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..audit.record import record
-from ..errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
+from ..domain.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from . import browsers, second_factor
 from .actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from django.utils.translation import ngettext
 
-from ..errors import TooOften
+from ..domain.errors import TooOften
 
 Kind = Literal["person", "token", "address"]
 

@@ -28,7 +28,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from ..audit.record import record
-from ..errors import AlreadyExists, Conflict, Invalid
+from ..domain.errors import AlreadyExists, Conflict, Invalid
 from . import guesses
 
 log = logging.getLogger("adkweb.sign_in")

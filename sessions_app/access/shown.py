@@ -10,10 +10,10 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Invalid
 from ..domain.json_values import as_object, dumps, loads, read_stored, read_stored_or_none
 from ..domain.mask_patterns import DOTS
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, full_key, same
-from ..errors import Invalid
 from . import mask_rules
 from .actor import AGENT, SYSTEM, Actor
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from ..errors import Invalid
+from ..domain.errors import Invalid
 
 MOST_DAYS: Final = 3650
 MOST_HOURS: Final = 30 * 24

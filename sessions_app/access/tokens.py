@@ -23,8 +23,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from ..audit.record import record, record_with
+from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
-from ..errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..models import ApiToken, OldTokenText
 from . import token_terms
 from .actor import RIGHTS, Actor, Grant

@@ -15,10 +15,10 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from ..access.actor import AGENT
+from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import State
-from ..errors import AlreadyExists, Conflict, Invalid, NotFound, SourceError, StaleSession
 from ..reads import stored_sessions, views, whole_session
 from ..sources import database, hung, registry, urls
 from ..writes.append import append_event

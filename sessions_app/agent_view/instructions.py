@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Invalid
 from ..domain.state import ABSENT, PREFIXES
-from ..errors import Invalid
 
 Kind = Literal["text", "key", "artifact"]
 

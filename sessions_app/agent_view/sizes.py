@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..domain.description import Part, length_of, parts_of
+from ..domain.errors import Invalid
 from ..domain.json_values import dumps
-from ..errors import Invalid
 from .content import Content
 
 CHARACTERS: Final = 4

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from ..access.handles import shown_user
-from ..errors import SourceError
+from ..domain.errors import SourceError
 from ..reads import lists
 from ..reads.paging import read_cursor, write_cursor
 from ..sources import identity, registry

@@ -10,8 +10,8 @@ from ..access import rates, tokens
 from ..access.actor import Actor, Right
 from ..access.handles import shown_ref
 from ..audit import refusals
+from ..domain.errors import Conflict, Invalid, NotFound, SourceError
 from ..domain.session_ref import SessionRef
-from ..errors import Conflict, Invalid, NotFound, SourceError
 from ..http.asking import note
 from ..http.names import AGENT_HEADER, UNSEEN
 from ..http.rates import count_stranger

@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from ninja import Schema
 from pydantic import ValidationError
 
+from ..domain.errors import Invalid, StaleSession
 from ..domain.json_values import check, dumps, typed
 from ..domain.state import ABSENT, UNKNOWN, Change
-from ..errors import Invalid, StaleSession
 
 S = TypeVar("S", bound=Schema)
 

@@ -8,10 +8,10 @@ from ninja import Router
 from ninja.params.functions import Query
 
 from ..domain.adk_fields import check_fields
+from ..domain.errors import Invalid, StaleSession
 from ..domain.event import check_event
 from ..domain.positions import Seq, number_of
 from ..domain.session_ref import SessionRef
-from ..errors import Invalid, StaleSession
 from ..history.edit_log import edits
 from ..http import event_files
 from ..reads import timeline, views, whole_session

@@ -9,10 +9,10 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from ..access.actor import Actor
+from ..domain.errors import Invalid, NotFound
 from ..domain.session_ref import SessionRef
 from ..edits import expiry
 from ..edits.expiry import Expiry
-from ..errors import Invalid, NotFound
 from . import schemas
 from .authorize import actor_of, names_of, source_of
 from .bodies import answer, body_of, body_schema, change_of

@@ -11,7 +11,7 @@ from ninja import Router
 from ninja.params.functions import Query
 
 from ..domain.brief import words
-from ..errors import Invalid, SourceError
+from ..domain.errors import Invalid, SourceError
 from ..search import language, results
 from ..search.answers import as_json
 from ..search.patience import PATIENT, patience

@@ -9,10 +9,10 @@ from ninja.params.functions import Query
 
 from ..access.actor import Actor
 from ..access.handles import shown_user
+from ..domain.errors import Invalid
 from ..domain.positions import number_of
 from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import STORED, UNKNOWN, Change, Scope, State, full_key
-from ..errors import Invalid
 from ..history import drift, key_history, moments
 from ..history.chains import PAGE
 from ..history.key_history import KeyWrite

@@ -17,9 +17,9 @@ from prometheus_client.exposition import choose_encoder
 
 from ..access import roles
 from ..access.actor import Actor
+from ..domain.metrics import REGISTRY
 from ..http.problems import problem
 from ..jobs import counts  # noqa: F401 - registers its figures
-from ..metrics import REGISTRY
 from ..sources import readiness
 from ..sources.readiness import State
 from .authorize import Bearer

@@ -9,10 +9,10 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from ..access.actor import Actor
+from ..domain.errors import NotFound
 from ..domain.session_ref import SessionRef
 from ..edits import approving, proposal
 from ..edits.proposal import Proposal
-from ..errors import NotFound
 from . import schemas
 from .authorize import actor_of, names_of, source_of
 from .bodies import answer, change_of

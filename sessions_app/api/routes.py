@@ -15,8 +15,8 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from ..access import tokens
 from ..access.actor import PEOPLE, Actor
+from ..domain.errors import Behind, Error, TooOften
 from ..domain.state import ABSENT
-from ..errors import Behind, Error, TooOften
 from ..http.names import Name
 from ..http.problems import TITLES, problem, status_of
 from ..sources.complaints import shown

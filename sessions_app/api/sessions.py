@@ -12,9 +12,9 @@ from ninja.params.functions import Query
 
 from ..access.actor import Actor
 from ..access.handles import shown_user
+from ..domain.errors import NotFound, StaleSession
 from ..domain.json_values import damage_of
 from ..domain.positions import Seq
-from ..errors import NotFound, StaleSession
 from ..http.names import Name
 from ..http.streaming import encoded, streamed
 from ..reads import lists, stored_sessions, whole_session

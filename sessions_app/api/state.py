@@ -8,11 +8,11 @@ from django.utils.translation import gettext as _
 from ninja import Router
 
 from ..access.actor import Actor
+from ..domain.errors import Invalid, NotFound, StaleSession
 from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import ABSENT, UNKNOWN, Scope
 from ..edits import edit
 from ..edits.edit import Entry
-from ..errors import Invalid, NotFound, StaleSession
 from ..reads import timeline, views
 from ..reads.users import meant
 from ..writes.append import Appended

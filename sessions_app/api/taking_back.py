@@ -7,13 +7,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Router
 
+from ..domain.errors import Conflict, Invalid, StaleSession
 from ..domain.state import STORED, Scope
 from ..edits import edit
 from ..edits import fork as forks
 from ..edits import repair as repairs
 from ..edits import rewind as rewinds
 from ..edits import undo as undoing
-from ..errors import Conflict, Invalid, StaleSession
 from ..http.names import Name
 from ..reads.users import meant
 from . import past_schemas, schemas

@@ -9,7 +9,7 @@ from ninja import Router
 from ninja.params.functions import Query
 
 from ..access.handles import are_hidden_anywhere, shown_ref, shown_user
-from ..errors import Conflict, Invalid, NotAllowed
+from ..domain.errors import Conflict, Invalid, NotAllowed
 from ..http.left_out import left_out_header
 from ..http.limits import GONE
 from ..http.streaming import streamed

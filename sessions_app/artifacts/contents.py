@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.shown import shown, shown_words
+from ..domain.errors import NotFound, SourceError
 from ..domain.json_values import as_object
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound, SourceError
 from ..sources import database, registry
 from . import saved
 from .buckets import SCHEME, Bucket

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from ..errors import Invalid
+from ..domain.errors import Invalid
 from ..models import AuditRow, tables
 
 log = logging.getLogger("adkweb.audit")

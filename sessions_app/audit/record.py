@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from django.db import DatabaseError, connection, transaction
 
+from ..domain.errors import NotRecorded
 from ..domain.session_ref import SessionRef
-from ..errors import NotRecorded
 from ..models import AuditRow, tables
 from . import chain, heads
 from .acts import ACTS, MUST

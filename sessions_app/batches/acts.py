@@ -16,12 +16,12 @@ from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import is_hidden
 from ..domain.edit_note import EDIT_PREFIX, edit_of
+from ..domain.errors import Conflict, Invalid, NotAllowed, NotFound, StaleSession
 from ..domain.event import Event
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scoped, same
 from ..edits import queue, undo
 from ..edits.edit import Entry, append_once, id_of, state_event
-from ..errors import Conflict, Invalid, NotAllowed, NotFound, StaleSession
 from ..reads import timeline, views
 from ..writes.append import Origin
 from ..writes.sessions import delete_session

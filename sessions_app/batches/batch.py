@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..audit.record import record, record_with
+from ..domain.errors import Conflict, Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT
 from ..edits.edit import REASON_LENGTH, Entry, state_event
-from ..errors import Conflict, Invalid, NotAllowed
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, STOPPED, WAITING
 from ..models import Job

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from ..access import approval, tokens
 from ..access.actor import Actor, Right
 from ..audit.record import record_with
+from ..domain.errors import NotAllowed
 from ..domain.session_ref import SessionRef
-from ..errors import NotAllowed
 from ..models import BatchItem, Job
 from ..models.pages import in_pages
 from ..sources import registry

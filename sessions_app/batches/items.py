@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
+from ..domain.errors import SourceError
 from ..domain.session_ref import SessionRef
-from ..errors import SourceError
 from ..models import BatchItem
 from ..models.pages import in_pages
 from ..sources import identity, registry

@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.shown import shown_anywhere, shown_change, shown_words_anywhere
+from ..domain.errors import Error, NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, Change
-from ..errors import Error, NotFound
 from ..jobs import claims
 from ..jobs.claims import STOPPED, WAITING, Progress
 from ..models import Job

@@ -18,10 +18,10 @@ from zoneinfo import ZoneInfo
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, scope_of
 from ..edits import queue
-from ..errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from ..jobs import runner
 from ..jobs.claims import DONE, STOPPED, Outcome, Progress
 from ..models import BatchItem, Job

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..access.actor import Actor
+from ..domain.errors import Error
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import Scope, full_key, scope_of
-from ..errors import Error
 from ..history import key_history, moments
 from ..search.drift_looks import drifted, drifted_keys
 from ..search.health import Of

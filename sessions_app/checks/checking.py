@@ -14,11 +14,11 @@ from django.db import transaction
 
 from ..access.actor import PEOPLE
 from ..access.shown import shown
+from ..domain.errors import Invalid
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Position, Seq, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, State, full_key, scope_of
-from ..errors import Invalid
 from ..history import beginnings
 from ..history.steps import Step, Steps, steps_of
 from ..models import Breach, Rule, SearchSession

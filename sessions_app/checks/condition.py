@@ -12,8 +12,8 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Invalid
 from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, scope_of
-from ..errors import Invalid
 from ..search import tree
 from ..search.language import parse
 from ..search.values import Value, comparable, value_of

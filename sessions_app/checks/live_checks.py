@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db import IntegrityError
 
+from ..domain.errors import Behind, Error, SourceError
 from ..domain.session_ref import digest_of
-from ..errors import Behind, Error, SourceError
 from ..models import CheckedSession, DueSession, Rule, SearchSession, SearchSource
 from ..search import feeding
 from ..sources import registry

@@ -9,7 +9,7 @@ from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..errors import Behind, Invalid, NotFound
+from ..domain.errors import Behind, Invalid, NotFound
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, Lost, Outcome
 from ..models import Breach, Job, Rule, SearchSession

@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..access.shown import check_unmasked, shown_words, typed_words
 from ..audit.record import record
+from ..domain.errors import Invalid, NotFound
 from ..domain.session_ref import digest_of
-from ..errors import Invalid, NotFound
 from ..jobs.claims import WAITING
 from ..models import Job, Rule
 from ..reads import views

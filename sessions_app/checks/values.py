@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from ..domain.errors import Invalid
 from ..domain.json_values import dumps, loads
 from ..domain.secrets import NAMED, is_named_secret, secret_of
-from ..errors import Invalid
 
 LARGE: Final = 10_000  # characters of a value as JSON
 DEEP: Final = 4  # objects and lists in each other

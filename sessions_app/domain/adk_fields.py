@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError, ValidationErrorKind
 
-from ..errors import Invalid
+from .errors import Invalid
 from .json_values import MAX_DEPTH
 
 EVENT_FIELDS: Final = frozenset(

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from ..errors import Invalid
+from .errors import Invalid
 from .json_values import as_object
 
 SYSTEM: Final = "system"  # the author of every edit

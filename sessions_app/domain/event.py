@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from ..errors import Invalid
 from .edit_note import edit_of
+from .errors import Invalid
 from .json_values import as_object, check, check_name, dumps, equal, read_stored_or_none
 from .state import State, without_temp
 

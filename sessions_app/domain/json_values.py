@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 from django.utils.translation import gettext as _
 
-from ..errors import Invalid
+from .errors import Invalid
 
 MAX_DEPTH: Final = 150
 MAX_CONTAINERS: Final = 300_000  # lists, objects and keys of one text: to make more holds up every other thread

@@ -18,9 +18,9 @@ from .. import broadcast
 from ..access.actor import SYSTEM, Actor
 from ..audit.record import record_with
 from ..domain.edit_note import edit_of, until_of
+from ..domain.errors import Conflict, Error, NotAllowed, SourceError
 from ..domain.event import Event
 from ..domain.session_ref import SessionRef
-from ..errors import Conflict, Error, NotAllowed, SourceError
 from ..jobs import claims, runner
 from ..jobs.claims import Claim, Outcome
 from ..jobs.sessions import session_of

@@ -16,11 +16,11 @@ from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..access.shown import is_hidden, shown, shown_change
 from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
+from ..domain.errors import AlreadyExists, Conflict, Held, Invalid, NotFound
 from ..domain.event import Event, check_event, delta_of, new_id
 from ..domain.json_values import check, equal
 from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, same, scope_of
-from ..errors import AlreadyExists, Conflict, Held, Invalid, NotFound
 from ..reads import timeline
 from ..reads.event_views import EventView
 from ..writes.append import Appended, Origin, append_event

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
 from ..domain.edit_note import EDIT_PREFIX, edit_of
+from ..domain.errors import Behind, Conflict, Error, Invalid, NotFound, SourceError, StaleSession
 from ..domain.session_ref import SessionRef
-from ..errors import Behind, Conflict, Error, Invalid, NotFound, SourceError, StaleSession
 from ..jobs import claims
 from ..jobs.claims import Outcome
 from ..jobs.sessions import session_of

@@ -22,11 +22,11 @@ from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown_change, shown_words
 from ..audit.record import record_with
 from ..domain.edit_note import edit_of, until_of
+from ..domain.errors import Conflict, Error, Invalid, NotFound, SourceError
 from ..domain.event import Event, delta_of
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
-from ..errors import Conflict, Error, Invalid, NotFound, SourceError
 from ..jobs import claims, runner
 from ..jobs.claims import Claim, Outcome
 from ..jobs.sessions import may_see, session_of

@@ -25,12 +25,12 @@ from django.utils.translation import gettext as _
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..domain.edit_note import EDIT_PREFIX, ORIGIN, SYSTEM, edit_of
+from ..domain.errors import AlreadyExists, Conflict, Error, Invalid, NotFound
 from ..domain.event import ID_LENGTH, check_event, delta_of
 from ..domain.json_values import as_object, check_name
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
-from ..errors import AlreadyExists, Conflict, Error, Invalid, NotFound
 from ..history import moments
 from ..models import Event as EventRow
 from ..reads import timeline, whole_session

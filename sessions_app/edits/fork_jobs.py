@@ -12,8 +12,8 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.errors import NotFound
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, REFUSED, WAITING, Outcome
 from ..models import Job

@@ -9,11 +9,11 @@ from typing import Final
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown_words
 from ..domain.edit_note import edit_of
+from ..domain.errors import NotFound
 from ..domain.event import Event
 from ..domain.json_values import as_object
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound
 from ..history import index, indexing
 from ..history.located import events_at
 from ..reads import timeline, whole_session

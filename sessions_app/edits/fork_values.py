@@ -9,9 +9,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.errors import Invalid
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, scope_of
-from ..errors import Invalid
 from . import edit
 from .fork_tree import note_id
 

@@ -10,9 +10,9 @@ from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..domain.adk_fields import check_fields
 from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
+from ..domain.errors import Conflict, Invalid
 from ..domain.event import check_event, delta_of
 from ..domain.session_ref import SessionRef
-from ..errors import Conflict, Invalid
 from ..reads import views
 from ..writes.append import Appended
 from . import edit

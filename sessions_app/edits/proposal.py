@@ -22,10 +22,10 @@ from ..access.actor import SYSTEM, Actor
 from ..access.shown import is_hidden, shown, shown_change, shown_words
 from ..audit.record import record
 from ..domain.edit_note import EDIT_PREFIX, edit_of, until_of
+from ..domain.errors import Conflict, Error, Held, NotFound, StaleSession
 from ..domain.event import Event, delta_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, same
-from ..errors import Conflict, Error, Held, NotFound, StaleSession
 from ..jobs import claims, runner
 from ..jobs.sessions import may_see, session_of
 from ..models import Job

@@ -24,13 +24,13 @@ from ..access.roles import actor_of
 from ..access.shown import shown
 from ..audit.record import record_with
 from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
+from ..domain.errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
 from ..domain.event import ID_LENGTH, Event
 from ..domain.invocations import Running
 from ..domain.json_values import check_name
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import same
-from ..errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
 from ..jobs import claims
 from ..jobs.claims import Claim, Outcome
 from ..jobs.sessions import session_of

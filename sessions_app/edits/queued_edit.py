@@ -18,11 +18,11 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..access.shown import is_hidden, shown_change, shown_words
 from ..domain.edit_note import edit_of
+from ..domain.errors import NotFound
 from ..domain.event import Event
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
-from ..errors import NotFound
 from ..jobs import claims, runner
 from ..jobs.sessions import may_see, session_of
 from ..models import Job

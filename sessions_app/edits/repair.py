@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..access.shown import shown
+from ..domain.errors import Conflict, Invalid, StaleSession
 from ..domain.event import Event
 from ..domain.session_ref import SessionRef
 from ..domain.state import State, same
-from ..errors import Conflict, Invalid, StaleSession
 from ..history.drift import Drift, any_shared, own, shared
 from ..reads import views
 from ..writes.append import Appended

@@ -14,12 +14,12 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
+from ..domain.errors import Error, Held, Invalid, NotFound
 from ..domain.event import Event, check_event
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, diff
-from ..errors import Error, Held, Invalid, NotFound
 from ..history import index, indexing, moments
 from ..reads import timeline, views
 from ..reads.event_views import EventView, events_of, ordered, view_of

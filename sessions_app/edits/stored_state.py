@@ -7,10 +7,10 @@ from typing import Any
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import is_hidden, is_masked, shown
 from ..audit import refusals
+from ..domain.errors import Conflict, StaleSession
 from ..domain.masks import has_dots
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, same
-from ..errors import Conflict, StaleSession
 from ..reads import views
 
 

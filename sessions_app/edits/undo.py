@@ -15,10 +15,10 @@ from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..access.shown import is_hidden
 from ..domain.edit_note import edit_of
+from ..domain.errors import Error, Invalid
 from ..domain.json_values import check
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, Scoped, State, same, scope_of
-from ..errors import Error, Invalid
 from ..history import key_history, merging, moments
 from ..reads import timeline, views
 from ..reads.deltas import Writer

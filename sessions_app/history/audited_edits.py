@@ -12,8 +12,8 @@ from ..access.actor import PEOPLE, Actor
 from ..access.handles import shown_ref
 from ..audit.chain import canonical
 from ..domain.edit_note import edit_of, is_edit, until_of
+from ..domain.errors import Error
 from ..domain.positions import Position
-from ..errors import Error
 from ..reads.audit_rows import Entry, Filter
 from ..reads.event_views import EventView
 from ..reads.weights import LARGE

@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.shown import shown_object
+from ..domain.errors import NotFound
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
-from ..errors import NotFound
 from ..models import read_instant
 from ..reads import views
 from ..reads.weights import large, measured_sql

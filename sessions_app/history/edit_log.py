@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ..access.actor import Actor
-from ..errors import Behind, Error, SourceError
+from ..domain.errors import Behind, Error, SourceError
 from ..reads.event_views import EventView
 from ..reads.lists import PAGE
 from ..reads.paging import Page, read_cursor, write_cursor

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple, TypeVar
 from django.db import connection
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Behind, Invalid
 from ..domain.positions import NO_SEQ, Position, Seq, position_of, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, scope_of
-from ..errors import Behind, Invalid
 from ..models import Projection, StateChange
 from ..sources import registry
 from . import indexing

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from django.db import OperationalError, transaction
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Behind, Invalid
 from ..domain.positions import Position, Seq, first_position, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import STORED
-from ..errors import Behind, Invalid
 from ..models import Projection, StateChange, StateOwner
 from ..reads.tail import Hole, still_missing
 from ..sources import adoption, complaints, database, registry

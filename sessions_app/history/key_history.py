@@ -7,10 +7,10 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.errors import Invalid
 from ..domain.positions import NO_SEQ, Position, Seq, position_of, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, scope_of
-from ..errors import Invalid
 from ..reads import views
 from ..reads.paging import Page, read_cursor, write_cursor
 from . import beginnings, merging

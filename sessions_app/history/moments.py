@@ -13,10 +13,10 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.edit_note import edit_of
+from ..domain.errors import NotFound
 from ..domain.positions import NO_SEQ, Position, Seq, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, Scoped, State, full_key, same, scope_of
-from ..errors import NotFound
 from ..reads import timeline, views
 from ..reads.deltas import Writer
 from ..reads.event_views import EventView, events_of, ordered

@@ -13,11 +13,11 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.errors import NotFound
 from ..domain.kinds import HIGHLIGHTS
 from ..domain.positions import Seq, stands_for_time
 from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound
 from ..models import MOMENT, by_time
 from ..reads import timeline
 from ..reads.event_views import events_of, ordered

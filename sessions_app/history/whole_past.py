@@ -13,10 +13,10 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.errors import Conflict
 from ..domain.positions import Position, Seq, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, Scope, State, full_key, same, scope_of
-from ..errors import Conflict
 from ..reads.event_views import events_of, ordered
 from ..sources import database
 from .index import consult, positions_of_keys

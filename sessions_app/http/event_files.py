@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.description import Cut, Part
-from ..errors import Invalid, NotFound
+from ..domain.errors import Invalid, NotFound
 from ..reads import large_events
 from ..reads.event_views import EventView
 from .artifacts import SANDBOX

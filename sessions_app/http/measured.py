@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from ..metrics import REQUEST_SECONDS
+from ..domain.metrics import REQUEST_SECONDS
 
 NO_ROUTE = "none"  # an address that there is not, or a request that was refused before its address was looked at
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.http import HttpResponse
 
-from ..errors import (
+from ..domain.errors import (
     AlreadyExists,
     Behind,
     Conflict,

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from ..access import rates
-from ..errors import TooOften
+from ..domain.errors import TooOften
 from .problems import for_programs, sentence
 
 

@@ -7,7 +7,7 @@ from django.db.models import Count
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..metrics import REGISTRY
+from ..domain.metrics import REGISTRY
 from ..models import Job
 from .claims import WAITING
 

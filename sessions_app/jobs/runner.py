@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 
 from ..access import accounts
 from ..access.actor import Actor
-from ..errors import Error, Invalid, NotAllowed, NotFound
+from ..domain.errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
 from . import claims
 from .claims import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..metrics import REGISTRY
+from ..domain.metrics import REGISTRY
 from . import client, search_feeder, source_follower
 
 

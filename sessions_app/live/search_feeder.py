@@ -12,7 +12,7 @@ from typing import Final
 from django.db import DatabaseError, connections
 
 from ..checks.live_checks import check_due
-from ..errors import SourceError
+from ..domain.errors import SourceError
 from ..saved.noticing import LOOK_SECONDS as LOOK_AT_TIME
 from ..saved.noticing import notice_silence, noticing
 from ..search import damage

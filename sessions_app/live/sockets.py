@@ -24,9 +24,9 @@ from ..access import rates
 from ..access import sign_in as access_sign_in
 from ..access.actor import PEOPLE
 from ..access.roles import actor_of
+from ..domain.errors import Error, Invalid, SourceError, TooOften
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
-from ..errors import Error, Invalid, SourceError, TooOften
 from ..jobs import runner
 from ..reads.users import ref_meant
 from ..web.session import news

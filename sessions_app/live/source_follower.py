@@ -17,9 +17,9 @@ from .. import broadcast
 from ..access import mask_rules
 from ..access.actor import SYSTEM
 from ..broadcast import Move
+from ..domain.errors import Error, NotFound
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
-from ..errors import Error, NotFound
 from ..reads import newest
 from ..reads.tail import Tail
 from .room import PRESENCE_SECONDS, Room, Seat

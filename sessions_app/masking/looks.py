@@ -10,11 +10,11 @@ from ..access import mask_rules
 from ..access.actor import SYSTEM, Actor
 from ..access.mask_rules import Known
 from ..checks.samples import OneState, sample
+from ..domain.errors import Error
 from ..domain.mask_patterns import CARD, FORMS, JWT, SERVICE, hide
 from ..domain.masks import FORM, KEY, Rule
 from ..domain.secrets import has_secret_name
 from ..domain.state import State, full_key
-from ..errors import Error
 from ..reads import lists
 from ..sources import registry
 

@@ -7,10 +7,10 @@ from django.utils.translation import gettext as _
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import is_hidden, shown
 from ..audit.record import record
+from ..domain.errors import Invalid, NotAllowed, NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope
 from ..edits.stored_state import stored_state
-from ..errors import Invalid, NotAllowed, NotFound
 from ..reads import timeline
 
 REASON_LENGTH: Final = 1000

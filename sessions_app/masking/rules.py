@@ -11,9 +11,9 @@ from ..access import mask_rules
 from ..access.actor import Actor
 from ..access.mask_rules import Known
 from ..audit.record import record
+from ..domain.errors import AlreadyExists, Invalid, NotFound
 from ..domain.mask_patterns import FORMS
 from ..domain.masks import FORM, KINDS, PATH, TOOL, Rule, path_of, tool_of
-from ..errors import AlreadyExists, Invalid, NotFound
 from ..models import MaskRule, SearchSource
 from ..search import feeding, labels
 

@@ -16,7 +16,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from ..access import private_files
-from ..errors import AlreadyExists, Conflict, Invalid, NotFound
+from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from . import copying
 
 _FIRST: Final = ("sessions_app", "0001_initial")

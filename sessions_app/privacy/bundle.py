@@ -24,8 +24,8 @@ from ..artifacts import contents, saved
 from ..artifacts.contents import Unavailable
 from ..artifacts.saved import Save
 from ..artifacts.storages import USER
+from ..domain.errors import Behind, Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..errors import Behind, Invalid, NotFound
 from ..models import SessionTag, SessionTitle
 from ..models.pages import in_pages
 from ..sources import registry

@@ -15,9 +15,9 @@ from ..access.actor import SYSTEM, Actor
 from ..artifacts import contents
 from ..artifacts.folders import Folder
 from ..artifacts.storages import Unreadable
+from ..domain.errors import Behind, Conflict, Error, NotFound
 from ..domain.session_ref import SessionRef
 from ..edits import queue
-from ..errors import Behind, Conflict, Error, NotFound
 from ..history import indexing
 from ..jobs import runner
 from ..jobs.claims import Progress

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from ..access import approval
 from ..access.actor import Actor
 from ..audit.record import record
+from ..domain.errors import Conflict, NotFound
 from ..domain.session_ref import OWN_NAME, SessionRef
-from ..errors import Conflict, NotFound
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, STOPPED, WAITING, Lost, Outcome, Progress
 from ..models import Job

@@ -20,8 +20,8 @@ from ..access import mask_rules, private_files
 from ..access.actor import Actor
 from ..access.handles import is_hidden_user, sees_ids
 from ..audit.record import record
+from ..domain.errors import NotFound, SourceError
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound, SourceError
 from ..jobs import runner
 from ..jobs.claims import DONE, WAITING, Outcome, Progress
 from ..models import Job

@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown_words, typed_words
 from ..audit.record import record
+from ..domain.errors import Invalid
 from ..domain.session_ref import SessionRef, digest_of
-from ..errors import Invalid
 from ..models import SessionHold
 from ..reads import views
 from ..search.storing import names_of

@@ -13,7 +13,7 @@ from django.utils.timezone import get_default_timezone
 from ..access.actor import SYSTEM, Actor
 from ..access.handles import shown_user
 from ..artifacts import contents
-from ..errors import Error
+from ..domain.errors import Error
 from ..reads import views
 from ..search import feeding, results
 from ..search.language import parse

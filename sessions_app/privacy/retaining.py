@@ -22,8 +22,8 @@ from django.utils.translation import gettext as _
 
 from ..access import private_files
 from ..access.actor import SYSTEM, Actor
+from ..domain.errors import Conflict, Invalid, NotFound, SourceError, StaleSession
 from ..domain.session_ref import SessionRef
-from ..errors import Conflict, Invalid, NotFound, SourceError, StaleSession
 from ..jobs import runner
 from ..jobs.claims import DONE, Outcome, Progress
 from ..models import Job, RetentionRule

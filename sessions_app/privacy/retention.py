@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from ..access import approval
 from ..access.actor import Actor
 from ..audit.record import record
+from ..domain.errors import Invalid, NotFound
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check_name
-from ..errors import Invalid, NotFound
 from ..models import RetentionRule
 from ..sources import database, registry
 from ..writes.sessions import is_on_hold

@@ -7,7 +7,7 @@ import uuid
 from django.db import IntegrityError, transaction
 
 from ..access.actor import Actor
-from ..errors import Conflict
+from ..domain.errors import Conflict
 from ..jobs import runner
 from ..models import Job
 from ..sources import registry

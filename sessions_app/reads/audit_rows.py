@@ -12,8 +12,8 @@ from ..access.actor import Actor
 from ..access.handles import are_hidden_anywhere, shown_user
 from ..audit.forwarding import Standing, standing_of_all
 from ..audit.record import row_text
+from ..domain.errors import Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
-from ..errors import Invalid, NotAllowed
 from ..models import AuditRow
 
 _READ: Final = 2_000  # rows that an export reads at once

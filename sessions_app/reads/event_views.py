@@ -19,6 +19,7 @@ from ..access.shown import shown_object
 from ..domain.clock import UNTIMED, Clock, Ended, ends
 from ..domain.description import Description
 from ..domain.edit_note import edit_of
+from ..domain.errors import Invalid
 from ..domain.event import removed_by
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.kinds import describe
@@ -26,7 +27,6 @@ from ..domain.positions import Seq, SeqRange
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change
 from ..domain.units import event_in_seconds
-from ..errors import Invalid
 from ..models import Event, Session, keeps_milliseconds, written
 from ..sources import database
 from ..sources.dialect import SEQ

@@ -19,10 +19,10 @@ from ..access.actor import Actor
 from ..access.shown import shown
 from ..domain import credentials
 from ..domain.description import MORE, Cut, Path
+from ..domain.errors import NotFound
 from ..domain.json_values import read_stored_or_none
 from ..domain.mask_patterns import DOTS
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound
 from ..sources import database
 from ..sources.dialect import each_row, if_json
 

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Invalid
 from ..domain.json_values import check_name
-from ..errors import Invalid
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.shown import shown_pieces
+from ..domain.errors import NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
-from ..errors import NotFound
 from ..sources import database
 
 _PIECE: Final = 8_000_000  # characters

@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.edit_note import ended_by
+from ..domain.errors import Invalid, NotFound
 from ..domain.invocations import Running, running
 from ..domain.json_values import KEY_LENGTH, check_name
 from ..domain.positions import NO_SEQ, Seq, SeqRange
 from ..domain.session_ref import SessionRef
-from ..errors import Invalid, NotFound
 from ..sources import database
 from .deltas import add_changes
 from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, ordered, view_of, views

@@ -8,9 +8,9 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.errors import NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.turns import begins_turn
-from ..errors import NotFound
 from ..sources import database
 from .deltas import add_changes
 from .event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views

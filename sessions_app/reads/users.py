@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.handles import are_hidden, handle_of, is_hidden_user
+from ..domain.errors import NotFound
 from ..domain.masks import is_handle
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound
 from ..models import SearchOwner, Session
 from ..sources import database, registry
 

@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..access.handles import shown_user
 from ..access.shown import shown_object
+from ..domain.errors import Invalid, NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
-from ..errors import Invalid, NotFound
 from ..models import App, Session, User, read_instant
 from ..sources import database
 from .labels import called

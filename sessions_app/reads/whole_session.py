@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
 from ..access.shown import shown_object, shown_text
+from ..domain.errors import Invalid, NotFound
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
 from ..domain.units import text_in_seconds
-from ..errors import Invalid, NotFound
 from ..models import read_instant, stored_instant
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION, each_row

@@ -12,7 +12,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from ..errors import Invalid
+from ..domain.errors import Invalid
 from ..search.lines import clean
 from . import addresses
 from .addresses import Endpoint

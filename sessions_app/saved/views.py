@@ -18,7 +18,7 @@ from ..access.actor import SYSTEM
 from ..access.roles import actor_of
 from ..access.shown import shown_words_anywhere
 from ..audit.record import record
-from ..errors import AlreadyExists, Invalid, NotAllowed, NotFound
+from ..domain.errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from ..models import SavedView, ViewWatch
 from ..search.language import MOST_CHARACTERS, parse
 from ..search.lines import clean

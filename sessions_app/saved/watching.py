@@ -19,8 +19,8 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.roles import actor_of
+from ..domain.errors import Invalid
 from ..domain.session_ref import SessionRef
-from ..errors import Invalid
 from ..models import SearchSession, ViewNews, ViewWatch
 from ..reads.labels import called
 from ..search import tree

@@ -21,8 +21,8 @@ from ..access.handles import shown_user
 from ..access.roles import actor_of
 from ..access.shown import shown_words, shown_words_anywhere
 from ..audit.record import record
+from ..domain.errors import Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..errors import Invalid, NotFound
 from ..models import SavedView, SearchSession, ViewWatch, Webhook, WebhookDelivery
 from ..reads.labels import called
 from ..search.results import status_of

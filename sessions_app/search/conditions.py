@@ -11,8 +11,8 @@ from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from ..domain.brief import words
+from ..domain.errors import Invalid
 from ..domain.kinds import KINDS
-from ..errors import Invalid
 from .tree import STATUSES, Kind, Leaf, Match, Number, Presence, State, Status, Text, Time, Value
 
 _SECONDS: Final = {"": "1", "ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..access.actor import SYSTEM, Actor
+from ..domain.errors import Error, SourceError
 from ..domain.session_ref import SessionRef
 from ..domain.state import Change
-from ..errors import Error, SourceError
 from ..history import drift, moments
 from ..models import DriftedSession, SearchSession, SearchSource
 from ..reads.labels import said

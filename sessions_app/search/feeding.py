@@ -15,8 +15,8 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Max
 
+from ..domain.errors import Behind, Invalid
 from ..domain.session_ref import SessionRef, digest_of
-from ..errors import Behind, Invalid
 from ..history import indexing
 from ..models import SearchSession, SearchSource, Waiting, read_instant
 from ..sources import database, registry

@@ -15,10 +15,10 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..access.shown import check_unmasked, shown_words, typed_words
 from ..domain.brief import words
+from ..domain.errors import Invalid, NotFound
 from ..domain.mask_patterns import DOTS
 from ..domain.masks import has_dots
 from ..domain.session_ref import SessionRef, digest_of
-from ..errors import Invalid, NotFound
 from ..models import SearchSession, SessionTag, SessionTitle
 from ..models.pages import in_pages
 from ..reads.labels import Labels, batches, labels_of

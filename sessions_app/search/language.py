@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from lark import Lark, Token, Transformer_NonRecursive, UnexpectedToken
 
 from ..domain.brief import words
-from ..errors import Invalid
+from ..domain.errors import Invalid
 from .conditions import filter_condition, is_closed, state_condition, text_condition
 from .tree import And, Leaf, Node, Not, Or, Problem, Query, leaves, quoted, write
 

@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..domain.clock import Took
 from ..domain.cost import Usage, usage_of
+from ..domain.errors import NotFound
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef, digest_of
-from ..errors import NotFound
 from ..models import MOMENT, SearchName, SearchSession, SearchSpan, by_time
 from ..reads.event_views import EventView, events_of, ordered, views
 from ..reads.lists import GLANCE

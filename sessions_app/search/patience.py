@@ -9,7 +9,7 @@ import psycopg
 from django.db import OperationalError, connection, transaction
 from django.utils.translation import gettext as _
 
-from ..errors import Slow
+from ..domain.errors import Slow
 
 HASTY: Final = 3.0  # seconds, before somebody is asked
 PATIENT: Final = 60.0

@@ -13,12 +13,12 @@ from ..access import mask_rules
 from ..access.actor import Actor
 from ..access.shown import shown, shown_object
 from ..domain.clock import Took
+from ..domain.errors import Invalid, SourceError
 from ..domain.invocations import PASSED_OVER
 from ..domain.json_values import read_stored_or_none
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
-from ..errors import Invalid, SourceError
 from ..reads.labels import Labels, labels_of, said
 from ..reads.lists import title_of
 from ..reads.paging import read_cursor, write_cursor

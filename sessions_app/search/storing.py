@@ -9,13 +9,7 @@ from typing import Any, Final
 from django.db import connection, transaction
 
 from ..domain.session_ref import SessionRef, digest_of
-from ..models import (
-    SearchName,
-    SearchOwner,
-    SearchSession,
-    SearchSource,
-    SearchValue,
-)
+from ..models import SearchName, SearchOwner, SearchSession, SearchSource, SearchValue
 from . import learning, masked, vocabulary
 from .folding import Summary
 from .forgetting import add_listed

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..audit.record import record
-from ..errors import Conflict, Error, Invalid
+from ..domain.errors import Conflict, Error, Invalid
 from . import adoption, database
 from .steps import Progress
 

@@ -22,7 +22,7 @@ from django.db import OperationalError, connections, transaction
 from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
-from ..errors import SourceError
+from ..domain.errors import SourceError
 from .recognise import check_not_java, keeps_milliseconds
 from .schema import (
     AGREED,

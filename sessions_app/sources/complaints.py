@@ -10,7 +10,7 @@ from django.db import DatabaseError, connections
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..errors import Error, SourceError
+from ..domain.errors import Error, SourceError
 
 
 def sentence(text: str) -> str:

@@ -21,7 +21,7 @@ from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor, read_only_sources
-from ..errors import Invalid, NotAllowed, NotFound, SourceError
+from ..domain.errors import Invalid, NotAllowed, NotFound, SourceError
 from . import adoption, complaints, hung, identity, online, registry
 from .files import choose_mode, content_of, file_of
 from .finding import in_shell, log

@@ -9,7 +9,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from ..errors import SourceError
+from ..domain.errors import SourceError
 
 log = logging.getLogger("adkweb.sources")
 DEPTH: Final = 4  # levels of folders that are searched for SESSION_FILE

@@ -23,7 +23,7 @@ import psycopg
 from django.db import DatabaseError, connections
 from django.utils.translation import gettext as _
 
-from ..errors import SourceError
+from ..domain.errors import SourceError
 from . import registry
 from .finding import log
 

@@ -20,7 +20,7 @@ import psycopg
 from django.db import DatabaseError, IntegrityError, connections, transaction
 from django.utils.translation import gettext as _
 
-from ..errors import SourceError
+from ..domain.errors import SourceError
 from ..models import KnownSource, SessionHold, tables
 from ..models.sources import new_key
 from . import locations, registry

@@ -13,7 +13,7 @@ import psycopg
 from django.db import DatabaseError, connections
 from django.utils.translation import gettext as _
 
-from ..errors import SourceError
+from ..domain.errors import SourceError
 from . import adoption
 from .locks import alone, briefly
 from .online_postgresql import PostgreSQL

@@ -19,7 +19,7 @@ from django.db import DatabaseError, connections
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from ..errors import Error, NotAllowed
+from ..domain.errors import Error, NotAllowed
 from . import complaints, database, registry, versions
 from .registry import Source
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
+from ..domain.errors import SourceError
 from ..domain.json_values import looks_encrypted
 from ..domain.units import are_milliseconds
-from ..errors import SourceError
 
 Tables = Mapping[str, Mapping[str, str]]  # by table, the types of its columns by name
 

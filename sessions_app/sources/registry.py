@@ -14,7 +14,7 @@ from django.db import connections
 from django.utils.translation import gettext as _
 
 from ..access.actor import read_only_sources
-from ..errors import SourceError
+from ..domain.errors import SourceError
 from . import finding, urls
 from .finding import SESSION_FILE, existing_file, short
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from django.utils.translation import gettext as _
 from psycopg.pq import Conninfo
 
-from ..errors import SourceError
+from ..domain.errors import SourceError
 
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.IGNORECASE | re.DOTALL)
 _BEGINS: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(jdbc|file|sqlite|postgres(ql)?)(\+\w+)?:", re.IGNORECASE)

@@ -17,8 +17,8 @@ from django.utils.translation import gettext as _
 from ..access import accounts
 from ..access.actor import SYSTEM, Actor
 from ..audit.record import record
+from ..domain.errors import Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
-from ..errors import Invalid, NotAllowed
 from ..sources.urls import is_url
 from . import exporting, single_file
 from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, html, jsonl, vertex

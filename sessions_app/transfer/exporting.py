@@ -18,9 +18,9 @@ from ..access.actor import SYSTEM, Actor
 from ..access.handles import are_hidden, are_hidden_anywhere, shown_ref, shown_user
 from ..access.shown import Kind, shown
 from ..domain import credentials
+from ..domain.errors import Conflict, Invalid
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
-from ..errors import Conflict, Invalid
 from ..models import read_instant, stored_instant
 from ..reads.lists import app_names
 from ..sources import database

@@ -16,10 +16,10 @@ from ..access.handles import are_hidden, is_hidden_user
 from ..access.shown import Kind, shown_change, shown_text
 from ..audit.record import record
 from ..domain import credentials
+from ..domain.errors import AlreadyExists, Conflict, Invalid
 from ..domain.masks import is_handle
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, Scope, State, diff, full_key, same
-from ..errors import AlreadyExists, Conflict, Invalid
 from ..models import keeps_milliseconds
 from ..sources import database
 from ..writes.copies import ImportedEvent, ImportedSession, import_session, import_state

@@ -15,7 +15,7 @@ from django.db import IntegrityError
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
-from ..errors import Conflict, NotAllowed, NotFound
+from ..domain.errors import Conflict, NotAllowed, NotFound
 from ..jobs import claims, runner
 from ..jobs.claims import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress
 from ..models import Job

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeVar
 
 from ..domain import credentials
+from ..domain.errors import Invalid
 from ..domain.units import event_in_seconds, in_seconds, whole_milliseconds
-from ..errors import Invalid
 
 MOST: Final = 64 * 2**20  # bytes that are read as one piece: a line, a session
 MOST_CONTAINERS: Final = 2_000_000  # lists, objects and keys in such a piece

@@ -12,11 +12,11 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..domain.errors import Invalid, NotFound
 from ..domain.event import delta_of
 from ..domain.json_values import as_object
 from ..domain.session_ref import SessionRef
 from ..domain.state import State
-from ..errors import Invalid, NotFound
 from ..history.whole_past import WholePast, whole_past
 from ..reads import views
 from . import exporting

@@ -28,8 +28,8 @@ from django.utils.translation import gettext as _
 
 from .. import transfer
 from ..access.actor import Actor
+from ..domain.errors import NotFound, SourceError
 from ..domain.session_ref import SessionRef
-from ..errors import NotFound, SourceError
 from ..sources import database
 from . import FORMATS, importing
 from .formats import opened as formats_opened

@@ -17,8 +17,8 @@ from ..access.actor import Actor
 from ..batches import batch as core
 from ..batches import items, reading
 from ..batches.reading import Batch
+from ..domain.errors import Conflict, Error, Invalid
 from ..domain.state import ABSENT
-from ..errors import Conflict, Error, Invalid
 from ..http.problems import status_of
 from .editing import habits, state_form
 from .html.render import page

@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 
+from ..domain.errors import Error
 from ..domain.session_ref import SessionRef
-from ..errors import Error
 from ..reads import views
 from ..sources import demo
 from .html.targets import actor

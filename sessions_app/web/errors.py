@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
+from ..domain.errors import Behind, Error, Held
 from ..domain.session_ref import SessionRef
-from ..errors import Behind, Error, Held
 from ..http import request_id
 from ..http.problems import for_programs, problem, status_of
 from ..search import damage

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from ..domain.errors import Conflict, Error, Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..errors import Conflict, Error, Invalid, NotFound
 from ..http.left_out import left_out_header
 from ..http.problems import STATUS
 from ..http.reader import user_for_reader

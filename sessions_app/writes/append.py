@@ -23,13 +23,13 @@ from ..access import approval
 from ..access.actor import Actor
 from ..access.shown import check_unmasked, shown
 from ..domain.edit_note import NOTES, ORIGIN, check_no_note
+from ..domain.errors import Conflict, StaleSession
 from ..domain.event import Event, check_event, delta_of, is_partial, removed_by, same
 from ..domain.json_values import dumps
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, PREFIXES, Scope, State, apply, scope_of, split
 from ..domain.units import event_in_seconds, whole_milliseconds
-from ..errors import Conflict, StaleSession
 from ..models import keeps_milliseconds, read_instant, stored_instant
 from ..sources import database
 from . import commits

@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access.actor import Actor
 from ..access.shown import check_unmasked
+from ..domain.errors import AlreadyExists, Conflict
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State
-from ..errors import AlreadyExists, Conflict
 from ..models import keeps_milliseconds, stored_instant
 from ..sources import database
 from ..sources.dialect import SEQ, SEQ_IN_SESSION

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from ..domain.errors import Conflict, Invalid, NotAllowed, NotFound, StaleSession
+from ..domain.metrics import APPENDS
 from ..domain.session_ref import SessionRef
-from ..errors import Conflict, Invalid, NotAllowed, NotFound, StaleSession
-from ..metrics import APPENDS
 from ..sources import registry
 
 

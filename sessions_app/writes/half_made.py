@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Conflict, Invalid
 from ..domain.state import State
-from ..errors import Conflict, Invalid
 
 # --- Import -----------------------------------------------------------------------------------------------------------
 

@@ -9,13 +9,13 @@ from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 
+from ..domain.errors import Invalid, NotFound
 from ..domain.event import ID_LENGTH, Event
 from ..domain.json_values import check_name, dumps, equal
 from ..domain.positions import BETWEEN
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State, apply
 from ..domain.units import event_in_milliseconds
-from ..errors import Invalid, NotFound
 from ..models import keeps_milliseconds, read_instant
 from ..sources.dialect import SEQ
 from . import commits

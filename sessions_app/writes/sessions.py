@@ -13,11 +13,11 @@ from ..access import approval
 from ..access.actor import AGENT, Actor
 from ..access.shown import check_unmasked
 from ..audit.record import record
+from ..domain.errors import AlreadyExists, Conflict, NotAllowed, StaleSession
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check, check_name, dumps
 from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import split, without_temp
-from ..errors import AlreadyExists, Conflict, NotAllowed, StaleSession
 from ..models import SessionHold, SessionTag, SessionTitle, stored_instant, tables
 from ..sources import database, registry
 from .append import Origin, log

@@ -11,10 +11,10 @@ from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import AlreadyExists, NotFound, StaleSession
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import AlreadyExists, NotFound, StaleSession
 from sessions_app.reads import lists, timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain import json_values
-from sessions_app.errors import Invalid
+from sessions_app.domain.errors import Invalid
 from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.half_made import MARK

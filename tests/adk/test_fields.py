@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.adk_fields import check_fields
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.event import check_event
 from sessions_app.edits import own_event
-from sessions_app.errors import Invalid
 from sessions_app.reads import timeline
 from sessions_app.writes.sessions import create_session
 from tests.adk import fields

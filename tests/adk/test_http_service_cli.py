@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from sessions_app.access.actor import SYSTEM
-from sessions_app.errors import NotFound
+from sessions_app.domain.errors import NotFound
 from sessions_app.reads import timeline, views
 from tests.adk.services import APP, USER, key_of
 from tests.adk.serving import Serving

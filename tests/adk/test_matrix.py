@@ -21,12 +21,12 @@ import psycopg
 import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import SourceError
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, State
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import SourceError
 from sessions_app.history import drift, moments
 from sessions_app.reads import views
 from sessions_app.sources import database, online

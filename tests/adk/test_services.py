@@ -31,10 +31,10 @@ import sessions_app
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.adk import DjangoSessionService
 from sessions_app.adk.base import StoredSessionService
+from sessions_app.domain.errors import NotAllowed, SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import NotAllowed, SourceError
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import timeline, views
 from sessions_app.sources import database, registry

@@ -29,7 +29,7 @@ from sessions_app.adk import threads as crew
 from sessions_app.adk.base import StoredSessionService
 from sessions_app.adk.threads import Crew
 from sessions_app.broadcast import Move
-from sessions_app.errors import SourceError
+from sessions_app.domain.errors import SourceError
 from tests.adk.sides import APP, USER, event, texts
 from tests.servers import PostgreSQL
 

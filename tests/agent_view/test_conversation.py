@@ -17,10 +17,10 @@ from sessions_app.agent_view.conversation import conversation, left_out
 from sessions_app.agent_view.exclusion import Reader
 from sessions_app.agent_view.instructions import LONGEST
 from sessions_app.agent_view.preview import preview
+from sessions_app.domain.errors import Behind, Invalid
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Behind, Invalid
 from sessions_app.history import indexing, moments
 from sessions_app.reads import timeline
 from sessions_app.sources import database

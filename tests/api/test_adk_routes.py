@@ -12,7 +12,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import Actor
-from sessions_app.errors import Invalid
+from sessions_app.domain.errors import Invalid
 from sessions_app.reads import whole_session
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

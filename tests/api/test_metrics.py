@@ -19,8 +19,8 @@ from pytest_django import Settings
 
 from sessions_app.access import sign_in, tokens
 from sessions_app.access.actor import Actor
+from sessions_app.domain.errors import Error
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Error
 from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.writes.append import append_event

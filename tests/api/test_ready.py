@@ -21,7 +21,7 @@ from pytest_django import Settings
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import SYSTEM
-from sessions_app.errors import NotAllowed
+from sessions_app.domain.errors import NotAllowed
 from sessions_app.sources import adoption, database, readiness, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

@@ -12,8 +12,8 @@ from django.db import connections
 from pytest_django import DjangoDbBlocker, Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotFound
 from sessions_app.reads import stored_sessions, whole_session
 from sessions_app.reads.weights import LARGE
 from sessions_app.sources import adoption, database, online, registry

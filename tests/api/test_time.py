@@ -11,8 +11,8 @@ import pytest
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.agent_view import instructions
 from sessions_app.api import history as api
+from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Behind
 from sessions_app.history import drift, indexing
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Answer, Program, address

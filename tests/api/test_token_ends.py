@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from sessions_app.access import tokens
-from sessions_app.errors import Invalid
+from sessions_app.domain.errors import Invalid
 from sessions_app.models import ApiToken
 from tests.api.program import Answer, Program
 from tests.support.people import as_admin

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from sessions_app.access import rates, tokens
-from sessions_app.errors import Conflict, Invalid, NotFound
+from sessions_app.domain.errors import Conflict, Invalid, NotFound
 from sessions_app.models import ApiToken, AuditRow, OldTokenText
 from tests.api.program import Program
 from tests.support.people import as_admin

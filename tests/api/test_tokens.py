@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import Actor, Grant
-from sessions_app.errors import AlreadyExists, Invalid, NotAllowed, NotFound
+from sessions_app.domain.errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from sessions_app.models import ApiToken
 from tests.api.program import Program
 from tests.support.people import as_admin

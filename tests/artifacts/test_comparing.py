@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.artifacts import comparing, contents
 from sessions_app.artifacts.comparing import Line, compare, folded, line_by_line
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotFound
 from sessions_app.writes.sessions import create_session
 from tests.artifacts.saving import PNG, Saving, beside
 from tests.support.people import ALICE

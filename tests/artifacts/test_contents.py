@@ -14,8 +14,8 @@ from sessions_app.access import shown
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.artifacts import contents
 from sessions_app.artifacts.contents import Content, Unavailable
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotFound
 from sessions_app.sources import registry
 from sessions_app.writes.sessions import create_session
 from tests.artifacts.saving import PNG, Saving, beside

@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.access import shown
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.artifacts import saved
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotFound
 from sessions_app.models import SearchSource
 from sessions_app.search import outline
 from sessions_app.writes.append import append_event

@@ -25,8 +25,8 @@ from sessions_app.access.actor import AGENT, TERMINAL
 from sessions_app.audit import acts, refusals
 from sessions_app.audit.record import record
 from sessions_app.checks import rules
+from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotRecorded
 from sessions_app.models import AuditRow
 from sessions_app.reads import views as reads_views
 from sessions_app.saved import views, watching, webhooks

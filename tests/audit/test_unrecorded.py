@@ -31,8 +31,8 @@ from sessions_app.access.actor import TERMINAL, Actor, Grant
 from sessions_app.access.oidc import Identity
 from sessions_app.audit import acts
 from sessions_app.checks import rules
+from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotRecorded
 from sessions_app.masking import reveal
 from sessions_app.masking import rules as masking_rules
 from sessions_app.own import copying

@@ -18,9 +18,9 @@ from sessions_app.access.actor import Actor
 from sessions_app.batches import acts, batch, items, reading, working
 from sessions_app.batches.acts import Done
 from sessions_app.batches.reading import Batch
+from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
-from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import edit_log
 from sessions_app.jobs import runner
 from sessions_app.models import BatchItem, Job, Role

@@ -14,8 +14,8 @@ from sessions_app.access import approval, roles
 from sessions_app.access.actor import TERMINAL, Actor
 from sessions_app.batches import batch, held, items, reading, working
 from sessions_app.domain.edit_note import edit_of
+from sessions_app.domain.errors import Conflict, Error, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Conflict, Error, NotAllowed, NotFound
 from sessions_app.jobs import runner
 from sessions_app.masking import rules as masking_rules
 from sessions_app.models import AuditRow, Job

@@ -95,9 +95,9 @@ def _group(name: str) -> Any:
 
 def _session(who: Any) -> dict[str, Any]:
     """A session with masked keys, a hold, labels, a proposal, and an edit that takes itself back."""
+    from sessions_app.domain.errors import Held
     from sessions_app.domain.state import ABSENT
     from sessions_app.edits import edit
-    from sessions_app.errors import Held
     from sessions_app.privacy import holds, retention
     from sessions_app.search import labels
     from sessions_app.writes.append import append_event

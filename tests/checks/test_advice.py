@@ -10,8 +10,8 @@ from sessions_app.access import shown
 from sessions_app.access.actor import Actor
 from sessions_app.checks import advice, samples
 from sessions_app.checks.advice import Finding, Health, health
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotFound
 from sessions_app.search.drift_looks import Looker
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

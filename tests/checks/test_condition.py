@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.checks.condition import MOST_CHARACTERS, broken, compared, holds, keys_of, read
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.state import ABSENT, UNKNOWN
-from sessions_app.errors import Invalid
 from sessions_app.search import tree
 from sessions_app.search.language import MOST_BRACKETS
 from sessions_app.search.results import search

@@ -2,14 +2,7 @@
 
 import pytest
 
-from sessions_app.checks.names import (
-    is_same_for_each_user,
-    meant_prefix,
-    other_style,
-    seems_users,
-    spellings,
-    style_of,
-)
+from sessions_app.checks.names import is_same_for_each_user, meant_prefix, other_style, seems_users, spellings, style_of
 
 
 def test_one_name_in_several_spellings_is_one() -> None:

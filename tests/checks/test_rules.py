@@ -14,10 +14,10 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import breaches, checking, condition, rule_jobs, rules
 from sessions_app.checks.live_checks import check_due
 from sessions_app.checks.rules import RuleView
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef, own_session
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state
-from sessions_app.errors import Invalid, NotAllowed, NotFound
 from sessions_app.jobs import runner
 from sessions_app.models import Breach, CheckedSession, DueSession, Job, Rule
 from sessions_app.search.health import Range

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sessions_app.domain.adk_fields import check_fields
-from sessions_app.errors import Invalid
+from sessions_app.domain.errors import Invalid
 from tests.costs import takes_less
 
 SECONDS = 0.5  # a tenth here; ten thousand faults that are all told take seconds

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.json_values import (
     MAX_DEPTH,
     MAX_DIGITS,
@@ -20,7 +21,6 @@ from sessions_app.domain.json_values import (
     read_stored,
     read_stored_or_none,
 )
-from sessions_app.errors import Invalid
 from tests.strategies import json_values, keys, nested, text
 
 

@@ -11,13 +11,13 @@ from django.db import connections
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.event import Event
 from sessions_app.domain.session_ref import SessionRef, own_session
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
 from sessions_app.edits import own_event
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import edit_log, moments
 from sessions_app.reads import lists, stored_sessions, timeline, views
 from sessions_app.reads.stored_sessions import Selection

@@ -12,12 +12,12 @@ import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.edit_note import edit_of
+from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.domain.session_ref import SessionRef, own_session
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, ending, expiry
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.expiry import Expiry
-from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.jobs import claims
 from sessions_app.models import AuditRow, Job
 from sessions_app.reads import views

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
@@ -23,7 +24,6 @@ from sessions_app.edits import edit as edits
 from sessions_app.edits import fork as forks
 from sessions_app.edits import fork_jobs, fork_tree, own_event, queue, rewind, undo
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import drift, edit_log, indexing, key_history, moments
 from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import AlreadyExists, NotFound, SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import fork as forks
 from sessions_app.edits import fork_jobs, fork_tree
 from sessions_app.edits.fork import Copying
-from sessions_app.errors import AlreadyExists, NotFound, SourceError
 from sessions_app.jobs import claims, runner
 from sessions_app.models import Job
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session

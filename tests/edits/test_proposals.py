@@ -14,12 +14,12 @@ from pytest_django import Settings
 from sessions_app.access import approval, roles, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL, Actor
 from sessions_app.domain.edit_note import edit_of
+from sessions_app.domain.errors import Conflict, Error, Held, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import approving, edit, ending, expiry, own_event, proposal, queue, rewind
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.proposal import Proposal
-from sessions_app.errors import Conflict, Error, Held, Invalid, NotAllowed, NotFound
 from sessions_app.masking import rules as masking_rules
 from sessions_app.models import ApprovalRule, AuditRow, Job
 from sessions_app.reads import views

@@ -16,13 +16,13 @@ from django.utils import translation
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, queue
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.queued_edit import Queued
-from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.jobs import claims
 from sessions_app.jobs.claims import Claim, Outcome
 from sessions_app.models import AuditRow, Job

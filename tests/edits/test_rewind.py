@@ -14,11 +14,11 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, StaleSession
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind, undo
 from sessions_app.edits.rewind import Artifact
-from sessions_app.errors import Invalid, NotAllowed, NotFound, StaleSession
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from tests.support.booking import START

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Conflict, Invalid, NotFound
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits import edit, rewind, undo
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import Conflict, Invalid, NotFound
 from sessions_app.history import moments
 from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event

@@ -11,11 +11,11 @@ from hypothesis import example, given
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.edits import undo
-from sessions_app.errors import Invalid
 from sessions_app.history import drift, indexing, key_history, moments
 from sessions_app.models import StateChange
 from sessions_app.reads import views

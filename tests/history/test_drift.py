@@ -10,11 +10,11 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Change
 from sessions_app.edits import repair as edits_repair
 from sessions_app.edits.repair import Choice, choose
-from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.history import drift, merging, moments
 from sessions_app.reads import views
 from sessions_app.writes.append import Appended, append_event

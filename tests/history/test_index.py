@@ -10,8 +10,8 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Behind
 from sessions_app.history import indexing, moments
 from sessions_app.models import Projection, StateChange
 from sessions_app.reads import views

@@ -13,11 +13,11 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import fork, fork_tree
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Behind
 from sessions_app.history import gathering, index, indexing, moments
 from sessions_app.history.edit_log import edits
 from sessions_app.models import Projection, StateChange, StateOwner

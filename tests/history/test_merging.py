@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, State
 from sessions_app.edits import undo
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.edits.repair import choose
-from sessions_app.errors import Invalid
 from sessions_app.history import drift, key_history, moments
 from sessions_app.reads import views
 from sessions_app.sources import database

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import AlreadyExists, Behind, Invalid, NotFound
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import AlreadyExists, Behind, Invalid, NotFound
 from sessions_app.history import index, indexing, key_history, moments
 from sessions_app.reads import timeline
 from sessions_app.sources import database

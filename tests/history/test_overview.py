@@ -10,10 +10,10 @@ from django.db import connections
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import NotFound
 from sessions_app.history import indexing
 from sessions_app.history.overview import bars, event_at
 from sessions_app.writes.append import append_event

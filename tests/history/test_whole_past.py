@@ -13,9 +13,9 @@ from hypothesis import given
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Conflict
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, State
-from sessions_app.errors import Conflict
 from sessions_app.history import merging, moments, whole_past
 from sessions_app.sources import database, online, registry
 from sessions_app.writes.append import append_event

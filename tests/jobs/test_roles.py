@@ -14,9 +14,9 @@ from sessions_app.access import roles
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.batches import batch
 from sessions_app.checks import rules
+from sessions_app.domain.errors import Error, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork_jobs
-from sessions_app.errors import Error, NotAllowed, NotFound
 from sessions_app.jobs import runner
 from sessions_app.jobs.claims import Claim, Progress
 from sessions_app.models import Job, RetentionRule, Rule

@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from sessions_app.access import roles
 from sessions_app.access.actor import Actor, Grant
-from sessions_app.errors import Conflict, Invalid, NotFound, SourceError
+from sessions_app.domain.errors import Conflict, Invalid, NotFound, SourceError
 from sessions_app.jobs import claims, process, runner
 from sessions_app.jobs.claims import Claim, Lost, Outcome, Progress
 from sessions_app.jobs.runner import Beat, Kind

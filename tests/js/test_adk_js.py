@@ -21,12 +21,12 @@ import pytest
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotFound, SourceError, StaleSession
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit as edits
 from sessions_app.edits import fork, fork_tree
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import NotFound, SourceError, StaleSession
 from sessions_app.history import drift, moments
 from sessions_app.live.source_finder import Searcher
 from sessions_app.reads import lists, newest, timeline, views, whole_session

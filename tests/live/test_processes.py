@@ -13,7 +13,7 @@ import pytest
 import redis
 from pytest_django import DjangoDbBlocker
 
-from sessions_app import errors
+from sessions_app.domain import errors
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database as sources_database
 from tests.browser.serving import Adkweb

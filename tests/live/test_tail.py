@@ -15,8 +15,8 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import Actor
+from sessions_app.domain.errors import SourceError
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import SourceError
 from sessions_app.reads import newest as reads_newest
 from sessions_app.reads import tail as tail_module
 from sessions_app.reads.tail import LOOK_BACK, PATIENCE_SECONDS, Tail

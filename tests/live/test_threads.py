@@ -237,7 +237,7 @@ def test_a_thread_ends_although_its_source_does_not_answer(
     eventually(lambda: reader.parts.get("status"), "the first message")
 
     def fail(*_values: Any, **_named: Any) -> Any:
-        from sessions_app.errors import SourceError
+        from sessions_app.domain.errors import SourceError
 
         raise SourceError("the disk is on fire")
 
@@ -254,7 +254,7 @@ def test_a_thread_ends_although_its_source_does_not_answer(
 def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sessions_app.errors import SourceError
+    from sessions_app.domain.errors import SourceError
 
     ref = house.session(source, "one")
     reader = house.watch(ref)
@@ -277,7 +277,7 @@ def test_a_source_that_is_away_for_days_is_followed_again_when_it_is_back(
 def test_who_watches_while_the_source_is_away_is_told_once_and_gets_everything_after(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sessions_app.errors import SourceError
+    from sessions_app.domain.errors import SourceError
 
     ref = house.session(source, "one")
     first = house.append(ref)
@@ -347,7 +347,7 @@ def test_the_feed_runs_while_somebody_looks_at_it(house: House, source: str) -> 
 def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sessions_app.errors import SourceError
+    from sessions_app.domain.errors import SourceError
 
     ref = house.session(source, "one")
     away, asked = threading.Event(), Counter[str]()

@@ -24,7 +24,7 @@ from sessions_app.access import roles, tokens
 from sessions_app.access.actor import TERMINAL
 from sessions_app.access.people import User
 from sessions_app.audit.record import record
-from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotFound
+from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, Job, SavedView, SessionTag
 from sessions_app.own import backups, copying

@@ -17,8 +17,8 @@ from pytest_django import Settings
 
 from sessions_app.access import approval
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Conflict, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef, digest_of
-from sessions_app.errors import Conflict, NotAllowed, NotFound
 from sessions_app.history import indexing
 from sessions_app.jobs import claims, runner
 from sessions_app.models import (

@@ -16,8 +16,8 @@ from django.conf import settings
 
 from sessions_app.access.actor import SYSTEM, Actor, Grant
 from sessions_app.access.handles import handle_of
+from sessions_app.domain.errors import Conflict, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Conflict, NotAllowed, NotFound
 from sessions_app.jobs import claims, runner
 from sessions_app.masking import rules
 from sessions_app.models import AuditRow, Job

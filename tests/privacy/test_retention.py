@@ -15,8 +15,8 @@ from django.conf import settings
 
 from sessions_app.access import approval, roles
 from sessions_app.access.actor import Actor
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.domain.session_ref import SessionRef, digest_of
-from sessions_app.errors import Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, DueSession, Job, RetentionRule, stored_instant
 from sessions_app.privacy import holds, idle, retaining, retention

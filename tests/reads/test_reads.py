@@ -15,10 +15,10 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import SYSTEM, Actor, Grant
+from sessions_app.domain.errors import Invalid, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state
-from sessions_app.errors import Invalid, NotFound
 from sessions_app.history import gathering
 from sessions_app.history import moments as history_moments
 from sessions_app.history.drift import own

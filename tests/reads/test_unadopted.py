@@ -18,11 +18,11 @@ from pytest_django import Settings
 from sessions_app.access.actor import SYSTEM
 from sessions_app.agent_view import conversation
 from sessions_app.domain import positions
+from sessions_app.domain.errors import Behind, Invalid, NotFound
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Behind, Invalid, NotFound
 from sessions_app.history import by_time, gathering, indexing, key_history, moments, overview
 from sessions_app.history.edit_log import edits
 from sessions_app.history.moments import Moment

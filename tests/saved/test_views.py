@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from pytest_django import Settings
 
-from sessions_app.errors import AlreadyExists, Error, Invalid, NotAllowed, NotFound
+from sessions_app.domain.errors import AlreadyExists, Error, Invalid, NotAllowed, NotFound
 from sessions_app.saved import views
 from sessions_app.saved.views import View
 from tests.support.people import an_admin

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid, NotAllowed, NotFound
 from sessions_app.models import SearchSession, SearchSource, ViewNews
 from sessions_app.saved import noticing, views, watching
 from sessions_app.saved.views import View

@@ -16,7 +16,7 @@ from django.contrib.auth import get_user_model
 from pytest_django import Settings
 
 from sessions_app.access.handles import handle_of
-from sessions_app.errors import Invalid, NotAllowed, NotFound
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.masking import rules as masking_rules
 from sessions_app.models import Webhook, WebhookDelivery
 from sessions_app.saved import addresses, noticing, sending, views, watching, webhooks

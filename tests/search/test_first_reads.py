@@ -5,11 +5,11 @@ import random
 import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.positions import Seq
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN, Scope
 from sessions_app.edits.edit import Entry, overwrite_state
-from sessions_app.errors import NotFound
 from sessions_app.search import first_reads
 from sessions_app.search.first_reads import FirstRead, Readers
 from sessions_app.writes.append import append_event

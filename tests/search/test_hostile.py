@@ -12,9 +12,7 @@ from typing import Final
 import pytest
 
 from sessions_app.access.actor import SYSTEM
-from sessions_app.models import (
-    SearchSession,
-)
+from sessions_app.models import SearchSession
 from sessions_app.search import feeding
 from sessions_app.search.completing import complete
 from sessions_app.search.feeding import Feeder

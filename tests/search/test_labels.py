@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Error, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.edits.fork import fork
-from sessions_app.errors import Error, Invalid, NotAllowed, NotFound
 from sessions_app.masking import rules as masking_rules
 from sessions_app.models import SearchSession, SessionTag, SessionTitle
 from sessions_app.reads import lists

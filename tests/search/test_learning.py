@@ -10,10 +10,10 @@ import pytest
 from sessions_app.access import shown
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain import key_schema
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.key_schema import KeySchema
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import NotFound
 from sessions_app.models import SearchKey
 from sessions_app.search import feeding, learning, schemas
 from sessions_app.sources import registry

@@ -7,7 +7,7 @@ import time
 import pytest
 from django.db import DatabaseError, connection
 
-from sessions_app.errors import Slow
+from sessions_app.domain.errors import Slow
 from sessions_app.search.patience import patience
 from sessions_app.search.sql import rows
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_user_state
-from sessions_app.errors import NotFound
 from sessions_app.models import SearchSession
 from sessions_app.search import sharing as module
 from sessions_app.search.sharing import Active, Sharing, sharing

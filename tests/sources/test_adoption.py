@@ -19,9 +19,9 @@ from google.adk.sessions.schemas import v0
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotAllowed, SourceError
 from sessions_app.domain.positions import stands_for_time
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotAllowed, SourceError
 from sessions_app.history import moments as history_moments
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists, statistics, timeline, views

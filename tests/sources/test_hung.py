@@ -12,7 +12,7 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import SYSTEM, Actor
-from sessions_app.errors import SourceError
+from sessions_app.domain.errors import SourceError
 from sessions_app.reads import timeline
 from sessions_app.sources import database, hung
 from sessions_app.writes.append import append_event

@@ -14,8 +14,8 @@ from django.apps import apps
 from django.db.models import UUIDField
 
 from sessions_app.access.actor import AGENT, SYSTEM
+from sessions_app.domain.errors import Conflict, NotAllowed, SourceError
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Conflict, NotAllowed, SourceError
 from sessions_app.models import BatchItem, Job, KnownSource, RetentionRule, Rule, SessionHold, SessionTag
 from sessions_app.own import orphans
 from sessions_app.own.copying import INDEXES

@@ -12,8 +12,8 @@ from pytest_django.fixtures import Settings
 
 import sessions_app
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import SourceError
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import SourceError
 from sessions_app.reads import timeline, whole_session
 from sessions_app.sources import adoption, database, registry
 from sessions_app.sources.dialect import each_row

@@ -16,8 +16,8 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import SYSTEM, TERMINAL
+from sessions_app.domain.errors import Invalid, NotAllowed, SourceError
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid, NotAllowed, SourceError
 from sessions_app.reads import lists, views
 from sessions_app.sources import adopting, adoption, database, online, registry
 from sessions_app.sources.schema import CREATE_SQLITE, TYPES

@@ -20,11 +20,11 @@ from django.db import connections
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotAllowed, NotFound, SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import NotAllowed, NotFound, SourceError
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists, statistics, timeline, views
 from sessions_app.sources import adopting, database, finding, online, registry

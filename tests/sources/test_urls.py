@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.errors import SourceError
+from sessions_app.domain.errors import SourceError
 from sessions_app.sources import urls
 from sessions_app.sources.finding import existing_file
 from sessions_app.sources.urls import File, Server

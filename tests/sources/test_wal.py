@@ -15,8 +15,8 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import SourceError
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import SourceError
 from sessions_app.reads import views
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event

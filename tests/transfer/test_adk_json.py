@@ -16,8 +16,8 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid
 from sessions_app.reads import views
 from sessions_app.transfer.items import Fault
 from sessions_app.writes.sessions import create_session

@@ -13,7 +13,7 @@ from google.adk.sessions import Session
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sessions_app.errors import Invalid
+from sessions_app.domain.errors import Invalid
 from sessions_app.transfer import FORMATS
 from sessions_app.transfer.items import Fault, Item, SessionItem, event_item
 from tests import strategies

@@ -20,7 +20,7 @@ from google.adk.sessions import _restricted_pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.errors import Invalid
+from sessions_app.domain.errors import Invalid
 from sessions_app.transfer.formats import unpickle
 from tests.strategies import MANY
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from sessions_app.access.actor import SYSTEM, TERMINAL, Actor
+from sessions_app.domain.errors import Invalid, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid, NotFound
 from sessions_app.sources import database
 from sessions_app.transfer import export, exporting, recognise, single_file
 from sessions_app.transfer.formats import html

@@ -9,9 +9,9 @@ import pytest
 from django.db import connections
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Conflict, NotAllowed
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
-from sessions_app.errors import Conflict, NotAllowed
 from sessions_app.reads import timeline, views
 from sessions_app.transfer import exporting, importing
 from sessions_app.transfer.items import Fault

@@ -14,11 +14,11 @@ from django.db import OperationalError
 from sessions_app import transfer
 from sessions_app.access import roles
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import NotAllowed, NotFound
 from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.reads import views

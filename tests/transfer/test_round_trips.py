@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from sessions_app import transfer
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Conflict
 from sessions_app.domain.json_values import MAX_ITEMS, equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import State, split
-from sessions_app.errors import Conflict
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedSession, import_session

@@ -15,8 +15,8 @@ import pytest
 from django.conf import settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.reads import lists, views
 from sessions_app.transfer import uploads
 from sessions_app.transfer.importing import Counts

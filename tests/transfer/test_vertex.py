@@ -23,7 +23,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import VertexAiSessionService
 from google.genai import types
 
-from sessions_app.errors import SourceError
+from sessions_app.domain.errors import SourceError
 from sessions_app.transfer import importing
 from sessions_app.transfer.formats import vertex
 from sessions_app.transfer.items import EventItem, Fault, SessionItem

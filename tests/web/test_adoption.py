@@ -10,8 +10,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotAllowed
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotAllowed
 from sessions_app.reads import newest, timeline, views
 from sessions_app.sources import adopting, database, online, schema
 from sessions_app.sources import adoption as sources_adoption

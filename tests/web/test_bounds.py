@@ -11,9 +11,9 @@ import pytest
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain import differences
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
-from sessions_app.errors import Invalid
 from sessions_app.history import drift, key_history, moments
 from sessions_app.reads import statistics, stored_sessions, timeline, views, whole_session
 from sessions_app.reads.weights import LARGE

@@ -20,8 +20,8 @@ from pytest_django import Settings
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.artifacts import buckets, comparing, contents
 from sessions_app.artifacts.contents import Content, Unavailable
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import NotFound
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.artifacts.saving import PNG, Saving, cloud

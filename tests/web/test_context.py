@@ -14,9 +14,9 @@ from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation, instructions
 from sessions_app.agent_view.conversation import LeftOut
 from sessions_app.agent_view.exclusion import Kind
+from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Behind
 from sessions_app.history import indexing
 from sessions_app.sources import database, online
 from sessions_app.web.session import filled

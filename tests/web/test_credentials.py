@@ -11,10 +11,10 @@ import pytest
 from sessions_app.access import tokens
 from sessions_app.access.actor import AGENT, SYSTEM, TERMINAL
 from sessions_app.domain import credentials
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork, rewind
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Invalid
 from sessions_app.reads import timeline, views, whole_session
 from sessions_app.transfer import export, exporting
 from sessions_app.writes.append import append_event

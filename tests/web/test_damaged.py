@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import TERMINAL, Actor
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid
 from sessions_app.transfer import export, exporting
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

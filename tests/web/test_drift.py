@@ -13,8 +13,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Behind
 from sessions_app.history import drift, indexing
 from sessions_app.sources import online, registry
 from sessions_app.web.editing.drift import LONG

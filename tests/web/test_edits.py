@@ -10,12 +10,12 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state
 from sessions_app.edits.own_event import add_event
-from sessions_app.errors import Behind
 from sessions_app.history import indexing
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists

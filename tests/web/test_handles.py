@@ -21,11 +21,11 @@ from sessions_app.access import approval, handles, mask_rules, roles, tokens
 from sessions_app.access.actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor, Grant
 from sessions_app.audit.record import record
 from sessions_app.batches import acts, batch
+from sessions_app.domain.errors import Held, Invalid
 from sessions_app.domain.positions import NO_SEQ
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork, fork_tree, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Held, Invalid
 from sessions_app.history import audit_log
 from sessions_app.http.reader import read_by
 from sessions_app.live.sockets import SessionSocket

@@ -12,11 +12,11 @@ from django.urls import reverse
 from sessions_app.access import shown, tokens
 from sessions_app.access.actor import PEOPLE, SYSTEM, TERMINAL, Actor
 from sessions_app.agent_view.conversation import conversation
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.masks import FORM, Mask, Rule
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
 from sessions_app.edits import undo
-from sessions_app.errors import Invalid
 from sessions_app.reads import timeline
 from sessions_app.reads.weights import LARGE
 from sessions_app.search import outline

@@ -9,10 +9,10 @@ import pytest
 
 from sessions_app.access.actor import AGENT, SYSTEM, Actor
 from sessions_app.access.shown import shown_object, shown_text
+from sessions_app.domain.errors import Invalid, NotAllowed
 from sessions_app.domain.json_values import read_stored_or_none
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Invalid, NotAllowed
 from sessions_app.masking import looks, rules
 from sessions_app.models import AuditRow
 from sessions_app.reads import timeline, views

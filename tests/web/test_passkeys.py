@@ -16,7 +16,7 @@ from django.test import RequestFactory
 from pytest_django import Settings
 
 from sessions_app.access import guesses, passkeys, second_factor
-from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotFound
+from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from sessions_app.models import AuditRow
 from tests.support.device import Device
 

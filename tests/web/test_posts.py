@@ -24,10 +24,10 @@ from sessions_app.access import approval, groups, invitations, mask_rules, roles
 from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.batches import batch
 from sessions_app.checks import rules as health_rules
+from sessions_app.domain.errors import Held
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import expiry, proposal, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import Held
 from sessions_app.masking import rules as masks
 from sessions_app.models import ApiToken, ApprovalRule, Job, Role, ViewWatch, Webhook
 from sessions_app.privacy import retention

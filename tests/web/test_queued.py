@@ -13,13 +13,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits import queue as queued
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.queued_edit import Queued
-from sessions_app.errors import SourceError
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import timeline
 from sessions_app.writes.append import append_event

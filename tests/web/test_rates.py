@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from sessions_app.access import rates, tokens
-from sessions_app.errors import TooOften
+from sessions_app.domain.errors import TooOften
 from tests.support.people import as_admin
 from tests.web.conftest import Browser
 

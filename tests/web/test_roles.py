@@ -15,8 +15,8 @@ from django.urls import URLPattern, reverse
 
 from sessions_app.access import roles
 from sessions_app.access.actor import TERMINAL, Actor
+from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.models import Role
 from sessions_app.web import urls
 from sessions_app.writes.append import append_event

@@ -18,10 +18,10 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.clock import Took
+from sessions_app.domain.errors import Slow
 from sessions_app.domain.positions import Seq
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
-from sessions_app.errors import Slow
 from sessions_app.search import tree
 from sessions_app.search.completing import Suggestion
 from sessions_app.search.excerpts import Match

@@ -9,11 +9,11 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
+from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.errors import Behind
 from sessions_app.history import indexing
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

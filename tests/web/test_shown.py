@@ -20,12 +20,12 @@ from sessions_app.access import shown
 from sessions_app.access.actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor
 from sessions_app.api.routes import document
 from sessions_app.checks import rules
+from sessions_app.domain.errors import Conflict
 from sessions_app.domain.positions import NO_SEQ
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits import queue, undo
 from sessions_app.edits.edit import Entry, edit_state, overwrite_state
-from sessions_app.errors import Conflict
 from sessions_app.history import drift
 from sessions_app.management.commands._words import told
 from sessions_app.reads import views

@@ -23,8 +23,8 @@ from sessions_app.access import approval, mask_rules, roles, tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.api.routes import document
 from sessions_app.audit import refusals
+from sessions_app.domain.errors import AlreadyExists, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import AlreadyExists, NotFound
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.api.program import Program

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from sessions_app.checks import rules
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid, NotAllowed, NotFound
 from sessions_app.masking import rules as masking
 from sessions_app.models import SessionTag, SessionTitle
 from sessions_app.privacy import holds

@@ -10,8 +10,8 @@ import pytest
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import TERMINAL
+from sessions_app.domain.errors import Invalid
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Invalid
 from sessions_app.reads import views
 from sessions_app.transfer.items import Fault, replacing_nul
 from sessions_app.writes.append import append_event

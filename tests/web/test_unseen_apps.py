@@ -13,12 +13,12 @@ from django.db import connections
 from django.urls import URLPattern, reverse
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import NotFound
 from sessions_app.domain.positions import NO_SEQ
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.errors import NotFound
 from sessions_app.reads.following import Following, Only
 from sessions_app.sources import registry
 from sessions_app.transfer import exporting

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
+from sessions_app.domain.errors import SourceError
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import SourceError
 from sessions_app.sources import database, registry
 from tests.support.people import somebody
 from tests.web.conftest import DEMO, Browser

@@ -21,8 +21,8 @@ from django.utils import translation
 
 from sessions_app import broadcast
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import Conflict, NotFound, SourceError, StaleSession
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import Conflict, NotFound, SourceError, StaleSession
 from sessions_app.reads import views
 from sessions_app.sources import database
 from sessions_app.writes import commits

@@ -12,11 +12,11 @@ import pytest
 from django.db import transaction
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import AlreadyExists, Conflict, NotFound, StaleSession
 from sessions_app.domain.event import new_id
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state
-from sessions_app.errors import AlreadyExists, Conflict, NotFound, StaleSession
 from sessions_app.reads import views
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.sessions import create_session, delete_session

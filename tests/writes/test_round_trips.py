@@ -14,8 +14,8 @@ from django.db import connections
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import StaleSession
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.errors import StaleSession
 from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from sessions_app.domain.event import Event, new_id
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import State
-from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotFound, StaleSession
 from sessions_app.reads import lists, timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session

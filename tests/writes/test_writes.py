@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound, StaleSession
 from sessions_app.domain.event import Event, check_event
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State, without_temp
-from sessions_app.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound, StaleSession
 from sessions_app.reads import timeline, views, whole_session
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.half_made import MARK

@@ -19,9 +19,9 @@ from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError
 
 from ...access.actor import Right
+from ...domain.errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError, TooOften
 from ...domain.session_ref import SessionRef
 from ...domain.state import TEMP
-from ...errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError, TooOften
 from ...http.problems import problem, status_of
 from ...http.streaming import streamed
 from ...reads import lists, stored_sessions, whole_session

@@ -10,7 +10,7 @@ from django.db.models.signals import pre_save
 
 from ...access.actor import TERMINAL
 from ...audit.record import record
-from ...errors import NotRecorded
+from ...domain.errors import NotRecorded
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from django.db import connections
 from django.urls import reverse
 
 from ...access.actor import TERMINAL
+from ...domain.errors import Behind, Invalid, NotFound
 from ...domain.session_ref import SessionRef
 from ...domain.state import Change, Scope
-from ...errors import Behind, Invalid, NotFound
 from ...history.drift import own, shared
 from ...sources import database
 from ...sources.registry import Source

@@ -10,8 +10,8 @@ from typing import Any, Final
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...domain.adk_fields import check_fields
+from ...domain.errors import Error, Invalid, SourceError
 from ...domain.json_values import looks_encrypted
-from ...errors import Error, Invalid, SourceError
 from ...sources import adoption, database, identity, schema
 from ...sources.dialect import SEQ
 from ...sources.finding import in_shell

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from ...access.actor import TERMINAL
-from ...errors import NotAllowed, NotRecorded, SourceError
+from ...domain.errors import NotAllowed, NotRecorded, SourceError
 from ...sources import database, registry
 from ...sources.finding import DEPTH, SESSION_FILE
 from ._terminal import plain

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...access.actor import TERMINAL
 from ...audit.record import record
-from ...errors import SourceError
+from ...domain.errors import SourceError
 from ...sources import adoption, database, registry
 from ...sources.steps import Progress
 from ._progress import progress

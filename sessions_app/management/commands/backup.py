@@ -9,7 +9,7 @@ from django.db import DatabaseError
 
 from ...access.actor import TERMINAL
 from ...audit.record import record
-from ...errors import Error
+from ...domain.errors import Error
 from ...own import backups
 from ._terminal import plain
 

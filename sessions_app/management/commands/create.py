@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...errors import SourceError
+from ...domain.errors import SourceError
 from ...sources import adoption, database, registry, urls
 from ...sources.finding import SESSION_FILE
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ...audit import heads
-from ...errors import Invalid, SourceError
+from ...domain.errors import Invalid, SourceError
 from ...own.orphans import orphans
 from ...sources import identity, registry, urls
 from ...sources.finding import DEPTH, SESSION_FILE

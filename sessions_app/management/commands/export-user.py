@@ -10,8 +10,8 @@ from django.db import DatabaseError
 
 from ...access.actor import TERMINAL
 from ...audit.record import record
+from ...domain.errors import Error, SourceError
 from ...domain.session_ref import SessionRef
-from ...errors import Error, SourceError
 from ...privacy import bundle
 from ...search import feeding
 from ._output import output

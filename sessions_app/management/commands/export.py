@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from ...access.actor import TERMINAL
-from ...errors import Error, SourceError
+from ...domain.errors import Error, SourceError
 from ...transfer import FORMATS, WRITTEN, exporting
 from ...transfer import export as written
 from ...transfer.items import EventItem, Item

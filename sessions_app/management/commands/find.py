@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ...access.actor import TERMINAL
-from ...errors import Error, SourceError
+from ...domain.errors import Error, SourceError
 from ...search import damage, feeding, language, results
 from ...search.answers import as_json
 from ...search.tree import Problem, Query

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ... import transfer
 from ...access.actor import TERMINAL
-from ...errors import Error, SourceError
+from ...domain.errors import Error, SourceError
 from ...sources import registry
 from ...transfer import FORMATS, importing
 from ...transfer.items import Fault, Reader, replacing_nul

@@ -6,7 +6,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
-from ...errors import Invalid, SourceError
+from ...domain.errors import Invalid, SourceError
 from ...history import indexing
 from ...search import damage, feeding
 from ...sources import database, registry

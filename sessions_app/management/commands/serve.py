@@ -20,7 +20,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
 from ...access import actor, identities, private_files, sign_in
-from ...errors import SourceError
+from ...domain.errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 from ...privacy import exports
 from ...sources import adopting, database, demo, identity, registry

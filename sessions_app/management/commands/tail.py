@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.text import Text
 
 from ...access.actor import TERMINAL
+from ...domain.errors import SourceError
 from ...domain.kinds import TABLE
 from ...domain.state import ABSENT, UNKNOWN, Change
-from ...errors import SourceError
 from ...reads.event_views import EventView
 from ...reads.following import Following, Only
 from ...sources import registry

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from ...access import token_terms, tokens
 from ...access.actor import RIGHTS, TERMINAL, Actor
 from ...access.token import Token
-from ...errors import Error
+from ...domain.errors import Error
 from ._terminal import plain
 
 _HOLDER = "a person who has its text, as an account is called; may be given again"

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
 
 from ...domain.adk_fields import check_fields
+from ...domain.errors import Invalid
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH, Event
 from ...domain.json_values import as_object, check_name
 from ...domain.spelling import camel_name, to_camel, to_snake
 from ...domain.state import Scoped, split
-from ...errors import Invalid
 from ..items import (
     EventItem,
     Fault,

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any, Final
 
+from ...domain.errors import Invalid
 from ...domain.state import split
-from ...errors import Invalid
 from .databases import reader
 from .layouts import Json, Layout, keep, seconds
 from .opened import Row

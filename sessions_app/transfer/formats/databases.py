@@ -11,23 +11,12 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from ...domain.adk_fields import check_fields
+from ...domain.errors import Invalid, SourceError
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
 from ...domain.json_values import check_name
-from ...errors import Invalid, SourceError
 from ...sources.dialect import SEQ_IN_SESSION
 from ...sources.recognise import check_not_java
-from ..items import (
-    EventItem,
-    Fault,
-    Item,
-    Reader,
-    SessionItem,
-    StateItem,
-    beat,
-    canonical,
-    event_item,
-    microseconds,
-)
+from ..items import EventItem, Fault, Item, Reader, SessionItem, StateItem, beat, canonical, event_item, microseconds
 from .layouts import Json, Layout, seconds
 from .opened import Database, Row, opened
 

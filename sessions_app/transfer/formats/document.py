@@ -3,7 +3,7 @@
 import json
 from typing import Any, BinaryIO
 
-from ...errors import Invalid
+from ...domain.errors import Invalid
 from ..items import MOST, Fault, check_items, parse
 
 

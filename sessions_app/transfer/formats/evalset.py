@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
 
+from ...domain.errors import Invalid
 from ...domain.event import ID_LENGTH, Event
 from ...domain.json_values import check_name
 from ...domain.state import split
-from ...errors import Invalid
 from ..items import EventItem, Item, SessionItem, canonical, named, parse, read_with, without_secrets
 from .adk_json import begun, checked_event, stored_event
 from .document import load, piece

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, Final
 
-from ...errors import Invalid
+from ...domain.errors import Invalid
 from ..items import MOST, Item, read_with
 from .jsonl import LineFile, Lines
 from .jsonl import write as write_lines

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol, cast
 
+from ...domain.errors import Invalid
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
 from ...domain.json_values import as_object, check_name
-from ...errors import Invalid
 from ..items import (
     MOST,
     EventItem,

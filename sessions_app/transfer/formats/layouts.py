@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ...domain.errors import Invalid
 from ...domain.json_values import looks_encrypted
-from ...errors import Invalid
 from ..items import canonical, moment
 from ..items import parse as parse_json
 from .opened import Row

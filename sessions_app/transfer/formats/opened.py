@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from ...errors import SourceError
+from ...domain.errors import SourceError
 from ...sources import database as sources_database
 from ...sources import urls
 from ..items import MOST, Fault, beat

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any, Final
 
-from ...errors import Invalid
+from ...domain.errors import Invalid
 from .pickled import MAPS, Made, Map, Name, name_of
 
 _MOST_STEPS: Final = 1_000_000  # each can make an object of 100 bytes

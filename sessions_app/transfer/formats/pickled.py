@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from ...errors import Invalid
+from ...domain.errors import Invalid
 
 _LONGEST_PATH: Final = 100_000
 

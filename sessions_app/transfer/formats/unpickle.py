@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from decimal import InvalidOperation
 from typing import Any, Final
 
-from ...errors import Invalid
+from ...domain.errors import Invalid
 from .pickle_machine import Machine
 from .pickled import ACTIONS, KNOWN, Made, Map
 

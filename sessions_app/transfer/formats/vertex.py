@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
+from ...domain.errors import Invalid, SourceError
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
 from ...domain.json_values import check_name
 from ...domain.state import Scoped, split
-from ...errors import Invalid, SourceError
 from ..items import EventItem, Fault, Item, Reader, SessionItem, StateItem, canonical, event_item, microseconds
 from .layouts import Json
 

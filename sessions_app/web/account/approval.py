@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ...access import approval as core
 from ...access.actor import Actor
-from ...errors import Error, Invalid
+from ...domain.errors import Error, Invalid
 from ...http.problems import status_of
 from ..html.render import page
 from ..html.targets import actor

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from ...access import guesses, identities, invitations, passwords
 from ...access.sign_ins import CHECKED
 from ...audit import refusals
-from ...errors import Error, NotFound
+from ...domain.errors import Error, NotFound
 from ...http.problems import status_of
 from ..html.render import page
 from .signin import enter, sign_person_in, too_many_tries

@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_http_methods, require_POST
 
+from ...domain.errors import Error
 from ...domain.mask_patterns import CARD, EMAIL, FORMS, JWT, PHONE, SERVICE
 from ...domain.masks import KINDS, Rule
-from ...errors import Error
 from ...http.problems import STATUS
 from ...masking import looks, rules
 from ..html.render import page

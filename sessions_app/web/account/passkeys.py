@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from ...access import guesses, passwords
 from ...access import passkeys as core
 from ...access.sign_ins import CHECKED
-from ...errors import Error
+from ...domain.errors import Error
 from ...http.problems import status_of
 from ..html.render import page
 from .second_factor import missing_for_passkeys, set_up, slowed_down

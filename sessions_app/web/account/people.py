@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ...access import groups, invitations, roles
 from ...access import people as core
-from ...errors import Error
+from ...domain.errors import Error
 from ...http.problems import status_of
 from ..html.render import page
 from ..html.targets import actor

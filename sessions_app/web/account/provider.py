@@ -24,7 +24,7 @@ from requests import RequestException
 from ...access import guesses, identities, oidc, passwords
 from ...access.oidc import Identity
 from ...audit import refusals
-from ...errors import Error, Invalid, NotFound
+from ...domain.errors import Error, Invalid, NotFound
 from ...http.problems import status_of
 from ..html.render import page
 from .signin import next_page, sign_person_in, too_many_tries

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ...access import roles as core
 from ...access.actor import Actor
-from ...errors import Error
+from ...domain.errors import Error
 from ...http.problems import STATUS
 from ..html.render import page
 from ..html.targets import actor

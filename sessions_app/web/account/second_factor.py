@@ -17,7 +17,7 @@ from ...access import guesses, passkeys, passwords
 from ...access import second_factor as core
 from ...access.sign_in import is_loopback
 from ...access.sign_ins import CHECKED
-from ...errors import Error
+from ...domain.errors import Error
 from ...http.problems import status_of
 from ..html.render import page
 from .signin import too_many_tries

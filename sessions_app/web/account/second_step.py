@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from ...access import guesses, passkeys, pending, second_factor
-from ...errors import Error
+from ...domain.errors import Error
 from ..html.render import page
 from .passkeys import creation_page
 from .second_factor import missing_for_passkeys, set_up, set_up_context, slowed_down, too_many_codes

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from ...access import token_terms
 from ...access import tokens as core
-from ...errors import Error
+from ...domain.errors import Error
 from ...http.problems import STATUS
 from ..html.render import page
 from ..html.targets import actor

@@ -16,7 +16,7 @@ from ...access.actor import Actor
 from ...checks import breaches, condition, rules
 from ...checks.breaches import Broken, Counts
 from ...checks.rules import RuleView
-from ...errors import Invalid
+from ...domain.errors import Invalid
 from ...reads import lists
 from ..html.render import page
 from ..html.targets import actor, address_at

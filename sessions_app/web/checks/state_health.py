@@ -12,9 +12,9 @@ from django.views.decorators.http import require_http_methods
 
 from ...checks import rules
 from ...checks.advice import Finding, health
+from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
 from ...domain.state import scope_of
-from ...errors import Invalid
 from ...reads import lists, views
 from ...search import tree
 from ...search.selecting import query_of

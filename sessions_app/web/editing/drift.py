@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from ...domain.errors import Behind, Error, Held, Invalid
 from ...domain.event import Event, delta_of, new_id, removed_by
 from ...domain.json_values import dumps
 from ...domain.positions import NO_SEQ, Seq
@@ -18,7 +19,6 @@ from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...edits import queue
 from ...edits.repair import Choice, repair, repair_event
-from ...errors import Behind, Error, Held, Invalid
 from ...history import drift as history_drift
 from ...http.problems import status_of
 from ...reads import timeline, views

@@ -15,6 +15,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ...access import approval
 from ...access.actor import Actor
+from ...domain.errors import Conflict, Error, Held, Invalid, NotFound
 from ...domain.event import new_id
 from ...domain.invocations import Running
 from ...domain.json_values import dumps
@@ -25,7 +26,6 @@ from ...edits import edit, proposal, queue
 from ...edits.proposal import Proposal
 from ...edits.queued_edit import APPLIED, WAITING, Queued
 from ...edits.undo import Plan
-from ...errors import Conflict, Error, Held, Invalid, NotFound
 from ...http.problems import status_of
 from ...reads import timeline, views
 from ...reads.event_views import EventView

@@ -8,8 +8,8 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from ...domain.errors import Conflict, Held, Invalid
 from ...edits import expiry
-from ...errors import Conflict, Held, Invalid
 from ..html.render import page
 from ..html.targets import actor
 from . import noted

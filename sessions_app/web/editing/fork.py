@@ -13,12 +13,12 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ...access.actor import Actor
 from ...access.handles import in_address
+from ...domain.errors import AlreadyExists, Error
 from ...domain.event import new_id
 from ...domain.session_ref import SessionRef
 from ...domain.state import UNKNOWN, State, same, scope_of
 from ...edits import fork as forks
 from ...edits import fork_jobs, fork_tree, fork_values
-from ...errors import AlreadyExists, Error
 from ...history import moments
 from ...http.problems import status_of
 from ...http.reader import user_for_reader

@@ -6,12 +6,12 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
 from ...access.actor import Actor
+from ...domain.errors import Invalid
 from ...domain.json_values import kind
 from ...domain.key_schema import KeySchema
 from ...domain.misfits import misfits
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN
-from ...errors import Invalid
 from ...reads.views import SessionView
 from ...search.schemas import schemas_of
 from ..html.render import page

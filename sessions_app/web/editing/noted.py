@@ -6,8 +6,8 @@ from typing import Any, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
+from ...domain.errors import Invalid
 from ...edits import expiry
-from ...errors import Invalid
 from ...reads import timeline
 from ..html.targets import Target, actor
 from ..search.asked import zone_of

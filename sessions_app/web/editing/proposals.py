@@ -13,10 +13,10 @@ from django.views.decorators.http import require_GET, require_POST
 
 from ...access.actor import Actor
 from ...batches import reading
+from ...domain.errors import Error, Invalid
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...edits import approving, proposal
 from ...edits.proposal import WAITING, Proposal, Standing
-from ...errors import Error, Invalid
 from ...http.problems import status_of
 from ..html.render import page
 from ..html.targets import actor

@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from ...domain.errors import Conflict
 from ...domain.json_values import dumps
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT
 from ...edits import queue
-from ...errors import Conflict
 from ..html.render import data, page
 from ..html.targets import actor
 

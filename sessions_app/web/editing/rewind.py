@@ -10,12 +10,12 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from ...domain.errors import Error, Invalid, StaleSession
 from ...domain.event import new_id
 from ...domain.json_values import dumps
 from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...edits import rewind as core
-from ...errors import Error, Invalid, StaleSession
 from ...http.problems import status_of
 from ...reads import views
 from ...search import outline

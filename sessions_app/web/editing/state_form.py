@@ -8,11 +8,11 @@ from typing import Any, Final, Literal
 
 from django.utils.translation import gettext as _
 
+from ...domain.errors import Invalid
 from ...domain.json_values import KEY_LENGTH, dumps, kind, loads
 from ...domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
 from ...edits.edit import Entry
 from ...edits.undo import Step
-from ...errors import Invalid
 from ...reads.deltas import Writer
 
 Operation = Literal["set", "null", "remove"]

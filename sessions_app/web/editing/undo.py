@@ -5,10 +5,10 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
 from ...domain.state import STORED
 from ...edits import undo as core
-from ...errors import Invalid
 from ...reads import timeline
 from ...reads.event_views import EventView
 from ...search import outline

@@ -5,10 +5,10 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from ...domain.errors import Invalid, NotFound
 from ...domain.json_values import dumps
 from ...domain.session_ref import SessionRef
 from ...domain.state import STORED, Scope
-from ...errors import Invalid, NotFound
 from ...http.streaming import streamed
 from ...reads import texts, views
 from ..html.render import data

@@ -11,12 +11,12 @@ from django.utils.http import urlencode
 
 from ...access import actor as access_actor
 from ...access import roles
+from ...domain.errors import Behind, Invalid
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef, own_session
 from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of, split
 from ...edits import edit as edits
 from ...edits.edit import Entry
-from ...errors import Behind, Invalid
 from ...history import drift, moments
 from ...reads import views
 from ...reads import writers as reads_writers

@@ -7,8 +7,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.handles import are_hidden
+from ...domain.errors import NotFound
 from ...domain.session_ref import own_session
-from ...errors import NotFound
 from ...reads import lists, views
 from ...search import feeding
 from ...search.health import Of

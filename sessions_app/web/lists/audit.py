@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 from ...access.actor import Actor
 from ...access.handles import shown_ref
 from ...audit.acts import ACTS
-from ...errors import Invalid
+from ...domain.errors import Invalid
 from ...history import audit_log
 from ...history.audited_edits import EDIT
 from ...http.streaming import streamed

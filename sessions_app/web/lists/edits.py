@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...domain.errors import Behind
 from ...domain.session_ref import SessionRef
-from ...errors import Behind
 from ...history import edit_log
 from ...reads.event_views import EventView
 from ...reads.labels import called

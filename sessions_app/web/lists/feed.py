@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from ...access import mask_rules
 from ...access.actor import Actor
-from ...errors import SourceError
+from ...domain.errors import SourceError
 from ...reads import lists
 from ...reads import newest as reads_newest
 from ...reads.event_views import EventView

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET
 
 from ...access import mask_rules
 from ...domain.clock import Took
-from ...errors import SourceError
+from ...domain.errors import SourceError
 from ...reads import lists
 from ...search.health import Figures, OfApp
 from ...sources import adopting, complaints, database, identity, registry

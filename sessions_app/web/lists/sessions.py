@@ -9,10 +9,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
+from ...domain.errors import AlreadyExists, Error, Invalid
 from ...domain.json_values import loads
 from ...domain.session_ref import SessionRef
 from ...edits import queue
-from ...errors import AlreadyExists, Error, Invalid
 from ...http.problems import status_of
 from ...privacy import holds
 from ...reads import lists, views

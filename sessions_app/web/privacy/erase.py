@@ -8,8 +8,8 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from ...domain.errors import Conflict, Invalid, NotFound
 from ...domain.session_ref import SessionRef
-from ...errors import Conflict, Invalid, NotFound
 from ...http.problems import status_of
 from ...http.reader import user_for_reader
 from ...privacy import erasures

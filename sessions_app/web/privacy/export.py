@@ -9,8 +9,8 @@ from django.shortcuts import redirect
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET, require_http_methods
 
+from ...domain.errors import Conflict, Invalid
 from ...domain.session_ref import SessionRef
-from ...errors import Conflict, Invalid
 from ...http.problems import status_of
 from ...http.reader import user_for_reader
 from ...http.streaming import streamed

@@ -5,8 +5,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
-from ...errors import Invalid
 from ...privacy import holds
 from ...reads import views
 from ..html.render import page

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...errors import Error
+from ...domain.errors import Error
 from ...http.problems import status_of
 from ...privacy import retention as core
 from ..html.render import page

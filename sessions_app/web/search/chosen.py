@@ -20,8 +20,8 @@ from ...batches import batch
 from ...batches.reading import ActName
 from ...batches.working import asked_for
 from ...domain.brief import words
+from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
-from ...errors import Invalid
 from ...http.left_out import left_out_header
 from ...http.streaming import streamed
 from ...http.user_paths import page_of

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
-from ...errors import Slow
+from ...domain.errors import Slow
 from ...search.histogram import Bar, histogram
 from ...search.language import parse
 from ...search.patience import HASTY, patience

@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...domain.errors import Invalid
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
-from ...errors import Invalid
 from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.labels import Labels, labels_of

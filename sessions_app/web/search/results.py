@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
+from ...domain.errors import Slow
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
-from ...errors import Slow
 from ...saved import views as saved_views
 from ...saved import watching
 from ...search import labels

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from ...domain.brief import words
-from ...errors import AlreadyExists, Invalid
+from ...domain.errors import AlreadyExists, Invalid
 from ...saved import views, watching
 from ..html.targets import person_of
 from ..html.undoing import offer_undo

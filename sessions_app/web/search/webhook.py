@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from ...errors import Invalid, NotFound
+from ...domain.errors import Invalid, NotFound
 from ...saved import views, watching, webhooks
 from ..html.render import page
 from ..html.targets import actor, person_of

@@ -14,10 +14,10 @@ from ...agent_view.conversation import Conversation, conversation
 from ...agent_view.preview import preview
 from ...agent_view.sizes import tokens
 from ...domain.answers import is_answer, prompt_tokens
+from ...domain.errors import Behind, Error, Invalid, NotFound
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN
-from ...errors import Behind, Error, Invalid, NotFound
 from ...history import moments
 from ...history.moments import Moment
 from ...http.problems import status_of

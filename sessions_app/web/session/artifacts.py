@@ -14,8 +14,8 @@ from ...artifacts import comparing, contents, saved
 from ...artifacts.contents import Content
 from ...artifacts.saved import Save
 from ...artifacts.storages import USER
+from ...domain.errors import NotFound
 from ...domain.session_ref import SessionRef
-from ...errors import NotFound
 from ...http import artifacts as files
 from ...reads import views
 from ...search.outline import outline

@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...domain.errors import Invalid, NotFound
 from ...domain.positions import Seq, SeqRange
 from ...domain.session_ref import SessionRef
-from ...errors import Invalid, NotFound
 from ...history import overview
 from ...reads import statistics, timeline
 from ...search import outline

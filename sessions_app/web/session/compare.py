@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
+from ...domain.errors import Error
 from ...domain.session_ref import SessionRef
-from ...errors import Error
 from ...http.problems import status_of
 from ...reads import views
 from ...search.in_numbers import Numbers

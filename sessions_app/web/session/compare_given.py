@@ -14,9 +14,9 @@ from ...agent_view.preview import preview
 from ...agent_view.sizes import tokens
 from ...domain.alignment import Pair, align
 from ...domain.answers import is_answer, prompt_tokens
+from ...domain.errors import Error
 from ...domain.kinds import describe
 from ...domain.session_ref import SessionRef
-from ...errors import Error
 from ...history import moments
 from ...reads.event_views import EventView
 from ..html.difference import Differences

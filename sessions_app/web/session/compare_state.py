@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...domain.errors import Behind, Error, Invalid, NotFound
 from ...domain.json_values import beginning, check_name, dumps
 from ...domain.positions import Seq, number_of
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, UNKNOWN, Change, Scope
-from ...errors import Behind, Error, Invalid, NotFound
 from ...history import moments
 from ...history.moments import Moment
 from ...http.problems import status_of

@@ -9,10 +9,10 @@ from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
 from ...agent_view import agent_files
+from ...domain.errors import Behind
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import STORED, Change
-from ...errors import Behind
 from ...history.key_history import next_writes
 from ...history.written import Written
 from ...reads import timeline

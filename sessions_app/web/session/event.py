@@ -15,12 +15,12 @@ from django.views.decorators.http import require_GET, require_http_methods
 from ...access.actor import Actor
 from ...domain.answers import is_answer
 from ...domain.description import Part
+from ...domain.errors import Behind, Error, Held, Invalid, NotFound
 from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
 from ...domain.session_ref import SessionRef
 from ...domain.state import STORED, UNKNOWN, Change
 from ...edits import edit, own_event, proposal, queue
-from ...errors import Behind, Error, Held, Invalid, NotFound
 from ...history import moments
 from ...http import event_files
 from ...http.problems import status_of

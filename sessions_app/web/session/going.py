@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...domain.errors import Error, Invalid, NotFound
 from ...domain.positions import Seq, position_of
 from ...domain.session_ref import SessionRef
-from ...errors import Error, Invalid, NotFound
 from ...history import key_history, overview
 from ...reads import timeline
 from ...reads.paging import write_cursor

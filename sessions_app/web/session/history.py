@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...domain.errors import Behind, Invalid
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, scope_of
-from ...errors import Behind, Invalid
 from ...history import key_history, moments
 from ...history.key_history import KeyWrite
 from ...reads import views

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_POST
 
 from ...access.actor import Actor
 from ...domain.brief import words
+from ...domain.errors import Invalid
 from ...domain.masks import has_dots
 from ...domain.session_ref import SessionRef
-from ...errors import Invalid
 from ...reads import labels as reads_labels
 from ...reads import lists
 from ...search import labels

@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...domain.errors import Behind, Error, Invalid, NotFound
 from ...domain.json_values import dumps
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, TEMP, UNKNOWN, Change, Scope, full_key, same, scope_of
-from ...errors import Behind, Error, Invalid, NotFound
 from ...history import moments, overview
 from ...history.moments import Moment
 from ...http.problems import status_of

@@ -12,10 +12,10 @@ from django.views.decorators.http import require_GET
 from ...access import mask_rules
 from ...access.actor import Actor
 from ...artifacts import saved
+from ...domain.errors import Invalid
 from ...domain.invocations import Running
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
-from ...errors import Invalid
 from ...reads import statistics, timeline, views
 from ...reads.event_views import EventView
 from ...reads.paging import write_cursor

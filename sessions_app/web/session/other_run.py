@@ -8,9 +8,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from ...access.actor import Actor
+from ...domain.errors import Invalid, NotFound, Slow
 from ...domain.json_values import check_name
 from ...domain.session_ref import SessionRef
-from ...errors import Invalid, NotFound, Slow
 from ...http.reader import user_for_reader
 from ...http.user_paths import page_of
 from ...reads import views

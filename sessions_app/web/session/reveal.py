@@ -7,10 +7,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from ...domain.errors import Error
 from ...domain.json_values import dumps
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...domain.state import Scope
-from ...errors import Error
 from ...http.problems import status_of
 from ...masking import reveal
 from ..html.render import page

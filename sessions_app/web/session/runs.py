@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from ...access.actor import Actor
 from ...domain.alignment import Alignment, Pair, align
+from ...domain.errors import Error, NotFound
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import UNKNOWN, Change
 from ...domain.turns import begins_turn
 from ...edits import fork_tree
-from ...errors import Error, NotFound
 from ...history import moments
 from ...history.moments import Moment
 from ...reads import timeline

@@ -8,10 +8,10 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
+from ...domain.errors import Behind, Invalid
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, TEMP, UNKNOWN, Change, same, scope_of
-from ...errors import Behind, Invalid
 from ...history import moments
 from ...history.overview import ERROR, STATE
 from ...history.stretch import Held, changes_along, kinds_along
