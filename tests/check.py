@@ -24,10 +24,10 @@ def belonging(name: str) -> list[str]:
             return [str(file)]
         folder = file.parent
     else:
-        folder = Path("tests", *file.parts[1:-1])
-        # sessions_app/transfer/formats/jsonl.py has its tests in tests/transfer.
-        while not (ROOT / folder).is_dir():
-            folder = folder.parent
+        # transfer/formats/jsonl.py has its tests in tests/transfer, access/audit/record.py in tests/audit.
+        words = file.parts[1:-1]
+        parts = [*(words[:end] for end in range(len(words), 0, -1)), words[1:], ()]
+        folder = next(each for part in parts if (ROOT / (each := Path("tests", *part))).is_dir())
     anywhere = "*/" if folder == Path("tests") and len(file.parts) > 2 else ""
     own = sorted((ROOT / folder).glob(f"{anywhere}test_{file.stem.strip('_')}*.py"))
     if own:

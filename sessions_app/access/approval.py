@@ -15,11 +15,11 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
 from ..domain.errors import Held, Invalid, NotAllowed, NotFound
 from ..domain.json_values import check_name
 from ..models import ApprovalRule, tables
 from .actor import SYSTEM, Actor
+from .audit.record import record
 
 log = logging.getLogger("adkweb.approval")
 

@@ -8,10 +8,10 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, NotFound
 from . import roles
 from .actor import Actor
+from .audit.record import record
 from .names import checked_name
 from .people import check_keeps_people
 

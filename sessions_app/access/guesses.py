@@ -19,8 +19,8 @@ from django.db import transaction
 from django.db.models import F
 from django.http import HttpRequest
 
-from ..audit.record import record
 from ..models import PasswordTries
+from .audit.record import record
 from .rates import network_of
 
 log = logging.getLogger("adkweb.sign_in")

@@ -15,10 +15,10 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, Conflict, NotAllowed
 from ..models import Role
 from . import people
+from .audit.record import record
 from .oidc import Identity
 
 log = logging.getLogger("adkweb.people")

@@ -19,12 +19,12 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from ..audit.record import record, record_with
 from ..domain.errors import Invalid, NotFound
 from ..domain.json_values import check_name
 from ..models import Invitation as Row
 from . import passwords
 from .actor import TERMINAL, Actor
+from .audit.record import record, record_with
 from .people import check_keeps_people, groups_named, new_account, taken
 
 log = logging.getLogger("adkweb.people")

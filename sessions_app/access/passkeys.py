@@ -39,9 +39,9 @@ from fido2.webauthn import (
     UserVerificationRequirement,
 )
 
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from . import guesses, second_factor
+from .audit.record import record
 from .names import checked_name
 
 log = logging.getLogger("adkweb.sign_in")

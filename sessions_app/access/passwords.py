@@ -10,9 +10,9 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
 from ..domain.errors import Invalid, NotAllowed
 from . import browsers, guesses, identities
+from .audit.record import record
 
 log = logging.getLogger("adkweb.people")
 

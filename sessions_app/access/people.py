@@ -17,10 +17,10 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from . import browsers, second_factor
 from .actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor
+from .audit.record import record
 
 log = logging.getLogger("adkweb.people")
 

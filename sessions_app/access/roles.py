@@ -17,11 +17,11 @@ from django.db.models import Q
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
 from ..models import Role
 from .actor import Actor, Grant, Right
+from .audit.record import record
 
 log = logging.getLogger("adkweb.roles")
 

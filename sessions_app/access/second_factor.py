@@ -27,9 +27,9 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, Conflict, Invalid
 from . import guesses
+from .audit.record import record
 
 log = logging.getLogger("adkweb.sign_in")
 

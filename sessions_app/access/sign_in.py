@@ -15,10 +15,10 @@ from django.contrib.sessions.models import Session as SignIn
 from django.db import transaction
 from django.utils import timezone
 
-from ..audit.record import record
 from ..models import SignInToken
 from . import roles
 from .actor import TERMINAL
+from .audit.record import record
 from .sign_ins import digest, has_ended
 
 LINK_LIFETIME: Final = timedelta(days=1)

@@ -22,12 +22,12 @@ from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from ..audit.record import record, record_with
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
 from ..models import ApiToken, OldTokenText
 from . import token_terms
 from .actor import RIGHTS, Actor, Grant
+from .audit.record import record, record_with
 from .token import Token, token_of
 
 log = logging.getLogger("adkweb.tokens")

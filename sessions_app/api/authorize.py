@@ -8,8 +8,8 @@ from ninja.security import HttpBearer
 
 from ..access import rates, tokens
 from ..access.actor import Actor, Right
+from ..access.audit import refusals
 from ..access.handles import shown_ref
-from ..audit import refusals
 from ..domain.errors import Conflict, Invalid, NotFound, SourceError
 from ..domain.session_ref import SessionRef
 from ..http.asking import note

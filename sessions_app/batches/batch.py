@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..audit.record import record, record_with
+from ..access.audit.record import record, record_with
 from ..domain.errors import Conflict, Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from ..access import approval, tokens
 from ..access.actor import Actor, Right
-from ..audit.record import record_with
+from ..access.audit.record import record_with
 from ..domain.errors import NotAllowed
 from ..domain.session_ref import SessionRef
 from ..models import BatchItem, Job

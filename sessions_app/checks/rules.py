@@ -9,8 +9,8 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.audit.record import record
 from ..access.shown import check_unmasked, shown_words, typed_words
-from ..audit.record import record
 from ..domain.errors import Invalid, NotFound
 from ..domain.session_ref import digest_of
 from ..jobs.claims import WAITING

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access.actor import SYSTEM, Actor
-from ..audit.record import record_with
+from ..access.audit.record import record_with
 from ..domain.edit_note import edit_of, until_of
 from ..domain.errors import Conflict, Error, NotAllowed, SourceError
 from ..domain.event import Event

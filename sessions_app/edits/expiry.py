@@ -19,8 +19,8 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access import approval
 from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record_with
 from ..access.shown import shown_change, shown_words
-from ..audit.record import record_with
 from ..domain.edit_note import edit_of, until_of
 from ..domain.errors import Conflict, Error, Invalid, NotFound, SourceError
 from ..domain.event import Event, delta_of

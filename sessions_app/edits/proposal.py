@@ -19,8 +19,8 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access import approval, roles, tokens
 from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record
 from ..access.shown import is_hidden, shown, shown_change, shown_words
-from ..audit.record import record
 from ..domain.edit_note import EDIT_PREFIX, edit_of, until_of
 from ..domain.errors import Conflict, Error, Held, NotFound, StaleSession
 from ..domain.event import Event, delta_of

@@ -20,9 +20,9 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access import approval
 from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record_with
 from ..access.roles import actor_of
 from ..access.shown import shown
-from ..audit.record import record_with
 from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
 from ..domain.event import ID_LENGTH, Event

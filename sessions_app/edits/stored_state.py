@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..access.actor import SYSTEM, Actor
+from ..access.audit import refusals
 from ..access.shown import is_hidden, is_masked, shown
-from ..audit import refusals
 from ..domain.errors import Conflict, StaleSession
 from ..domain.masks import has_dots
 from ..domain.session_ref import SessionRef

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Final
 
 from ..access.actor import Actor
-from ..audit.record import record
+from ..access.audit.record import record
 from ..domain.positions import Position
 from ..reads import audit_rows
 from ..reads.audit_rows import Entry, Filter

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from django.utils.translation import gettext as _
 
 from ..access.actor import PEOPLE, Actor
+from ..access.audit.chain import canonical
 from ..access.handles import shown_ref
-from ..audit.chain import canonical
 from ..domain.edit_note import edit_of, is_edit, until_of
 from ..domain.errors import Error
 from ..domain.positions import Position

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 from ..access.actor import Actor
-from ..audit import refusals
-from ..audit.record import address
+from ..access.audit import refusals
+from ..access.audit.record import address
 from ..domain.session_ref import SessionRef
 
 

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 
 from ..access import actor as access_actor
 from ..access import roles, sign_in, tokens
-from ..audit import refusals
+from ..access.audit import refusals
 from ..domain.errors import NotAllowed
 from ..sources import complaints
 from .problems import for_programs, sentence

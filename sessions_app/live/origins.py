@@ -10,8 +10,8 @@ from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
 
 from ..access import sign_in
-from ..audit import refusals
-from ..audit.record import address
+from ..access.audit import refusals
+from ..access.audit.record import address
 from ..domain.session_ref import SessionRef
 
 log = logging.getLogger("adkweb.live")

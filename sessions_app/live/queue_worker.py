@@ -10,7 +10,7 @@ from typing import Final
 from django.db import DatabaseError, connections
 
 from .. import broadcast
-from ..audit import refusals
+from ..access.audit import refusals
 from ..batches import batch
 from ..broadcast import Move
 from ..edits import approving, ending, fork_jobs, queue

@@ -11,8 +11,8 @@ from functools import partial
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from ..audit import forwarding, syslog
-from ..audit.forwarding import Receiver, Row
+from ..access.audit import forwarding, syslog
+from ..access.audit.forwarding import Receiver, Row
 from ..saved import sending, webhooks
 
 log = logging.getLogger("adkweb.sending")

@@ -5,8 +5,8 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record
 from ..access.shown import is_hidden, shown
-from ..audit.record import record
 from ..domain.errors import Invalid, NotAllowed, NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope

@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 
 from ..access import mask_rules
 from ..access.actor import Actor
+from ..access.audit.record import record
 from ..access.mask_rules import Known
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, Invalid, NotFound
 from ..domain.mask_patterns import FORMS
 from ..domain.masks import FORM, KINDS, PATH, TOOL, Rule, path_of, tool_of

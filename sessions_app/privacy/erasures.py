@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from ..access import approval
 from ..access.actor import Actor
-from ..audit.record import record
+from ..access.audit.record import record
 from ..domain.errors import Conflict, NotFound
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..jobs import claims, runner

@@ -18,8 +18,8 @@ from django.utils.translation import gettext as _
 
 from ..access import mask_rules, private_files
 from ..access.actor import Actor
+from ..access.audit.record import record
 from ..access.handles import is_hidden_user, sees_ids
-from ..audit.record import record
 from ..domain.errors import NotFound, SourceError
 from ..domain.session_ref import SessionRef
 from ..jobs import runner

@@ -7,8 +7,8 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record
 from ..access.shown import shown_words, typed_words
-from ..audit.record import record
 from ..domain.errors import Invalid
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SessionHold

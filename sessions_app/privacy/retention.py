@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from ..access import approval
 from ..access.actor import Actor
-from ..audit.record import record
+from ..access.audit.record import record
 from ..domain.errors import Invalid, NotFound
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check_name

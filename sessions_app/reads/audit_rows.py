@@ -9,9 +9,9 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.audit.forwarding import Standing, standing_of_all
+from ..access.audit.record import row_text
 from ..access.handles import are_hidden_anywhere, shown_user
-from ..audit.forwarding import Standing, standing_of_all
-from ..audit.record import row_text
 from ..domain.errors import Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
 from ..models import AuditRow

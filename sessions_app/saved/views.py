@@ -15,9 +15,9 @@ from django.utils.timezone import get_default_timezone
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM
+from ..access.audit.record import record
 from ..access.roles import actor_of
 from ..access.shown import shown_words_anywhere
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from ..models import SavedView, ViewWatch
 from ..search.language import MOST_CHARACTERS, parse

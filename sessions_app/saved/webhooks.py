@@ -17,10 +17,10 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from ..access.actor import PEOPLE
+from ..access.audit.record import record
 from ..access.handles import shown_user
 from ..access.roles import actor_of
 from ..access.shown import shown_words, shown_words_anywhere
-from ..audit.record import record
 from ..domain.errors import Invalid, NotFound
 from ..domain.session_ref import SessionRef
 from ..models import SavedView, SearchSession, ViewWatch, Webhook, WebhookDelivery

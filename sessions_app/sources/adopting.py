@@ -13,7 +13,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..audit.record import record
+from ..access.audit.record import record
 from ..domain.errors import Conflict, Error, Invalid
 from . import adoption, database
 from .steps import Progress

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from ..access import accounts
 from ..access.actor import SYSTEM, Actor
-from ..audit.record import record
+from ..access.audit.record import record
 from ..domain.errors import Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
 from ..sources.urls import is_url

@@ -12,9 +12,9 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from ..access.actor import PEOPLE, SYSTEM, Actor
+from ..access.audit.record import record
 from ..access.handles import are_hidden, is_hidden_user
 from ..access.shown import Kind, shown_change, shown_text
-from ..audit.record import record
 from ..domain import credentials
 from ..domain.errors import AlreadyExists, Conflict, Invalid
 from ..domain.masks import is_handle

@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access import approval
 from ..access.actor import AGENT, Actor
+from ..access.audit.record import record
 from ..access.shown import check_unmasked
-from ..audit.record import record
 from ..domain.errors import AlreadyExists, Conflict, NotAllowed, StaleSession
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check, check_name, dumps

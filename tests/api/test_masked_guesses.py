@@ -10,7 +10,7 @@ import pytest
 
 from sessions_app.access import mask_rules
 from sessions_app.access.actor import SYSTEM
-from sessions_app.audit import refusals
+from sessions_app.access.audit import refusals
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry

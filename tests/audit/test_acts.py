@@ -22,8 +22,8 @@ from pytest_django import Settings
 from sessions_app import transfer
 from sessions_app.access import groups, invitations, people, roles, sign_in, tokens
 from sessions_app.access.actor import AGENT, TERMINAL
-from sessions_app.audit import acts, refusals
-from sessions_app.audit.record import record
+from sessions_app.access.audit import acts, refusals
+from sessions_app.access.audit.record import record
 from sessions_app.checks import rules
 from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from sessions_app.audit import chain, heads
-from sessions_app.audit.record import record
-from sessions_app.audit.verifying import verify
+from sessions_app.access.audit import chain, heads
+from sessions_app.access.audit.record import record
+from sessions_app.access.audit.verifying import verify
 from sessions_app.domain.errors import Invalid, NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import AuditRow

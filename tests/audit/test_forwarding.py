@@ -18,9 +18,9 @@ import pytest
 from pytest_django import Settings
 
 from adkweb import environment
-from sessions_app.audit import chain, forwarding, syslog
-from sessions_app.audit.forwarding import Receiver, Row, forward, standing_of_all
-from sessions_app.audit.record import record, row_text
+from sessions_app.access.audit import chain, forwarding, syslog
+from sessions_app.access.audit.forwarding import Receiver, Row, forward, standing_of_all
+from sessions_app.access.audit.record import record, row_text
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import senders
 from sessions_app.models import AuditReceiver, AuditRow

@@ -28,8 +28,8 @@ from sessions_app.access import (
     tokens,
 )
 from sessions_app.access.actor import TERMINAL, Actor, Grant
+from sessions_app.access.audit import acts
 from sessions_app.access.oidc import Identity
-from sessions_app.audit import acts
 from sessions_app.checks import rules
 from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef

@@ -22,8 +22,8 @@ from django.db.models import QuerySet
 
 from sessions_app.access import roles, tokens
 from sessions_app.access.actor import TERMINAL
+from sessions_app.access.audit.record import record
 from sessions_app.access.people import User
-from sessions_app.audit.record import record
 from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, Job, SavedView, SessionTag

@@ -575,7 +575,7 @@ _REASONS: Final = {
     "holds rules, rights, people, programs or numbers of requests": """
         access/approval.py known  access/rates.py paid  access/roles.py known  access/tokens.py known
         access/actor.py read_only_sources
-        audit/refusals.py known  live/client.py watchers  live/room.py seats  live/room.py _present""",
+        access/audit/refusals.py known  live/client.py watchers  live/room.py seats  live/room.py _present""",
     "holds words by which the index is asked; the index itself is read anew": """
         search/matching.py _common  search/vocabulary.py _remembered  search/vocabulary.py _begun""",
     "holds numbers and places of events, and names of keys": """

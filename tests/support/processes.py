@@ -75,7 +75,7 @@ def record_many(own: str, folder: str, rows: int) -> None:
     """Records acts in adkweb's own database, one after the other."""
     from django.conf import settings
 
-    from sessions_app.audit.record import record
+    from sessions_app.access.audit.record import record
     from tests.support.own import own_database
 
     settings.DATA_DIR = folder
@@ -90,8 +90,8 @@ def forward_audit(own: str, folder: str, address: tuple[str, str, int]) -> None:
 
     from django.conf import settings
 
-    from sessions_app.audit import syslog
-    from sessions_app.audit.forwarding import Receiver, forward, standing_of_all
+    from sessions_app.access.audit import syslog
+    from sessions_app.access.audit.forwarding import Receiver, forward, standing_of_all
     from tests.support.own import own_database
 
     settings.DATA_DIR, settings.AUDIT_SYSLOG = folder, address

@@ -15,8 +15,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.audit import chain
-from sessions_app.audit.record import record
+from sessions_app.access.audit import chain
+from sessions_app.access.audit.record import record
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state

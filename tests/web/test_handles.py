@@ -19,7 +19,7 @@ from django.urls import reverse
 
 from sessions_app.access import approval, handles, mask_rules, roles, tokens
 from sessions_app.access.actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor, Grant
-from sessions_app.audit.record import record
+from sessions_app.access.audit.record import record
 from sessions_app.batches import acts, batch
 from sessions_app.domain.errors import Held, Invalid
 from sessions_app.domain.positions import NO_SEQ

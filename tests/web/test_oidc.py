@@ -20,7 +20,7 @@ from pytest_django import Settings
 from adkweb import environment
 from sessions_app.access import identities, oidc, roles, sign_in
 from sessions_app.access.actor import TERMINAL
-from sessions_app.audit import refusals
+from sessions_app.access.audit import refusals
 from sessions_app.models import AuditRow, Role
 from tests.support.people import somebody
 from tests.support.provider import Claims, Provider, running

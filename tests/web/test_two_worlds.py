@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from sessions_app.access import approval, mask_rules, roles, tokens
 from sessions_app.access.actor import SYSTEM
+from sessions_app.access.audit import refusals
 from sessions_app.api.routes import document
-from sessions_app.audit import refusals
 from sessions_app.domain.errors import AlreadyExists, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.append import append_event

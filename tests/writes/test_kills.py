@@ -25,7 +25,7 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from sessions_app.access import approval, tokens
 from sessions_app.access.actor import TERMINAL
-from sessions_app.audit import verifying
+from sessions_app.access.audit import verifying
 from sessions_app.domain.edit_note import edit_of
 from sessions_app.jobs.claims import WAITING
 from sessions_app.models import AuditRow, Job

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.db.models.signals import pre_save
 
 from ...access.actor import TERMINAL
-from ...audit.record import record
+from ...access.audit.record import record
 from ...domain.errors import NotRecorded
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from ...audit.forwarding import Standing, standing_of_all
-from ...audit.heads import Head
-from ...audit.verifying import verify
+from ...access.audit.forwarding import Standing, standing_of_all
+from ...access.audit.heads import Head
+from ...access.audit.verifying import verify
 from ._checks import BAD, NOTE, OK, Finding
 
 

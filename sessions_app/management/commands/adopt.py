@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from ...access.actor import TERMINAL
-from ...audit.record import record
+from ...access.audit.record import record
 from ...domain.errors import SourceError
 from ...sources import adoption, database, registry
 from ...sources.steps import Progress

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ...audit import heads
+from ...access.audit import heads
 
 
 class Command(BaseCommand):

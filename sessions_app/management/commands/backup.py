@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from ...access.actor import TERMINAL
-from ...audit.record import record
+from ...access.audit.record import record
 from ...domain.errors import Error
 from ...own import backups
 from ._terminal import plain

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from rich.console import Console
 from rich.text import Text
 
-from ...audit import heads
+from ...access.audit import heads
 from ...domain.errors import Invalid, SourceError
 from ...own.orphans import orphans
 from ...sources import identity, registry, urls

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from ...access.actor import TERMINAL
-from ...audit.record import record
+from ...access.audit.record import record
 from ...history import indexing
 from ...search import feeding
 from ...sources import database, identity, online, registry

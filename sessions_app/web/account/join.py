@@ -12,8 +12,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from ...access import guesses, identities, invitations, passwords
+from ...access.audit import refusals
 from ...access.sign_ins import CHECKED
-from ...audit import refusals
 from ...domain.errors import Error, NotFound
 from ...http.problems import status_of
 from ..html.render import page

@@ -22,8 +22,8 @@ from django.views.decorators.http import require_GET, require_POST
 from requests import RequestException
 
 from ...access import guesses, identities, oidc, passwords
+from ...access.audit import refusals
 from ...access.oidc import Identity
-from ...audit import refusals
 from ...domain.errors import Error, Invalid, NotFound
 from ...http.problems import status_of
 from ..html.render import page

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from ...access import browsers
-from ...audit.record import record
+from ...access.audit.record import record
 from ..html.render import page
 from ..html.targets import person_of
 

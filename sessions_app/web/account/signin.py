@@ -23,9 +23,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ...access import browsers, guesses, pending, second_factor
 from ...access import sign_in as access_sign_in
+from ...access.audit import refusals
+from ...access.audit.record import record
 from ...access.sign_ins import CHECKED, SessionStore
-from ...audit import refusals
-from ...audit.record import record
 from ..errors import answer
 from ..html.render import page
 from ..session.panes import PANE

@@ -10,8 +10,8 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
+from ...access.audit.acts import ACTS
 from ...access.handles import shown_ref
-from ...audit.acts import ACTS
 from ...domain.errors import Invalid
 from ...history import audit_log
 from ...history.audited_edits import EDIT

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from django.conf import settings
 from django.db.models import QuerySet
 
-from ..models import AuditReceiver, AuditRow
+from ...models import AuditReceiver, AuditRow
 from .record import row_text
 
 log = logging.getLogger("adkweb.audit")

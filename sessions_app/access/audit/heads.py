@@ -19,8 +19,8 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from ..domain.errors import Invalid
-from ..models import AuditRow, tables
+from ...domain.errors import Invalid
+from ...models import AuditRow, tables
 
 log = logging.getLogger("adkweb.audit")
 

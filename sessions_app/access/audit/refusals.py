@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from ..domain.session_ref import SessionRef
+from ...domain.session_ref import SessionRef
 from .record import record
 
 SECONDS: Final = 60.0

@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
-from ..models import AuditRow
+from ...models import AuditRow
 
 BEGINNING: Final = "0" * 64  # what the first row follows
 HASHED: Final = (

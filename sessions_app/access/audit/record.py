@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from django.db import DatabaseError, connection, transaction
 
-from ..domain.errors import NotRecorded
-from ..domain.session_ref import SessionRef
-from ..models import AuditRow, tables
+from ...domain.errors import NotRecorded
+from ...domain.session_ref import SessionRef
+from ...models import AuditRow, tables
 from . import chain, heads
 from .acts import ACTS, MUST
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ..models import AuditRow
+from ...models import AuditRow
 from . import chain, heads
 from .heads import Head
 
