@@ -7,7 +7,7 @@ Numbers are layers. A folder imports only from smaller numbers, and inside a fol
 1  domain              what a session's state and events are, and what can go wrong; pure
 2  models  broadcast   ADK's tables and adkweb's own; “this session moved”, sent to all processes
 4  access              who is asking, what they may do and see; the audit: what was done that is no event of a session
-5  sources  own        databases: found, opened, adopted, released; adkweb's own as a whole
+5  sources             databases: found, opened, adopted, released; adkweb's own as a whole
 6  writes              THE WRITE PATH
 7  reads               every query
 8  history  jobs       time travel: where each key was written, state at any event, drift; work that outlives a request

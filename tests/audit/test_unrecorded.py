@@ -35,10 +35,9 @@ from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.masking import reveal
 from sessions_app.masking import rules as masking_rules
-from sessions_app.own import copying
 from sessions_app.privacy import erasures, holds, retention
 from sessions_app.saved import views, watching, webhooks
-from sessions_app.sources import adopting
+from sessions_app.sources import adopting, own_backups
 from sessions_app.transfer import importing
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
@@ -202,7 +201,7 @@ def of_a_person(act: str) -> Act:
 
 def kept(source: str) -> object:
     """All that is kept: adkweb's own tables without the indexes, and the source. Tries of passwords count in any case."""
-    models = [model for model in copying.tables() if model.__name__ not in copying.INDEXES | {"PasswordTries"}]
+    models = [model for model in own_backups.tables() if model.__name__ not in own_backups.INDEXES | {"PasswordTries"}]
     return {model.__name__: list(QuerySet(model).order_by("pk").values()) for model in models}, everything(source)
 
 

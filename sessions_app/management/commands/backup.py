@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from ...access.actor import TERMINAL
 from ...access.audit.record import record
 from ...domain.errors import Error
-from ...own import backups
+from ...sources import own_backups
 from ._terminal import plain
 
 
@@ -27,7 +27,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Writes the backup, and says so."""
         try:
-            backups.backup(options["file"])
+            own_backups.backup(options["file"])
             record("backed-up", TERMINAL.name, file=str(options["file"]))
         except (Error, DatabaseError, OSError) as error:
             raise CommandError(str(error).strip()) from error

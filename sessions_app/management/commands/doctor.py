@@ -13,9 +13,9 @@ from rich.text import Text
 
 from ...access.audit import heads
 from ...domain.errors import Invalid, SourceError
-from ...own.orphans import orphans
 from ...sources import identity, registry, urls
 from ...sources.finding import DEPTH, SESSION_FILE
+from ...sources.orphans import orphans
 from ._audit_checks import check_audit
 from ._checks import BAD, NOTE, OK, Finding, own
 from ._rows import some

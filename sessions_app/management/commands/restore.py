@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from ...access.actor import TERMINAL
 from ...access.audit.record import record
 from ...domain.errors import Error
-from ...own import backups
+from ...sources import own_backups
 from ._terminal import plain
 
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Restores the backup, and says so."""
         try:
-            backups.restore(options["file"], replace=options["replace"])
+            own_backups.restore(options["file"], replace=options["replace"])
             record("restored", TERMINAL.name, file=str(options["file"]))
         except (Error, DatabaseError, OSError) as error:
             raise CommandError(str(error).strip()) from error

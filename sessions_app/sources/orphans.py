@@ -8,7 +8,7 @@ from django.apps import apps
 from django.db.models import Count, Model
 
 from ..models import KnownSource
-from .copying import INDEXES
+from .own_backups import INDEXES
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from sessions_app.access.people import User
 from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, Job, SavedView, SessionTag
-from sessions_app.own import backups, copying
+from sessions_app.sources import own_backups
 from tests.management.conftest import run
 from tests.parts import long_but
 from tests.servers import PostgreSQL
@@ -67,8 +67,8 @@ def kept() -> dict[str, list[dict[str, Any]]]:
     """Every row that is kept, by table."""
     return {
         model.__name__: list(QuerySet(model).order_by("pk").values())
-        for model in copying.tables()
-        if model.__name__ not in copying.INDEXES
+        for model in own_backups.tables()
+        if model.__name__ not in own_backups.INDEXES
     }
 
 
@@ -79,10 +79,10 @@ def kept() -> dict[str, list[dict[str, Any]]]:
 def test_everything_comes_back_on_either_database_and_goes_on_being_used(own: str, other: str, tmp_path: Path) -> None:
     text = use()
     before = kept()
-    backups.backup(tmp_path / "backup")
+    own_backups.backup(tmp_path / "backup")
     assert kept() == before
     with own_database(other):
-        backups.restore(tmp_path / "backup")
+        own_backups.restore(tmp_path / "backup")
         assert kept() == before
         tokens.known.clear()
         actor = tokens.actor_of(text)
@@ -114,7 +114,7 @@ def test_a_backup_is_of_one_moment_while_others_write(own: str, tmp_path: Path) 
     try:
         for number in range(5):
             before = written[0]
-            backups.backup(tmp_path / f"backup{number}")
+            own_backups.backup(tmp_path / f"backup{number}")
             with closing(sqlite3.connect(tmp_path / f"backup{number}")) as file:
                 (tags,) = file.execute("SELECT count(*) FROM sessions_app_sessiontag").fetchone()
             assert tags % 2 == 0
@@ -129,13 +129,13 @@ def test_a_backup_is_of_one_moment_while_others_write(own: str, tmp_path: Path) 
 @BOTH
 def test_only_a_used_database_is_refused_and_with_replace_it_is_replaced(own: str, tmp_path: Path) -> None:
     use()
-    backups.backup(tmp_path / "backup")
+    own_backups.backup(tmp_path / "backup")
     before = kept()
     somebody("mallory", "admin")
     with pytest.raises(Conflict, match="--replace"):
-        backups.restore(tmp_path / "backup")
+        own_backups.restore(tmp_path / "backup")
     assert get_user_model().objects.filter(username="mallory").exists()
-    backups.restore(tmp_path / "backup", replace=True)
+    own_backups.restore(tmp_path / "backup", replace=True)
     assert kept() == before
 
 
@@ -143,11 +143,11 @@ def test_only_a_used_database_is_refused_and_with_replace_it_is_replaced(own: st
 def test_the_audit_comes_back_and_still_refuses_to_be_altered(own: str, other: str, tmp_path: Path) -> None:
     record("sign-in", "maria")
     record("sign-out", "maria")
-    backups.backup(tmp_path / "backup")
+    own_backups.backup(tmp_path / "backup")
     before = list(AuditRow.objects.order_by("number").values())
     with own_database(other):
         for _again in range(2):
-            backups.restore(tmp_path / "backup", replace=True)
+            own_backups.restore(tmp_path / "backup", replace=True)
             assert list(AuditRow.objects.order_by("number").values()) == before
             with pytest.raises(DatabaseError), transaction.atomic():
                 AuditRow.objects.all().delete()
@@ -161,7 +161,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use()
-    backups.backup(tmp_path / "backup")
+    own_backups.backup(tmp_path / "backup")
     somebody("joe", "viewer")
     before = kept()
     content = (tmp_path / "backup").read_bytes()
@@ -171,23 +171,23 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
         file.execute("CREATE TABLE django_migrations (app, name)")
     for name in ("half", "text", "other", "none"):
         with pytest.raises(Invalid):
-            backups.restore(tmp_path / name, replace=True)
+            own_backups.restore(tmp_path / name, replace=True)
     if connections["default"].vendor == "postgresql":
-        monkeypatch.setattr(copying, "tables", lambda tables=copying.tables: [*tables(), None])
+        monkeypatch.setattr(own_backups, "tables", lambda tables=own_backups.tables: [*tables(), None])
         with pytest.raises(AttributeError):
-            backups.restore(tmp_path / "backup", replace=True)
+            own_backups.restore(tmp_path / "backup", replace=True)
         monkeypatch.undo()
     assert kept() == before
 
 
 def test_a_backup_of_a_newer_adkweb_is_refused(tmp_path: Path) -> None:
     use()
-    backups.backup(tmp_path / "newer")
+    own_backups.backup(tmp_path / "newer")
     with closing(sqlite3.connect(tmp_path / "newer")) as file:
         file.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('sessions_app', '9999_later', 1)")
         file.commit()
     with pytest.raises(Invalid, match=r"newer adkweb.*9999_later"):
-        backups.restore(tmp_path / "newer", replace=True)
+        own_backups.restore(tmp_path / "newer", replace=True)
 
 
 def test_a_backup_of_an_older_adkweb_is_completed(tmp_path: Path) -> None:
@@ -195,8 +195,8 @@ def test_a_backup_of_an_older_adkweb_is_completed(tmp_path: Path) -> None:
         call_command("migrate", "sessions_app", "0026", verbosity=0, interactive=False)
         call_command("migrate", "auth", verbosity=0, interactive=False)
         get_user_model().objects.create_user("an old friend")
-        backups.backup(tmp_path / "older")
-    backups.restore(tmp_path / "older")
+        own_backups.backup(tmp_path / "older")
+    own_backups.restore(tmp_path / "older")
     assert get_user_model().objects.get().username == "an old friend"
     assert MigrationLoader(connections["default"]).applied_migrations.keys() >= {("sessions_app", "0031_approval")}
 
@@ -204,12 +204,12 @@ def test_a_backup_of_an_older_adkweb_is_completed(tmp_path: Path) -> None:
 def test_a_backup_overwrites_nothing_and_nobody_else_can_read_it(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        backups.backup(tmp_path / "backup")
+        own_backups.backup(tmp_path / "backup")
     finally:
         os.umask(before)
     assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
     with pytest.raises(AlreadyExists):
-        backups.backup(tmp_path / "backup")
+        own_backups.backup(tmp_path / "backup")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -218,7 +218,7 @@ def test_without_own_tables_there_is_nothing_to_back_up(
 ) -> None:
     for url in (f"sqlite:///{tmp_path / 'none.db'}", new_database("postgresql")):
         with own_database(url), pytest.raises(NotFound):
-            backups.backup(tmp_path / "backup")
+            own_backups.backup(tmp_path / "backup")
     assert not (tmp_path / "none.db").exists()
 
 
