@@ -13,11 +13,11 @@ from django.db import DatabaseError, connections
 
 from ..checks.live_checks import check_due
 from ..domain.errors import SourceError
-from ..saved.noticing import LOOK_SECONDS as LOOK_AT_TIME
-from ..saved.noticing import notice_silence, noticing
 from ..search import damage
 from ..search.drift_looks import Looker
 from ..search.feeding import Feeder
+from ..search.saved.match_watcher import LOOK_SECONDS as LOOK_AT_TIME
+from ..search.saved.match_watcher import notice_silence, noticing
 from ..sources import database
 
 log = logging.getLogger("adkweb.search")

@@ -13,7 +13,7 @@ from django.db import DatabaseError, connections
 
 from ..access.audit import forwarding, syslog
 from ..access.audit.forwarding import Receiver, Row
-from ..saved import sending, webhooks
+from ..search.saved import sending, webhooks
 
 log = logging.getLogger("adkweb.sending")
 

@@ -8,7 +8,7 @@ from django.urls import reverse
 from .. import broadcast
 from ..access import sign_in
 from ..broadcast import Move
-from ..saved import watching
+from ..search.saved import watching
 from .client import SIGNED_OUT, push
 from .feed import Feed
 

@@ -23,7 +23,7 @@ class SearchSource(models.Model):
     done = models.BigIntegerField(default=0)
     total = models.BigIntegerField(default=0)
     due = models.FloatField(default=0.0)  # the next walk
-    looked = models.FloatField(default=0.0)  # when saved/noticing.py last looked at what time alone changes
+    looked = models.FloatField(default=0.0)  # when search/saved/match_watcher.py last looked at what time alone changes
     claim = models.CharField(max_length=32, default="")
     claimed_until = models.FloatField(default=0.0)
 

@@ -14,8 +14,8 @@ from ..access.roles import actor_of
 from ..batches import held
 from ..edits import proposal, queue
 from ..edits.queued_edit import Queued
-from ..saved import watching
-from ..saved.watching import Watched
+from ..search.saved import watching
+from ..search.saved.watching import Watched
 from ..sources import adopting, database
 from . import demo
 

@@ -25,8 +25,8 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import senders
 from sessions_app.models import AuditReceiver, AuditRow
 from tests.audit.syslogs import Syslog, of_datagrams, over_tcp
-from tests.saved.receiver import Receiver as Hook
-from tests.saved.receiver import receiver as a_hook
+from tests.search.saved.receiver import Receiver as Hook
+from tests.search.saved.receiver import receiver as a_hook
 from tests.support import processes
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -36,7 +36,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.masking import reveal
 from sessions_app.masking import rules as masking_rules
 from sessions_app.privacy import erasures, holds, retention
-from sessions_app.saved import views, watching, webhooks
+from sessions_app.search.saved import views, watching, webhooks
 from sessions_app.sources import adopting, own_backups
 from sessions_app.transfer import importing
 from sessions_app.writes.append import append_event

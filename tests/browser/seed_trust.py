@@ -128,7 +128,7 @@ def _views(owner: Any) -> dict[str, Any]:
 
     No session is of that source: news would be counted in the title of every page of the tests that share the server."""
     from sessions_app.models import ViewWatch, Webhook, WebhookDelivery
-    from sessions_app.saved import views, watching
+    from sessions_app.search.saved import views, watching
 
     name = "<script>window.injected=1</script>"
     view = views.save(owner, name=name, query=f'source:none "{IMAGE}"', sort="", columns="user,app", shared=True)

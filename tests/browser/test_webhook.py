@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit, serve
 from tests.browser.places import SEOUL, path, type_json
-from tests.saved.receiver import receiver
+from tests.search.saved.receiver import receiver
 
 
 @pytest.mark.long

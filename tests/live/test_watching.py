@@ -13,7 +13,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import feed, watch_feed
 from sessions_app.live.watch_feed import WatchFeed
 from sessions_app.models import SearchSource
-from sessions_app.saved import views, watching
+from sessions_app.search.saved import views, watching
 from tests.live.conftest import Stage
 from tests.live.pages import Own, Page, eventually, sign_in
 from tests.live.test_access import by_signing_out

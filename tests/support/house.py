@@ -407,7 +407,7 @@ ASKED: Final = (  # what doors read from
 )
 OF_SOMEBODY: Final = {"source", "ref", "selection", "event", "view"}  # parameters that say of what a read is
 # What only the machine asks for: where events were read to, and that they are read again. It tells nothing that is stored.
-MACHINES: Final = {"history/indexing.py", "search/feeding.py", "checks/live_checks.py"}
+MACHINES: Final = {"history/indexing.py", "search/feeding.py", "search/saved/match_watcher.py", "checks/live_checks.py"}
 
 
 def reads_without_an_actor(code: Code) -> list[str]:
@@ -430,11 +430,11 @@ def reads_without_an_actor(code: Code) -> list[str]:
 
 PARSERS: Final = {"read_stored", "read_stored_or_none", "parse"}  # of stored JSON
 # They compute where keys were written, how deltas were applied, and what can be looked for. Their answers have no value,
-# or are shown by search/results.py. What language.py and condition.py parse is a query. large_events.py reads an event piece
-# by piece, and shows it when it is whole again.
+# or are shown by search/results.py. What language.py, condition.py and saved/ parse is a query. large_events.py reads an
+# event piece by piece, and shows it when it is whole again.
 TELL_NO_VALUE: Final = {
     *("history/gathering.py", "history/merging.py", "search/language.py", "search/reading.py", "checks/condition.py"),
-    "reads/large_events.py",
+    *("search/saved/match_watcher.py", "search/saved/views.py", "search/saved/watching.py", "reads/large_events.py"),
 }
 
 

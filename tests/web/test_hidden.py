@@ -21,8 +21,8 @@ from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.masking import rules
 from sessions_app.models import Role
 from sessions_app.privacy import holds
-from sessions_app.saved import views as saved
 from sessions_app.search import labels
+from sessions_app.search.saved import views as saved
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program

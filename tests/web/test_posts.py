@@ -32,7 +32,7 @@ from sessions_app.masking import rules as masks
 from sessions_app.models import ApiToken, ApprovalRule, Job, Role, ViewWatch, Webhook
 from sessions_app.privacy import retention
 from sessions_app.reads import views as reads_views
-from sessions_app.saved import views, watching
+from sessions_app.search.saved import views, watching
 from sessions_app.transfer import imports, uploads
 from sessions_app.web import urls
 from sessions_app.writes.append import append_event

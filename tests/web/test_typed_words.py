@@ -16,9 +16,9 @@ from sessions_app.masking import rules as masking
 from sessions_app.models import SessionTag, SessionTitle
 from sessions_app.privacy import holds
 from sessions_app.reads.labels import labels_of
-from sessions_app.saved import views, watching
 from sessions_app.search import labels
 from sessions_app.search.completing import complete
+from sessions_app.search.saved import views, watching
 from tests.search.finding import feed, ids
 from tests.support.people import ALICE, BOB, somebody
 from tests.web.test_shown import card

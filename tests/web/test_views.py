@@ -12,9 +12,9 @@ from django.urls import reverse
 
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.models import SearchSession, ViewWatch
-from sessions_app.saved import views, watching
-from sessions_app.saved.views import View
 from sessions_app.search.results import Results, Row
+from sessions_app.search.saved import views, watching
+from sessions_app.search.saved.views import View
 from sessions_app.sources import registry
 from sessions_app.web.search import results
 from tests.support.people import an_admin

@@ -10,9 +10,9 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.models import WebhookDelivery
-from sessions_app.saved import views, watching, webhooks
-from sessions_app.saved.views import View
-from tests.saved.receiver import Receiver, receiver
+from sessions_app.search.saved import views, watching, webhooks
+from sessions_app.search.saved.views import View
+from tests.search.saved.receiver import Receiver, receiver
 from tests.support.people import an_admin
 from tests.web.conftest import Browser
 from tests.web.html import page_of

@@ -19,7 +19,7 @@ from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...http.reader import user_for_reader
 from ...reads import lists
 from ...reads.event_views import EventView
-from ...saved.watching import NEWS, Watched
+from ...search.saved.watching import NEWS, Watched
 from ...search.tree import quoted
 from .tags import plain, register, soft
 from .targets import Target, actor, address_at

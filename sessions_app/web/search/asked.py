@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.timezone import get_default_timezone
 
-from ...saved import views
-from ...saved.views import View
 from ...search.language import parse, with_filter, without
+from ...search.saved import views
+from ...search.saved.views import View
 from ...search.tree import Query
 from ..html.targets import person_of
 from . import columns

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
-from ...saved import views
 from ...search.completing import complete as suggestions_for
+from ...search.saved import views
 from ...search.tree import Problem, Query, Text, leaves
 from ..html.render import page
 from ..html.targets import actor, person_of

@@ -13,12 +13,12 @@ from django.views.decorators.http import require_GET
 from ...domain.errors import Slow
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
-from ...saved import views as saved_views
-from ...saved import watching
 from ...search import labels
 from ...search.language import parse, with_filter, without
 from ...search.patience import HASTY, PATIENT, patience
 from ...search.results import Results, Row, search
+from ...search.saved import views as saved_views
+from ...search.saved import watching
 from ...search.tree import And, Node, Query, leaves
 from ..html.render import page
 from ..html.targets import actor, person_of

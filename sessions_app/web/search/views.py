@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from ...domain.brief import words
 from ...domain.errors import AlreadyExists, Invalid
-from ...saved import views, watching
+from ...search.saved import views, watching
 from ..html.targets import person_of
 from ..html.undoing import offer_undo
 from .asked import zone_of

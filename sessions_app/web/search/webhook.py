@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from ...domain.errors import Invalid, NotFound
-from ...saved import views, watching, webhooks
+from ...search.saved import views, watching, webhooks
 from ..html.render import page
 from ..html.targets import actor, person_of
 

@@ -14,10 +14,10 @@ from pytest_django import Settings
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import SearchSession, SearchSource, ViewNews
-from sessions_app.saved import noticing, views, watching
-from sessions_app.saved.views import View
 from sessions_app.search import feeding
 from sessions_app.search.feeding import Feeder
+from sessions_app.search.saved import match_watcher, views, watching
+from sessions_app.search.saved.views import View
 from sessions_app.search.sql import rows
 from sessions_app.search.storing import Keeper
 from sessions_app.writes.append import append_event
@@ -65,7 +65,7 @@ def source(own: str, new_store: Callable[[str], str], open_source: Callable[[str
 @pytest.fixture
 def feeder(source: str) -> Feeder:
     """The feeder of the source, which notices what begins to match."""
-    return Feeder(source, noticing.noticing)
+    return Feeder(source, match_watcher.noticing)
 
 
 def session(source: str, name: str, app: str = "booking") -> SessionRef:
@@ -129,16 +129,16 @@ def test_a_session_that_falls_silent_is_news_although_nothing_is_written(
     feed(source, feeder)
     number = SearchSource.objects.get().pk
     for _look in range(2):
-        noticing.notice_silence(number)
+        match_watcher.notice_silence(number)
         assert news() == {"status:stuck": 0}
     settings.SILENCE_SECONDS = 0
-    noticing.notice_silence(number)
+    match_watcher.notice_silence(number)
     assert news() == {"status:stuck": 0}, "it was silent for as long at the last look"
     settings.SILENCE_SECONDS = 300
     SearchSource.objects.update(looked=time.time() - 10)
     SearchSession.objects.update(last=time.time() - 305)
     for _look in range(2):
-        noticing.notice_silence(number)
+        match_watcher.notice_silence(number)
         assert news() == {"status:stuck": 1}
 
 
@@ -248,7 +248,7 @@ def test_queries_that_take_too_long_are_asked_in_turns(
 ) -> None:
     for query in ("hello", "hello or x", "hello or y"):
         watched(query)
-    monkeypatch.setattr(noticing, "SECONDS", 0.0)
+    monkeypatch.setattr(match_watcher, "SECONDS", 0.0)
     for number in range(3):
         say(session(source, f"s{number}"), "hello")
         feed(source, feeder)
@@ -267,7 +267,7 @@ def test_a_query_that_the_database_refuses_does_not_stop_the_index(
         return set()
 
     with monkeypatch.context() as patch:
-        patch.setattr(noticing, "among", refused)
+        patch.setattr(match_watcher, "among", refused)
         say(session(source, "s1"), "hello")
         feed(source, feeder)
     assert ids("hello") == ["s1"]

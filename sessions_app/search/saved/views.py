@@ -14,17 +14,17 @@ from django.db.models import Q
 from django.utils.timezone import get_default_timezone
 from django.utils.translation import gettext as _
 
-from ..access.actor import SYSTEM
-from ..access.audit.record import record
-from ..access.roles import actor_of
-from ..access.shown import shown_words_anywhere
-from ..domain.errors import AlreadyExists, Invalid, NotAllowed, NotFound
-from ..models import SavedView, ViewWatch
-from ..search.language import MOST_CHARACTERS, parse
-from ..search.lines import clean
-from ..search.seen import apps
-from ..search.selecting import about
-from ..search.words import folded
+from ...access.actor import SYSTEM
+from ...access.audit.record import record
+from ...access.roles import actor_of
+from ...access.shown import shown_words_anywhere
+from ...domain.errors import AlreadyExists, Invalid, NotAllowed, NotFound
+from ...models import SavedView, ViewWatch
+from ..language import MOST_CHARACTERS, parse
+from ..lines import clean
+from ..seen import apps
+from ..selecting import about
+from ..words import folded
 
 NAME_LENGTH: Final = 60
 MOST: Final = 50  # views of a person

@@ -17,15 +17,15 @@ from uuid import UUID
 from django.db.models import Count
 from django.utils.translation import gettext as _
 
-from ..access.actor import Actor
-from ..access.roles import actor_of
-from ..domain.errors import Invalid
-from ..domain.session_ref import SessionRef
-from ..models import SearchSession, ViewNews, ViewWatch
-from ..reads.labels import called
-from ..search import tree
-from ..search.language import parse
-from ..sources import registry
+from ...access.actor import Actor
+from ...access.roles import actor_of
+from ...domain.errors import Invalid
+from ...domain.session_ref import SessionRef
+from ...models import SearchSession, ViewNews, ViewWatch
+from ...reads.labels import called
+from ...sources import registry
+from .. import tree
+from ..language import parse
 from . import views, webhooks
 
 MOST: Final = 20  # views that a person watches

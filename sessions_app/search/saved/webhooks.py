@@ -16,18 +16,18 @@ from django.urls import reverse
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
-from ..access.actor import PEOPLE
-from ..access.audit.record import record
-from ..access.handles import shown_user
-from ..access.roles import actor_of
-from ..access.shown import shown_words, shown_words_anywhere
-from ..domain.errors import Invalid, NotFound
-from ..domain.session_ref import SessionRef
-from ..models import SavedView, SearchSession, ViewWatch, Webhook, WebhookDelivery
-from ..reads.labels import called
-from ..search.results import status_of
-from ..search.storing import ref_of
-from ..sources import registry
+from ...access.actor import PEOPLE
+from ...access.audit.record import record
+from ...access.handles import shown_user
+from ...access.roles import actor_of
+from ...access.shown import shown_words, shown_words_anywhere
+from ...domain.errors import Invalid, NotFound
+from ...domain.session_ref import SessionRef
+from ...models import SavedView, SearchSession, ViewWatch, Webhook, WebhookDelivery
+from ...reads.labels import called
+from ...sources import registry
+from ..results import status_of
+from ..storing import ref_of
 from . import addresses, sending
 from .views import check_may_keep
 

@@ -19,18 +19,18 @@ from sessions_app.access.handles import handle_of
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.masking import rules as masking_rules
 from sessions_app.models import Webhook, WebhookDelivery
-from sessions_app.saved import addresses, noticing, sending, views, watching, webhooks
-from sessions_app.saved.views import View
-from sessions_app.saved.webhooks import Delivery
 from sessions_app.search.feeding import Feeder
+from sessions_app.search.saved import addresses, match_watcher, sending, views, watching, webhooks
+from sessions_app.search.saved.views import View
+from sessions_app.search.saved.webhooks import Delivery
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.saved.receiver import Receiver, receiver
 from tests.search.finding import feed
+from tests.search.saved.receiver import Receiver, receiver
 from tests.support.people import ALICE, an_admin, somebody
 
 LINK: Final = "https://adkweb.example.com"
-DOCS: Final = Path(__file__).resolve().parents[2] / "docs" / "webhooks.md"
+DOCS: Final = Path(__file__).resolve().parents[3] / "docs" / "webhooks.md"
 OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 
 
@@ -84,7 +84,7 @@ def test_a_receiver_is_told_of_each_session_with_a_signature_that_the_docs_check
     ref = create_session(source, "booking", "ana", session_id="s 1", actor=ALICE)
     said = {"role": "user", "parts": [{"text": "the fare expired"}]}
     append_event(ref, {"author": "user", "invocation_id": "i", "content": said}, actor=ALICE)
-    feed(source, Feeder(source, noticing.noticing))
+    feed(source, Feeder(source, match_watcher.noticing))
     send_all()
     (body,) = map(json.loads, told.bodies)
     assert body["session"] == {
@@ -128,7 +128,7 @@ def test_a_rule_of_masking_hides_what_is_still_to_be_sent(
     ref = create_session(source, "booking", "ana@example.com", session_id="s1", actor=ALICE)
     said = {"role": "user", "parts": [{"text": "4111111111111111 expired"}]}
     append_event(ref, {"author": "user", "invocation_id": "i", "content": said}, actor=ALICE)
-    feed(source, Feeder(source, noticing.noticing))
+    feed(source, Feeder(source, match_watcher.noticing))
     masking_rules.create("*", "form", "card", actor=ALICE)
     masking_rules.create("*", "form", "email", ids=True, actor=ALICE)
     send_all()

@@ -12,8 +12,8 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from ..domain.errors import Invalid
-from ..search.lines import clean
+from ...domain.errors import Invalid
+from ..lines import clean
 from . import addresses
 from .addresses import Endpoint
 

@@ -8,8 +8,8 @@ import pytest
 from pytest_django import Settings
 
 from sessions_app.domain.errors import AlreadyExists, Error, Invalid, NotAllowed, NotFound
-from sessions_app.saved import views
-from sessions_app.saved.views import View
+from sessions_app.search.saved import views
+from sessions_app.search.saved.views import View
 from tests.support.people import an_admin
 
 pytestmark = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)

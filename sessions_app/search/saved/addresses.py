@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from ..domain.errors import Invalid
+from ...domain.errors import Invalid
 
 LENGTH: Final = 2_000
 _PORTS: Final = {"https": 443, "http": 80}

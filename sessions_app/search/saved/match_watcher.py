@@ -12,17 +12,17 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.db import DatabaseError, transaction
 
-from .. import broadcast
-from ..access import mask_rules
-from ..access.actor import PEOPLE, Actor
-from ..access.roles import actor_of
-from ..domain.session_ref import SessionRef
-from ..models import SearchSession, SearchSource, ViewWatch
-from ..search import damage, tree
-from ..search.language import parse
-from ..search.selecting import among
-from ..search.storing import ref_of
-from ..sources import registry
+from ... import broadcast
+from ...access import mask_rules
+from ...access.actor import PEOPLE, Actor
+from ...access.roles import actor_of
+from ...domain.session_ref import SessionRef
+from ...models import SearchSession, SearchSource, ViewWatch
+from ...sources import registry
+from .. import damage, tree
+from ..language import parse
+from ..selecting import among
+from ..storing import ref_of
 from . import watching
 
 log = logging.getLogger("adkweb.saved")
