@@ -120,16 +120,16 @@ def _person(ruled: bool) -> str:
 def _rules() -> None:
     from sessions_app.access import approval
     from sessions_app.access.actor import TERMINAL
+    from sessions_app.checks import mask_rules
     from sessions_app.domain.mask_patterns import FORMS
     from sessions_app.domain.masks import FORM, KEY, PATH, TOOL
-    from sessions_app.masking import rules
 
     made = [("*", FORM, form) for form in FORMS]
     made += [("book*", PATH, f"profile.card{number}.number") for number in range(20)]
     made += [("*", TOOL, f"charge_{number}: card.number") for number in range(15)]
     made += [("*" if number % 2 else "book*", KEY, f"*secret-{number}*") for number in range(MASKS - len(made))]
     for each in made:
-        rules.create(*each, actor=TERMINAL)
+        mask_rules.create(*each, actor=TERMINAL)
     for number in range(APPROVALS):
         approval.make(by=TERMINAL, keys=f"limit-{number}-*", apps="book*")
 
@@ -140,7 +140,7 @@ def _queries(address: str, alias: str, token: str, cookie: str) -> tuple[int, in
     from django.test import Client as Tester
     from django.test.utils import CaptureQueriesContext
 
-    from sessions_app.access import approval, mask_rules, roles, tokens
+    from sessions_app.access import approval, masking, roles, tokens
 
     client, counts = Tester(SERVER_NAME="localhost"), []
     name, _, value = cookie.partition("=")
@@ -149,7 +149,7 @@ def _queries(address: str, alias: str, token: str, cookie: str) -> tuple[int, in
     client.get(address, headers=headers)
     for known in (roles.known, tokens.known, approval.known):
         known.clear()
-    mask_rules.forget()
+    masking.forget()
     for _time in range(2):
         with CaptureQueriesContext(connections["default"]) as own, CaptureQueriesContext(connections[alias]) as theirs:
             answer = client.get(address, headers=headers)

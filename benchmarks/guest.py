@@ -89,14 +89,14 @@ def _reading(maria: Any) -> Work:
 
 
 def _hiding(maria: Any) -> Work:
-    from sessions_app.masking import looks, rules
+    from sessions_app.checks import mask_rules
     from sessions_app.search import feeding
 
-    yield "looks for what looks like a secret", lambda: f"{len(looks.proposals(actor=maria))} rules proposed"
+    yield "looks for what looks like a secret", lambda: f"{len(mask_rules.proposals(actor=maria))} rules proposed"
 
     def masked() -> None:
-        rules.create("*", "key", "*token*", actor=maria)
-        rules.create("*", "form", "card", actor=maria)
+        mask_rules.create("*", "key", "*token*", actor=maria)
+        mask_rules.create("*", "form", "card", actor=maria)
         feeding.catch_up(_alias())
 
     yield "indexes it anew behind masks", masked
@@ -106,9 +106,8 @@ def _editing(maria: Any, ben: Any) -> Work:
     from sessions_app.access import approval
     from sessions_app.domain.errors import Held
     from sessions_app.domain.state import ABSENT, UNKNOWN
-    from sessions_app.edits import approving, edit, ending, expiry, proposal
+    from sessions_app.edits import approving, edit, ending, expiry, proposal, reveal
     from sessions_app.edits.edit import Entry
-    from sessions_app.masking import reveal
 
     def timed() -> str:
         for number in range(MANY):

@@ -13,7 +13,7 @@ Numbers are layers. A folder imports only from smaller numbers, and inside a fol
 8  history  jobs       time travel: where each key was written, state at any event, drift; work that outlives a request
 9  transfer  search    sessions as files and back; the language that sessions are searched with, and what is kept of it
 10  edits  agent_view  checks  artifacts   what a person does; what a model is given; is state well kept; saved files
-11  http  batches  masking  privacy  shared by doors; many sessions at once; what is hidden; one user
+11  http  batches  privacy  shared by doors; many sessions at once; one user
 12  web  api  adk      pages for people, JSON for programs, services for agents
 13  live               websockets
 14  management         commands

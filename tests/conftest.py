@@ -24,7 +24,7 @@ from django.utils import translation
 from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 
-from sessions_app.access import approval, mask_rules, roles, tokens
+from sessions_app.access import approval, masking, roles, tokens
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation
 from sessions_app.domain.session_ref import SessionRef
@@ -113,7 +113,7 @@ def _forgotten() -> None:
     roles.known.clear()
     approval.known.clear()
     tokens.known.clear()
-    mask_rules.forget()
+    masking.forget()
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from django.utils.crypto import salted_hmac
 
 from ..domain.masks import HANDLE, HANDLE_DIGITS
 from ..domain.session_ref import SessionRef
-from . import mask_rules
+from . import masking
 from .actor import AGENT, SYSTEM, TERMINAL, Actor
 
 
@@ -28,7 +28,7 @@ def handle_of(user_id: str) -> str:
 
 def is_hidden_user(source: str, app_name: str, user_id: str, actor: Actor) -> bool:
     """Tells whether an actor sees the handle of a user in place of the id."""
-    return mask_rules.mask_of_all().hides_id(user_id) and not sees_ids(source, app_name, actor)
+    return masking.mask_of_all().hides_id(user_id) and not sees_ids(source, app_name, actor)
 
 
 def shown_user(source: str, app_name: str, user_id: str, actor: Actor) -> str:
@@ -44,7 +44,7 @@ def shown_ref(ref: SessionRef, actor: Actor) -> SessionRef:
 def in_address(user_id: str) -> str:
     """Returns what stands for a user in an address of a page: the handle for everybody, if a rule hides the id.
     So links can be passed on, and no browser's history and no proxy keeps the id."""
-    return handle_of(user_id) if mask_rules.mask_of_all().hides_id(user_id) else user_id
+    return handle_of(user_id) if masking.mask_of_all().hides_id(user_id) else user_id
 
 
 def sees_ids(source: str, app_name: str, actor: Actor) -> bool:
@@ -58,9 +58,9 @@ def sees_ids(source: str, app_name: str, actor: Actor) -> bool:
 
 def are_hidden_anywhere(actor: Actor) -> bool:
     """Tells whether any id of a user of any app may be hidden from an actor."""
-    return mask_rules.mask_of_all().hides_ids and not sees_ids("", "", actor)
+    return masking.mask_of_all().hides_ids and not sees_ids("", "", actor)
 
 
 def are_hidden(source: str, app_name: str, actor: Actor) -> bool:
     """Tells whether any id of an app's users may be hidden from an actor."""
-    return mask_rules.mask_of_all().hides_ids and not sees_ids(source, app_name, actor)
+    return masking.mask_of_all().hides_ids and not sees_ids(source, app_name, actor)

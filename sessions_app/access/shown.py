@@ -1,7 +1,7 @@
 """Decides which values leave the core, and for whom: whatever is read for somebody passes `shown`.
 
 What is hidden are the secrets of credentials (domain/credentials.py), always, and what the rules say that people write
-(mask_rules.py). It holds for everybody, in pages, REST, sockets, exports and commands alike; who may see such a value asks
+(masking.py). It holds for everybody, in pages, REST, sockets, exports and commands alike; who may see such a value asks
 for it by itself.
 """
 
@@ -14,7 +14,7 @@ from ..domain.errors import Invalid
 from ..domain.json_values import as_object, dumps, loads, read_stored, read_stored_or_none
 from ..domain.mask_patterns import DOTS
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, full_key, same
-from . import mask_rules
+from . import masking
 from .actor import AGENT, SYSTEM, Actor
 
 Values = TypeVar("Values")
@@ -47,7 +47,7 @@ def mask_of(actor: Actor, app_name: str) -> Mask:
 
     All that are masked see the same: what a socket shows to PEOPLE is hidden as it is from any person.
     """
-    return mask_rules.mask(app_name)
+    return masking.mask(app_name)
 
 
 def _mask(actor: Actor, app_name: str) -> Mask | None:
@@ -124,13 +124,13 @@ def shown_change(change: Change, actor: Actor, app_name: str) -> Change:
 
 def shown_words_anywhere(text: str, actor: Actor) -> str:
     """Returns what an actor may see of words about several apps: a rule of any app hides what is in them."""
-    mask = None if actor is SYSTEM else mask_rules.mask_of_all()
+    mask = None if actor is SYSTEM else masking.mask_of_all()
     return text if mask is None else str(mask.event({"error_message": text})["error_message"])
 
 
 def shown_anywhere(change: Change, actor: Actor) -> Change:
     """Returns what an actor may see of the change of a full key in several apps: a rule of any app hides it."""
-    mask = None if actor is SYSTEM else mask_rules.mask_of_all()
+    mask = None if actor is SYSTEM else masking.mask_of_all()
     if mask is None:
         return change
     old, new = (_seen_by(mask, change.key, value) for value in (change.old, change.new))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Self
 
 from django.db import DatabaseError, connections
 
-from ..access import mask_rules
+from ..access import masking
 from .client import Watcher, rest_after
 
 log = logging.getLogger("adkweb.live")
@@ -66,7 +66,7 @@ class Feed(threading.Thread):
             self._entered.clear()
             began, took = time.monotonic(), 0.0
             try:
-                self._mask = mask_rules.digest()
+                self._mask = masking.digest()
                 took = 0.0 if self.serve() else time.monotonic() - began
             except DatabaseError as error:  # of adkweb's own database, which knows who may look
                 log.warning("%s: waits: %s", self.what, error)
@@ -83,8 +83,8 @@ class Feed(threading.Thread):
     def _wait(self, event: threading.Event, seconds: float) -> bool:
         """Waits for an event. Returns False, at once, if other rules of masking hold: everything has to be made anew."""
         until = time.monotonic() + seconds
-        while not event.wait(max(0.0, min(mask_rules.SECONDS, until - time.monotonic()))) and time.monotonic() < until:
-            if mask_rules.changed_since(self._mask):
+        while not event.wait(max(0.0, min(masking.SECONDS, until - time.monotonic()))) and time.monotonic() < until:
+            if masking.changed_since(self._mask):
                 return False
         return True
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from django.utils import translation
 
-from ..access import mask_rules, roles, sign_in
+from ..access import masking, roles, sign_in
 from ..access.actor import PEOPLE, Actor, Grant
 from ..http.reader import read_by
 from ..sources import registry
@@ -67,7 +67,7 @@ class Lobby(Feed):
         are hidden from others."""
         people = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         actors = {watcher: roles.actor_of(people[watcher.sign_in]) for watcher in watchers if watcher.sign_in in people}
-        ids = mask_rules.mask_of_all().hides_ids
+        ids = masking.mask_of_all().hides_ids
         return {
             watcher: PEOPLE.grants if actor.sees_all and not (ids and actor.reveals) else actor.grants
             for watcher, actor in actors.items()

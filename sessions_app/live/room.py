@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from ..access import mask_rules, roles, sign_in
+from ..access import masking, roles, sign_in
 from ..access.actor import PEOPLE
 from ..domain.invocations import Running
 from ..domain.positions import Seq
@@ -32,7 +32,7 @@ PRESENCE_SECONDS: Final = 20.0  # how often a process repeats who watches; the o
 class Seat:
     """A watcher in a room: where it is in the timeline, and which other parts it was given.
 
-    `mask` stands for the rules by which its page hides values, as far as it is known (mask_rules.digest)."""
+    `mask` stands for the rules by which its page hides values, as far as it is known (masking.digest)."""
 
     watcher: Watcher
     chosen: news.Filter
@@ -149,7 +149,7 @@ class Room:
         """Forgets what was made by other rules of masking than those that hold now, and has pages made by them reload.
 
         What waits to be sent to such a page is thrown away: it gets everything again."""
-        mask = str(mask_rules.digest())
+        mask = str(masking.digest())
         if mask != self._mask:
             self._mask, self._last = mask, {}
             for parts in self._parts.values():

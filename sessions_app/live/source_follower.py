@@ -14,7 +14,7 @@ from typing import Final
 from django.db import DatabaseError, connections
 
 from .. import broadcast
-from ..access import mask_rules
+from ..access import masking
 from ..access.actor import SYSTEM
 from ..broadcast import Move
 from ..domain.errors import Error, NotFound
@@ -159,8 +159,8 @@ class Follower(threading.Thread):
         moved = self._tail.moved()
         if moved or told:
             self._tell_hearers()
-        if masked := mask_rules.changed_since(self._mask):
-            self._mask = mask_rules.digest()
+        if masked := masking.changed_since(self._mask):
+            self._mask = masking.digest()
         if moved is not None or told or masked or self._is_time("sweep", SWEEP_SECONDS) or self._due() <= now:
             self._serve((moved or set()) | told)
         look = now + LOOK_SECONDS[connections[self.source].vendor]

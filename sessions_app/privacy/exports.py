@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, cast
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from ..access import mask_rules, private_files
+from ..access import masking, private_files
 from ..access.actor import Actor
 from ..access.audit.record import record
 from ..access.handles import is_hidden_user, sees_ids
@@ -115,7 +115,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         beat(Progress(done, total, "exporting"))
 
     part = _path(job).with_suffix(".part")
-    mask, ids = mask_rules.digest(), sees_ids(source, job.app_name, actor)
+    mask, ids = masking.digest(), sees_ids(source, job.app_name, actor)
     try:
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
@@ -184,7 +184,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 def _view(job: Job) -> Export:
     until = (job.finished or time.time()) + KEPT_SECONDS
     size, result = 0, json.loads(job.result or "{}")
-    if job.state == DONE and until > time.time() and result.get("mask") == mask_rules.digest():
+    if job.state == DONE and until > time.time() and result.get("mask") == masking.digest():
         with suppress(OSError):
             size = _path(job).stat().st_size
     stage = {WAITING: "working", DONE: "done"}.get(job.state, "stopped")

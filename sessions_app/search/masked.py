@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ..access import mask_rules
+from ..access import masking
 from ..access.actor import PEOPLE
 from ..access.handles import shown_user
 from ..access.shown import shown, shown_object, shown_words
@@ -17,7 +17,7 @@ VERSION: Final = 13  # of what is kept
 
 def version() -> int:
     """Returns what stands for what is kept now: what another version kept, or was read by other rules, is read anew."""
-    return VERSION + 100 * mask_rules.digest()
+    return VERSION + 100 * masking.digest()
 
 
 def event(text: str | None, ref: SessionRef) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from ..access import mask_rules
+from ..access import masking
 from ..access.actor import Actor
 from ..access.shown import shown, shown_object
 from ..domain.clock import Took
@@ -160,7 +160,7 @@ def _within() -> list[str]:
     """Returns what sessions are ordered by that are equal in what they are sorted by.
 
     The numbers of the index follow the order in which it read the sessions, by the ids of users."""
-    return ["folded_user", "folded_id", "app_name", "source_id"] if mask_rules.mask_of_all().hides_ids else ["id"]
+    return ["folded_user", "folded_id", "app_name", "source_id"] if masking.mask_of_all().hides_ids else ["id"]
 
 
 def behind() -> list[tuple[str, float]]:

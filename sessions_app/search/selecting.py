@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connection
 
-from ..access import mask_rules
+from ..access import masking
 from ..access.actor import PEOPLE, Actor
 from ..access.handles import sees_ids, shown_user
 from ..domain.invocations import PASSED_OVER
@@ -265,7 +265,7 @@ class _Builder:
 def _in_revealing_apps(actor: Actor, values: list[Any]) -> str:
     """Returns the condition for users `n` of apps in which ids are hidden, but not from this actor; "" if there are none."""
     names: dict[int, list[str]] = {}
-    if mask_rules.mask_of_all().hides_ids and actor is not PEOPLE:
+    if masking.mask_of_all().hides_ids and actor is not PEOPLE:
         for app in seen_apps(actor):
             if sees_ids(app.source, app.name, actor):
                 names.setdefault(app.source_number, []).append(app.name)

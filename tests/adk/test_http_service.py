@@ -25,10 +25,10 @@ from google.adk.sessions import Session
 
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.adk import HttpSessionService, http_client
+from sessions_app.checks import mask_rules
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.masking import rules
 from sessions_app.reads import timeline
 from sessions_app.sources import registry
 from sessions_app.writes.sessions import create_session
@@ -203,7 +203,7 @@ def test_a_cancelled_append_is_whole(
 
 
 def test_an_agent_gets_what_is_stored_whatever_rules_hide(through: Callable[..., HttpSessionService]) -> None:
-    rules.create("*", "key", "card", actor=ALICE)
+    mask_rules.create("*", "key", "card", actor=ALICE)
 
     async def run() -> None:
         async with through() as service:

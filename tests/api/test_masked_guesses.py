@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import pytest
 
-from sessions_app.access import mask_rules
+from sessions_app.access import masking
 from sessions_app.access.actor import SYSTEM
 from sessions_app.access.audit import refusals
+from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry
-from sessions_app.masking import rules
 from sessions_app.models import AuditRow
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -45,7 +45,7 @@ def event_of(values: dict[str, Any]) -> dict[str, Any]:
 def world(source: str) -> Iterator[Callable[[str], SessionRef]]:
     """Makes the same session in any app; rules hide its values."""
     for kind, pattern in (("key", "card"), ("form", "email")):
-        rules.create("*", kind, pattern, actor=SYSTEM)
+        mask_rules.create("*", kind, pattern, actor=SYSTEM)
 
     def make(app: str) -> SessionRef:
         ref = create_session(source, app, "ana", session_id="s1", state=RIGHT, actor=ALICE)
@@ -54,7 +54,7 @@ def world(source: str) -> Iterator[Callable[[str], SessionRef]]:
 
     yield make
     refusals.known.clear()
-    mask_rules.forget()
+    masking.forget()
 
 
 def said(answer: Any, app: str) -> Any:
@@ -163,10 +163,10 @@ def test_an_import_tells_no_difference_that_is_hidden(
     reports = []
     for app, right in (("right", True), ("wrong", False)):
         world(app)
-        for each in rules.listed(actor=SYSTEM):
-            rules.delete(each.number, actor=SYSTEM)
+        for each in mask_rules.listed(actor=SYSTEM):
+            mask_rules.delete(each.number, actor=SYSTEM)
         lines = program.get("/api/export", app=app).content.decode().splitlines()
-        rules.create("*", "key", "card", actor=SYSTEM)
+        mask_rules.create("*", "key", "card", actor=SYSTEM)
         if not right:
             lines = [_guessed(line, part) for line in lines]
         answer = program.post("/api/import", "\n".join(lines).encode(), preview=str(preview).lower())

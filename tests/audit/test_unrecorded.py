@@ -30,11 +30,10 @@ from sessions_app.access import (
 from sessions_app.access.actor import TERMINAL, Actor, Grant
 from sessions_app.access.audit import acts
 from sessions_app.access.oidc import Identity
-from sessions_app.checks import rules
+from sessions_app.checks import mask_rules, rules
 from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.masking import reveal
-from sessions_app.masking import rules as masking_rules
+from sessions_app.edits import reveal
 from sessions_app.privacy import erasures, holds, retention
 from sessions_app.search.saved import views, watching, webhooks
 from sessions_app.sources import adopting, own_backups
@@ -91,7 +90,7 @@ def a_second_factor(person: User, *, more: int = 0) -> Act:
 
 def a_masked_key(ref: SessionRef) -> None:
     append_event(ref, {"author": "a", "actions": {"state_delta": {"password": "hunter-22"}}}, actor=ALICE)
-    masking_rules.create("book*", "key", "password", actor=ALICE)
+    mask_rules.create("book*", "key", "password", actor=ALICE)
 
 
 def a_view(*, hook: bool = False) -> Any:
@@ -128,7 +127,7 @@ def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
         "group-made": a_group,
         "imported": lambda: importing.bring(lambda: pytest.fail("read"), source, actor=ALICE),
         "invited": lambda: invitations.make("Ana", [], **BY),
-        "mask-rule-made": lambda: masking_rules.create("*", "key", "password", actor=ALICE),
+        "mask-rule-made": lambda: mask_rules.create("*", "key", "password", actor=ALICE),
         "retention-changed": lambda: retention.save(source, "booking", 30, export=False, actor=ALICE),
         "role-taken": lambda: roles.take(which, by=TERMINAL),
         "rule-created": lambda: rules.create(source, "booking", "Steps", "step = pay", actor=ALICE),
@@ -164,10 +163,10 @@ def after_more(act: str, ref: SessionRef) -> Act:
         return lambda: invitations.accept(text, "joe", PASSWORD)
     if act in ("revealed", "mask-rule-removed"):
         a_masked_key(ref)
-        rule = masking_rules.listed(actor=ALICE)[0].number
+        rule = mask_rules.listed(actor=ALICE)[0].number
         hidden = act == "revealed"
         return lambda: (
-            reveal.key(ref, "password", "why", actor=RITA) if hidden else masking_rules.delete(rule, actor=ALICE)
+            reveal.key(ref, "password", "why", actor=RITA) if hidden else mask_rules.delete(rule, actor=ALICE)
         )
     if act == "session-unheld":
         holds.hold(ref, "a trial", actor=ALICE)

@@ -13,11 +13,11 @@ import pytest
 from sessions_app.access import approval, roles
 from sessions_app.access.actor import TERMINAL, Actor
 from sessions_app.batches import batch, held, items, reading, working
+from sessions_app.checks import mask_rules
 from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.errors import Conflict, Error, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
-from sessions_app.masking import rules as masking_rules
 from sessions_app.models import AuditRow, Job
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
@@ -267,8 +267,8 @@ def test_a_masked_value_that_a_batch_writes_is_dots_on_its_page(refs: list[Sessi
     made = batch.begin("edit", actor=maria, refs=refs)
     batch.try_(made, {"card_token": "tok_4711", "step": "pay"}, actor=maria, reason="for 4111111111111111")
     settle("batch")
-    masking_rules.create("book*", "key", "*token*", actor=TERMINAL)
-    masking_rules.create("book*", "form", "card", actor=TERMINAL)
+    mask_rules.create("book*", "key", "*token*", actor=TERMINAL)
+    mask_rules.create("book*", "form", "card", actor=TERMINAL)
     for who in (maria, roles.actor_of(somebody("vera", "viewer"))):
         shown = {each.key: each.new for each in reading.changes(reading.get(made, actor=who), actor=who)}
         assert "tok_4711" not in str(shown)

@@ -40,7 +40,7 @@ def fill() -> dict[str, str]:
     """Writes attacks beside the hostile database, which is open. Returns the ids that addresses need, and the mask's."""
     from django.contrib.auth.models import User
 
-    from sessions_app.access import mask_rules, roles
+    from sessions_app.access import masking, roles
     from tests.support.at_work import settle
 
     owner = User.objects.get(is_superuser=True)
@@ -49,7 +49,7 @@ def fill() -> dict[str, str]:
     made = {**_accounts(owner, admin, who), **_session(who), **_views(owner), **_jobs(who)}
     for kind in ("rule", "batch", "export"):
         settle(kind)
-    return {**made, "mask": str(mask_rules.digest())}
+    return {**made, "mask": str(masking.digest())}
 
 
 def _accounts(owner: Any, admin: Any, who: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _accounts(owner: Any, admin: Any, who: Any) -> dict[str, Any]:
 
     from sessions_app.access import approval, groups, invitations, roles, tokens
     from sessions_app.access.sign_ins import SessionStore
-    from sessions_app.masking import rules as masks
+    from sessions_app.checks import mask_rules
 
     person = User.objects.create_user(PERSON, email=LINK)
     groups.make(GROUP, actor=admin)
@@ -74,10 +74,10 @@ def _accounts(owner: Any, admin: Any, who: Any) -> dict[str, Any]:
     tokens.revoke(SCRIPT, by=who)
     tokens.sign_in("guess", IMAGE)
     _invitation, invitation = invitations.make(IMAGE, [GROUP, BREAKOUT], actor=admin)
-    masks.create(TEMPLATE, "key", KEY, actor=who)
+    mask_rules.create(TEMPLATE, "key", KEY, actor=who)
     for pattern in (SCRIPT, BREAKOUT):
-        masks.create(pattern, "key", pattern, actor=who)
-        masks.create(pattern, "tool", f"{IMAGE}: {SCRIPT}", actor=who)
+        mask_rules.create(pattern, "key", pattern, actor=who)
+        mask_rules.create(pattern, "tool", f"{IMAGE}: {SCRIPT}", actor=who)
         approval.make(by=who, keys=pattern, apps=TEMPLATE, sources=HOSTILE.source)
     signed_in = SessionStore()
     signed_in[SESSION_KEY], signed_in[HASH_SESSION_KEY] = str(owner.pk), owner.get_session_auth_hash()

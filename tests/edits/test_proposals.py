@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from sessions_app.access import approval, roles, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL, Actor
+from sessions_app.checks import mask_rules
 from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.errors import Conflict, Error, Held, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
@@ -20,7 +21,6 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits import approving, edit, ending, expiry, own_event, proposal, queue, rewind
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.proposal import Proposal
-from sessions_app.masking import rules as masking_rules
 from sessions_app.models import ApprovalRule, AuditRow, Job
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
@@ -445,7 +445,7 @@ def test_a_rule_names_a_key_with_brackets_as_it_is(ref: SessionRef, maria: Actor
 
 
 def test_what_a_rule_hides_in_a_reason_is_hidden_where_it_waits(ref: SessionRef, maria: Actor, ben: Actor) -> None:
-    masking_rules.create("*", "form", "card", actor=TERMINAL)
+    mask_rules.create("*", "form", "card", actor=TERMINAL)
     card = "4111111111111111"
     with pytest.raises(Held) as held:
         edit.edit_state(ref, GOLD, actor=maria, reason=f"for {card}")

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from sessions_app.access import mask_rules
+from sessions_app.access import masking
 from sessions_app.access.actor import SYSTEM
+from sessions_app.checks import mask_rules
 from sessions_app.live.client import Watcher
-from sessions_app.masking import rules
 from tests.live.conftest import Stage
 from tests.live.pages import Own, Page, browser, page_path, sign_in
 
@@ -23,15 +23,15 @@ SECRET = "tulip-77"
 def hidden(stage: Stage, kind: str = "key", pattern: str = "coupon*") -> Iterator[None]:
     """A rule that another process makes, and that is gone afterwards."""
     with Own(stage.server):
-        mask_rules.forget()
-        rules.create("*", kind, pattern, actor=SYSTEM)
-        (number,) = [each.number for each in rules.listed(actor=SYSTEM)]
+        masking.forget()
+        mask_rules.create("*", kind, pattern, actor=SYSTEM)
+        (number,) = [each.number for each in mask_rules.listed(actor=SYSTEM)]
     try:
         yield
     finally:
         with Own(stage.server):
-            rules.delete(number, actor=SYSTEM)
-        mask_rules.forget()
+            mask_rules.delete(number, actor=SYSTEM)
+        masking.forget()
 
 
 def told(page: Page) -> str:

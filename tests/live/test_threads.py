@@ -16,7 +16,7 @@ from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.db import connections
 
 from sessions_app import broadcast
-from sessions_app.access import mask_rules
+from sessions_app.access import masking
 from sessions_app.access.actor import Actor
 from sessions_app.access.sign_ins import SessionStore
 from sessions_app.domain.session_ref import SessionRef
@@ -219,7 +219,7 @@ def test_where_nothing_is_written_only_the_mark_of_the_file_is_read(
         with connections[source].execute_wrapper(note), connections["default"].execute_wrapper(note):
             return real(self)
 
-    monkeypatch.setattr(mask_rules, "SECONDS", 3600.0)  # they are read twice a second, whether or not somebody watches
+    monkeypatch.setattr(masking, "SECONDS", 3600.0)  # they are read twice a second, whether or not somebody watches
     monkeypatch.setattr(source_follower.Follower, "_look", look)
     eventually(lambda: statements["PRAGMA data_version"] >= 5, "some looks")
     statements.clear()  # what was still to be done

@@ -85,7 +85,7 @@ def test_who_joins_while_others_are_served_is_served_the_next_time(
         return []
 
     monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.0)
-    monkeypatch.setattr(feed.mask_rules, "digest", lambda: "the same")
+    monkeypatch.setattr(feed.masking, "digest", lambda: "the same")
     monkeypatch.setattr(watching, "newest", lambda: 0)
     monkeypatch.setattr(watching, "news_between", news_between)
     monkeypatch.setattr(watching, "counts", lambda names: {name: {"view": 1} for name in names})

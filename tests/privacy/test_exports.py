@@ -16,10 +16,10 @@ from django.conf import settings
 
 from sessions_app.access.actor import SYSTEM, Actor, Grant
 from sessions_app.access.handles import handle_of
+from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Conflict, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import claims, runner
-from sessions_app.masking import rules
 from sessions_app.models import AuditRow, Job
 from sessions_app.privacy import bundle, exports
 from sessions_app.search import labels
@@ -118,7 +118,7 @@ def test_artifacts_are_in_the_file_once_under_harmless_names_and_the_rest_is_nam
 
 def test_a_file_that_was_made_before_a_rule_of_masking_is_given_to_nobody(ref: SessionRef) -> None:
     export_id = begin(ref)
-    rules.create("*", "key", "card", actor=SYSTEM)
+    mask_rules.create("*", "key", "card", actor=SYSTEM)
     assert exports.listed(*ref[:3], actor=ALICE) == []
     with pytest.raises(NotFound, match="until rules of masking change"):
         exports.opened(export_id, *ref[:3], actor=ALICE)
@@ -129,7 +129,7 @@ def test_a_file_that_was_made_before_a_rule_of_masking_is_given_to_nobody(ref: S
 
 def test_a_file_that_has_a_hidden_id_is_given_to_who_may_see_that_id(ref: SessionRef) -> None:
     ref = create_session(ref.source, "booking", "ana@example.com", session_id="s1", actor=ALICE)
-    rules.create("*", "form", "email", ids=True, actor=SYSTEM)
+    mask_rules.create("*", "form", "email", ids=True, actor=SYSTEM)
     export_id = begin(ref)
     _view, pieces = exports.opened(export_id, *ref[:3], actor=ALICE)
     files, about = contents_of(io.BytesIO(b"".join(pieces)))

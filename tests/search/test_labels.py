@@ -13,10 +13,10 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Error, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.edits.fork import fork
-from sessions_app.masking import rules as masking_rules
 from sessions_app.models import SearchSession, SessionTag, SessionTitle
 from sessions_app.reads import lists
 from sessions_app.reads.labels import Labels, labels_of
@@ -73,7 +73,7 @@ def test_a_new_title_counts_at_once_wherever_a_session_is_named(source: str) -> 
 
 
 def test_a_title_that_a_framework_keeps_and_a_rule_hides_is_not_found_when_one_is_taken_away(source: str) -> None:
-    masking_rules.create("*", "form", "card", actor=ALICE)
+    mask_rules.create("*", "form", "card", actor=ALICE)
     state = {"__session_metadata__": {"displayName": f"for {CARD}"}}
     create_session(source, "booking", "ana", session_id="s9", state=state, actor=ALICE)
     feed(source)
@@ -89,7 +89,7 @@ def test_a_title_that_a_framework_keeps_and_a_rule_hides_is_not_found_when_one_i
 )
 def test_a_title_is_masked_before_it_is_cut(source: str, title: Any) -> None:
     for kind, pattern in (("form", "card"), ("key", "pin")):
-        masking_rules.create("*", kind, pattern, actor=ALICE)
+        mask_rules.create("*", kind, pattern, actor=ALICE)
     state = {"__session_metadata__": {"displayName": title}}
     create_session(source, "booking", "ana", session_id="s9", state=state, actor=ALICE)
     shown = lists.title(of(source, 9), actor=BOB)

@@ -14,10 +14,10 @@ from django.urls import reverse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions_app.access import mask_rules, tokens
+from sessions_app.access import masking, tokens
 from sessions_app.access.actor import SYSTEM
+from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.masking import rules
 from sessions_app.models import MaskRule
 from sessions_app.search.completing import complete
 from sessions_app.writes.append import append_event
@@ -77,8 +77,8 @@ def form() -> str:
 @pytest.fixture
 def worlds(db: None, new_store: Callable[..., str], open_source: Callable[[str], str]) -> list[SessionRef]:
     """Two sources with the same sessions, but for what rules hide."""
-    rules.create("*", "key", "coupon", actor=ALICE)
-    rules.create("*", "form", "card", actor=ALICE)
+    mask_rules.create("*", "key", "coupon", actor=ALICE)
+    mask_rules.create("*", "form", "card", actor=ALICE)
     refs = []
     for name, secret, number in zip("ab", SECRETS, CARDS, strict=True):
         with time_machine.travel(NOW - 1000, tick=False):
@@ -147,7 +147,7 @@ def test_an_index_that_was_read_before_a_rule_answers_nothing_until_it_is_read_a
     assert (ids(query), offered()) == (["s2"], [f'"{SECRETS[0]}"'])
     # A process makes a rule, and dies before it has emptied the index.
     MaskRule.objects.create(apps="*", kind="key", pattern="coupon", created=0.0)
-    mask_rules.forget()
+    masking.forget()
     assert (ids(query), offered()) == ([], [])
     assert feeder.version() != version, "it is not read again before something is written"
     feed(ref.source)

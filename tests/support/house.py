@@ -568,7 +568,7 @@ def caches_without_a_reason(code: Code) -> list[str]:
 
 
 # Why each of them shows no value that a rule of masking hides. Whatever keeps something that was shown has
-# mask_rules.digest() in its key, or forgets it when that changes: docs/architecture.md, "How a value gets out".
+# masking.digest() in its key, or forgets it when that changes: docs/architecture.md, "How a value gets out".
 _REASONS: Final = {
     "forgets what was made by other rules: Room._heed_masks, Lobby._send": """
         live/client.py _waiting  live/feed.py _watchers  live/room.py parts  live/room.py _parts  live/room.py _last""",

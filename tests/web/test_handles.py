@@ -17,10 +17,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from sessions_app.access import approval, handles, mask_rules, roles, tokens
+from sessions_app.access import approval, handles, masking, roles, tokens
 from sessions_app.access.actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor, Grant
 from sessions_app.access.audit.record import record
 from sessions_app.batches import acts, batch
+from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Held, Invalid
 from sessions_app.domain.positions import NO_SEQ
 from sessions_app.domain.session_ref import SessionRef
@@ -29,7 +30,6 @@ from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import audit_log
 from sessions_app.http.reader import read_by
 from sessions_app.live.sockets import SessionSocket
-from sessions_app.masking import rules
 from sessions_app.models import MaskRule, Role
 from sessions_app.reads import lists, stored_sessions, users, views
 from sessions_app.reads.audit_rows import Filter
@@ -62,7 +62,7 @@ RITA: Final = Actor("rita", (Grant("read", "book*", reveals=True), Grant("read",
 def hide_ids(apps: str = "*") -> None:
     """A rule that includes ids."""
     MaskRule.objects.create(apps=apps, kind="form", pattern="email", ids=True, created=0.0, created_by="alice")
-    mask_rules.forget()
+    masking.forget()
 
 
 def reveal() -> None:
@@ -308,7 +308,7 @@ def test_a_socket_is_opened_by_the_handle(hidden: SessionRef, viewer: Browser, p
 
 
 def test_a_handle_means_its_user_before_the_index_has_them(known: SessionRef, viewer: Browser) -> None:
-    rules.create("*", "form", "email", ids=True, actor=ALICE)
+    mask_rules.create("*", "form", "email", ids=True, actor=ALICE)
     assert viewer.get(f"/u/{known.source}/booking/{HANDLE}/").status_code == 200
     for page in ("users", "app"):
         assert "not all users are listed yet" in str(viewer.open(page, source=known.source, app_name="booking"))
@@ -322,7 +322,7 @@ def test_an_erased_or_unknown_handle_is_nobodys(hidden: SessionRef, viewer: Brow
 
 def test_no_app_tells_which_handle_an_id_has(known: SessionRef, viewer: Browser) -> None:
     with pytest.raises(Invalid):
-        rules.create("booking", "form", "email", ids=True, actor=ALICE)
+        mask_rules.create("booking", "form", "email", ids=True, actor=ALICE)
     create_session(known.source, "weather", "zoe", session_id="s1", actor=ANA)
     hide_ids("booking")  # as somebody may have put it into the database
     feed(known.source)
@@ -482,9 +482,9 @@ def test_where_no_rule_includes_ids_no_page_makes_or_looks_for_a_handle(
     names = known._asdict()
     for page, kwargs in (("session", names), ("users", dict(list(names.items())[:2])), ("search", {}), ("home", {})):
         assert viewer.get(reverse(page, kwargs=kwargs)).status_code == 200
-    monkeypatch.setattr(mask_rules, "SECONDS", 60.0)  # rules are looked up again and again, by one query
-    mask_rules.forget()
-    mask_rules.mask_of_all()
+    monkeypatch.setattr(masking, "SECONDS", 60.0)  # rules are looked up again and again, by one query
+    masking.forget()
+    masking.mask_of_all()
     with django_assert_num_queries(0, using=known.source), django_assert_num_queries(0):
         assert users.ref_meant(known, actor=BOB) == handles.shown_ref(known, BOB) == known
 

@@ -14,11 +14,11 @@ from django.contrib.auth.models import User
 
 from sessions_app.access import handles, roles, tokens
 from sessions_app.access.actor import AGENT, Actor
+from sessions_app.checks import mask_rules
 from sessions_app.checks import rules as checks
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.masking import rules
 from sessions_app.models import Role
 from sessions_app.privacy import holds
 from sessions_app.search import labels
@@ -108,10 +108,10 @@ def world(ref: SessionRef, person: User) -> SessionRef:
 
 def hide(ref: SessionRef) -> None:
     """Makes the rules."""
-    rules.create("book*", "key", KEY, actor=ALICE)
-    rules.create("book*", "form", "card", actor=ALICE)
-    rules.create("book*", "tool", "charge_*: pin", actor=ALICE)
-    rules.create("*", "form", "email", ids=True, actor=ALICE)
+    mask_rules.create("book*", "key", KEY, actor=ALICE)
+    mask_rules.create("book*", "form", "card", actor=ALICE)
+    mask_rules.create("book*", "tool", "charge_*: pin", actor=ALICE)
+    mask_rules.create("*", "form", "email", ids=True, actor=ALICE)
     feed(ref.source)
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from sessions_app.access.actor import AGENT, SYSTEM, Actor
 from sessions_app.access.shown import shown_object, shown_text
+from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid, NotAllowed
 from sessions_app.domain.json_values import read_stored_or_none
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.masking import looks, rules
 from sessions_app.models import AuditRow
 from sessions_app.reads import timeline, views
 from sessions_app.reads.deltas import said_of_state
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_adkweb_and_agents_see_what_a_rule_hides(ref: SessionRef) -> None:
-    rules.create("book*", "key", "user:tier", actor=ALICE)
+    mask_rules.create("book*", "key", "user:tier", actor=ALICE)
     assert views.session(ref, actor=ALICE).state.user == {"tier": "••••"}
     for actor in (SYSTEM, AGENT):
         assert views.session(ref, actor=actor).state.user == {"tier": "gold"}
@@ -38,9 +38,9 @@ def test_a_rule_is_tried_added_and_removed_on_its_page(ref: SessionRef, maria: B
     feed(ref.source)
     given = {"apps": "", "kind": "key", "pattern": "*password"}
     assert "db_password" in maria.post("/masking/", given | {"try": "1"}).content.decode()
-    assert rules.listed(actor=ALICE) == []
+    assert mask_rules.listed(actor=ALICE) == []
     assert maria.post("/masking/", given).status_code == 302
-    (rule,) = rules.listed(actor=ALICE)
+    (rule,) = mask_rules.listed(actor=ALICE)
     assert (rule.apps, rule.rule.pattern, rule.created_by) == ("*", "*password", "maria")
     assert views.session(ref, actor=ALICE).state.session["db_password"] == "••••"
     assert maria.post("/masking/", given).status_code == 409
@@ -65,9 +65,9 @@ def test_a_rule_says_which_ids_of_users_stay_readable(
     page = maria.post("/masking/", given, follow=True).content.decode()
     assert said in page
     assert "users of support" not in page
-    assert looks.ids(rules.checked("sup*", "form", "email"), actor=ALICE) == []
-    assert looks.ids(rules.checked("*", "key", "email"), actor=ALICE) == []
-    monkeypatch.setattr(looks, "USERS", 2)
+    assert mask_rules.ids(mask_rules.checked("sup*", "form", "email"), actor=ALICE) == []
+    assert mask_rules.ids(mask_rules.checked("*", "key", "email"), actor=ALICE) == []
+    monkeypatch.setattr(mask_rules, "USERS", 2)
     page = maria.post("/masking/", given | {"try": "1"}).content.decode()
     assert "1 of the first 2 users of booking have an e-mail as id; ids stay readable." in page
 
@@ -81,7 +81,7 @@ def test_a_rule_by_form_may_include_ids_of_users(ref: SessionRef, maria: Browser
     page = maria.post("/masking/", given | {"ids": "1"}, follow=True).content.decode()  # in place of the one without
     assert said in page
     assert "with ids of users" in page
-    (rule,) = rules.listed(actor=ALICE)
+    (rule,) = mask_rules.listed(actor=ALICE)
     assert rule.rule.ids
     assert maria.post("/masking/", given | {"ids": "1"}).status_code == 409
     assert maria.post("/masking/", {"apps": "", "kind": "key", "pattern": "*", "ids": "1"}).status_code == 400
@@ -96,19 +96,19 @@ def test_secrets_are_proposed_until_a_rule_hides_them(ref: SessionRef, maria: Br
     page = maria.get("/masking/", {"scan": "1"}).content.decode()
     assert "db_password" in page
     assert "hunter22" not in page
-    proposed = [each.known for each in looks.proposals(actor=ALICE)]
+    proposed = [each.known for each in mask_rules.proposals(actor=ALICE)]
     assert {(each.rule.kind, each.rule.pattern) for each in proposed} == {("key", "db_password"), ("form", "card")}
     for each in proposed:
-        rules.create(each.apps, each.rule.kind, each.rule.pattern, actor=ALICE)
+        mask_rules.create(each.apps, each.rule.kind, each.rule.pattern, actor=ALICE)
     feed(ref.source)
-    assert looks.proposals(actor=ALICE) == []
+    assert mask_rules.proposals(actor=ALICE) == []
 
 
 def test_what_a_rule_hides_is_not_found(ref: SessionRef) -> None:
     append_event(ref, {"author": "a", "actions": {"state_delta": {"coupon": "hunter22"}}}, actor=ALICE)
     feed(ref.source)
     assert ids("hunter22")
-    rules.create("*", "key", "coupon", actor=ALICE)
+    mask_rules.create("*", "key", "coupon", actor=ALICE)
     assert not ids("hunter22")
     feed(ref.source)
     assert not ids("hunter22")
@@ -117,19 +117,19 @@ def test_what_a_rule_hides_is_not_found(ref: SessionRef) -> None:
 
 def test_a_rule_hides_what_was_read_before_it(ref: SessionRef) -> None:
     append_event(ref, {"id": "e1", "author": "a", "actions": {"state_delta": {"pin": "1234"}}}, actor=ALICE)
-    rules.create("*", "key", "another", actor=ALICE)
+    mask_rules.create("*", "key", "another", actor=ALICE)
 
     def read() -> tuple[Any, Any]:
         event = timeline.event(ref, "e1", actor=ALICE)
         return event.data["actions"]["state_delta"]["pin"], views.session(ref, actor=ALICE).state.session["pin"]
 
     assert read() == read() == ("1234", "1234")
-    rules.create("*", "key", "pin", actor=ALICE)
+    mask_rules.create("*", "key", "pin", actor=ALICE)
     assert read() == read() == ("••••", "••••")
 
 
 def test_a_name_that_is_harmless_in_an_event_is_hidden_in_a_state() -> None:
-    rules.create("*", "key", "author", actor=ALICE)
+    mask_rules.create("*", "key", "author", actor=ALICE)
     text = '{"author": "ana"}'
     assert shown_object(text, ALICE, "booking", "event") == {"author": "ana"}
     assert shown_object(text, ALICE, "booking") == {"author": "••••"}
@@ -138,14 +138,14 @@ def test_a_name_that_is_harmless_in_an_event_is_hidden_in_a_state() -> None:
 
 
 def test_a_text_that_is_harmless_as_an_event_is_hidden_as_what_is_said_of_state() -> None:
-    rules.create("*", "key", "pin", actor=ALICE)
+    mask_rules.create("*", "key", "pin", actor=ALICE)
     text = '[{"pin": "1234"}, "ana", null, null]'
     assert shown_object(text, ALICE, "booking", "event", read_stored_or_none) == {}
     assert said_of_state(text, ALICE, "booking")["actions"]["state_delta"] == {"pin": "••••"}
 
 
 def test_no_text_leaves_with_a_key_given_twice_of_which_one_was_looked_at() -> None:
-    rules.create("*", "form", "card", actor=ALICE)
+    mask_rules.create("*", "form", "card", actor=ALICE)
     text = '{"note": "4111 1111 1111 1111", "note": "paid"}'
     assert [shown_text(text, ALICE, "booking") for _ in range(2)] == ['{"note":"paid"}'] * 2
     assert shown_object(text, ALICE, "booking") == {"note": "paid"}
@@ -153,7 +153,7 @@ def test_no_text_leaves_with_a_key_given_twice_of_which_one_was_looked_at() -> N
 
 def test_dots_are_never_stored_in_place_of_a_hidden_value(ref: SessionRef) -> None:
     append_event(ref, {"author": "a", "actions": {"state_delta": {"profile": {"card": 1, "name": "x"}}}}, actor=ALICE)
-    rules.create("*", "path", "profile.card", actor=ALICE)
+    mask_rules.create("*", "path", "profile.card", actor=ALICE)
     seen = views.session(ref, actor=ALICE).state.session["profile"]
     with pytest.raises(Invalid):
         edit_state(ref, [Entry("profile", seen | {"name": "y"}, seen)], actor=ALICE)
@@ -171,16 +171,16 @@ def test_dots_are_never_stored_in_place_of_a_hidden_value(ref: SessionRef) -> No
 def test_a_bad_rule_is_refused_in_words(maria: Browser, kind: str, pattern: str) -> None:
     answer = maria.post("/masking/", {"apps": "*", "kind": kind, "pattern": pattern})
     assert answer.status_code == 400
-    assert rules.listed(actor=ALICE) == []
+    assert mask_rules.listed(actor=ALICE) == []
 
 
 def test_who_may_not_administer_writes_no_rule_and_sees_none() -> None:
     for act in (
-        lambda: rules.listed(actor=BOB),
-        lambda: rules.create("*", "key", "x", actor=Actor.holding("eve", "append")),
-        lambda: rules.delete(1, actor=BOB),
-        lambda: looks.proposals(actor=BOB),
-        lambda: looks.look(rules.checked("*", "key", "x"), actor=BOB),
+        lambda: mask_rules.listed(actor=BOB),
+        lambda: mask_rules.create("*", "key", "x", actor=Actor.holding("eve", "append")),
+        lambda: mask_rules.delete(1, actor=BOB),
+        lambda: mask_rules.proposals(actor=BOB),
+        lambda: mask_rules.look(mask_rules.checked("*", "key", "x"), actor=BOB),
     ):
         with pytest.raises(NotAllowed):
             act()

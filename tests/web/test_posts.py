@@ -20,15 +20,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connections
 from django.urls import URLPattern, reverse
 
-from sessions_app.access import approval, groups, invitations, mask_rules, roles
+from sessions_app.access import approval, groups, invitations, masking, roles
 from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.batches import batch
+from sessions_app.checks import mask_rules
 from sessions_app.checks import rules as health_rules
 from sessions_app.domain.errors import Held
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import expiry, proposal, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.masking import rules as masks
 from sessions_app.models import ApiToken, ApprovalRule, Job, Role, ViewWatch, Webhook
 from sessions_app.privacy import retention
 from sessions_app.reads import views as reads_views
@@ -191,8 +191,8 @@ def of_role(world: World) -> dict[str, Any]:
 
 
 def of_mask(world: World) -> dict[str, Any]:
-    masks.create("booking", "key", "card", actor=SYSTEM)
-    return {"number": masks.listed(actor=SYSTEM)[0].number}
+    mask_rules.create("booking", "key", "card", actor=SYSTEM)
+    return {"number": mask_rules.listed(actor=SYSTEM)[0].number}
 
 
 def of_approval(world: World) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def hidden(names: Callable[[World], dict[str, Any]]) -> Callable[[World], dict[s
     """Hides all values first."""
 
     def masked(world: World) -> dict[str, Any]:
-        masks.create("booking", "key", "*", actor=SYSTEM)
+        mask_rules.create("booking", "key", "*", actor=SYSTEM)
         return names(world)
 
     return masked
@@ -308,7 +308,7 @@ def world(ref: SessionRef) -> Iterator[World]:
     yield World(ref, somebody("eve", "editor", "booking"))
     for kind in ("batch", "import", "export", "fork", "rule", "erasure"):
         settle(kind)
-    mask_rules.forget()
+    masking.forget()
 
 
 def stored(ref: SessionRef) -> dict[str, str]:

@@ -8,8 +8,8 @@ import pytest
 from django.db import OperationalError, connection
 
 from sessions_app.access import tokens
+from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.masking import rules
 from sessions_app.models import AuditRow, Role
 from sessions_app.writes.append import append_event
 from tests.api.program import Program
@@ -28,7 +28,7 @@ def rita(ref: SessionRef) -> Browser:
     """Somebody who may read and reveal, in an app with a password in every scope."""
     keys = {"password": SECRET, "user:password": SECRET, "app:password": SECRET, "step": "pay"}
     append_event(ref, {"id": "e1", "author": "a", "actions": {"state_delta": keys}}, actor=ALICE)
-    rules.create("book*", "key", "password", actor=ALICE)
+    mask_rules.create("book*", "key", "password", actor=ALICE)
     rita = Browser()
     rita.force_login(somebody("rita", "viewer"))
     Role.objects.update(reveals=True)

@@ -19,7 +19,7 @@ from django.urls import URLPattern, reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.access import approval, mask_rules, roles, tokens
+from sessions_app.access import approval, masking, roles, tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.access.audit import refusals
 from sessions_app.api.routes import document
@@ -152,7 +152,7 @@ def answer(maria: Browser, program: Program, what: str, names: dict[str, str], q
     roles.known.clear()  # who asks is asked again every second: here, each time
     tokens.known.clear()
     approval.known.clear()
-    mask_rules.forget()
+    masking.forget()
     refusals.known.clear()  # what was refused is recorded once a minute, and how often after it: here, each time
 
     def counted(execute: Any, sql: str, *given: Any) -> Any:

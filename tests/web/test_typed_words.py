@@ -9,10 +9,9 @@ from typing import Final
 
 import pytest
 
-from sessions_app.checks import rules
+from sessions_app.checks import mask_rules, rules
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.masking import rules as masking
 from sessions_app.models import SessionTag, SessionTitle
 from sessions_app.privacy import holds
 from sessions_app.reads.labels import labels_of
@@ -44,7 +43,7 @@ def typed(card: SessionRef) -> SessionRef:
 def test_what_is_hidden_of_titles_and_tags_is_neither_found_nor_offered(typed: SessionRef) -> None:
     assert ids("title:canary") == ids("tag:canary") == [typed.session_id]
     assert MAIL in labels.known_tags("", 9, actor=BOB)
-    masking.create("*", "form", "email", actor=ALICE)
+    mask_rules.create("*", "form", "email", actor=ALICE)
     feed(typed.source)
     for query in ("canary", "title:canary", "tag:canary", f'tag:"{MAIL}"'):
         assert ids(query) == [], query
@@ -55,14 +54,14 @@ def test_what_is_hidden_of_titles_and_tags_is_neither_found_nor_offered(typed: S
     labels.rename(typed, f"Again {MAIL}", actor=ALICE)
     labels.tag([typed], f"{MAIL} again", actor=ALICE)
     assert ids("tag:canary") == ids("title:canary") == []
-    (rule,) = masking.listed(actor=ALICE)
-    masking.delete(rule.number, actor=ALICE)
+    (rule,) = mask_rules.listed(actor=ALICE)
+    mask_rules.delete(rule.number, actor=ALICE)
     feed(typed.source)
     assert ids("title:canary") == ids("tag:canary") == [typed.session_id]
 
 
 def test_who_sends_back_what_they_saw_changes_nothing_hidden(typed: SessionRef) -> None:
-    masking.create("*", "form", "email", actor=ALICE)
+    mask_rules.create("*", "form", "email", actor=ALICE)
     labels.rename(typed, "Refund of ••••", actor=ALICE)
     assert SessionTitle.objects.get().title == f"Refund of {MAIL}"
     seen = labels_of([typed], actor=ALICE)[typed].tags
@@ -79,15 +78,15 @@ def test_who_sends_back_what_they_saw_changes_nothing_hidden(typed: SessionRef) 
     (rule,) = rules.rules(typed.source, typed.app_name, actor=ALICE)
     assert (rule.title, rule.condition) == ("Not for ••••", 'step != "••••"')
     rules.change(typed.source, typed.app_name, rule.number, "Renamed", rule.condition, actor=ALICE)
-    (listed,) = masking.listed(actor=ALICE)
-    masking.delete(listed.number, actor=ALICE)
+    (listed,) = mask_rules.listed(actor=ALICE)
+    mask_rules.delete(listed.number, actor=ALICE)
     hold, (rule,) = holds.of(typed, actor=BOB), rules.rules(typed.source, typed.app_name, actor=ALICE)
     assert hold
     assert (hold.reason, rule.title, rule.condition) == (f"{MAIL} sues us", "Renamed", f'step != "{MAIL}"')
 
 
 def test_dots_are_never_stored_in_place_of_words(typed: SessionRef) -> None:
-    masking.create("*", "form", "email", actor=ALICE)
+    mask_rules.create("*", "form", "email", actor=ALICE)
     for act in (
         lambda: labels.rename(typed, "Refunds of ••••", actor=ALICE),
         lambda: labels.tag([typed], "•••• again", actor=ALICE),
@@ -151,7 +150,7 @@ def test_whoever_loses_a_role_is_told_of_a_view_no_more(ref: SessionRef, monkeyp
 def test_own_views_are_shown_as_they_were_typed(ref: SessionRef) -> None:
     vera = somebody("vera", "editor")
     mine = views.save(vera, name=MAIL, query=f'"{MAIL}"', shared=True, sort="", columns="")
-    masking.create("*", "form", "email", actor=ALICE)
+    mask_rules.create("*", "form", "email", actor=ALICE)
     assert views.get(mine.id, vera).query == f'"{MAIL}"'
     theirs = views.get(mine.id, somebody("alma", "viewer"))
     assert (theirs.name, theirs.query) == ("••••", '"••••"')

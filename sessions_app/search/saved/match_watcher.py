@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 
 from ... import broadcast
-from ...access import mask_rules
+from ...access import masking
 from ...access.actor import PEOPLE, Actor
 from ...access.roles import actor_of
 from ...domain.session_ref import SessionRef
@@ -110,7 +110,7 @@ def _groups() -> list[_Group]:
     """Returns who watches what, the oldest watches first. A query with a mistake selects nothing, nor does one
     that has got more conditions than can be watched."""
     groups: dict[tuple[str, str, Actor], _Group] = {}
-    now, ids = time.time(), mask_rules.mask_of_all().hides_ids
+    now, ids = time.time(), masking.mask_of_all().hides_ids
     for watch in ViewWatch.objects.select_related("view", "person").order_by("pk"):
         actor = PEOPLE
         if ids and (who := actor_of(watch.person)).reveals:

@@ -9,11 +9,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_http_methods, require_POST
 
+from ...checks import mask_rules
 from ...domain.errors import Error
 from ...domain.mask_patterns import CARD, EMAIL, FORMS, JWT, PHONE, SERVICE
 from ...domain.masks import KINDS, Rule
 from ...http.problems import STATUS
-from ...masking import looks, rules
 from ..html.render import page
 from ..html.targets import actor
 
@@ -31,20 +31,20 @@ def masking(request: HttpRequest) -> HttpResponse:
         "hides_ids": hides_ids,
         "kinds": KINDS,
         "forms": FORMS,
-        "max": rules.LENGTH,
+        "max": mask_rules.LENGTH,
     }
     status = 200
     try:
         if request.method == "POST" and "try" in request.POST:
-            known = rules.checked(**given, ids=hides_ids)
-            context["look"] = looks.look(known, actor=who)
-            context["ids"] = [_words_of(each, known.rule) for each in looks.ids(known, actor=who)]
+            known = mask_rules.checked(**given, ids=hides_ids)
+            context["look"] = mask_rules.look(known, actor=who)
+            context["ids"] = [_words_of(each, known.rule) for each in mask_rules.ids(known, actor=who)]
         elif request.method == "POST":
-            known = rules.create(**given, ids=hides_ids, actor=who)
+            known = mask_rules.create(**given, ids=hides_ids, actor=who)
             messages.success(
                 request, _("The rule hides values from now on. Search reads everything again without them.")
             )
-            for each in looks.ids(known, actor=who):
+            for each in mask_rules.ids(known, actor=who):
                 tell = messages.info if hides_ids else messages.warning
                 tell(request, _words_of(each, known.rule))
             return redirect("masking")
@@ -52,18 +52,18 @@ def masking(request: HttpRequest) -> HttpResponse:
         context["errors"] = {error.detail.get("field", "form"): error.message}
         status = STATUS[type(error)]
     if "scan" in request.GET:
-        context["proposals"] = looks.proposals(actor=who)
+        context["proposals"] = mask_rules.proposals(actor=who)
     response = page(
         request,
         "account/masking/masking.html",
-        context | {"rules": rules.listed(actor=who), "most": looks.MOST},
+        context | {"rules": mask_rules.listed(actor=who), "most": mask_rules.SHOWN},
         status,
     )
     response["Cache-Control"] = "private, no-store"
     return response
 
 
-def _words_of(ids: looks.Ids, rule: Rule) -> str:
+def _words_of(ids: mask_rules.Ids, rule: Rule) -> str:
     """Returns what a rule does with ids: “2 of 3 users of booking have an e-mail as id; ids stay readable.”"""
     forms = {
         EMAIL: pgettext("the id of a user", "an e-mail"),
@@ -89,6 +89,6 @@ def _words_of(ids: looks.Ids, rule: Rule) -> str:
 @require_POST
 def remove(request: HttpRequest, number: int) -> HttpResponse:
     """Removes a rule: what it hid is seen again."""
-    rules.delete(number, actor=actor(request))
+    mask_rules.delete(number, actor=actor(request))
     messages.success(request, _("The rule is removed. What it hid is seen again."))
     return redirect("masking")

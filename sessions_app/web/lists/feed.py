@@ -8,7 +8,7 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
 
-from ...access import mask_rules
+from ...access import masking
 from ...access.actor import Actor
 from ...domain.errors import SourceError
 from ...reads import lists
@@ -25,7 +25,7 @@ EVENTS: Final = 12
 class Activity:
     """The sessions whose agent is running, the longest silent last, and the newest events, the newest first.
 
-    `mask` stands for the rules that hide values in them (mask_rules.digest)."""
+    `mask` stands for the rules that hide values in them (masking.digest)."""
 
     running: list[reads_newest.RunningSession]
     events: list[EventView]
@@ -37,7 +37,7 @@ class Activity:
 def activity(who: Actor, away: Collection[str] = ()) -> Activity:
     """Reads the activity of all sources that answer. Does not ask those known to be `away`: waiting for each would take
     long."""
-    mask = mask_rules.digest()
+    mask = masking.digest()
     running, events = [], []
     states: list[tuple[str, bool | None]] = []
     for source in registry.listed():

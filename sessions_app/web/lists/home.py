@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from ...access import mask_rules
+from ...access import masking
 from ...domain.clock import Took
 from ...domain.errors import SourceError
 from ...reads import lists
@@ -51,7 +51,7 @@ class AppOf:
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     """Shows the charts of ?range=, what needs attention, and lists the sources and their apps."""
-    mask = mask_rules.digest()
+    mask = masking.digest()
     edits = last_edits(actor(request))  # first: it reads what is new, and does not wait long for it
     shown_figures = figures(request)
     shown = []

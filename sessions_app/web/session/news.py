@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from ...access import mask_rules
+from ...access import masking
 from ...access.actor import Actor
 from ...artifacts import saved
 from ...domain.errors import Invalid
@@ -114,7 +114,7 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     again."""
     ref = SessionRef(**names)
     chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""), density_of(request))
-    mask = str(mask_rules.digest())
+    mask = str(masking.digest())
     view = views.session(ref, partly=True, actor=actor(request))  # first: one that was deleted is not found
     seq = Seq(number_in(request.GET.get("after", "")))
     answer: dict[str, Any] = {

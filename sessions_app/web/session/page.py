@@ -7,7 +7,7 @@ from django.shortcuts import redirect
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
-from ...access import mask_rules
+from ...access import masking
 from ...access.actor import Actor
 from ...artifacts import saved
 from ...domain.positions import NO_SEQ, Seq
@@ -45,7 +45,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if ranged := by_numbers(request, ref):
         return ranged
-    mask = mask_rules.digest()
+    mask = masking.digest()
     view = views.session(ref, partly=True, actor=actor(request))
     event_id = chosen(request, ref)
     if event_id and ("seq" in request.GET or "turn" in request.GET):

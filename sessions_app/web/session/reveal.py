@@ -11,8 +11,8 @@ from ...domain.errors import Error
 from ...domain.json_values import dumps
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...domain.state import Scope
+from ...edits import reveal
 from ...http.problems import status_of
-from ...masking import reveal
 from ..html.render import page
 from ..html.targets import actor
 

@@ -16,8 +16,8 @@ from django.contrib.auth import get_user_model
 from pytest_django import Settings
 
 from sessions_app.access.handles import handle_of
+from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
-from sessions_app.masking import rules as masking_rules
 from sessions_app.models import Webhook, WebhookDelivery
 from sessions_app.search.feeding import Feeder
 from sessions_app.search.saved import addresses, match_watcher, sending, views, watching, webhooks
@@ -129,8 +129,8 @@ def test_a_rule_of_masking_hides_what_is_still_to_be_sent(
     said = {"role": "user", "parts": [{"text": "4111111111111111 expired"}]}
     append_event(ref, {"author": "user", "invocation_id": "i", "content": said}, actor=ALICE)
     feed(source, Feeder(source, match_watcher.noticing))
-    masking_rules.create("*", "form", "card", actor=ALICE)
-    masking_rules.create("*", "form", "email", ids=True, actor=ALICE)
+    mask_rules.create("*", "form", "card", actor=ALICE)
+    mask_rules.create("*", "form", "email", ids=True, actor=ALICE)
     send_all()
     (body,) = map(json.loads, told.bodies)
     assert body["session"]["user_id"] == handle_of("ana@example.com")

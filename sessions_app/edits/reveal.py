@@ -10,8 +10,8 @@ from ..access.shown import is_hidden, shown
 from ..domain.errors import Invalid, NotAllowed, NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope
-from ..edits.stored_state import stored_state
 from ..reads import timeline
+from .stored_state import stored_state
 
 REASON_LENGTH: Final = 1000
 

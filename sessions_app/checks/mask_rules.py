@@ -1,0 +1,247 @@
+"""The rules that hide values: what they are, access/masking.py knows. Only an admin of all sources and apps writes them.
+
+What a rule would hide, and which rules are proposed, is looked for in the state of the newest sessions, within bounds.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from ..access import masking
+from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record
+from ..access.masking import Known
+from ..domain.errors import AlreadyExists, Error, Invalid, NotFound
+from ..domain.mask_patterns import CARD, FORMS, JWT, SERVICE, hide
+from ..domain.masks import FORM, KEY, KINDS, PATH, TOOL, Rule, path_of, tool_of
+from ..domain.secrets import has_secret_name
+from ..domain.state import State, full_key
+from ..models import MaskRule, SearchSource
+from ..reads import lists
+from ..search import feeding, labels
+from ..sources import registry
+from .samples import OneState, sample
+
+MOST: Final = 200  # rules
+LENGTH: Final = 200  # characters of a pattern
+_STARS: Final = 10  # of a pattern: each has a name looked through once more
+_APPS: Final = 20  # that are looked at
+_SECONDS: Final = 3.0
+USERS: Final = 1_000  # of an app, whose ids are looked at
+_PROPOSED: Final = (SERVICE, JWT, CARD)  # addresses and phone numbers are no secrets everywhere
+SHOWN: Final = 30  # proposals, and names of keys that are told
+
+
+def listed(*, actor: Actor) -> Sequence[Known]:
+    """Returns all rules, the oldest first. Raises NotAllowed."""
+    actor.check_runs_everything()
+    return masking.listed()
+
+
+def checked(apps: str, kind: str, pattern: str, *, ids: bool = False) -> Known:
+    """Returns a rule as it would be kept. Raises Invalid, which names the field."""
+    apps, pattern = apps.strip() or "*", pattern.strip()
+    for field, text in (("apps", apps), ("pattern", pattern)):
+        if len(text) > LENGTH or "\0" in text:
+            raise Invalid(_("A pattern has at most %(n)s characters.") % {"n": LENGTH}, field=field)
+        if text.count("*") + text.count("?") > _STARS:
+            raise Invalid(_("A pattern has at most %(n)s stars.") % {"n": _STARS}, field=field)
+    if kind not in KINDS:
+        raise Invalid(_("There is no such kind of rule."), field="kind")
+    if problem := _problem(kind, pattern):
+        raise Invalid(problem, field="pattern")
+    if ids and kind != FORM:
+        raise Invalid(_("Only a form hides ids of users."), field="ids")
+    if ids and apps != "*":  # a user has the same handle in every app
+        raise Invalid(_("Ids of users are hidden in all apps or in none: leave the apps empty."), field="apps")
+    return Known(apps, Rule(kind, pattern, ids))
+
+
+def _problem(kind: str, pattern: str) -> str:
+    if kind == FORM:
+        return "" if pattern in FORMS else _("Choose one of: %(forms)s.") % {"forms": ", ".join(FORMS)}
+    if kind == PATH:
+        path = path_of(pattern)
+        return "" if len(path) > 1 and all(path) else _("A path looks like this: profile.card.number")
+    if kind == TOOL:
+        tool, path = tool_of(pattern)
+        return "" if tool and all(path) else _("Write the tool, a colon and the argument: charge_card: card_number")
+    return "" if pattern else _("Write the name of a key, or a pattern like *token*.")
+
+
+def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Actor) -> Known:
+    """Hides values by a rule, from now on, and has the index of search read everything again without them.
+
+    With `ids`, a form hides ids of users, too. Such a rule takes the place of the same one without.
+
+    Raises Invalid, AlreadyExists, NotAllowed."""
+    actor.check_runs_everything()
+    actor.check_may_write()
+    known = checked(apps, kind, pattern, ids=ids)
+    if MaskRule.objects.count() >= MOST:
+        raise Invalid(_("There are at most %(n)s rules.") % {"n": MOST})
+    try:
+        with transaction.atomic():
+            fields = {"apps": known.apps, "kind": kind, "pattern": known.rule.pattern}
+            record("mask-rule-made", actor.name, app_name=known.apps, **_told(known.rule))
+            if ids:
+                MaskRule.objects.filter(**fields, ids=False).delete()
+            MaskRule.objects.create(**fields, ids=ids, created=time.time(), created_by=actor.name[:150])
+    except IntegrityError:
+        raise AlreadyExists(_("There is such a rule already."), field="pattern") from None
+    masking.forget()
+    labels.mask_again()
+    for where in SearchSource.objects.values_list("where", flat=True):
+        feeding.clear(where)
+    return known
+
+
+def _told(rule: Rule) -> dict[str, Any]:
+    """Returns a rule as the audit has it."""
+    return {"kind": rule.kind, "pattern": rule.pattern, "ids": rule.ids or None}
+
+
+def delete(number: int, *, actor: Actor) -> None:
+    """Deletes a rule: what it hid is seen again. Raises NotFound, NotAllowed."""
+    actor.check_runs_everything()
+    actor.check_may_write()
+    with transaction.atomic():
+        row = MaskRule.objects.filter(pk=number).first()
+        if row is None:
+            raise NotFound(_("There is no such rule; it may have been deleted."))
+        told = _told(Rule(row.kind, row.pattern, row.ids))
+        record("mask-rule-removed", actor.name, app_name=row.apps, **told)
+        row.delete()
+    masking.forget()
+    labels.mask_again()
+
+
+# --- What a rule would hide, and which rules are proposed -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The keys that a rule would hide, of all that were looked at. `named` are those whose name itself holds such a value:
+    names are never hidden."""
+
+    keys: int
+    hidden: list[str]
+    named: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """How many users of an app have such a value as their id, of all, or of the first so many if there are `more`."""
+
+    app_name: str
+    users: int
+    having: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A rule that is proposed, and the keys that it would hide."""
+
+    known: Known
+    keys: list[str]
+
+
+def look(known: Known, *, actor: Actor) -> Look:
+    """Returns what a rule would hide. Raises NotAllowed."""
+    actor.check_runs_everything()
+    names: dict[tuple[str, str], bool] = {}
+    named = set()
+    for app_name, state in _states(known.apps):
+        mask = masking.mask_by([known], app_name)
+        for key, value in state.items():
+            names[app_name, key] = names.get((app_name, key), False) or mask({key: value})[key] is not value
+            if known.rule.kind == FORM and hide(key, [known.rule.pattern]) != key:
+                named.add((app_name, key))
+    hidden = sorted({key for (_app, key), is_hidden in names.items() if is_hidden})
+    return Look(len(names), hidden, len(named))
+
+
+def ids(known: Known, *, actor: Actor) -> list[Ids]:
+    """Returns the apps of a rule by form in which users have such a value as their id. Raises NotAllowed."""
+    actor.check_runs_everything()
+    if known.rule.kind != FORM:
+        return []
+    told = []
+    for source, app_name in _apps(known.apps):
+        try:
+            every = lists.user_ids(source, app_name, USERS + 1, actor=SYSTEM)
+        except Error:
+            continue
+        some = every[:USERS]
+        if having := sum(hide(each, [known.rule.pattern]) != each for each in some):
+            told.append(Ids(app_name, len(some), having, len(every) > len(some)))
+    return told
+
+
+def proposals(*, actor: Actor) -> list[Proposal]:
+    """Returns rules for what looks like a secret and is not hidden yet. Raises NotAllowed."""
+    actor.check_runs_everything()
+    keys: dict[tuple[str, Rule], set[str]] = {}
+    for app_name, state in _states("*"):
+        mask = masking.mask(app_name)
+        for key, value in mask(state).items():
+            if value is not state[key]:
+                continue
+            for rule in _rules_for(key, value):
+                keys.setdefault((app_name, rule), set()).add(key)
+    ranked = sorted(keys.items(), key=lambda each: (each[0][0], each[0][1].kind, each[0][1].pattern))[:SHOWN]
+    return [Proposal(Known(app_name, rule), sorted(some)) for (app_name, rule), some in ranked]
+
+
+def _rules_for(key: str, value: Any) -> Iterator[Rule]:
+    if has_secret_name(key) and not set("*?[") & set(key):
+        yield Rule(KEY, key)
+        return
+    for form in FORMS:
+        if form in _PROPOSED and _has(value, form):
+            yield Rule(FORM, form)
+
+
+def _has(value: Any, form: str) -> bool:
+    if isinstance(value, dict):
+        return any(_has(each, form) for each in value.values())
+    if isinstance(value, list):
+        return any(_has(each, form) for each in value)
+    return isinstance(value, str) and hide(value, [form]) != value
+
+
+def _states(apps: str) -> Iterator[tuple[str, State]]:
+    """Yields apps with states of theirs, with full keys."""
+    for source, name in _apps(apps):
+        try:
+            one = sample(source, name, actor=SYSTEM)
+        except Error:
+            continue
+        yield from ((name, _full(each, "app")) for each in one.apps)
+        yield from ((name, _full(each, "user")) for each in one.users)
+        yield from ((name, each.state) for each in one.sessions)
+
+
+def _apps(apps: str) -> Iterator[tuple[str, str]]:
+    """Yields the sources and names of some apps that match a pattern."""
+    until, looked_at = time.monotonic() + _SECONDS, 0
+    for source in registry.listed():
+        try:
+            names = [name for name in lists.app_names(source.alias, actor=SYSTEM) if fnmatchcase(name, apps)]
+        except Error:
+            continue  # a source that is away is looked at another time
+        for name in names:
+            if looked_at == _APPS or time.monotonic() > until:
+                return
+            looked_at += 1
+            yield source.alias, name
+
+
+def _full(one: OneState, scope: Any) -> State:
+    return {full_key(scope, bare): value for bare, value in one.state.items()}
