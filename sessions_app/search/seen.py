@@ -35,13 +35,18 @@ def apps() -> list[App]:
 
 def seen_apps(actor: Actor) -> list[App]:
     """Returns the indexed apps that an actor may see."""
-    return [app for app in apps() if actor.may_see(app.source, app.name)]
+    return _seen(apps(), actor)
+
+
+def _seen(every: list[App], actor: Actor) -> list[App]:
+    whole = {alias for alias in registry.aliases().values() if actor.sees_all_of(alias)}
+    return [app for app in every if app.source in whole or actor.may_see(app.source, app.name)]
 
 
 def seen_everywhere(actor: Actor) -> list[str]:
     """Returns the indexed apps that an actor may see in every listed source that has one of that name."""
     every = apps()
-    return sorted({app.name for app in every} - {app.name for app in every if not actor.may_see(app.source, app.name)})
+    return sorted({app.name for app in every} - {app.name for app in set(every).difference(_seen(every, actor))})
 
 
 def sessions_in_seen_apps(actor: Actor, values: list[Any]) -> str:
@@ -49,7 +54,7 @@ def sessions_in_seen_apps(actor: Actor, values: list[Any]) -> str:
     if actor.sees_all:
         return is_one_of("+s.source_id", list(listed_sources()), values)
     every = apps()
-    seen = [app for app in every if actor.may_see(app.source, app.name)]
+    seen = _seen(every, actor)
     # Of most sessions, the others are left out in passing. To look up so many, and to sort them, would take longer.
     most = sum(app.sessions for app in seen) * 2 >= sum(app.sessions for app in every)
     return is_one_of("+s.app_owner_id" if most else "s.app_owner_id", [app.number for app in seen], values)

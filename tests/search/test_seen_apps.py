@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from sessions_app.access.actor import Actor
+from sessions_app.search import seen
 from sessions_app.search.completing import complete
 from sessions_app.search.histogram import histogram
 from sessions_app.writes.append import append_event
@@ -106,3 +107,15 @@ def test_what_an_actor_may_not_see_is_never_suggested(two_apps: str, text: str) 
     seen = text.replace("secret", "seen")
     if seen != text and ("=" in text or ":" in text or "." in text):
         assert any("seen" in each.text for each in complete(seen, len(seen), actor=BOOKING))
+
+
+def test_who_sees_a_whole_source_is_not_asked_about_each_of_its_apps(
+    two_apps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, half = (Actor.holding("adam", "read", sources="*"), BOOKING)
+    assert [sorted(app.name for app in seen.seen_apps(actor)) for actor in (whole, half)] == [
+        ["booking-eu", "payroll"],
+        ["booking-eu"],
+    ]
+    monkeypatch.delattr(Actor, "may_see")  # home asks a dozen times, and there may be ten thousand apps
+    assert len(seen.seen_apps(whole)) == 2
