@@ -74,13 +74,13 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "sessions_app.http.rates.Rated",
     "sessions_app.web.session.panes.Panes",
-    "sessions_app.web.account.signin.SignInRequired",
+    "sessions_app.web.access.signin.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "sessions_app.web.errors.ErrorPages",
-    "sessions_app.web.account.signin.LoopbackUntilAdmin",
+    "sessions_app.web.access.signin.LoopbackUntilAdmin",
     "sessions_app.web.naming.UsersNamed",
 ]
 TEMPLATES = [
@@ -119,7 +119,7 @@ AUTH_PASSWORD_VALIDATORS = [
 CSRF_TRUSTED_ORIGINS = environment.TRUSTED_ORIGINS
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "home"
-SOCIALACCOUNT_ADAPTER = "sessions_app.web.account.provider.Accounts"
+SOCIALACCOUNT_ADAPTER = "sessions_app.web.access.provider.Accounts"
 ACCOUNT_EMAIL_VERIFICATION = "none"  # adkweb sends no e-mail
 MFA_ADAPTER = "sessions_app.access.at_rest.Adapter"
 MFA_TOTP_ISSUER = "adkweb"
@@ -142,7 +142,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = environment.MAX_BODY
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
-SINGLE_FILE = "sessions_app.web.session.single_file.page"  # what renders a session as one page
+SINGLE_FILE = "sessions_app.web.transfer.single_file.page"  # what renders a session as one page
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 CONTENT_SECURITY_POLICY = {

@@ -43,7 +43,11 @@ def test_each_style_sheet_and_script_is_in_a_bundle_or_on_a_page_of_its_own() ->
     templates = "\n".join(path.read_text("utf-8") for path in (ROOT / "templates").rglob("*.html"))
     named = {*re.findall(r"""\{% static '([^']+)' %}""", templates)}
     # A session that is exported as one file holds these two.
-    named |= {"css/session/single_file.css", "js/single_file.js", *(each for some in BUNDLES.values() for each in some)}
+    named |= {
+        "css/transfer/single_file.css",
+        "js/single_file.js",
+        *(each for some in BUNDLES.values() for each in some),
+    }
     there = [path.relative_to(STATIC).as_posix() for kind in ("css", "js") for path in (STATIC / kind).rglob("*.*")]
     assert not [name for name in there if name not in named]
     assert not [name for some in BUNDLES.values() for name in some if name in templates]

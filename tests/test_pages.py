@@ -1,7 +1,7 @@
 """A page's view, template and style have the same name, so that one leads to the others.
 
-The view of `/s/…/compare/` is web/session/compare.py, its template templates/session/compare/compare.html, its style
-static/css/session/compare.css. Fragments that several folders share are in html/, as the code that makes them.
+The view of `/s/…/compare/` is web/compare/compare.py, its template templates/compare/compare/compare.html, its style
+static/css/compare/compare.css. Fragments that several folders share are in html/, as the code that makes them.
 """
 
 import ast
@@ -93,8 +93,8 @@ HOUSE: Final[Files] = {
 }
 BROKEN: Final = [
     (templates_elsewhere, "web/session/event.py", 'page("session/page/event.html")'),
-    (templates_elsewhere, "web/session/event.py", 'page("lists/home/_feed.html")'),
-    (templates_elsewhere, "web/session/event.py", 'fragment(f"lists/home/_{name}.html")'),
+    (templates_elsewhere, "web/session/event.py", 'page("home/home/_feed.html")'),
+    (templates_elsewhere, "web/session/event.py", 'fragment(f"home/home/_{name}.html")'),
     (templates_elsewhere, "web/errors.py", 'page("html/error.html")'),
     (named_as_no_view, "templates/session/undo/_rows.html", ""),
     (named_as_no_view, "templates/session/_rows.html", ""),

@@ -18,10 +18,10 @@ from django.core.files.storage import FileSystemStorage
 
 _STYLES: Final = """
     tokens base layout html/controls session/timeline html/values html/forms html/notices html/markdown
-    html/tables session/event session/chat session/trace editing/edit editing/queued html/live transfer
-    account/tokens account/masking account/second_factor session/moment errors lists/home lists/schema session/labels
-    session/overview session/chosen_range session/pins editing/drift session/agent_view html/difference session/history
-    session/compare session/compare_state session/artifacts editing/fork editing/undo editing/rewind
+    html/tables session/event session/chat session/trace edits/edit edits/queued html/live transfer/imports
+    access/tokens masking access/second_factor history/moment errors home/home checks/schema session/labels
+    history/strip session/chosen_range history/pins drift session/agent_view html/difference history/history
+    compare/compare compare/state artifacts edits/fork edits/undo edits/rewind
     checks/state_health session/panes search/bar
 """
 _SCRIPTS: Final = """

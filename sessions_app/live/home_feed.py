@@ -9,7 +9,7 @@ from ..access import masking, roles, sign_in
 from ..access.actor import PEOPLE, Actor, Grant
 from ..http.reader import read_by
 from ..sources import registry
-from ..web.lists.feed import Activity, activity, parts
+from ..web.home.feed import Activity, activity, parts
 from .client import FAULT, SIGNED_OUT, Watcher, push
 from .feed import Feed, lock
 from .source_follower import Follower, follow

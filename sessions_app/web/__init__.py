@@ -1,1 +1,1 @@
-"""Serves the pages for people, in `lists/`, `session/`, `editing/` and `account/`; `html/` shows values."""
+"""Serves the pages for people, a folder or a module for each subject; `html/` shows values."""

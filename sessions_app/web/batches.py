@@ -20,7 +20,7 @@ from ..batches.reading import Batch
 from ..domain.errors import Conflict, Error, Invalid
 from ..domain.state import ABSENT
 from ..http.problems import status_of
-from .editing import habits, state_form
+from .edits import habits, state_form
 from .html.render import page
 from .html.targets import actor
 

@@ -6,46 +6,33 @@ from django.views.i18n import set_language
 
 from ..http.paths import Segment
 from ..http.user_paths import UserSegment
-from . import adoption, batches, demo, transfer
-from .account import (
-    approval,
-    join,
-    masking,
-    passkeys,
-    people,
-    provider,
-    roles,
-    second_factor,
-    second_step,
-    sign_ins,
-    signin,
-    tokens,
-)
-from .checks import rule, state_health
-from .editing import drift, edit, expiring, fork, habits, proposals, queued, rewind, undo, values
-from .lists import app, audit, edits, feed, home, schema, sessions, user
+from . import adoption, artifacts, audit, batches, demo, drift, masking
+from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
+from .approval import proposals
+from .approval import rules as approval_rules
+from .checks import rule, schema, state_health
+from .compare import compare
+from .compare import state as compare_state
+from .edits import edit, expiring, fork, habits, log, queued, rewind, undo
+from .history import history, moment, stretch, strip
+from .home import app, feed, home, sessions, user
 from .privacy import erase, export, hold, retention
 from .search import bar, chosen, histogram, preview, results, views, webhook
 from .session import (
     agent_view,
-    artifacts,
     chosen_range,
-    compare,
-    compare_state,
     delivery,
     densities,
     event,
     going,
-    history,
     labels,
-    moment,
     news,
-    overview,
     page,
     reveal,
-    stretch,
     trace,
+    values,
 )
+from .transfer import imports
 
 register_converter(Segment, "name")
 register_converter(UserSegment, "user")
@@ -59,7 +46,7 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("demo/", demo.best, name="demo"),
     path("feed/", feed.feed, name="feed"),
-    path("edits/", edits.edits, name="edits"),
+    path("edits/", log.edits, name="edits"),
     path("audit/", audit.audit, name="audit"),
     path("audit/export/", audit.export, name="audit-export"),
     path("sessions/", results.results, name="search"),
@@ -77,8 +64,8 @@ urlpatterns = [
     path("sessions/new/", sessions.new, name="new-session"),
     path("retention/", retention.retention, name="retention"),
     path("retention/<int:number>/remove/", retention.remove, name="remove-retention"),
-    path("import/", transfer.imports, name="imports"),
-    path("import/<uuid:import_id>/", transfer.import_, name="import"),
+    path("import/", imports.imports, name="imports"),
+    path("import/<uuid:import_id>/", imports.import_, name="import"),
     path("adopt/<name:source>/", adoption.adoption, name="adoption"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<name:name>/renew/", tokens.renew, name="renew-token"),
@@ -113,8 +100,8 @@ urlpatterns = [
     path("language/", login_not_required(set_language), name="set_language"),
     path("proposals/", proposals.proposals, name="proposals"),
     path("proposals/<uuid:proposal_id>/", proposals.decide, name="proposal"),
-    path("approval/", approval.rules, name="approval"),
-    path("approval/<int:number>/drop/", approval.drop, name="drop-approval"),
+    path("approval/", approval_rules.rules, name="approval"),
+    path("approval/<int:number>/drop/", approval_rules.drop, name="drop-approval"),
     path("expiring/", expiring.expiring, name="expiring"),
     path("expiring/<uuid:expiry_id>/extend/", expiring.extend, name="extend-edit"),
     path("expiring/<uuid:expiry_id>/keep/", expiring.cancel, name="keep-edit"),
@@ -136,14 +123,14 @@ urlpatterns = [
     path(APP + "value/", values.app, name="app-value"),
     path(APP + "reveal/", reveal.app, name="app-reveal"),
     path(APP + "history/", history.app, name="app-history"),
-    path(APP + "export/", transfer.export_app, name="app-export"),
+    path(APP + "export/", imports.export_app, name="app-export"),
     path(USER, user.user, name="user"),
     path(USER + "sessions/", sessions.sessions, name="user-sessions"),
     path(USER + "edit/", edit.user, name="user-edit"),
     path(USER + "value/", values.user, name="user-value"),
     path(USER + "reveal/", reveal.user, name="user-reveal"),
     path(USER + "history/", history.user, name="user-history"),
-    path(USER + "export/", transfer.export_user, name="user-export"),
+    path(USER + "export/", imports.export_user, name="user-export"),
     path(USER + "everything/", export.export, name="export-everything"),
     path(USER + "everything/<uuid:export_id>/", export.file, name="everything-file"),
     path(USER + "erase/", erase.erase, name="erase-user"),
@@ -156,7 +143,7 @@ urlpatterns = [
     path(SESSION + "preview/", preview.preview, name="preview"),
     path(SESSION + "news/", news.news, name="news"),
     path(SESSION + "stats/", page.stats, name="stats"),
-    path(SESSION + "strip/", overview.strip, name="strip"),
+    path(SESSION + "strip/", strip.strip, name="strip"),
     path(SESSION + "range/", chosen_range.numbers, name="range"),
     path(SESSION + "trace/", trace.trace, name="trace"),
     path(SESSION + "state/", moment.state_at, name="state-at"),
@@ -173,7 +160,7 @@ urlpatterns = [
     path(SESSION + "artifacts/<name:artifact>/<int:version>/", artifacts.download, name="artifact-file"),
     path(SESSION + "artifacts/<name:artifact>/<int:version>/image/", artifacts.image, name="artifact-image"),
     path(SESSION + "context/", agent_view.context, name="context"),
-    path(SESSION + "export/", transfer.export_session, name="session-export"),
+    path(SESSION + "export/", imports.export_session, name="session-export"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
     path(SESSION + "hold/", hold.hold, name="hold-session"),
     path(SESSION + "drift/", drift.session, name="drift"),

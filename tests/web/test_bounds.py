@@ -214,7 +214,7 @@ def test_an_apps_page_shows_its_users_and_sessions_beside_a_state_that_is_too_la
 def test_drift_shows_as_many_keys_as_a_page_holds(
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.web.editing.drift.LENGTH", 1_000)
+    monkeypatch.setattr("sessions_app.web.drift.LENGTH", 1_000)
     ref = storing(delta(**{f"k{n}": "x" * 300 for n in range(6)}), state={f"k{n}": "y" * 300 for n in range(6)})
     page = maria.open("drift", **ref._asdict())
     assert len(page.all("div", "driftrow")) == 1

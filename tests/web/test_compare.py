@@ -16,7 +16,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import moments
 from sessions_app.reads import timeline
-from sessions_app.web.session import compare_state
+from sessions_app.web.compare import state as compare_state
 from sessions_app.writes.sessions import create_session
 from tests.support.stored import execute
 from tests.web.conftest import Browser

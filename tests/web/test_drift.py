@@ -17,7 +17,7 @@ from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.history import drift, indexing
 from sessions_app.sources import online, registry
-from sessions_app.web.editing.drift import LONG
+from sessions_app.web.drift import LONG
 from sessions_app.writes.half_made import IMPORTING
 from tests.support import bulk
 from tests.support.stored import events_of, everything, execute, state_of

@@ -14,7 +14,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Scope
 from sessions_app.edits.edit import REASON_LENGTH, Entry, edit_app_state, edit_state
 from sessions_app.reads import lists
-from sessions_app.web.editing import state_form
+from sessions_app.web.edits import state_form
 from sessions_app.writes.sessions import delete_session
 from tests.support.stored import events_of, everything, state_of
 from tests.web.conftest import NAME, Browser, names_of

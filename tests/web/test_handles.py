@@ -36,7 +36,7 @@ from sessions_app.reads.audit_rows import Filter
 from sessions_app.search.completing import complete
 from sessions_app.search.results import every, search
 from sessions_app.transfer import WRITTEN, export, exporting, uploads
-from sessions_app.web.lists import feed as home
+from sessions_app.web.home import feed as home
 from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -491,7 +491,7 @@ def test_where_no_rule_includes_ids_no_page_makes_or_looks_for_a_handle(
 
 def test_no_template_shows_the_id_of_a_user_as_it_is() -> None:
     """A page says `{{ ref|user }}` or `{% user_name … %}`. What somebody typed into a form is given back."""
-    typed = {"editing/fork/fork.html", "lists/sessions/new.html"}
+    typed = {"edits/fork/fork.html", "home/sessions/new.html"}
     templates = ROOT / "templates"
     shown = [
         str(path.relative_to(templates))

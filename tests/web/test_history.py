@@ -18,8 +18,8 @@ from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.history import indexing
 from sessions_app.history.chains import PAGE
+from sessions_app.web.history.history import line
 from sessions_app.web.html.difference import Differences
-from sessions_app.web.session.history import line
 from sessions_app.writes.sessions import create_session
 from tests.strategies import json_values
 from tests.support.bulk import fill

@@ -23,7 +23,7 @@ from sessions_app.reads.following import Following, Only
 from sessions_app.sources import registry
 from sessions_app.transfer import exporting
 from sessions_app.web import urls
-from sessions_app.web.lists import feed
+from sessions_app.web.home import feed
 from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

@@ -22,14 +22,14 @@ from ...search import outline
 from ...search.outline import Reached
 from ...sources import database
 from ...writes.half_made import is_half
+from ..history.moment import chosen, panel, renamed
+from ..history.pins import MOST, pinned
 from ..html.render import page
 from ..html.targets import actor, address_at, of_session, who_wrote
 from . import labels
 from .chosen_range import ChosenRange, by_numbers, chosen_range, counted, query_of
 from .densities import density_of, fill, remember
-from .moment import chosen, panel, renamed
 from .news import numbers
-from .pins import MOST, pinned
 from .timeline import grouped, no_longer_given
 
 _BEFORE: Final = 60  # events that a page about one event shows before it, and including it

@@ -1,0 +1,42 @@
+"""Lists the browsers that a person is signed in with, and signs them out."""
+
+import logging
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from ...access import browsers
+from ...access.audit.record import record
+from ..html.render import page
+from ..html.targets import person_of
+
+log = logging.getLogger("adkweb.sign_in")
+
+
+@require_http_methods(["GET", "POST"])
+def sign_ins(request: HttpRequest) -> HttpResponse:
+    """Lists the person's browsers. A form signs one of them out, or without `which` all, this one too."""
+    person = person_of(request)
+    if request.method == "GET":
+        context = {
+            "sign_ins": browsers.listed(person.pk, request.session.session_key),
+            "idle": settings.IDLE_SECONDS,
+            "longest": settings.SESSION_COOKIE_AGE,
+        }
+        return page(request, "access/sign_ins/sign_ins.html", context)
+    which = request.POST.get("which", "")
+    record("sign-out", person.get_username(), browsers="one" if which else "all")
+    if which:
+        browsers.end(person.pk, which)
+    else:
+        browsers.end_all(person.pk)
+    log.info("%s signed out %s", person.get_username(), "one browser" if which else "everywhere")
+    if which:
+        messages.success(request, _("Signed out."))
+    else:
+        request.session.flush()
+    return redirect("sign-ins" if which else "sign-in")

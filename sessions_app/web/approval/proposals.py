@@ -1,0 +1,87 @@
+"""Proposals: lists the edits that wait for a second person, applies, declines and withdraws them."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from ...access.actor import Actor
+from ...batches import reading
+from ...domain.errors import Error, Invalid
+from ...domain.session_ref import OWN_NAME, SessionRef
+from ...edits import approving, proposal
+from ...edits.proposal import WAITING, Proposal, Standing
+from ...http.problems import status_of
+from ..html.render import page
+from ..html.targets import actor
+
+
+@require_GET
+def proposals(request: HttpRequest) -> HttpResponse:
+    """Lists the proposals; with ?own=1, those of the person."""
+    return _page(request)
+
+
+@require_POST
+def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
+    """Applies, declines or withdraws a proposal. If a key changed meanwhile, the page says so."""
+    who, action = actor(request), request.POST.get("action", "")
+    try:
+        message = _decide(proposal_id, action, request.POST.get("why", ""), who)
+    except Error as error:
+        proposal.get(proposal_id, actor=who)  # raises NotFound
+        running = proposal_id if error.detail.get("running") else None
+        return _page(request, {"error": error.message, "about": proposal_id, "running": running}, status_of(error))
+    messages.success(request, message)
+    return redirect("proposals")
+
+
+def _decide(proposal_id: UUID, action: str, why: str, who: Actor) -> str:
+    match action:
+        case "apply" | "now":
+            if approving.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
+                return _("Nobody knows who has this program's token, so another person has to apply it, too.")
+            return _("The edit is written, with both names.")
+        case "decline":
+            approving.decline(proposal_id, actor=who, why=why)
+            return _("The proposal was declined; nothing was written.")
+        case "withdraw":
+            approving.withdraw(proposal_id, actor=who)
+            return _("The proposal was withdrawn; nothing was written.")
+    raise Invalid(_("Apply, decline or withdraw it."))
+
+
+def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+    who, own = actor(request), request.GET.get("own") == "1"
+    listed = [(each, _standing(each, who), _again(each)) for each in proposal.listed(actor=who, own=own)]
+    batches = [each for each in reading.waiting(actor=who) if not own or each.actor == who.name]
+    context = {"listed": listed, "own": own, "batches": batches, **(more or {})}
+    return page(request, "approval/proposals/proposals.html", context, status)
+
+
+def _standing(each: Proposal, who: Actor) -> Standing | None:
+    return proposal.standing(each, actor=who) if each.state == WAITING else None
+
+
+def _again(each: Proposal) -> str:
+    """Returns the URL at which the edit of a proposal can be made again; "" while its source is away."""
+    if each.ref is None:
+        return ""
+    if each.kind == "rewind":
+        return f"{reverse('rewind', kwargs=each.ref._asdict())}?{urlencode({'before': each.invocation})}"
+    address = _form_of(each.ref) if each.kind == "edit" else reverse("add-event", kwargs=each.ref._asdict())
+    return f"{address}?proposal={each.id}"
+
+
+def _form_of(ref: SessionRef) -> str:
+    """Returns the URL of the form that edits what this session does: an app's or a user's state has its own."""
+    if ref.session_id != OWN_NAME:
+        return reverse("session-edit", kwargs=ref._asdict())
+    name, count = ("app-edit", 2) if ref.user_id == OWN_NAME else ("user-edit", 3)
+    return reverse(name, kwargs=dict(list(ref._asdict().items())[:count]))

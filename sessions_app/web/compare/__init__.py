@@ -1,0 +1,1 @@
+"""Serves two moments of a session, or two sessions, side by side."""

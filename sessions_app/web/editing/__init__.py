@@ -1,1 +1,0 @@
-"""Forms that change a session, each previewed before it writes."""

@@ -1,0 +1,77 @@
+"""Queued edits: lists and withdraws them, and tells their authors the outcome."""
+
+import json
+from typing import Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from ...domain.errors import Conflict
+from ...domain.json_values import dumps
+from ...domain.session_ref import SessionRef
+from ...domain.state import ABSENT
+from ...edits import queue
+from ..html.render import data, page
+from ..html.targets import actor
+
+_QUEUED: Final = "adkweb:queued"  # the event on which a page loads its queued edits again
+
+
+@require_GET
+def of_session(request: HttpRequest, **names: str) -> HttpResponse:
+    """Renders a session's queued edits."""
+    ref = SessionRef(**names)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(reverse("session", kwargs=names))
+    return page(request, "edits/queued/_list.html", {"ref": ref, "queued": queue.of_session(ref, actor=actor(request))})
+
+
+@require_GET
+def outcomes(request: HttpRequest) -> HttpResponse:
+    """Renders the outcomes of this person's queued edits. With ?messages=1, tells what else is to be told, too."""
+    return page(request, "edits/queued/_outcomes.html")
+
+
+@require_GET
+def raw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
+    """Returns the values that an edit was to write, as JSON, with null for a key that it was to remove."""
+    values = {
+        entry.key: None if entry.value is ABSENT else entry.value
+        for entry in queue.get(queued_id, actor=actor(request)).entries
+    }
+    return data(dumps(values, indent=2), "text/plain; charset=utf-8")
+
+
+@require_POST
+def withdraw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
+    """Withdraws a waiting edit. If it is too late, says so, and the list shows the outcome."""
+    try:
+        queue.withdraw(queued_id, request.user)  # type: ignore[arg-type]
+    except Conflict as error:
+        response = _back(request, queued_id, error.message)
+        if request.htmx:  # type: ignore[attr-defined]
+            response["HX-Trigger"] = json.dumps({_QUEUED: None, "adkweb:toast": {"text": error.message}})
+        return response
+    return _back(request, queued_id, _("The edit was withdrawn; nothing was written."))
+
+
+@require_POST
+def dismiss(request: HttpRequest, queued_id: UUID) -> HttpResponse:
+    """Notes that the author has seen the outcome of an edit."""
+    queue.dismiss(queued_id, request.user)  # type: ignore[arg-type]
+    return _back(request, queued_id)
+
+
+def _back(request: HttpRequest, queued_id: UUID, message: str = "") -> HttpResponse:
+    """Redirects to the session's page. Under htmx, tells the page to load its queued edits again."""
+    if request.htmx:  # type: ignore[attr-defined]
+        return HttpResponse(status=204, headers={"HX-Trigger": _QUEUED})
+    if message:
+        messages.info(request, message)
+    ref = queue.get(queued_id, actor=actor(request)).ref
+    return redirect(reverse("session", kwargs=ref._asdict()) if ref else reverse("home"))

@@ -1,0 +1,271 @@
+"""The strip above the timeline, which shows the whole session and lets a person travel in time."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from ...domain.positions import Seq, SeqRange
+from ...domain.session_ref import SessionRef
+from ...history.overview import Bar, bars
+from ...search.picture import Picture, Spans, picture
+from ..html.agents import colour_of
+from ..html.names import shortened
+from ..html.render import page
+from ..html.targets import actor
+from ..session.chosen_range import chosen_range
+from .pins import pinned, pinned_lines
+from .strip_axis import Axis, Fold, Step, axis_of
+
+BOTTOM: Final = 40  # of the bars, in pixels
+_LOWEST: Final = 0.35  # of the height, for a bar that used no tokens
+_HIGHEST: Final = 0.85  # for any that is no error; above it, edits have their sign
+_TOOLS: Final = 0.6  # of a bar's height, which its tools take
+_THINNEST: Final = 0.15  # of 100
+_NAMES: Final = 200  # characters of an agent's name that are told
+_USER: Final = "user"  # the author of what a person says
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A bar as it is drawn. Numbers are texts, so that no language writes a comma in them."""
+
+    css: str
+    kind: str
+    x: str
+    y: str
+    width: str
+    height: str
+    wrote: bool = False
+    sign: str = ""  # where the middle is, for an edit or a rewind
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A gap that is named."""
+
+    x: str
+    width: str
+    middle: str
+    seconds: float
+    waited: bool
+
+    @property
+    def days(self) -> int:
+        """Returns how many days it is; 0 for less than one."""
+        return round(self.seconds / 86_400) if self.seconds >= 86_400 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The part of the strip that a range takes."""
+
+    x: str
+    width: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent of the legend."""
+
+    name: str
+    short: str
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A turn, or some together, in words; `turns` is None before the first user message."""
+
+    turns: Spans | None
+    at: float
+    events: int
+    last_event: int
+    first_event: int
+    errors: bool
+    agents: list[str]
+
+
+@require_GET
+def strip(request: HttpRequest, **names: str) -> HttpResponse:
+    """Renders the bars for a session page."""
+    ref = SessionRef(**names)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(reverse("session", kwargs=names))
+    known = picture(ref, actor=actor(request)) or Picture([], [])
+    chosen = chosen_range(request, ref)
+    shown = bars(ref, cuts=[turns.seq for turns in known.turns], actor=actor(request))
+    context: dict[str, Any] = {"ref": ref}
+    if shown:
+        of_bars = [bisect_right(known.turns, bar.first, key=_seq) for bar in shown]
+        pairs = list(zip(shown, of_bars, strict=True))
+        most = max((_tokens(turns) for turns in known.turns), default=None)
+        axis = axis_of(_steps(shown, of_bars, known.turns))
+        levels = [_level(bar, known.turns[of_bar - 1] if of_bar else None, most) for bar, of_bar in pairs]
+        context |= _numbers(shown, of_bars, axis)
+        context |= {
+            "bars": [
+                _drawn(bar, level, left, right)
+                for bar, level, left, right in zip(shown, levels, axis.lefts, axis.rights, strict=True)
+            ],
+            "calls": [_call(call, axis, levels) for call in known.calls] if known.turns else [],
+            "folds": [_label(fold, shown, of_bars) for fold in axis.folds],
+            "agents": _agents(shown),
+            "told": _told(shown, of_bars, known.turns),
+            "began": shown[0].began,
+            "ended": shown[-1].ended,
+            "stretch": _stretch(chosen.between, shown, axis) if chosen and chosen.between else None,
+            "pins": pinned_lines(ref, pinned(request), shown, axis, actor(request)),
+            "widest": 28 * len(shown) + 60 * len(axis.folds) + 200,
+        }
+    return page(request, "history/strip/_strip.html", context)
+
+
+def _seq(turns: Spans) -> Seq:
+    return turns.seq
+
+
+def agent_of(bar: Bar) -> str:
+    """Returns who worked in a bar: the author of its first event or, if that is the user's, of the one after it."""
+    return (bar.answered if bar.author == _USER else bar.author)[:_NAMES]
+
+
+def _steps(shown: Sequence[Bar], of_bars: Sequence[int], turns: Sequence[Spans]) -> list[Step]:
+    """Returns from when to when each bar goes.
+
+    An event took the time since the one before it, unless a person wrote it or a turn begins with it. If no turns are
+    known, all bars are of the same width."""
+    steps: list[Step] = []
+    last = shown[0].began
+    for number, (bar, of_bar) in enumerate(zip(shown, of_bars, strict=True)):
+        waits = not number or bar.author == _USER or bar.kind == "edit" or of_bar != of_bars[number - 1]
+        begin = max(last, bar.began) if waits else last
+        end = max(begin, bar.ended)
+        worked = end - begin
+        if bar.events > 1 and of_bar:
+            worked = min(worked, turns[of_bar - 1].took.seconds)  # what a person was waited for is in it
+        steps.append(Step(begin, end, worked if turns else 1.0, begin - last))
+        last = end
+    return steps
+
+
+def _tokens(turns: Spans) -> float:
+    """Returns the tokens of a turn; the mean of those that stand together."""
+    return turns.tokens / (turns.last - turns.first + 1)
+
+
+def _level(bar: Bar, turns: Spans | None, most: float | None) -> float:
+    """Returns how high a bar is, of 1: the more tokens its turn used; if no turns are known, the more of the state it
+    changed."""
+    if bar.kind == "error":
+        return 1.0
+    if most is None:
+        share = bar.writes / bar.events
+    else:
+        share = (_tokens(turns) / most) ** 0.5 if turns and most else 0.0 if most else 0.6
+    return _LOWEST + (_HIGHEST - _LOWEST) * share
+
+
+def _drawn(bar: Bar, level: float, left: float, right: float) -> Drawn:
+    width, height = max(_THINNEST, right - left), BOTTOM * level
+    name = agent_of(bar)
+    said = "said" if bar.author == _USER and bar.events == 1 and not bar.kind else ""
+    names = ["bar", f"agent-{colour_of(name)}" if name else "", said or bar.kind, "gone" if bar.gone else ""]
+    return Drawn(
+        *(
+            " ".join(filter(None, names)),
+            bar.kind,
+            _share(left),
+            f"{BOTTOM - height:.1f}",
+            _share(width),
+            f"{height:.1f}",
+        ),
+        wrote=bar.writes > 0,
+        sign=_share(left + width / 2) if bar.kind in ("edit", "rewind") else "",
+    )
+
+
+def _call(call: Spans, axis: Axis, levels: Sequence[float]) -> Drawn:
+    left, right = axis.x(call.at), axis.x(call.at + call.took.seconds)
+    height = BOTTOM * min(_HIGHEST, levels[axis.step_at(call.at + call.took.seconds)]) * _TOOLS
+    css = "call failed" if call.failed else "call"
+    return Drawn(css, "", _share(left), f"{BOTTOM - height:.1f}", _share(max(_THINNEST, right - left)), f"{height:.1f}")
+
+
+def _label(fold: Fold, shown: Sequence[Bar], of_bars: Sequence[int]) -> Label:
+    waited = of_bars[fold.step] == of_bars[fold.step - 1] and shown[fold.step].author == _USER
+    middle = (fold.left + fold.right) / 2
+    return Label(_share(fold.left), _share(fold.right - fold.left), _share(middle), fold.seconds, waited)
+
+
+def _agents(shown: Sequence[Bar]) -> list[Agent]:
+    names = dict.fromkeys(name for bar in shown if bar.kind != "edit" and (name := agent_of(bar)) and name != _USER)
+    short = shortened(names)
+    return [Agent(name, short[name], colour_of(name)) for name in list(names)[:12]]
+
+
+def _told(shown: Sequence[Bar], of_bars: Sequence[int], turns: Sequence[Spans]) -> list[Told]:
+    """Returns the turns in words, in order; with those before the first user message, if there are any."""
+    if not turns:
+        return []
+    told = []
+    for of_bar in sorted(set(of_bars)):
+        mine = [bar for bar, each in zip(shown, of_bars, strict=True) if each == of_bar]
+        agents = list(
+            dict.fromkeys(name for bar in mine if bar.kind != "edit" and (name := agent_of(bar)) != _USER and name)
+        )
+        last = mine[-1].number + mine[-1].events - 1
+        told.append(
+            Told(
+                turns[of_bar - 1] if of_bar else None,
+                mine[0].began,
+                last - mine[0].number + 1,
+                last,
+                mine[0].number,
+                any(bar.kind == "error" for bar in mine),
+                agents[:3],
+            )
+        )
+    return told
+
+
+def _numbers(shown: Sequence[Bar], of_bars: Sequence[int], axis: Axis) -> dict[str, Any]:
+    """Returns what strip.js reads: where each bar is, the seq and the number of its first event, its turn, its time."""
+    lines = sorted(set(of_bars))
+    return {
+        "edges": [f"{each:.3f}" for pair in zip(axis.lefts, axis.rights, strict=True) for each in pair],
+        "seqs": [bar.first for bar in shown] + [shown[-1].last],
+        "numbers": [bar.number for bar in shown] + [shown[-1].number + shown[-1].events],
+        "times": [f"{bar.began:.3f}" for bar in shown],
+        "gaps": [f"{step.gap:.1f}" for step in axis.steps],
+        "lines": [lines.index(each) for each in of_bars],
+        "last": len(shown) - 1,
+    }
+
+
+def _stretch(between: SeqRange, shown: Sequence[Bar], axis: Axis) -> Stretch:
+    """Returns where a range stands, to the event: a bar of several has one after the other."""
+    left, right = (_x_of(seq, after, shown, axis) for seq, after in zip(between, (0, 1), strict=True))
+    return Stretch(_share(left), _share(max(_THINNEST, right - left)), _share(right))
+
+
+def _x_of(seq: Seq, after: int, shown: Sequence[Bar], axis: Axis) -> float:
+    """Returns where an event begins, or ends if `after` is 1."""
+    number = max(0, bisect_right(shown, seq, key=_first) - 1)
+    bar, left, right = shown[number], axis.lefts[number], axis.rights[number]
+    share = (seq - bar.first + after) / (bar.last - bar.first + 1)
+    return left + (right - left) * min(1.0, max(0.0, share))
+
+
+def _first(bar: Bar) -> Seq:
+    return bar.first
+
+
+def _share(share: float) -> str:
+    return f"{share:.3f}%"

@@ -1,0 +1,88 @@
+"""Home: how the agents do, what needs attention, what runs now, and every source with its apps."""
+
+from dataclasses import dataclass, field
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from ...access import masking
+from ...domain.clock import Took
+from ...domain.errors import SourceError
+from ...reads import lists
+from ...search.health import Figures, OfApp
+from ...sources import adopting, complaints, database, identity, registry
+from ..edits.last_edits import last_edits
+from ..html.render import page
+from ..html.targets import actor
+from . import charts
+from .feed import activity
+from .figures import figures
+
+
+@dataclass(slots=True)
+class Shown:
+    """A source with its apps, or with its problem."""
+
+    source: registry.Source
+    apps: list["AppOf"] = field(default_factory=list)
+    more: bool = False  # apps than these
+    problem: str = ""
+    adopted: bool = True
+    read_only: bool = False
+    adoption: adopting.Adoption | None = None
+    copy_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AppOf:
+    """An app with its figures in the range of time, and its turns as a line."""
+
+    row: lists.AppRow
+    figures: Figures | None
+    line: str
+    area: str
+
+    @property
+    def p95(self) -> Took | None:
+        """Returns the time that 95 % of its turns did not exceed."""
+        return self.figures.percentile(0.95) if self.figures else None
+
+
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    """Shows the charts of ?range=, what needs attention, and lists the sources and their apps."""
+    mask = masking.digest()
+    edits = last_edits(actor(request))  # first: it reads what is new, and does not wait long for it
+    shown_figures = figures(request)
+    shown = []
+    who = actor(request)
+    for source in registry.listed():
+        if not who.has("read", source.alias):
+            continue
+        item = Shown(source)
+        try:
+            apps = lists.apps(source.alias, actor=who)
+            item.apps, item.more = [_app(row, shown_figures.apps) for row in apps.rows], apps.next is not None
+            item.read_only = database.is_read_only(source.alias)
+            item.copy_of = identity.copy_of(source.alias) if who.runs_everything else ""
+            item.adopted, item.adoption = database.is_adopted(source.alias), adopting.of(source.alias)
+        except SourceError as error:
+            item.problem = complaints.shown(error, who)
+        if item.apps or item.problem or who.sees_all_of(source.alias):
+            shown.append(item)
+    context = {
+        "mask": mask,
+        "activity": activity(actor(request)),
+        "shown": shown,
+        "figures": shown_figures,
+        "edits": edits,
+        "folders": registry.folders() if who.runs_everything else [],
+        "refused": registry.refused() if who.runs_everything else [],
+    }
+    return page(request, "home/home/home.html", context)
+
+
+def _app(row: lists.AppRow, of_apps: dict[tuple[str, str], OfApp]) -> AppOf:
+    of_app = of_apps.get((row.source, row.app_name))
+    line, area = charts.line_of(of_app.turns) if of_app else ("", "")
+    return AppOf(row, of_app.whole if of_app else None, line, area)

@@ -1,1 +1,0 @@
-"""Pages that list: home, apps, users, sessions, edits."""

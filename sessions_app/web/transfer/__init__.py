@@ -1,0 +1,1 @@
+"""Serves imports, exports, and the page that is one file."""

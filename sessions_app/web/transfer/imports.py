@@ -1,0 +1,176 @@
+"""Export and import in the browser. An import is checked first, then confirmed, then written."""
+
+import re
+import uuid
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+from django_htmx.http import HttpResponseClientRedirect
+
+from ...domain.errors import Conflict, Error, Invalid, NotFound
+from ...domain.session_ref import SessionRef
+from ...http.left_out import left_out_header
+from ...http.problems import STATUS
+from ...http.reader import user_for_reader
+from ...http.streaming import streamed
+from ...reads import views
+from ...sources import database, registry
+from ...transfer import FORMATS, WRITTEN, exporting, uploads
+from ...transfer import export as written
+from ...transfer import imports as core
+from ..html.render import page
+from ..html.targets import actor
+
+_ONE_SESSION: Final = ("adk-json", "html")  # formats that hold only one session
+_MIME: Final = {".jsonl": "application/jsonl", ".html": "text/html; charset=utf-8"}
+_UNSAFE: Final = re.compile(r"[^\w.@+-]+")
+_NAME_LENGTH: Final = 100
+_SWAPPED: Final = (400, 409)  # the statuses whose answers base.html tells htmx to show in the page
+
+
+# --- Export -----------------------------------------------------------------------------------------------------------
+
+
+@require_GET
+def export_app(request: HttpRequest, source: str, app_name: str) -> StreamingHttpResponse:
+    """Downloads every session of an app."""
+    views.app(source, app_name, partly=True, actor=actor(request))
+    return _export(request, source, exporting.Filter(app_name))
+
+
+@require_GET
+def export_user(request: HttpRequest, source: str, app_name: str, user_id: str) -> StreamingHttpResponse:
+    """Downloads every session of a user."""
+    views.user_state(source, app_name, user_id, partly=True, actor=actor(request))
+    return _export(request, source, exporting.Filter(app_name, user_id))
+
+
+@require_GET
+def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
+    """Downloads a session."""
+    ref = SessionRef(**names)
+    view = views.session(ref, partly=True, actor=actor(request))
+    return _export(request, ref.source, exporting.Filter(*ref[1:]), view.title)
+
+
+def _export(request: HttpRequest, source: str, only: exporting.Filter, title: str = "") -> StreamingHttpResponse:
+    name = request.GET.get("format", "jsonl")
+    if name not in WRITTEN or (name in _ONE_SESSION and only.session is None):
+        raise NotFound(_("There is no export format “%(format)s” here.") % {"format": name})
+    suffix = FORMATS[name].suffix
+    names = (
+        [title]
+        if name == "html" and title
+        else [only.app, only.user and user_for_reader(source, str(only.app), only.user), only.session]
+    )
+    file = "-".join(_UNSAFE.sub("_", text) for text in names if text).lstrip(".")[:_NAME_LENGTH] + suffix
+    disposition = content_disposition_header(as_attachment=True, filename=file)
+    left_out = exporting.damaged(source, only, actor=actor(request)) if "skip_damaged" in request.GET else None
+    return streamed(
+        written(name, source, only, actor=actor(request), left_out=left_out),
+        _MIME.get(suffix, "application/json"),
+        {"Content-Disposition": str(disposition), **left_out_header(left_out)},
+    )
+
+
+# --- Import -----------------------------------------------------------------------------------------------------------
+
+
+@require_http_methods(["GET", "POST"])
+def imports(request: HttpRequest) -> HttpResponse:
+    """Uploads a file, and lists the imports of the last day."""
+    actor(request).check_right("admin")
+    given = request.POST if request.method == "POST" else request.GET
+    context = {
+        "sources": [
+            each.alias
+            for each in registry.listed()
+            if actor(request).has("admin", each.alias) and not database.is_read_only(each.alias)
+        ],
+        "source": given.get("source", ""),
+        "replace_nul": "replace_nul" in given,
+        "limit": settings.MAX_UPLOAD,
+        "recent": core.recent(actor=actor(request)),
+    }
+    if request.method == "GET":
+        return page(request, "transfer/imports/imports.html", context)
+    try:
+        import_id = _take(request, context["source"])
+    except Error as error:
+        status = STATUS.get(type(error), 400)
+        if request.htmx and status not in _SWAPPED:  # type: ignore[attr-defined]
+            raise
+        return page(request, "transfer/imports/imports.html", context | {"error": error.message}, status)
+    address = reverse("import", kwargs={"import_id": import_id})
+    return HttpResponseClientRedirect(address) if request.htmx else redirect(address)  # type: ignore[attr-defined]
+
+
+@require_http_methods(["GET", "POST"])
+def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
+    """Shows an import, and starts, resumes or discards it. htmx gets only the part that changes."""
+    who = actor(request)
+    context: dict[str, Any] = {}
+    status = 200
+    if request.method == "POST":
+        who.check_right("admin")
+        if "discard" in request.POST:
+            return _discard(request, import_id)
+        try:
+            core.go_on(import_id, who, state="state" in request.POST)
+            return redirect("import", import_id=import_id)
+        except Conflict as error:
+            context, status = {"error": error.message, "state": "state" in request.POST}, STATUS[Conflict]
+    job = core.get(import_id, actor=who)
+    template = "transfer/imports/_import.html" if request.htmx else "transfer/imports/import.html"  # type: ignore[attr-defined]
+    return page(request, template, context | {"job": job, "words": _words_of(job)}, status)
+
+
+def _take(request: HttpRequest, source: str) -> uuid.UUID:
+    file = request.FILES.get("file")
+    if file is None:
+        raise Invalid(_("Choose a file first."))
+    database.get(source)  # checked before gigabytes are copied
+    upload = uploads.receive(file.chunks())
+    try:
+        replaces = "replace_nul" in request.POST
+        return core.begin(upload, file.name or "", source, actor(request), replace_nul=replaces)
+    except BaseException:
+        uploads.discard(upload)
+        raise
+
+
+def _discard(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
+    before = core.get(import_id, actor=actor(request))
+    if before.stage == "done":  # just before Stop was pressed: the page shows the result
+        return redirect("import", import_id=import_id)
+    core.discard(import_id, actor=actor(request))
+    if before.stage in ("importing", "stopped"):
+        messages.info(
+            request, _("The import was stopped. What it has written stays; the same file, sent again, goes on.")
+        )
+    return redirect("imports")
+
+
+def _words_of(job: core.Import) -> str:
+    """Returns the name of the file's format in the reader's language."""
+    if job.preview is None:
+        return ""
+    name = job.preview.format
+    words = {
+        "jsonl": _("adkweb's own format"),
+        "adk-json": _("a session as adk web exports it"),
+        "evalset": _("cases of an ADK evaluation"),
+        "html": _("a session as one page, written by adkweb"),
+        "adk-database": _("a database of ADK's session services"),
+        "adk-v0": _("a database of ADK before 1.22"),
+        "adk-go": _("a database of adk-go"),
+        "adk-rust": _("a database of adk-rust"),
+    }
+    return words.get(name, FORMATS[name].what)
