@@ -23,9 +23,9 @@ from ..reads.users import meant
 from . import past_schemas
 from .authorize import actor_of, ref_of, source_of
 from .bodies import answer, change_of, text_of
+from .edits import APP
 from .events import EVENTS
 from .sessions import SESSION, USER
-from .state import APP
 
 router = Router()
 

@@ -2,7 +2,7 @@
 
 import json
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import RequestDataTooBig
@@ -22,17 +22,17 @@ from ..http.problems import TITLES, problem, status_of
 from ..sources.complaints import shown
 from . import (
     agent_view,
+    approval,
     apps,
     artifacts,
     checks,
+    edits,
     events,
     expiring,
-    find,
     history,
     key_schemas,
-    proposals,
+    search,
     sessions,
-    state,
     taking_back,
     transfer,
 )
@@ -43,13 +43,18 @@ from .openapi import document_of
 register_converter(Name, "plain")
 
 
+# Clients that were generated from the document call operations by these names.
+_NAMED: Final = {"edits": "state", "approval": "proposals", "search": "find"}
+
+
 class Api(NinjaAPI):
     """An API whose operations have short names: `events_append`."""
 
     def get_openapi_operation_id(self, operation: Any) -> str:
         """Returns the name of the module and of the function: `events_append`."""
         view = operation.view_func
-        return f"{view.__module__.rpartition('.')[2]}_{view.__name__}"
+        module = view.__module__.rpartition(".")[2]
+        return f"{_NAMED.get(module, module)}_{view.__name__}"
 
 
 api = Api(
@@ -63,15 +68,15 @@ api = Api(
 )
 _PARTS = (
     apps,
-    find,
+    search,
     sessions,
     events,
-    state,
+    edits,
     key_schemas,
     history,
     taking_back,
     expiring,
-    proposals,
+    approval,
     agent_view,
     artifacts,
     checks,
