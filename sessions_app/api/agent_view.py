@@ -12,7 +12,7 @@ from ..agent_view import instructions
 from ..agent_view.preview import Shown, preview
 from ..domain.positions import number_of
 from ..reads import timeline, views
-from . import past_schemas
+from . import schemas
 from .authorize import actor_of, ref_of
 from .bodies import answer, body_of, body_schema
 from .history import NOW, moment_of, writer_of
@@ -23,9 +23,9 @@ router = Router()
 
 @router.post(
     SESSION + "/instruction",
-    response=past_schemas.Instruction,
+    response=schemas.Instruction,
     summary="Fill in an instruction as ADK does",
-    openapi_extra=body_schema(past_schemas.Template, required=True),
+    openapi_extra=body_schema(schemas.Template, required=True),
 )
 def instruction(
     request: HttpRequest,
@@ -38,13 +38,13 @@ def instruction(
     """Returns an instruction with its placeholders filled in, from the state now or at an event. Says which event last
     wrote each value, and what is missing."""
     ref = ref_of(request, app_name, user_id, session_id, source)
-    body = body_of(request, past_schemas.Template)
+    body = body_of(request, schemas.Template)
     shown = preview(moment_of(request, ref, at), body.template)
     text = instructions.rendered([each.piece for each in shown])
     return answer({"text": text, "pieces": [_piece(each, actor_of(request)) for each in shown]})
 
 
-@router.get(SESSION + "/context", response=past_schemas.Conversation, summary="What an agent's model is given")
+@router.get(SESSION + "/context", response=schemas.Conversation, summary="What an agent's model is given")
 def conversation(
     request: HttpRequest,
     app_name: str,

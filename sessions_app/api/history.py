@@ -20,7 +20,7 @@ from ..history.moments import Moment
 from ..reads import views
 from ..reads.deltas import Writer
 from ..reads.users import meant
-from . import past_schemas
+from . import schemas
 from .authorize import actor_of, ref_of, source_of
 from .bodies import answer, change_of, text_of
 from .edits import APP
@@ -38,7 +38,7 @@ _LIMIT: Final = Query(PAGE, ge=1, le=MOST)
 _KEY: Final = Query(..., description="with its prefix")
 
 
-@router.get(EVENT + "/state", response=past_schemas.Moment, summary="State at an event, by scope")
+@router.get(EVENT + "/state", response=schemas.Moment, summary="State at an event, by scope")
 def state_at(
     request: HttpRequest,
     app_name: str,
@@ -57,7 +57,7 @@ def state_at(
     return answer(_moment(moments.state_at(ref, event_id, before=before, actor=actor_of(request)), actor_of(request)))
 
 
-@router.get(SESSION + "/state/history", response=past_schemas.History, summary="Every value that a key had")
+@router.get(SESSION + "/state/history", response=schemas.History, summary="Every value that a key had")
 def history_of_session(
     request: HttpRequest,
     app_name: str,
@@ -75,7 +75,7 @@ def history_of_session(
     return _history(request, of, key, before, limit)
 
 
-@router.get(USER + "/state/history", response=past_schemas.History, summary="Every value that a key of a user had")
+@router.get(USER + "/state/history", response=schemas.History, summary="Every value that a key of a user had")
 def history_of_user(
     request: HttpRequest,
     app_name: str,
@@ -92,7 +92,7 @@ def history_of_user(
     return _history(request, own_session(alias, app_name, user), key, before, limit, "user")
 
 
-@router.get(APP + "/state/history", response=past_schemas.History, summary="Every value that a key of an app had")
+@router.get(APP + "/state/history", response=schemas.History, summary="Every value that a key of an app had")
 def history_of_app(
     request: HttpRequest,
     app_name: str,
@@ -107,7 +107,7 @@ def history_of_app(
     return _history(request, own_session(alias, app_name), key, before, limit, "app")
 
 
-@router.get(SESSION + "/compare", response=past_schemas.Comparison, summary="What differs between two moments")
+@router.get(SESSION + "/compare", response=schemas.Comparison, summary="What differs between two moments")
 def compare(
     request: HttpRequest,
     app_name: str,
@@ -128,7 +128,7 @@ def compare(
     return answer({"items": [_change(change) for change in changes]})
 
 
-@router.get(SESSION + "/drift", response=past_schemas.Drift, summary="Keys that drifted")
+@router.get(SESSION + "/drift", response=schemas.Drift, summary="Keys that drifted")
 def drifted(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:

@@ -16,7 +16,7 @@ from ..edits import rewind as rewinds
 from ..edits import undo as undoing
 from ..http.names import Name
 from ..reads.users import meant
-from . import past_schemas, schemas
+from . import schemas
 from .authorize import actor_of, names_of, ref_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
 from .events import told
@@ -35,7 +35,7 @@ _WRITES: Final = needs("append") | tagged(200, 201, required=False)
     EVENT + "/undo",
     response=_APPENDED,
     summary="Undo an event's state delta",
-    openapi_extra={**body_schema(past_schemas.Undo), **_WRITES, **IF_MATCH},
+    openapi_extra={**body_schema(schemas.Undo), **_WRITES, **IF_MATCH},
 )
 def undo(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
@@ -45,7 +45,7 @@ def undo(
     Answers 409, with the values in `current`, if somebody has written a key since; 400 if there is nothing to undo, as
     after an undo."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
-    body = body_of(request, past_schemas.Undo)
+    body = body_of(request, schemas.Undo)
     plan = undoing.undo(ref, event_id, actor=actor_of(request))
     if before := plan.event.description.actions.get("rewind_before_invocation_id"):
         raise Invalid(_("This event rewinds to before %(id)s: rewind to before its own invocation.") % {"id": before})
@@ -58,7 +58,7 @@ def undo(
     SESSION + "/restore",
     response=_APPENDED,
     summary="Restore the state of a moment",
-    openapi_extra={**body_schema(past_schemas.Restore, required=True), **_WRITES, **IF_MATCH},
+    openapi_extra={**body_schema(schemas.Restore, required=True), **_WRITES, **IF_MATCH},
 )
 def restore(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
@@ -66,7 +66,7 @@ def restore(
     """Gives some keys, or all of some scopes, their values from just after an event, by one new event. Keys whose value
     cannot be known stay as they are."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
-    body = body_of(request, past_schemas.Restore)
+    body = body_of(request, schemas.Restore)
     if strange := set(body.scopes) - {*STORED}:
         raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(strange)})
     plan = undoing.restore(ref, body.to, keys=body.keys, scopes=cast(list[Scope], body.scopes), actor=actor_of(request))
@@ -77,7 +77,7 @@ def restore(
     SESSION + "/rewind",
     response=_APPENDED,
     summary="Rewind to before an invocation",
-    openapi_extra={**body_schema(past_schemas.Rewind, required=True), **_WRITES, **IF_MATCH},
+    openapi_extra={**body_schema(schemas.Rewind, required=True), **_WRITES, **IF_MATCH},
 )
 def rewind(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
@@ -85,7 +85,7 @@ def rewind(
     """Takes the conversation back to before an invocation, as ADK does: the agent no longer sees what came later, and
     the session's own keys have their values from then. Unlike ADK's own rewind, this keeps initial state."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
-    body, who, revision = body_of(request, past_schemas.Rewind), actor_of(request), expected_revision(request)
+    body, who, revision = body_of(request, schemas.Rewind), actor_of(request), expected_revision(request)
     once = f"{who.name}\n{body.once}" if body.once else ""
     try:
         done = rewinds.rewind(ref, body.before, actor=who, reason=body.reason, revision=revision, once=once)
@@ -99,7 +99,7 @@ def rewind(
     response={201: schemas.Created},
     summary="Fork a session at an event",
     openapi_extra={
-        **body_schema(past_schemas.Fork),
+        **body_schema(schemas.Fork),
         **needs("admin"),
         "responses": {201: {"headers": {"Location": {"schema": {"type": "string"}, "required": True}}}},
     },
@@ -110,7 +110,7 @@ def fork(
     """Creates a session with the events up to this one and the state of that moment. A long one takes seconds. One that
     was interrupted is resumed by the same request with the same id."""
     ref = ref_of(request, app_name, user_id, session_id, source, "admin")
-    body = body_of(request, past_schemas.Fork)
+    body = body_of(request, schemas.Fork)
     user = ref.user_id if body.user_id is None else meant(ref.source, app_name, body.user_id, actor=actor_of(request))
     into = forks.name(ref, user, body.session_id, "")
     made = forks.fork(
@@ -127,7 +127,7 @@ def fork(
     SESSION + "/drift",
     response=_APPENDED,
     summary="Repair keys that drifted",
-    openapi_extra={**body_schema(past_schemas.Repair, required=True), **_WRITES},
+    openapi_extra={**body_schema(schemas.Repair, required=True), **_WRITES},
 )
 def repair(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
@@ -135,7 +135,7 @@ def repair(
     """Makes stored state and events agree again in some keys, by one event. Answers 400 for a key that did not drift,
     409 if one is written meanwhile."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
-    body, who = body_of(request, past_schemas.Repair), actor_of(request)
+    body, who = body_of(request, schemas.Repair), actor_of(request)
     choices = repairs.choose(ref, body.keep, body.put_back, actor=actor_of(request))
     return told(request, repairs.repair(ref, choices, actor=who, reason=body.reason), ref)
 

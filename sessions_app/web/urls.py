@@ -6,7 +6,7 @@ from django.views.i18n import set_language
 
 from ..http.paths import Segment
 from ..http.user_paths import UserSegment
-from . import adoption, artifacts, audit, batches, demo, drift, masking
+from . import adoption, agent_view, artifacts, audit, batches, demo, drift, masking
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
 from .approval import rules as approval_rules
@@ -18,20 +18,7 @@ from .history import history, moment, stretch, strip
 from .home import app, feed, home, sessions, user
 from .privacy import erase, export, hold, retention
 from .search import bar, chosen, histogram, preview, results, views, webhook
-from .session import (
-    agent_view,
-    chosen_range,
-    delivery,
-    densities,
-    event,
-    going,
-    labels,
-    news,
-    page,
-    reveal,
-    trace,
-    values,
-)
+from .session import chosen_range, delivery, densities, event, going, labels, news, page, reveal, trace, values
 from .transfer import imports
 
 register_converter(Segment, "name")

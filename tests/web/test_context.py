@@ -19,8 +19,8 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import indexing
 from sessions_app.sources import database, online
-from sessions_app.web.session import filled
-from sessions_app.web.session.folds import Fold
+from sessions_app.web import agent_view
+from sessions_app.web.agent_view import Fold
 from sessions_app.writes.sessions import create_session
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
@@ -219,7 +219,7 @@ def test_a_template_that_is_too_long_is_kept_and_told(
 
 def test_a_template_of_100_kb_full_of_placeholders_is_shown_in_part(ref: SessionRef, maria: Browser) -> None:
     found = text(maria, ref, "{step} {step?} {}{{{" * 5_000)
-    assert len(found.all("span", "ph")) == filled.MARKED
+    assert len(found.all("span", "ph")) == agent_view.MARKED
     assert "further placeholders are filled in and not marked" in found.text
 
 

@@ -18,8 +18,7 @@ from sessions_app.domain.spans import MODEL, TOOL, Span, trace_of
 from sessions_app.reads import turns
 from sessions_app.web.html.agents import COLOURS, colour_of
 from sessions_app.web.html.names import SHORT, shortened
-from sessions_app.web.session.trace import in_words
-from sessions_app.web.session.trace_scale import MOST_TICKS, scale_of
+from sessions_app.web.session.trace import MOST_TICKS, in_words, scale_of
 from sessions_app.writes.sessions import create_session
 from tests.support.house import ROOT
 from tests.support.stored import as_they_happened

@@ -36,7 +36,7 @@ from ...writes.half_made import is_half
 from ..context import about
 from ..html.render import page
 from ..html.targets import Target, actor, check_may, of_app, of_session, of_user
-from . import habits, noted, state_form
+from . import habits, state_form
 from .shared import reached
 
 _FULL: Final = 6  # at most so many restored keys get an editor each; more of them become rows to choose from
@@ -112,7 +112,7 @@ def _preview(request: HttpRequest, target: Target, rows: list[state_form.FormRow
     try:
         only = None if target.kind == "session" else target.kind
         why = request.POST.get("reason", "")
-        event, _seen = edit.state_event(entries, actor(request), why, only, of=noted.checked(request, target))
+        event, _seen = edit.state_event(entries, actor(request), why, only, of=state_form.note_of(request, target))
     except Error as error:
         return _form(request, target, rows, error=error.message, status=status_of(error))
     return _form(request, target, rows, preview=dumps(event, indent=2))
@@ -162,7 +162,7 @@ def _note_conflicts(
 
 def _apply(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> None:
     who, why, once = actor(request), request.POST.get("reason", ""), request.POST.get("once", "")
-    appended = target.apply(entries, who, why, once, noted.checked(request, target))
+    appended = target.apply(entries, who, why, once, state_form.note_of(request, target))
     if appended.seq is None:
         messages.info(request, _("This edit was written already."))
     else:
@@ -192,7 +192,7 @@ def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | 
 def _queue(request: HttpRequest, target: Target, entries: list[edit.Entry]) -> None:
     """Queues the edit, and applies it at once if nothing runs any more."""
     person: Any = request.user
-    reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), noted.checked(request, target)
+    reason, once, of = request.POST.get("reason", ""), request.POST.get("once", ""), state_form.note_of(request, target)
     waiting = queue.queue_edit(target.ref, entries, person=person, reason=reason, once=once, of=of)
     queue.apply_due([target.ref])
     queued = queue.get(waiting.id, actor=actor(request))
@@ -246,8 +246,8 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
 ) -> HttpResponse:
     template = "edits/edit/_form.html" if request.htmx else "edits/edit/edit.html"  # type: ignore[attr-defined]
     habits.note_habits(rows, target.ref, actor(request))
-    past = {name: id for name, id in (of or noted.taken_back(request)).items() if name in noted.TAKING_BACK}
-    told = _taking_back(target, past, actor(request)) | noted.typed_end(request, of or {})
+    past = {name: id for name, id in (of or state_form.taken_back(request)).items() if name in state_form.TAKING_BACK}
+    told = _taking_back(target, past, actor(request)) | state_form.typed_end(request, of or {})
     for row in rows:
         if row.conflict and told["undoes"] and told["past"]:
             row.wrote = _wrote(told["past"], row.key)

@@ -12,7 +12,7 @@ from ...domain.errors import Conflict, Held, Invalid
 from ...edits import expiry
 from ..html.render import page
 from ..html.targets import actor
-from . import noted
+from . import state_form
 
 
 @require_GET
@@ -20,7 +20,7 @@ def expiring(request: HttpRequest) -> HttpResponse:
     """Lists the edits that take themselves back; with ?own=1, those of the person."""
     own = request.GET.get("own") == "1"
     listed = expiry.listed(actor=actor(request), own=own)
-    context = {"listed": listed, "own": own, "offered_ends": [(str(each), each) for each in noted.LASTS]}
+    context = {"listed": listed, "own": own, "offered_ends": [(str(each), each) for each in state_form.LASTS]}
     return page(request, "edits/expiring/expiring.html", context)
 
 
@@ -28,7 +28,7 @@ def expiring(request: HttpRequest) -> HttpResponse:
 def extend(request: HttpRequest, expiry_id: UUID) -> HttpResponse:
     """Lets an edit last for some time from now."""
     try:
-        of = noted.end(request)
+        of = state_form.end_of(request)
         if not of:
             raise Invalid(_("Choose when this edit ends."))
         expiry.extend(expiry_id, of, actor=actor(request))

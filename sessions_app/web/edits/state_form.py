@@ -3,17 +3,23 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final, Literal
 
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from ...domain.errors import Invalid
 from ...domain.json_values import KEY_LENGTH, dumps, kind, loads
 from ...domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
+from ...edits import expiry
 from ...edits.edit import Entry
 from ...edits.undo import Step
+from ...reads import timeline
 from ...reads.deltas import Writer
+from ..html.targets import Target, actor
+from ..search.asked import zone_of
 
 Operation = Literal["set", "null", "remove"]
 
@@ -243,3 +249,51 @@ def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
         except Invalid as error:
             row.error = error.message
     return None if any(row.error for row in rows) else asked
+
+
+# --- What its note says: what it takes back, and when it ends --------------------------------------------------------
+
+
+TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
+LASTS: Final = (900, 3600, 4 * 3600, 86400, 7 * 86400)  # seconds; offered in the form
+STAYS, AT = "stays", "until"  # what else the form offers: no end, or a time that is typed
+
+
+def taken_back(request: HttpRequest) -> dict[str, str]:
+    """Reads what the edit undoes or restores."""
+    return {name: request.POST[name] for name in TAKING_BACK if request.POST.get(name)}
+
+
+def end_of(request: HttpRequest) -> dict[str, float]:
+    """Reads when the edit ends: after seconds, or at a time in the reader's zone. Raises Invalid."""
+    chosen = request.POST.get("lasts", STAYS)
+    try:
+        if chosen == AT:
+            typed = datetime.fromisoformat(request.POST.get("until", ""))
+            typed = typed if typed.tzinfo else typed.replace(tzinfo=zone_of(request))
+            return {"until": typed.timestamp()}
+        return {} if chosen in ("", STAYS) else {"lasts": float(int(chosen))}
+    except (ValueError, OverflowError):
+        raise Invalid(_("Choose when this edit ends.")) from None
+
+
+def note_of(request: HttpRequest, target: Target) -> dict[str, Any]:
+    """Reads what the note says beside who and why: an event that exists, a time to come. Raises Invalid, NotFound."""
+    of = taken_back(request) if target.kind == "session" else {}
+    if len(of) > 1:
+        raise Invalid(_("An edit undoes an event or restores a moment, not both."))
+    for event_id in of.values():
+        timeline.event(target.ref, event_id, actor=actor(request))
+    ends = end_of(request)
+    expiry.resolved(ends)
+    return {**of, **ends}
+
+
+def typed_end(request: HttpRequest, of: dict[str, Any]) -> dict[str, Any]:
+    """Returns what the fields for the end hold: what was sent, or what a queued edit says."""
+    lasts, until = request.POST.get("lasts", ""), request.POST.get("until", "")
+    if "lasts" in of:
+        lasts = str(int(of["lasts"]))
+    elif AT in of:
+        lasts, until = AT, datetime.fromtimestamp(of[AT], zone_of(request)).strftime("%Y-%m-%dT%H:%M")
+    return {"lasts": lasts, "until": until, "offered_ends": [(str(each), each) for each in LASTS]}
