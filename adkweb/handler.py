@@ -18,7 +18,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from servestatic.middleware import ServeStaticMiddleware
 
-from sessions_app.http.compressed import static_file
+from sessions_app.http.headers import static_file
 
 _SLASH: Final = re.compile(rb"%2f", re.IGNORECASE)
 _MOST_IDLE: Final = 16  # threads that are kept while they have nothing to do

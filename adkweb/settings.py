@@ -63,7 +63,7 @@ MIDDLEWARE = [
     "sessions_app.http.asking.AddressKnown",
     "sessions_app.http.reader.ReaderKnown",
     "sessions_app.http.measured.Measured",
-    "sessions_app.http.compressed.Compressed",
+    "sessions_app.http.headers.Compressed",
     "django.middleware.security.SecurityMiddleware",
     "sessions_app.http.headers.SecureCookies",
     "csp.middleware.CSPMiddleware",
@@ -72,8 +72,8 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "sessions_app.http.rates.Rated",
-    "sessions_app.web.session.panes.Panes",
+    "sessions_app.http.limits.Rated",
+    "sessions_app.web.session.page.Panes",
     "sessions_app.web.access.signin.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -97,11 +97,11 @@ TEMPLATES = [
             "builtins": [
                 "sessions_app.web.html.tags",
                 "sessions_app.web.html.times",
-                "sessions_app.web.html.numbers",
-                "sessions_app.web.html.browsers",
+                "sessions_app.web.html.times",
+                "sessions_app.web.html.tags",
                 "sessions_app.web.html.links",
                 "sessions_app.web.html.row_ends",
-                "sessions_app.web.html.artifacts",
+                "sessions_app.web.artifacts",
                 "sessions_app.web.html.terms",
                 "django.templatetags.i18n",
                 "django.templatetags.static",
@@ -170,7 +170,7 @@ STATICFILES_FINDERS = [
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "sessions_app.http.static.VersionedStaticFiles"},
+    "staticfiles": {"BACKEND": "sessions_app.http.bundles.VersionedStaticFiles"},
 }
 SERVESTATIC_USE_FINDERS = True  # a checkout needs no collectstatic step
 SERVESTATIC_AUTOREFRESH = environment.DEBUG

@@ -57,7 +57,7 @@ def works(url: str, folder: str, pipe: Connection) -> None:
 
 
 def _opening(url: str) -> Work:
-    from sessions_app.history import indexing
+    from sessions_app.history.index import build
     from sessions_app.search import feeding
     from sessions_app.sources import database, registry
 
@@ -65,7 +65,7 @@ def _opening(url: str) -> Work:
 
     def opened() -> None:
         database.open_source(source, adopting=True)
-        indexing.catch_up(source.alias, 3_600.0)
+        build.catch_up(source.alias, 3_600.0)
         feeding.catch_up(source.alias)
 
     yield "opens, adopts and indexes it", opened
@@ -106,7 +106,7 @@ def _editing(maria: Any, ben: Any) -> Work:
     from sessions_app.access import approval
     from sessions_app.domain.errors import Held
     from sessions_app.domain.state import ABSENT, UNKNOWN
-    from sessions_app.edits import approving, edit, ending, expiry, proposal, reveal
+    from sessions_app.edits import approving, edit, ending, expiry, proposals, reveal
     from sessions_app.edits.edit import Entry
 
     def timed() -> str:
@@ -123,7 +123,7 @@ def _editing(maria: Any, ben: Any) -> Work:
                 edit.overwrite_state(_ref(number), [Entry("user:tier", "vip", UNKNOWN)], actor=maria)
             except Held as held:
                 approving.apply(held.detail["proposal"], actor=ben)
-        return f"{proposal.rows().filter(state='applied').count()} applied"
+        return f"{proposals.rows().filter(state='applied').count()} applied"
 
     yield f"proposes {MANY} edits, and applies them", approved
 

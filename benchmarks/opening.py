@@ -179,7 +179,7 @@ def opening(place: str, pipe: Connection) -> None:
     prepare()
     from django.core.management import call_command
 
-    from sessions_app.history import indexing
+    from sessions_app.history.index import build
     from sessions_app.search.feeding import Feeder, share
     from sessions_app.sources import database, registry
 
@@ -198,7 +198,7 @@ def opening(place: str, pipe: Connection) -> None:
     tell("opened")
     database.open_source(source, adopting=True)
     tell("adopted")
-    indexing.catch_up(source.alias, 3_600.0)
+    build.catch_up(source.alias, 3_600.0)
     tell("read")
     feeder = Feeder(source.alias)
     while feeder.feed() or share(source.alias) < 1:

@@ -76,14 +76,14 @@ def _index(alias: str) -> None:
     """Tells how fast a source is indexed, what memory that takes, and what room."""
     from django.db import connection, connections
 
-    from sessions_app.history import indexing
+    from sessions_app.history.index import build
     from sessions_app.search.feeding import Feeder
 
     with connections[alias].cursor() as cursor:
         cursor.execute("SELECT count(*) FROM events")
         (events,) = cursor.fetchone()
     began = time.monotonic()
-    indexing.catch_up(alias, 3_600.0)
+    build.catch_up(alias, 3_600.0)
     read, memory, before = time.monotonic(), most_memory(), _bytes(connection)
     feeder = Feeder(alias)
     while feeder.feed(5.0):
@@ -142,7 +142,7 @@ def _search() -> None:
     """Tells how long the first page of each query takes."""
     from sessions_app.access.actor import SYSTEM
     from sessions_app.search.completing import complete
-    from sessions_app.search.histogram import histogram
+    from sessions_app.search.health import histogram
     from sessions_app.search.language import parse
 
     for what, text in QUERIES.items():

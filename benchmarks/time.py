@@ -179,13 +179,13 @@ class Bench:
 
     def rebuilding(self) -> None:
         """Prints how long everything takes to be read the first time, and what is kept of it."""
-        from sessions_app.history import indexing
+        from sessions_app.history.index import build
 
         before, writes = self._size(), 0
 
         def rebuild() -> None:
             nonlocal writes
-            writes = indexing.rebuild(self.alias)
+            writes = build.rebuild(self.alias)
 
         seconds = timed(rebuild) / 1000
         kept = self._size() - before

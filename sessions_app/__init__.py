@@ -1,20 +1,17 @@
 """The sessions of ADK agents: a folder for each subject.
 
 Start at `writes/append.py`: every change of a session goes through it. Then `reads/`, which is every query.
-Numbers are layers. A folder imports only from smaller numbers, and inside a folder no two modules import each other
-(tests/test_architecture.py checks both):
+Each line is a shelf. A folder imports from lower shelves, or sideways; folders never import each other in a circle, nor
+do the modules of a folder. A door imports no other door, with two exceptions: `live` sends what `web` renders, and
+`management` starts `live`. tests/test_architecture.py checks all of it.
 
-1  domain              what a session's state and events are, and what can go wrong; pure
-2  models  broadcast   ADK's tables and adkweb's own; “this session moved”, sent to all processes
-4  access              who is asking, what they may do and see; the audit: what was done that is no event of a session
-5  sources             databases: found, opened, adopted, released; adkweb's own as a whole
-6  writes              THE WRITE PATH
-7  reads               every query
-8  history  jobs       time travel: where each key was written, state at any event, drift; work that outlives a request
-9  transfer  search    sessions as files and back; the language that sessions are searched with, and what is kept of it
-10  edits  agent_view  checks  artifacts   what a person does; what a model is given; is state well kept; saved files
-11  http  batches  privacy  shared by doors; many sessions at once; one user
-12  web  api  adk      pages for people, JSON for programs, services for agents
-13  live               websockets
-14  management         commands
+9  web  api  adk  live  management         doors: pages, JSON for programs, services for agents, websockets, commands
+8  privacy  batches  checks  artifacts     one user; many sessions at once; is state well kept; saved files
+7  edits  transfer  agent_view  search     what a person does; sessions as files; what a model is given; finding sessions
+6  history                                 time travel: where each key was written, state at any event, drift
+5  reads  writes  jobs                     every query; THE WRITE PATH; work that outlives a request
+4  sources  http                           databases: found, opened, adopted, released; what pages and programs share
+3  access                                  who is asking, what they may do and see; the audit
+2  models  broadcast                       ADK's tables and adkweb's own; “this session moved”, sent to all processes
+1  domain                                  what a session's state and events are, and what can go wrong; pure
 """

@@ -28,7 +28,7 @@ from sessions_app.access import approval, masking, roles, tokens
 from sessions_app.access.actor import Actor
 from sessions_app.agent_view import conversation
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.history import indexing
+from sessions_app.history.index import build
 from sessions_app.sources import adoption, database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -127,7 +127,7 @@ def _english() -> Iterator[None]:
 def _patient() -> Iterator[None]:
     """Makes tests wait for the index, however busy the machine is. A test of impatience sets its own time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexing, "SECONDS", 30.0)
+        patch.setattr(build, "SECONDS", 30.0)
         patch.setattr(conversation, "TIMELINE_SECONDS", 60.0)
         yield
 

@@ -1,4 +1,4 @@
-"""The house keeps its rules: layers, doors, one write path, docstrings, sizes; read from the code itself.
+"""The house keeps its rules: shelves, doors, one write path, docstrings, sizes; read from the code itself.
 
 Every check of support/house.py is shown to find what it looks for (`BROKEN`).
 """
@@ -17,6 +17,7 @@ from tests.support.house import (
     caches_without_a_reason,
     changes_outside_the_write_path,
     changes_through_models,
+    circles_of_folders,
     code,
     code_of_tests,
     copies_of_the_dialect,
@@ -41,8 +42,12 @@ from tests.support.house import (
 # --- The promises -----------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_imports_only_from_smaller_layers_and_every_folder_has_one() -> None:
+def test_a_folder_imports_from_no_higher_shelf_and_every_folder_has_one() -> None:
     assert upward_imports(code()) == []
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    assert circles_of_folders(code()) == []
 
 
 def test_inside_a_folder_no_module_imports_itself_over_others() -> None:
@@ -160,23 +165,23 @@ def merge(): "."; execute("INSERT INTO user_states"); execute("INSERT INTO app_s
 
 Check = Callable[[Code], list[str]]
 BROKEN: Final[list[tuple[Check, str, str, str]]] = [
-    (upward_imports, "models.py", "from .reads.lists import x", "models.py (layer 1) imports reads (layer 2)"),
-    (upward_imports, "errors.py", "from .domain import keys", "errors.py (layer 0) imports domain (layer 0)"),
+    (upward_imports, "models.py", "from .reads.lists import x", "models.py (shelf 1) imports reads (shelf 2)"),
+    (circles_of_folders, "errors.py", "from .reads import lists", "errors imports itself, over domain, models, reads"),
     (
         upward_imports,
         "errors.py",
         "def f(): import sessions_app.web.pages",
-        "errors.py (layer 0) imports web (layer 9)",
+        "errors.py (shelf 0) imports web (shelf 9)",
     ),
     (
         upward_imports,
         "web/pages.py",
         "from ..management import x",
-        "web/pages.py (layer 9) imports management (layer 9)",
+        "web/pages.py imports management, another door",
     ),
-    (upward_imports, "web/pages.py", "from ..apps import x", "web/pages.py (layer 9) imports apps (layer None)"),
-    (upward_imports, "helpers.py", "", "helpers.py is on no layer of sessions_app/__init__.py"),
-    (upward_imports, "__init__.py", '"""\n7  ghosts  gone\n"""', "layer 7 has ghosts, which is not there"),
+    (upward_imports, "web/pages.py", "from ..apps import x", "web/pages.py (shelf 9) imports apps (shelf None)"),
+    (upward_imports, "helpers.py", "", "helpers.py is on no shelf of sessions_app/__init__.py"),
+    (upward_imports, "__init__.py", '"""\n7  ghosts  gone\n"""', "shelf 7 has ghosts, which is not there"),
     (
         reads_without_an_actor,
         "web/pages.py",
@@ -368,6 +373,8 @@ def test_a_check_finds_what_it_looks_for(check: Check, path: str, source: str, p
 
 def test_every_check_is_shown_to_find_something() -> None:
     checks = {
-        name for name, thing in vars(house).items() if getattr(thing, "__annotations__", {}).get("return") == list[str]
+        name
+        for name, thing in vars(house).items()
+        if getattr(thing, "__annotations__", {}).get("return") == list[str] and not name.startswith("_")
     }
     assert {check.__name__ for check, *_example in BROKEN} == checks

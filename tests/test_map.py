@@ -17,8 +17,8 @@ def rows(page: str, head: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
 
 
-def layers() -> dict[str, int]:
-    """The number of each name's layer, as the package's docstring has it."""
+def shelves() -> dict[str, int]:
+    """The number of each name's shelf, as the package's docstring has it."""
     lines = (ast.get_docstring(ast.parse((APP / "__init__.py").read_text())) or "").splitlines()
     named = (re.split(r" {2,}", line)[:-1] for line in lines if re.match(r"\d+  \w", line))
     return {name: int(number) for number, *names in named for name in names}
@@ -29,11 +29,11 @@ def way() -> list[str]:
     return [cells[1].strip("`") for cells in rows(PAGE, "| file of `sessions_app/`")]
 
 
-def test_every_folder_stands_in_the_table_in_the_order_of_its_layer() -> None:
+def test_every_folder_stands_in_the_table_in_the_order_of_its_shelf() -> None:
     folders = [re.findall(r"`(\w+)/`", cells[0])[0] for cells in rows(PAGE, "folder of `sessions_app/`")]
     there = {path.parent.name for path in APP.glob("*/__init__.py")} - DJANGOS
     assert sorted(folders) == sorted(there)
-    assert folders == sorted(folders, key=lambda name: layers()[name])
+    assert folders == sorted(folders, key=lambda name: shelves()[name])
 
 
 def test_every_file_to_look_at_first_is_there() -> None:

@@ -1,6 +1,6 @@
 """Decides which edits need a second person: by rules over patterns of keys, and over the size of batches.
 
-`check` stands where every edit passes (writes/append.py). An edit that it refuses becomes a proposal (edits/proposal.py).
+`check` stands where every edit passes (writes/append.py). An edit that it refuses becomes a proposal (edits/proposals.py).
 """
 
 import logging

@@ -8,11 +8,11 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from ..domain.errors import AlreadyExists, NotFound
+from ..domain.errors import AlreadyExists, Invalid, NotFound
+from ..domain.json_values import check_name
 from . import roles
 from .actor import Actor
 from .audit.record import record
-from .names import checked_name
 from .people import check_keeps_people
 
 log = logging.getLogger("adkweb.people")
@@ -96,3 +96,17 @@ def _row(name: str) -> Group:
 
 def _members(row: Group) -> Members:
     return Members(row.name, tuple(sorted(person.get_username() for person in row.user_set.all())))
+
+
+def checked_name(name: str, empty: str, limit: int) -> str:
+    """Returns a name without blanks around it. Raises Invalid; `empty` is its message where there is no name."""
+    name = name.strip()
+    if not name:
+        raise Invalid(empty, field="name")
+    try:
+        check_name(name, _("The name"), limit)
+    except Invalid as error:
+        raise Invalid(error.message, field="name") from error
+    if not name.isprintable():
+        raise Invalid(_("A name has no line breaks or other characters that cannot be seen."), field="name")
+    return name

@@ -42,7 +42,7 @@ from fido2.webauthn import (
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from . import guesses, second_factor
 from .audit.record import record
-from .names import checked_name
+from .groups import checked_name
 
 log = logging.getLogger("adkweb.sign_in")
 

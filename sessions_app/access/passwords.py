@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from ..domain.errors import Invalid, NotAllowed
-from . import browsers, guesses, identities
+from . import guesses, identities, sign_ins
 from .audit.record import record
 
 log = logging.getLogger("adkweb.people")
@@ -51,6 +51,6 @@ def change(request: HttpRequest, person: User, old: str, new: str) -> None:
     with transaction.atomic():
         person.set_password(new)
         person.save(update_fields=["password"])
-        browsers.end_all(person.pk)
+        sign_ins.end_all(person.pk)
         record("password-changed", person.get_username())
     log.info("%s has a new password", person.get_username())

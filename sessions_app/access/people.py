@@ -18,7 +18,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
-from . import browsers, second_factor
+from . import second_factor, sign_ins
 from .actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor
 from .audit.record import record
 
@@ -84,15 +84,15 @@ def change(name: str, *, actor: Actor, active: bool, admin: bool, groups: Collec
         row.groups.set(chosen)
         record("account-changed", actor.name, name=name, active=active, admin=admin, groups=list(groups))
         if not active:
-            browsers.end_all(row.pk)
+            sign_ins.end_all(row.pk)
     log.info("%s changed the account %s: active %s, admin %s, groups %s", actor.name, name, active, admin, list(groups))
     return _person(row)
 
 
-def sign_ins(name: str, *, actor: Actor) -> list[browsers.Browser]:
+def browsers_of(name: str, *, actor: Actor) -> list[sign_ins.Browser]:
     """Returns the browsers that somebody is signed in with. Raises NotFound."""
     check_keeps_people(actor)
-    return browsers.listed(_row(name).pk)
+    return sign_ins.listed(_row(name).pk)
 
 
 def end_sign_in(name: str, which: str, *, actor: Actor) -> None:
@@ -101,9 +101,9 @@ def end_sign_in(name: str, which: str, *, actor: Actor) -> None:
     person_id = _row(name).pk
     record("sign-out", actor.name, name=name, browsers="one" if which else "all")
     if not which:
-        browsers.end_all(person_id)
+        sign_ins.end_all(person_id)
     else:
-        browsers.end(person_id, which)
+        sign_ins.end(person_id, which)
     log.info("%s signed %s out: %s", actor.name, name, "one browser" if which else "everywhere")
 
 
@@ -118,7 +118,7 @@ def reset_second_factor(name: str, *, actor: Actor) -> None:
     check_keeps_people(actor)
     row = _row(name)
     second_factor.reset(row, by=actor.name)
-    browsers.end_all(row.pk)
+    sign_ins.end_all(row.pk)
 
 
 def groups_named(names: Iterable[str]) -> list[Group]:

@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
 from ..models import Role
+from . import tokens
 from .actor import Actor, Grant, Right
 from .audit.record import record
 
@@ -232,3 +233,14 @@ for _changed in (post_save, post_delete):
     _changed.connect(_forget, Role, weak=False)
     _changed.connect(_forget, User, weak=False)
 m2m_changed.connect(_forget, User.groups.through, weak=False)
+
+
+def actor_now(name: str, account: str) -> Actor:
+    """Returns who acts by an account, with the rights of now: none if it, or the token, is gone.
+
+    Without an account it is the machine itself."""
+    kind, _space, number = account.partition(" ")
+    if not kind:
+        return Actor.holding(name, "admin")
+    actor = (actor_numbered if kind == "person" else tokens.actor_numbered)(int(number))
+    return actor or Actor(name, (), account)

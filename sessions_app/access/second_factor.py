@@ -10,6 +10,7 @@ allauth keeps the secrets, encrypted by at_rest.py. A code signs in once, whatev
 import hmac
 import logging
 import re
+import time
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,11 +21,13 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal import auth as totp
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid
@@ -211,3 +214,44 @@ def _uses_recovery(person: User, code: str) -> bool:
     with transaction.atomic():  # of two processes that are sent the same code, one accepts it
         row = _rows(person).select_for_update().filter(type=_RECOVERY).first()
         return row is not None and bool(code) and bool(RecoveryCodes(row).validate_code(code))
+
+
+SECONDS: Final = 600.0  # between the password and the code
+_KEY: Final = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A person in the middle of signing in: how they began, and where they want to go."""
+
+    person: User
+    how: str
+    next_page: str
+
+
+def begin(request: HttpRequest, person: User, how: str, next_page: str) -> None:
+    """Notes that a person has passed the first step."""
+    request.session.cycle_key()
+    request.session[_KEY] = {
+        "person": person.pk,
+        "hash": person.get_session_auth_hash(),
+        "how": how,
+        "next": next_page,
+        "until": time.time() + SECONDS,
+    }
+
+
+def of(request: HttpRequest) -> Pending | None:
+    """Returns who is in the middle of signing in. None if that took too long, or the account was changed meanwhile."""
+    note = request.session.get(_KEY)
+    if note is None or note["until"] < time.time():
+        return None
+    person = get_user_model().objects.filter(pk=note["person"], is_active=True).first()
+    if person is None or not constant_time_compare(note["hash"], person.get_session_auth_hash()):
+        return None
+    return Pending(person, note["how"], note["next"])
+
+
+def end(request: HttpRequest) -> None:
+    """Forgets who it was."""
+    request.session.pop(_KEY, None)

@@ -11,9 +11,9 @@ import secrets
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
-from datetime import timedelta
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -25,10 +25,123 @@ from django.utils.translation import gettext as _
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
 from ..models import ApiToken, OldTokenText
-from . import token_terms
-from .actor import RIGHTS, Actor, Grant
+from .actor import RIGHTS, Actor, Grant, Right
 from .audit.record import record, record_with
-from .token import Token, token_of
+
+MOST_DAYS: Final = 3650
+MOST_HOURS: Final = 30 * 24
+MOST_RATE: Final = 1_000_000
+OVERLAP_HOURS: Final = 24  # in which a renewed token's text from before goes on, unless somebody chooses another time
+
+_BOUNDS: Final = {"days": (1, MOST_DAYS), "hours": (0, MOST_HOURS), "rate": (1, MOST_RATE)}
+
+
+def number_of(field: str, text: str, *, needed: bool = False) -> int | None:
+    """Reads a number as a form sends it: None for a blank, unless it is needed. Raises Invalid."""
+    if not text.strip() and not needed:
+        return None
+    try:
+        number = int(text)
+    except ValueError as error:
+        raise _refusal(field) from error
+    check(field, number)
+    return number
+
+
+def check(field: str, number: int | None) -> None:
+    """Raises Invalid for a number that is too small or too large."""
+    least, most = _BOUNDS[field]
+    if number is not None and not least <= number <= most:
+        raise _refusal(field)
+
+
+def _refusal(field: str) -> Invalid:
+    most = {"most": _BOUNDS[field][1]}
+    text = {
+        "days": _("The days are a whole number from 1 to %(most)s.") % most,
+        "hours": _("The hours are a whole number from 0 to %(most)s.") % most,
+        "rate": _("The requests a minute are a whole number from 1 to %(most)s.") % most,
+    }[field]
+    return Invalid(text, field=field)
+
+
+SOON: Final = timedelta(days=7)  # before a token expires, the list warns
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token without its text. `right` includes the rights before it; `used` is None if it was never used.
+
+    `expires` is None if it does not. `orphaned`: the person who made it, or who renewed it last, was deleted or may not
+    sign in any more. `holders` are the people who have its text. Until `overlap`, texts from before it was renewed go on.
+    """
+
+    number: int
+    name: str
+    right: Right
+    apps: str
+    created_by: str
+    created: datetime
+    used: datetime | None
+    used_from: str
+    revoked_by: str
+    revoked: datetime | None
+    renewed_by: str
+    renewed: datetime | None
+    rate: int | None
+    expires: datetime | None = None
+    orphaned: bool = False
+    holders: tuple[str, ...] = ()
+    overlap: datetime | None = None
+
+    @property
+    def maker(self) -> str:
+        """Returns the name of whoever made it, or renewed it last."""
+        return self.renewed_by or self.created_by
+
+    @property
+    def overlaps(self) -> bool:
+        """Tells whether a text from before it was renewed still goes on."""
+        return not self.revoked and self.overlap is not None and self.overlap > timezone.now()
+
+    @property
+    def expired(self) -> bool:
+        """Tells whether its time is over."""
+        return self.expires is not None and self.expires <= timezone.now()
+
+    @property
+    def ended(self) -> bool:
+        """Tells whether every program with this token is refused."""
+        return self.revoked is not None or self.expired or self.orphaned
+
+    @property
+    def ends_soon(self) -> bool:
+        """Tells whether it will expire within a week."""
+        return not self.ended and self.expires is not None and self.expires - timezone.now() <= SOON
+
+
+def token_of(row: ApiToken, holder: ApiToken | OldTokenText | None = None) -> Token:
+    """Returns a token as it is told; `holder` is what is tied to a person, if it is not the token itself."""
+    holder = holder or row
+    return Token(
+        number=row.pk,
+        name=row.name,
+        right=cast(Right, row.right),
+        apps=row.apps,
+        created_by=row.created_by,
+        created=row.created,
+        used=row.used,
+        used_from=row.used_from,
+        revoked_by=row.revoked_by,
+        revoked=row.revoked,
+        renewed_by=row.renewed_by,
+        renewed=row.renewed,
+        rate=row.rate,
+        expires=row.expires,
+        holders=tuple(json.loads(row.holders)),
+        orphaned=holder.person_id is not None and (holder.person is None or not holder.person.is_active),
+    )
+
 
 log = logging.getLogger("adkweb.tokens")
 
@@ -74,8 +187,8 @@ def create(
     by.check_runs_everything()
     name, apps = name.strip(), apps.strip() or "*"
     _check(name, right, apps)
-    token_terms.check("days", days)
-    token_terms.check("rate", rate)
+    check("days", days)
+    check("rate", rate)
     held = _holders(holders)
     expires = None if days is None else timezone.now() + timedelta(days=days)
     text = _new_text()
@@ -106,7 +219,7 @@ def renew(
     name: str,
     *,
     by: Actor,
-    hours: int = token_terms.OVERLAP_HOURS,
+    hours: int = OVERLAP_HOURS,
     holders: Iterable[str] | None = None,
 ) -> tuple[Token, str]:
     """Gives a token a new text, and as many days as it had, and returns it with the text.
@@ -116,7 +229,7 @@ def renew(
     Raises NotAllowed, NotFound, Invalid, and Conflict if it is revoked.
     """
     by.check_runs_everything()
-    token_terms.check("hours", hours)
+    check("hours", hours)
     held = None if holders is None else _holders(holders)
     now, text = timezone.now(), _new_text()
     with transaction.atomic():

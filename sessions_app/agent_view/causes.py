@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
+from ..domain.invocations import taken_back
 from ..domain.positions import NO_SEQ, Seq
-from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
-from ..history import index
+from ..history.index import query
 from ..reads.event_views import events_of
 from ..reads.weights import Valid
 from ..sources import database
@@ -42,9 +42,9 @@ def taken_by(stretches: Iterable[tuple[Seq, Seq]], seq: Seq) -> Seq | None:
     return next((last for first, last in stretches if first <= seq <= last), None)
 
 
-def _highlights(ref: SessionRef, kind: str, after: Seq, upto: Seq | None) -> list[index.Highlight]:
-    highlights: list[index.Highlight] = []
-    while more := index.highlights(ref, [kind], after, upto):
+def _highlights(ref: SessionRef, kind: str, after: Seq, upto: Seq | None) -> list[query.Highlight]:
+    highlights: list[query.Highlight] = []
+    while more := query.highlights(ref, [kind], after, upto):
         highlights += more
         after = more[-1].seq
     return highlights

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..domain.content import Raw, calls_of, object_of
-from ..domain.rewinds import rewinds_in
+from ..domain.invocations import rewinds_in
 from .content import Content, beside_the_latest, paired, without_lone_calls, without_lone_responses
 from .exclusion import MEDIA, Kind, Reader, Reason, excluded, is_progress
 from .summaries import summarised

@@ -15,11 +15,11 @@ from ..access.actor import Actor
 from ..domain.content import object_of
 from ..domain.description import Part
 from ..domain.edit_note import SYSTEM
+from ..domain.invocations import begins_turn
 from ..domain.kinds import describe
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
-from ..domain.turns import begins_turn
-from ..history import indexing
+from ..history.index import build
 from ..models import Event
 from ..reads.event_views import EventView, after_cursor, before_cursor, events_of, ordered, view_of, views
 from ..sources import database
@@ -99,7 +99,7 @@ def left_out(ref: SessionRef, views: Sequence[EventView], *, actor: Actor) -> di
     seqs = [view.seq for view in views if view.seq is not None]
     if not seqs or not database.has_order(ref.source):
         return {}
-    indexing.catch_up(ref.source, TIMELINE_SECONDS, ref)
+    build.catch_up(ref.source, TIMELINE_SECONDS, ref)
     stretches = causes.rewinds(ref, min(seqs))
     summaries = causes.summaries(ref, stretches, [timestamp_of(view.data) for view in views])
     kinds: dict[str, tuple[Kind, Seq]] = {}
@@ -138,7 +138,7 @@ def conversation(
     actor.check_sees(ref)
     has_order = database.has_order(ref.source)
     if has_order:
-        indexing.catch_up(ref.source, ref=ref)
+        build.catch_up(ref.source, ref=ref)
     with database.using(ref.source):
         upto = events_upto(ref, at, without=given)
         recent = views(ordered(upto, ref.source), ref.source, actor, _RECENT, ref=ref)[0]

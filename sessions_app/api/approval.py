@@ -11,8 +11,8 @@ from pydantic import Field
 from ..access.actor import Actor
 from ..domain.errors import NotFound
 from ..domain.session_ref import SessionRef
-from ..edits import approving, proposal
-from ..edits.proposal import Proposal
+from ..edits import approving, proposals
+from ..edits.proposals import Proposal
 from . import schemas
 from .authorize import actor_of, names_of, source_of
 from .bodies import answer, change_of
@@ -53,7 +53,7 @@ class Proposals(Schema):
 def listed(request: HttpRequest) -> HttpResponse:
     """Returns those in the apps that the token may see: the oldest first, then those that are decided."""
     return answer(
-        {"items": [_told(each, actor_of(request)) for each in proposal.listed(actor=actor_of(request)) if each.ref]}
+        {"items": [_told(each, actor_of(request)) for each in proposals.listed(actor=actor_of(request)) if each.ref]}
     )
 
 
@@ -74,7 +74,7 @@ def withdraw(request: HttpRequest, app_name: str, proposal_id: UUID, source: str
 
 def _of_app(request: HttpRequest, source: str, app_name: str, proposal_id: UUID) -> Proposal:
     """Returns a proposal. Raises NotFound for one of another app or source than the address names."""
-    each = proposal.get(proposal_id, actor=actor_of(request))
+    each = proposals.get(proposal_id, actor=actor_of(request))
     if each.ref is None or each.ref[:2] != (source, app_name):
         raise NotFound(_("There is no such proposal."))
     return each

@@ -10,11 +10,10 @@ from ninja.params.functions import Query
 from pydantic import Field
 
 from ..access.actor import Actor
-from ..artifacts import contents, saved
+from ..artifacts import contents, downloads, saved
 from ..artifacts.saved import Save
 from ..domain.positions import number_of
 from ..domain.session_ref import SessionRef
-from ..http import artifacts
 from ..http.problems import MEDIA_TYPE, TITLES, problem
 from ..reads import views
 from .authorize import actor_of, ref_of
@@ -129,7 +128,7 @@ def content(
 ) -> HttpResponseBase:
     """Returns a version's file, or a range of its bytes. Answers 404 if it cannot be read here."""
     ref, who = _session(request, app_name, user_id, session_id, source)
-    response = artifacts.download(request, ref, name, version, actor=who)
+    response = downloads.download(request, ref, name, version, actor=who)
     if response.status_code != 416:
         return response
     refused = problem(416, _("The file has no such bytes."))

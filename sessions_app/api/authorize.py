@@ -13,8 +13,8 @@ from ..access.handles import shown_ref
 from ..domain.errors import Conflict, Invalid, NotFound, SourceError
 from ..domain.session_ref import SessionRef
 from ..http.asking import note
+from ..http.limits import count_stranger
 from ..http.names import AGENT_HEADER, UNSEEN
-from ..http.rates import count_stranger
 from ..reads import lists
 from ..reads.users import ref_meant
 from ..sources import database, registry

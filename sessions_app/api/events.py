@@ -7,13 +7,13 @@ from django.http.response import HttpResponseBase
 from ninja import Router
 from ninja.params.functions import Query
 
+from ..artifacts import downloads
 from ..domain.adk_fields import check_fields
 from ..domain.errors import Invalid, StaleSession
 from ..domain.event import check_event
 from ..domain.positions import Seq, number_of
 from ..domain.session_ref import SessionRef
 from ..history.edit_log import edits
-from ..http import event_files
 from ..reads import timeline, views, whole_session
 from ..reads.event_views import EventView
 from ..reads.filters import FILTERS
@@ -88,7 +88,7 @@ def data(
     """Returns the bytes of an image or a file in an event, the first one for 0, however large the event is."""
     ref = ref_of(request, app_name, user_id, session_id, source)
     view = timeline.event(ref, event_id, actor=actor_of(request))
-    return event_files.send(view, file, actor=actor_of(request))
+    return downloads.send(view, file, actor=actor_of(request))
 
 
 @router.post(

@@ -14,8 +14,7 @@ from ..domain.positions import number_of
 from ..domain.session_ref import SessionRef, own_session
 from ..domain.state import STORED, UNKNOWN, Change, Scope, State, full_key
 from ..history import drift, key_history, moments
-from ..history.chains import PAGE
-from ..history.key_history import KeyWrite
+from ..history.key_history import PAGE, KeyWrite
 from ..history.moments import Moment
 from ..reads import views
 from ..reads.deltas import Writer

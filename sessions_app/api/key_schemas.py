@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
-from ..domain.schema_model import model_of
+from ..domain.key_schema import model_of
 from ..reads import views
 from ..search.schemas import Schemas, schemas
 from .authorize import actor_of, source_of

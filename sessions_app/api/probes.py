@@ -19,7 +19,6 @@ from ..access import roles
 from ..access.actor import Actor
 from ..domain.metrics import REGISTRY
 from ..http.problems import problem
-from ..jobs import counts  # noqa: F401 - registers its figures
 from ..sources import readiness
 from ..sources.readiness import State
 from .authorize import Bearer

@@ -10,11 +10,11 @@ from django.utils.translation import gettext as _
 from ninja import Router
 from ninja.params.functions import Query
 
-from ..domain.brief import words
 from ..domain.errors import Invalid, SourceError
+from ..domain.shorten import words
 from ..search import language, results
-from ..search.answers import as_json
-from ..search.patience import PATIENT, patience
+from ..search.results import as_json
+from ..search.selecting import PATIENT, patience
 from ..search.tree import Problem
 from . import schemas
 from .authorize import actor_of, may_know

@@ -10,13 +10,13 @@ from ninja.params.functions import Query
 
 from ..access.handles import are_hidden_anywhere, shown_ref, shown_user
 from ..domain.errors import Conflict, Invalid, NotAllowed
-from ..http.left_out import left_out_header
 from ..http.limits import GONE
 from ..http.streaming import streamed
 from ..reads.users import meant
 from ..sources import database, registry
 from ..transfer import FORMATS, WRITTEN, exporting, uploads
 from ..transfer import export as written
+from ..transfer.exporting import left_out_header
 from ..transfer.items import replacing_nul
 from . import schemas
 from .authorize import actor_of, may_know, source_of

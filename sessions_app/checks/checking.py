@@ -19,7 +19,7 @@ from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Position, Seq, position_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, State, full_key, scope_of
-from ..history import beginnings
+from ..history.index import written
 from ..history.steps import Step, Steps, steps_of
 from ..models import Breach, Rule, SearchSession
 from ..search import tree
@@ -31,7 +31,7 @@ from . import condition
 CHANGES: Final = 200  # writes that are looked at before what came of it is kept
 AGAIN: Final = 500  # sessions that are looked at again once somebody wrote a key that they share
 TOGETHER: Final = 50  # sessions whose states are read at once
-_UNKNOWN: Final = beginnings.FOREVER  # the position of a breach that no event is known to have made
+_UNKNOWN: Final = written.FOREVER  # the position of a breach that no event is known to have made
 
 
 @dataclass(frozen=True, slots=True)

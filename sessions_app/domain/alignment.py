@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description
 from .differences import stretches
+from .invocations import begins_turn
 from .json_values import as_object, equal
-from .turns import begins_turn
 
 MOST: Final = 2_000  # turns, or events of a turn, between which the best pairs are looked for
 _ASKING: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})

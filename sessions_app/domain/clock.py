@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from .description import Description
-from .invocations import seconds_of
+from .invocations import begins_turn, seconds_of
 from .model_calls import by_model
-from .turns import begins_turn
 
 SKEW: Final = 10.0  # seconds between the clocks of an agent and its database, or until a user's message is stored
 _NOBODY_KNOWS: Final = -1.0

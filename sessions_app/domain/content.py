@@ -1,7 +1,9 @@
-"""Takes an event's content apart: its parts, calls and responses (pure)."""
+"""Takes an event's content apart: its parts, calls and responses, and whether a model wrote it (pure)."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
+
+from .edit_note import SYSTEM
 
 Raw = Mapping[str, Any]
 
@@ -34,3 +36,21 @@ def responses_of(event: Raw) -> list[Raw]:
 def objects(parts: Iterable[Raw], name: str) -> list[Raw]:
     """Returns each part's object under a name, if it has one: `[{"name": "book"}]` for `function_call`."""
     return [part[name] for part in parts if isinstance(part.get(name), dict)]
+
+
+# --- Who wrote it -----------------------------------------------------------------------------------------------------
+
+_NO_AGENTS: Final = (None, "", "user", SYSTEM)  # authors
+
+
+def is_answer(event: Raw) -> bool:
+    """Tells whether a model wrote an event: it is an agent's, and has a model's words or the tokens that they took."""
+    if event.get("author") in _NO_AGENTS:
+        return False
+    return object_of(event, "content").get("role") == "model" or bool(object_of(event, "usage_metadata"))
+
+
+def prompt_tokens(event: Raw) -> int | None:
+    """Returns how many tokens a model says that it was given for an event; None if it does not."""
+    number = object_of(event, "usage_metadata").get("prompt_token_count")
+    return number if type(number) is int and 0 < number < 2**53 else None

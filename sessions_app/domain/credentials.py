@@ -12,10 +12,10 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any, Final
 
+from .camel_case import camel_name
 from .description import AUTH_CALL
 from .json_values import read_stored_or_none
 from .mask_patterns import DOTS
-from .spelling import camel_name
 
 _DEEPEST: Final = 250  # levels: nothing deeper is shown, for nobody could tell what it is
 _GONE: Final = object()

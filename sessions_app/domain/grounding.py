@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from .brief import words
 from .json_values import as_object
+from .shorten import words
 
 MOST: Final = 20  # of an event
 _TITLE: Final = 120

@@ -1,4 +1,6 @@
-"""Tells which invocation of a session is running, from the session's newest events alone (pure).
+"""The invocations of a session: which one is running, and which of its events rewinds took back (pure).
+
+Which one is running is read from the session's newest events alone.
 
 ADK does not store when an invocation begins or ends. An invocation runs from a user's event until each of its branches
 has had its last word. Then it is over, or it waits for somebody.
@@ -15,13 +17,13 @@ running.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from .content import Raw, object_of
 from .description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL, Description, Part
 from .edit_note import ended_by, is_copy
 from .event import is_partial
 from .kinds import describe
-from .turns import begins_turn
 
 PASSED_OVER: Final = 86_400.0  # seconds for which a question waits after the user went on to something else
 ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
@@ -272,3 +274,42 @@ def seconds_of(event: Mapping[str, Any]) -> float:
     """Returns the time of an event; 0 if it has none that can be."""
     value = event.get("timestamp")
     return float(value) if isinstance(value, int | float) and 0 <= value <= _LAST_TIMESTAMP else 0.0
+
+
+# --- Rewinds and turns ------------------------------------------------------------------------------------------------
+
+Number = TypeVar("Number", bound=int)  # a Seq, or an index in a list
+
+
+def taken_back(rewinds: Iterable[tuple[Number, Number | None]]) -> list[tuple[Number, Number]]:
+    """Returns the ranges that rewinds took back, the newest first: [(313, 317)] for an event 317 that rewinds to 313.
+
+    Each rewind is a pair: its own number, and that of the first event of the invocation that it takes back. If there is
+    no such event, the second is None, and the range has only the rewind itself. A rewind that another one took back has
+    no effect.
+    """
+    found: list[tuple[Number, Number]] = []
+    for place, since in sorted(rewinds, key=lambda each: each[0], reverse=True):
+        if not found or place < found[-1][0]:
+            found.append((since if since is not None and since < place else place, place))
+    return found
+
+
+def rewinds_in(events: Sequence[Raw]) -> dict[int, int]:
+    """Returns, by an event's index, the index of the rewind that took it back: {3: 5, 4: 5, 5: 5}."""
+    first: dict[str, int] = {}
+    for place, event in enumerate(events):
+        if name := event.get("invocation_id"):
+            first.setdefault(str(name), place)
+    wanted = [
+        (place, object_of(event, "actions").get("rewind_before_invocation_id")) for place, event in enumerate(events)
+    ]
+    stretches = taken_back((place, first.get(str(name))) for place, name in wanted if name)
+    return {each: last for start, last in stretches for each in range(start, last + 1)}
+
+
+def begins_turn(told: Description) -> bool:
+    """Tells whether an event is a user message, written or spoken. An answer to a call is none: it goes on with the turn;
+    nor is what was understood so far of somebody who is still speaking."""
+    spoken = told.heard and not told.interim
+    return told.author == "user" and not told.edit and bool(told.text or told.media or spoken)

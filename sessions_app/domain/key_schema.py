@@ -3,15 +3,20 @@
 It is learnt, and nobody promised it: an agent may write anything else tomorrow.
 """
 
+import keyword
 import math
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from .description import Description
 from .json_values import as_object, dumps, kind, read_stored_or_none
 from .secrets import has_secret_name, secret_of
-from .state import TEMP, scope_of
+from .state import STORED, TEMP, Scope, scope_of
 
 MOST_KEYS: Final = 2_000  # of an app
 NAME_LENGTH: Final = 200  # characters of a key; a longer one is not learnt
@@ -208,3 +213,147 @@ def to_text(schema: KeySchema) -> str:
 def from_text(text: str) -> KeySchema:
     """Returns the schema that `to_text` made a text of."""
     return KeySchema(**as_object(read_stored_or_none(text)))
+
+
+# --- As pydantic models, one for each scope ---------------------------------------------------------------------------
+
+# Keys and strings are somebody's data: they get into the text as Python literals only. What names a field is made of
+# letters, digits and underscores; the key itself is its alias.
+_HEAD: Final = '''"""The state of an app, as the events had it that adkweb has seen. A key that is not there is None.
+
+Each model takes its own keys out of the whole state: UserState.model_validate(session.state.to_dict()).
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+'''
+_CLASSES: Final[dict[Scope, tuple[str, str]]] = {
+    "app": ("AppState", "State that all users share."),
+    "user": ("UserState", "State that all sessions of a user share."),
+    "session": ("SessionState", "State of one session alone."),
+}
+_ANNOTATIONS: Final = {"boolean": "bool", "array": "list[Any]", "object": "dict[str, Any]"}
+_LENGTH: Final = 60  # characters of a field's name
+# Names that the text itself uses, and those of pydantic's BaseModel: a field of such a name would hide it.
+_TAKEN: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """Any Literal BaseModel Field bool dict int float str list APP AppState UserState SessionState construct copy
+        from_orm json parse_file parse_obj parse_raw schema schema_json update_forward_refs validate fields""",
+    )
+)
+
+
+def model_of(app_name: str, schemas: Mapping[str, KeySchema]) -> str:
+    """Returns a Python module with a model for each scope that has keys."""
+    parts = [_HEAD, f"\nAPP = {app_name!r}\n"]
+    for scope in STORED:
+        of_scope = {key: schema for key, schema in schemas.items() if scope_of(key)[0] == scope}
+        if of_scope:
+            parts.append(_class(scope, of_scope))
+    return "".join(parts)
+
+
+def _class(scope: Scope, schemas: Mapping[str, KeySchema]) -> str:
+    name, what = _CLASSES[scope]
+    lines = [f'\n\nclass {name}(BaseModel):\n    """{what}"""\n']
+    taken: set[str] = set()
+    for key, schema in schemas.items():
+        field = _name(scope_of(key)[1], taken)
+        taken.add(field)
+        given = ["default=None"]
+        if field != key:
+            given.append(f"alias={key!r}")
+        if schema.low is not None:
+            given.append(f"description={f'{schema.low!r} to {schema.high!r}'!r}")
+        lines.append(f"    {field}: {_type(schema)} = Field({', '.join(given)})")
+    return "\n".join(lines) + "\n"
+
+
+def _name(key: str, taken: set[str]) -> str:
+    """Returns the name of a field: `card_number` for the key `card-number`, and `class_` for `class`."""
+    name = re.sub(r"\W+", "_", key, flags=re.ASCII).strip("_")[:_LENGTH]
+    if not name or name[0].isdigit() or name.startswith("model_"):  # pydantic keeps model_ for itself
+        name = f"key_{name}".rstrip("_")
+    if name in _TAKEN or keyword.iskeyword(name):
+        name = f"{name}_"
+    numbered, number = name, 1
+    while numbered in taken:
+        number += 1
+        numbered = f"{name}_{number}"
+    return numbered
+
+
+def _type(schema: KeySchema) -> str:
+    """Returns the type of a field: `Literal['pay', 'book'] | None`."""
+    types = []
+    if "string" in schema.types:
+        types.append(f"Literal[{', '.join(map(repr, schema.options))}]" if schema.options else "str")
+    if "number" in schema.types:
+        types += ["int", "float"] if schema.fractions or schema.hidden else ["int"]
+    types += [name for kind, name in _ANNOTATIONS.items() if kind in schema.types]
+    return " | ".join([*types, "None"]) if types or "null" in schema.types else "Any"
+
+
+# --- How a new value differs from what its key has been ---------------------------------------------------------------
+
+_USUAL: Final = 0.02  # of the values; what is rarer than that is no type that a key has
+_SHOWN: Final = 30  # characters of a string
+
+
+def type_word(name: str) -> str:
+    """Returns the word for a JSON type: “true/false” for a boolean."""
+    return {
+        "string": _("string"),
+        "number": _("number"),
+        "boolean": _("true/false"),
+        "null": _("null"),
+        "array": _("list"),
+        "object": _("object"),
+    }[name]
+
+
+def range_words(low: Number, high: Number) -> str:
+    """Returns a range of numbers in words: “0 to 40”, or “7” if it is one number."""
+    return dumps(low) if low == high else _("%(low)s to %(high)s") % {"low": dumps(low), "high": dumps(high)}
+
+
+def misfits(key: str, schema: KeySchema, value: Any) -> list[str]:
+    """Returns what is unusual about a value: [“booking_step has been a string in 312 events; this is a number.”].
+
+    It says nothing about what was seen too little to have a habit.
+    """
+    name = kind(value)
+    if not schema.values:
+        return []
+    if schema.types.get(name, 0) <= _USUAL * schema.values:
+        return [_other_type(key, schema, name)]
+    if name == "string" and schema.options and value not in schema.texts:
+        options = ", ".join(f"“{text[:_SHOWN]}”" for text in schema.options)
+        return [_("%(key)s has been one of %(options)s.") % {"key": key, "options": options}]
+    if name == "number" and schema.has_range:
+        return _other_number(key, schema, value)
+    return []
+
+
+def _other_type(key: str, schema: KeySchema, name: str) -> str:
+    usual = max(schema.types, key=lambda each: schema.types[each])
+    events = schema.types[usual]
+    words = ngettext(
+        "%(key)s has been of type %(usual)s in %(n)s event; this is of type %(type)s.",
+        "%(key)s has been of type %(usual)s in %(n)s events; this is of type %(type)s.",
+        events,
+    )
+    return words % {"key": key, "usual": type_word(usual), "n": events, "type": type_word(name)}
+
+
+def _other_number(key: str, schema: KeySchema, value: Number) -> list[str]:
+    low, high = schema.low, schema.high
+    if low is None or high is None:
+        return []
+    if not low <= value <= high:
+        return [_("%(key)s has been %(range)s.") % {"key": key, "range": range_words(low, high)}]
+    if not schema.fractions and value != int(value):
+        return [_("%(key)s has always been a whole number.") % {"key": key}]
+    return []

@@ -5,13 +5,13 @@ from typing import Any, Final, NamedTuple
 
 from django.utils.translation import gettext as _
 
-from . import said
+from . import summary
 from .adk_fields import EVENT_FIELDS
 from .description import AUTH_CALL, CONFIRMATION_CALL, Description, heard_in, parts_of
 from .edit_note import edit_of
 from .event import delta_of, removed_by
 from .json_values import as_object
-from .said import Piece, cut_off
+from .summary import Piece, cut_off
 
 
 def describe(event: Mapping[str, Any], written: float | None = None) -> Description:
@@ -49,76 +49,76 @@ class Kind(NamedTuple):
         [Mapping[str, Any], dict[str, Any], Description], bool
     ]  # the event, its actions, its description so far
     icon: str  # in static/img/icons.svg
-    say: said.Say  # what it says in words
+    say: summary.Say  # what it says in words
     style: str = "bold"  # in a terminal
-    highlight: int = 0  # its weight on the strip, which history/gathering.py keeps it for; 0: not there
+    highlight: int = 0  # its weight on the strip, which history/index/read_source.py keeps it for; 0: not there
 
 
 # The kinds of event, the most telling one first: an event that transfers and also changes state is shown as a transfer,
 # and its chips show the state change.
 TABLE: Final[dict[str, Kind]] = {
-    "edit": Kind(lambda e, a, d: bool(d.edit), "edit", said.edit, style="bold yellow", highlight=4),
+    "edit": Kind(lambda e, a, d: bool(d.edit), "edit", summary.edit, style="bold yellow", highlight=4),
     "rewind": Kind(
         lambda e, a, d: bool(a.get("rewind_before_invocation_id")),
         "rewind",
-        said.rewind,
+        summary.rewind,
         style="bold yellow",
         highlight=3,
     ),
-    "compaction": Kind(lambda e, a, d: bool(a.get("compaction")), "past", said.compaction, style="dim", highlight=2),
+    "compaction": Kind(lambda e, a, d: bool(a.get("compaction")), "past", summary.compaction, style="dim", highlight=2),
     "error": Kind(
         lambda e, a, d: bool(e.get("error_code") or e.get("error_message")),
         "error",
-        said.error,
+        summary.error,
         style="bold red",
         highlight=5,
     ),
-    "interrupted": Kind(lambda e, a, d: bool(e.get("interrupted")), "wait", said.interrupted),
+    "interrupted": Kind(lambda e, a, d: bool(e.get("interrupted")), "wait", summary.interrupted),
     "auth": Kind(
         lambda e, a, d: bool(a.get("requested_auth_configs")) or _calls(d, AUTH_CALL),
         "lock",
-        said.auth,
+        summary.auth,
         style="bold magenta",
     ),
     "confirmation": Kind(
         lambda e, a, d: bool(a.get("requested_tool_confirmations")) or _calls(d, CONFIRMATION_CALL),
         "wait",
-        said.confirmation,
+        summary.confirmation,
         style="bold magenta",
     ),
     "long_running": Kind(
-        lambda e, a, d: any(part.waiting for part in d.parts), "wait", said.long_running, style="bold magenta"
+        lambda e, a, d: any(part.waiting for part in d.parts), "wait", summary.long_running, style="bold magenta"
     ),
-    "transfer": Kind(lambda e, a, d: bool(a.get("transfer_to_agent")), "transfer", said.transfer),
-    "escalation": Kind(lambda e, a, d: bool(a.get("escalate")), "export", said.escalation),
-    "call": Kind(lambda e, a, d: bool(d.calls), "tool", said.call),
-    "response": Kind(lambda e, a, d: bool(d.responses), "return", said.response),
-    "code": Kind(lambda e, a, d: bool(d.of("code")), "code", said.code),
-    "code_result": Kind(lambda e, a, d: bool(d.of("code_result")), "return", said.code_result),
-    "message": Kind(lambda e, a, d: bool(d.of("text")), "model", said.message, style="bold green"),
-    "media": Kind(lambda e, a, d: bool(d.media), "image", said.media),
+    "transfer": Kind(lambda e, a, d: bool(a.get("transfer_to_agent")), "transfer", summary.transfer),
+    "escalation": Kind(lambda e, a, d: bool(a.get("escalate")), "export", summary.escalation),
+    "call": Kind(lambda e, a, d: bool(d.calls), "tool", summary.call),
+    "response": Kind(lambda e, a, d: bool(d.responses), "return", summary.response),
+    "code": Kind(lambda e, a, d: bool(d.of("code")), "code", summary.code),
+    "code_result": Kind(lambda e, a, d: bool(d.of("code_result")), "return", summary.code_result),
+    "message": Kind(lambda e, a, d: bool(d.of("text")), "model", summary.message, style="bold green"),
+    "media": Kind(lambda e, a, d: bool(d.media), "image", summary.media),
     "transcription": Kind(
         lambda e, a, d: bool(e.get("input_transcription") or e.get("output_transcription")),
         "message",
-        said.transcription,
+        summary.transcription,
     ),
-    "thought": Kind(lambda e, a, d: bool(d.of("thought")), "thought", said.thought, style="dim"),
-    "output": Kind(lambda e, a, d: e.get("output") is not None, "export", said.output),
-    "artifact": Kind(lambda e, a, d: bool(a.get("artifact_delta")), "file", said.artifact),
-    "state": Kind(lambda e, a, d: bool(d.delta), "state", said.state, highlight=1),
+    "thought": Kind(lambda e, a, d: bool(d.of("thought")), "thought", summary.thought, style="dim"),
+    "output": Kind(lambda e, a, d: e.get("output") is not None, "export", summary.output),
+    "artifact": Kind(lambda e, a, d: bool(a.get("artifact_delta")), "file", summary.artifact),
+    "state": Kind(lambda e, a, d: bool(d.delta), "state", summary.state, highlight=1),
     "checkpoint": Kind(
-        lambda e, a, d: bool(a.get("agent_state") or a.get("end_of_agent")), "check", said.checkpoint, style="dim"
+        lambda e, a, d: bool(a.get("agent_state") or a.get("end_of_agent")), "check", summary.checkpoint, style="dim"
     ),
-    "finish": Kind(lambda e, a, d: bool(e.get("turn_complete")), "check", said.finish, style="dim"),
-    "remote": Kind(lambda e, a, d: said.is_remote(e), "transfer", said.remote, style="dim"),
-    "live": Kind(lambda e, a, d: any(e.get(name) for name in said.LIVE), "past", said.live, style="dim"),
+    "finish": Kind(lambda e, a, d: bool(e.get("turn_complete")), "check", summary.finish, style="dim"),
+    "remote": Kind(lambda e, a, d: summary.is_remote(e), "transfer", summary.remote, style="dim"),
+    "live": Kind(lambda e, a, d: any(e.get(name) for name in summary.LIVE), "past", summary.live, style="dim"),
     "empty": Kind(
         lambda e, a, d: bool(d.author) and not d.parts and EVENT_FIELDS.issuperset(e),  # kept if it is nothing else
         "info",
-        said.empty,
+        summary.empty,
         style="dim",
     ),
-    "unknown": Kind(lambda e, a, d: False, "info", said.unknown),
+    "unknown": Kind(lambda e, a, d: False, "info", summary.unknown),
 }
 KINDS: Final = tuple(TABLE)
 HIGHLIGHTS: Final = tuple(  # the kinds that the strip shows, the most telling one last
@@ -131,7 +131,7 @@ def say(description: Description, event: Mapping[str, Any]) -> Iterator[Piece]:
     yield from TABLE[description.kind].say(description, event)
     if description.kind != "artifact" and description.actions.get("artifact_delta"):
         yield Piece(" ")
-        yield from said.artifacts(description)
+        yield from summary.artifacts(description)
     if description.kind != "error" and (reason := cut_off(event)):
         yield Piece(" ")
         yield Piece(_("cut off: %(reason)s") % {"reason": reason})

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .brief import words
 from .cost import usage_of
 from .description import Description
 from .invocations import ASKING_CALLS
 from .json_values import as_object
+from .shorten import words
 
 WHY: Final = 160  # characters of an error
 _RESULTS: Final = frozenset({"response", "code_result"})  # parts that no model wrote

@@ -22,11 +22,10 @@ from ..domain.errors import Conflict, Error, NotAllowed, SourceError
 from ..domain.event import Event
 from ..domain.session_ref import SessionRef
 from ..jobs import claims, runner
-from ..jobs.claims import Claim, Outcome
-from ..jobs.sessions import session_of
+from ..jobs.claims import Claim, Outcome, session_of
 from ..models import Job
-from . import edit, proposal, queue
-from .proposal import APPLIED, DECLINED, LAPSED, WAITING, WITHDRAWN, Proposal
+from . import edit, proposals, queue
+from .proposals import APPLIED, DECLINED, LAPSED, WAITING, WITHDRAWN, Proposal
 
 log = logging.getLogger("adkweb.approval")
 
@@ -46,10 +45,10 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> P
     job = _checked(proposal_id, actor)
     claim = _claimed(job)
     job.refresh_from_db(fields=["result"])
-    first = proposal.first_of(job)
-    if proposal.needs_two(job) and first in ("", actor.name):
+    first = proposals.first_of(job)
+    if proposals.needs_two(job) and first in ("", actor.name):
         _note_first(claim, actor)
-        return proposal.get(proposal_id, actor=actor)
+        return proposals.get(proposal_id, actor=actor)
     try:
         written = _write(job, replace(actor, name=f"{first}, {actor.name}") if first else actor, now=now)
     except (SourceError, *claims.AWAY):  # the event may be there
@@ -60,7 +59,7 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> P
         raise
     second = edit_of(written).get("approved_by")
     _end(claim, APPLIED, second if isinstance(second, str) else actor.name)
-    return proposal.get(proposal_id, actor=actor)
+    return proposals.get(proposal_id, actor=actor)
 
 
 def _note_first(claim: Claim, actor: Actor) -> None:
@@ -74,17 +73,17 @@ def decline(proposal_id: uuid.UUID | str, *, actor: Actor, why: str = "") -> Pro
     """Declines a proposal. Nothing is written, and its author can open it again as an edit. Raises what `apply` does."""
     claim = _settled(_checked(proposal_id, actor))
     _end(claim, DECLINED, actor.name, why=why.strip()[: edit.REASON_LENGTH])
-    return proposal.get(proposal_id, actor=actor)
+    return proposals.get(proposal_id, actor=actor)
 
 
 def withdraw(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
     """Withdraws a proposal of one's own. Raises what `apply` does."""
     actor.check_may_write()
-    job = proposal.job_of(proposal_id, actor)
-    if not proposal.is_own(job, actor):
+    job = proposals.job_of(proposal_id, actor)
+    if not proposals.is_own(job, actor):
         raise NotAllowed(_("Only who proposed it may withdraw it."))
     _end(_settled(job), WITHDRAWN, actor.name)
-    return proposal.get(proposal_id, actor=actor)
+    return proposals.get(proposal_id, actor=actor)
 
 
 def lapse_due() -> int:
@@ -92,7 +91,7 @@ def lapse_due() -> int:
     if settings.READ_ONLY:
         return 0
     lapsed = 0
-    for job in proposal.rows().filter(state=WAITING, due__lte=time.time()).order_by("due")[:100]:
+    for job in proposals.rows().filter(state=WAITING, due__lte=time.time()).order_by("due")[:100]:
         try:
             _end(_settled(job), LAPSED, "")
             lapsed += 1
@@ -104,10 +103,10 @@ def lapse_due() -> int:
 def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
     """Returns the row of a proposal that the actor may decide on. Raises NotFound, NotAllowed, Conflict, SourceError."""
     actor.check_may_write()
-    job = proposal.job_of(proposal_id, actor)
+    job = proposals.job_of(proposal_id, actor)
     ref = _ref_of(job)
     actor.check_may("append", ref.source, ref.app_name)
-    if not proposal.may_decide(job, actor):
+    if not proposals.may_decide(job, actor):
         raise NotAllowed(_("This needs a second person: somebody other than who proposed it."))
     if job.state == WAITING and job.due is not None and job.due <= time.time():
         _end(_settled(job), LAPSED, "")
@@ -118,7 +117,7 @@ def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
 def _write(job: Job, approver: Actor, *, now: bool) -> Event:
     """Appends the event of a claimed proposal, and returns it as it is stored."""
     ref, author = _ref_of(job), runner.actor_of(job)
-    event = proposal.event_of(job)
+    event = proposals.event_of(job)
     if (before := edit.stored(ref, event)) is not None:
         return before.data
     if not author.may("append", ref.source, ref.app_name):
@@ -127,7 +126,7 @@ def _write(job: Job, approver: Actor, *, now: bool) -> Event:
         raise Conflict(_("An invocation is running in this session: applied now, the edit ends it."), running=True)
     revision = json.loads(job.task)["revision"]
     event = _dated(event, approver, job.created)
-    return edit.append_once(ref, event, author, proposal.expected_of(job), revision, origin="approved").event
+    return edit.append_once(ref, event, author, proposals.expected_of(job), revision, origin="approved").event
 
 
 def _dated(event: Event, approver: Actor, proposed: float) -> Event:
@@ -156,7 +155,7 @@ def _settled(job: Job) -> Claim:
         return claim
     # The process that claimed it before never said what came of it.
     try:
-        before = edit.stored(_ref_of(job), proposal.event_of(job))
+        before = edit.stored(_ref_of(job), proposals.event_of(job))
     except Error:
         claim.end(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
         raise

@@ -14,19 +14,21 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
-from ..access.shown import is_hidden, shown, shown_change
+from ..access.audit import refusals
+from ..access.shown import is_hidden, is_masked, shown, shown_change
+from ..domain.adk_fields import check_fields
 from ..domain.edit_note import EDIT_PREFIX, SYSTEM, edit_of
-from ..domain.errors import AlreadyExists, Conflict, Held, Invalid, NotFound
+from ..domain.errors import AlreadyExists, Conflict, Held, Invalid, NotFound, StaleSession
 from ..domain.event import Event, check_event, delta_of, new_id
 from ..domain.json_values import check, equal
+from ..domain.masks import has_dots
 from ..domain.session_ref import SessionRef, own_session
-from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, same, scope_of
-from ..reads import timeline
+from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of
+from ..reads import timeline, views
 from ..reads.event_views import EventView
 from ..writes.append import Appended, Origin, append_event
 from ..writes.sessions import create_session
-from . import expiry, proposal
-from .stored_state import seen_as_stored, stored_state
+from . import expiry, proposals
 
 REASON_LENGTH: Final = 1000
 _OVERWRITES: Final = 100  # tries: each one fails because somebody else's write succeeded
@@ -233,7 +235,7 @@ def append_once(
     except (Conflict, Held) as refused:
         before = stored(ref, event)
         if before is None and isinstance(refused, Held):
-            raise proposal.keep(ref, given, expected, revision, actor=actor) from None
+            raise proposals.keep(ref, given, expected, revision, actor=actor) from None
         if before is None:
             raise
         return Appended(shown(before.data, actor, ref.app_name, "event"))
@@ -308,3 +310,76 @@ def _noted(value: Any) -> Any:
         return check(value)
     except Invalid:
         return json.dumps(value)
+
+
+# --- An event that a person wrote by hand -----------------------------------------------------------------------------
+
+_TRIES: Final = 5
+
+
+def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
+    """Appends an event that a person wrote by hand. It is an edit, whatever author and invocation it names.
+
+    Raises Invalid with the path of the fault, NotFound, NotAllowed, Conflict (another event has its id), SourceError.
+    """
+    checked = check_event(event)
+    if checked.get("partial"):
+        raise Invalid(_("partial: a partial event is never stored"))
+    if camel := [name for name in checked if name != name.lower()]:
+        raise Invalid(_("%(names)s: fields are written in snake_case here") % {"names": ", ".join(camel)})
+    check_fields(checked)
+    checked["author"] = checked["author"] or SYSTEM
+    checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())
+    for attempt in range(_TRIES):
+        state = views.session(ref, actor=MACHINE).state
+        before = {name: state.get(name) for name in delta_of(checked)}
+        noted = note([Entry(name, None, value) for name, value in before.items()], actor, reason)
+        noted["removed"] = edit_of(checked).get("removed", [])
+        checked["custom_metadata"] = {**checked.get("custom_metadata", {}), "adkweb": noted}
+        try:
+            return append_once(ref, checked, actor, before)
+        except Conflict as conflict:
+            # Somebody has just written one of its keys: note again what it replaces.
+            if "current" not in conflict.detail or attempt == _TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+# --- The state that an edit is compared with, as it is stored, whoever may see it -------------------------------------
+
+
+def stored_state(ref: SessionRef, only: Scope | None, revision: float | None) -> State:
+    """Returns the keys that may be edited, with full names, as they are stored."""
+    if only == "app":
+        bare = views.app(ref.source, ref.app_name, actor=MACHINE)[1]
+    elif only == "user":
+        bare = views.user_state(ref.source, ref.app_name, ref.user_id, actor=MACHINE)
+    else:
+        view = views.session(ref, actor=MACHINE)
+        if revision not in (None, view.revision):
+            raise StaleSession
+        return view.state.merged()
+    return {full_key(only, name): value for name, value in bare.items()}
+
+
+def seen_as_stored(ref: SessionRef, entries: Sequence[Any], actor: Actor, only: Scope | None = None) -> Sequence[Any]:
+    """Returns the entries of an edit with the stored values in place of dots that hid them from who overwrites them.
+
+    Whoever expects anything but the dots in place of a value that is hidden from them guesses it. They get the Conflict of
+    a wrong guess, whether or not it is right, and the guess is recorded. Raises NotFound, SourceError."""
+    known = [each for each in entries if each.seen is not UNKNOWN and each.seen is not ABSENT]
+    if not known or not is_masked(actor, ref.app_name):
+        return entries
+    state = stored_state(ref, only, None)
+    hidden = [e for e in known if is_hidden(e.key, [state.get(e.key, ABSENT)], actor, ref.app_name)]
+    seen = shown({e.key: state[e.key] for e in hidden}, actor, ref.app_name)
+    if guessed := [e for e in hidden if not same(e.seen, seen.get(e.key, ABSENT))]:
+        for each in guessed:
+            if not has_dots(each.seen):  # or they saw it when other rules hid other parts of it
+                refusals.note("refused", actor.name, f"guess of {each.key}", ref)
+        keys = {e.key for e in guessed} | {e.key for e in known if not same(e.seen, state.get(e.key, ABSENT))}
+        keys -= {e.key for e in hidden} - {e.key for e in guessed}
+        current = {key: state.get(key, ABSENT) for key in keys}
+        raise Conflict(current=shown(current, actor, ref.app_name), changed=sorted(keys))
+    stored = {e.key: state[e.key] for e in hidden if not same(e.value, e.seen)}
+    return [replace(each, seen=stored.get(each.key, each.seen)) for each in entries]

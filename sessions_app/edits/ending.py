@@ -17,8 +17,7 @@ from ..domain.edit_note import EDIT_PREFIX, edit_of
 from ..domain.errors import Behind, Conflict, Error, Invalid, NotFound, SourceError, StaleSession
 from ..domain.session_ref import SessionRef
 from ..jobs import claims
-from ..jobs.claims import Outcome
-from ..jobs.sessions import session_of
+from ..jobs.claims import Outcome, session_of
 from ..models import Job
 from ..reads import timeline, views
 from . import edit, expiry, queue, undo

@@ -28,8 +28,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
 from ..jobs import claims, runner
-from ..jobs.claims import Claim, Outcome
-from ..jobs.sessions import may_see, session_of
+from ..jobs.claims import Claim, Outcome, may_see, session_of
 from ..models import Job
 from ..models.pages import in_pages
 from ..reads import timeline

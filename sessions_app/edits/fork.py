@@ -15,7 +15,7 @@ id."""
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +30,7 @@ from ..domain.event import ID_LENGTH, check_event, delta_of
 from ..domain.json_values import as_object, check_name
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
-from ..domain.state import UNKNOWN, State, scope_of
+from ..domain.state import ABSENT, UNKNOWN, State, scope_of
 from ..history import moments
 from ..models import Event as EventRow
 from ..reads import timeline, whole_session
@@ -256,3 +256,41 @@ def _copied(ref: SessionRef, row: whole_session.StoredEvent, into: SessionRef) -
 
 def _without_users(delta: Any) -> State:
     return {name: value for name, value in as_object(delta).items() if scope_of(name)[0] != "user"}
+
+
+# --- The values with which it begins, where they are others than those of the moment ----------------------------------
+
+# They are checked before the fork is made, and written as one edit, its first event of its own. Only the session's own keys
+# can have others: `user:` and `app:` state is shared, and a change would reach the sessions that it is forked from.
+
+Values = Mapping[str, Any]  # by key; ABSENT takes a key away
+
+
+def check_values(values: Values, actor: Actor, reason: str) -> None:
+    """Raises Invalid if a fork cannot begin with these values."""
+    for key in values:
+        if scope_of(key)[0] != "session":
+            raise Invalid(
+                _("%(key)s: a fork can begin with other values of its own keys only; user and app state is shared.")
+                % {"key": key}
+            )
+    if values:
+        before = [edits.Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()]
+        edits.state_event(before, actor, reason)
+
+
+def write_values(into: SessionRef, values: Values, actor: Actor, reason: str) -> None:
+    """Writes the values into a fork that has been made; once, however often. Raises what `edit_state` does."""
+    if values:
+        entries = [edits.Entry(key, value, UNKNOWN) for key, value in values.items()]
+        edits.overwrite_state(into, entries, actor=actor, reason=reason, once=note_id(into))
+
+
+def values_as_json(values: Values) -> list[list[Any]]:
+    """Returns the values as JSON can hold them: [["step", "pay"], ["note"]], where `note` is taken away."""
+    return [[key] if value is ABSENT else [key, value] for key, value in values.items()]
+
+
+def values_from_json(stored: list[list[Any]]) -> Values:
+    """Returns the values that `values_as_json` returned."""
+    return {key: value[0] if value else ABSENT for key, *value in stored}

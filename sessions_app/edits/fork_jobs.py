@@ -20,8 +20,8 @@ from ..models import Job
 from ..reads import views
 from ..sources import registry
 from ..writes.half_made import is_half
-from . import fork, fork_tree, fork_values
-from .fork_values import Values
+from . import fork, fork_tree
+from .fork import Values
 
 _SMALL: Final = 1_000  # events that are copied while the person waits
 _KEPT_SECONDS: Final = 86400.0  # for which it is kept why a fork stopped
@@ -57,20 +57,20 @@ def begin(
     values: Values | None = None,
 ) -> SessionRef:
     """Forks as `fork` does, but copies a long one in the background: `progress` tells how far it is. `values` are those
-    with which it begins (fork_values.py). Raises what `fork` does."""
+    with which it begins (fork.py). Raises what `fork` does."""
     values = values or {}
     into = ref._replace(user_id=user_id, session_id=session_id)
     copying = fork.prepare(ref, event_id, into, actor, reason)
-    fork_values.check(values, actor, reason)
+    fork.check_values(values, actor, reason)
     if copying.total <= _SMALL:
         copying.run(actor)
-        fork_values.write(into, values, actor, reason)
+        fork.write_values(into, values, actor, reason)
         return into
     now = time.time()
     _jobs().exclude(state=WAITING).filter(finished__lt=now - _KEPT_SECONDS).delete()
     asked = {"user": ref.user_id, "session": ref.session_id, "event": event_id, "reason": reason}
     before = _jobs().filter(pk=_id_of(into)).first()  # one that stopped goes on, with what it was to write
-    again = json.loads(before.task).get("values", []) if before and not values else fork_values.kept(values)
+    again = json.loads(before.task).get("values", []) if before and not values else fork.values_as_json(values)
     task = json.dumps({**asked, "values": again})
     job, _made = Job.objects.get_or_create(
         id=_id_of(into),
@@ -108,10 +108,10 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     task, actor = json.loads(job.task), runner.actor_of(job)
     into = SessionRef(registry.alias_of(job.where) or "", job.app_name, job.user_id, job.session_id)
     ref = into._replace(user_id=task["user"], session_id=task["session"])
-    values = fork_values.read(task.get("values", []))
+    values = fork.values_from_json(task.get("values", []))
     made = fork_tree.origin(into, actor=actor)
     if made is not None and (made.origin, made.event_id) == (ref, task["event"]):
-        fork_values.write(into, values, actor, task["reason"])
+        fork.write_values(into, values, actor, task["reason"])
         return Outcome(DONE)  # the process that made it died before it could say so
     try:
         copying = fork.prepare(ref, task["event"], into, actor, task["reason"])
@@ -121,7 +121,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     if job.done and not copying.copied:
         raise NotFound(_("Session %(id)s not found.") % {"id": into.session_id})  # somebody deleted it meanwhile
     copying.run(actor, lambda copied, total: beat(claims.Progress(copied, total)))
-    fork_values.write(into, values, actor, task["reason"])
+    fork.write_values(into, values, actor, task["reason"])
     return Outcome(DONE)
 
 

@@ -14,8 +14,8 @@ from ..domain.event import Event
 from ..domain.json_values import as_object
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
-from ..history import index, indexing
-from ..history.located import events_at
+from ..history.edit_log import events_at
+from ..history.index import build, query
 from ..reads import timeline, whole_session
 from ..reads.event_views import EventView, events_of, view_of
 from ..sources import database
@@ -120,9 +120,9 @@ def _forks(origins: Sequence[SessionRef], actor: Actor) -> list[Fork]:
     source = origins[0].source
     if not database.has_order(source):
         return []
-    indexing.catch_up(source)
+    build.catch_up(source)
     with database.using(source):
-        rows = events_at(source, index.forks(origins, _SHOWN))
+        rows = events_at(source, query.forks(origins, _SHOWN))
         views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row, SYSTEM) for row in rows]
     forks = []
     for view in views:

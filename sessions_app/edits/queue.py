@@ -9,11 +9,13 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, User
-from django.db.models import Q
+from django.core.exceptions import ValidationError
+from django.db.models import Q, QuerySet
 from django.utils import translation
 from django.utils.translation import gettext as _
 
@@ -22,7 +24,7 @@ from ..access import approval
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record_with
 from ..access.roles import actor_of
-from ..access.shown import shown
+from ..access.shown import is_hidden, shown, shown_change, shown_words
 from ..domain.edit_note import EDIT_PREFIX, edit_of, ended_by
 from ..domain.errors import Conflict, Error, NotAllowed, NotFound, SourceError, StaleSession
 from ..domain.event import ID_LENGTH, Event
@@ -30,20 +32,142 @@ from ..domain.invocations import Running
 from ..domain.json_values import check_name
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
-from ..domain.state import same
-from ..jobs import claims
-from ..jobs.claims import Claim, Outcome
-from ..jobs.sessions import session_of
+from ..domain.state import ABSENT, Change, same
+from ..jobs import claims, runner
+from ..jobs.claims import Claim, Outcome, may_see, session_of
 from ..models import Job
 from ..reads import timeline
 from ..reads import views as reads_views
 from ..reads.event_views import events_of, ordered, views
 from ..sources import database, registry
 from . import edit as edits
-from . import proposal, queued_edit
-from .edit import Entry
-from .queued_edit import APPLIED, CONFLICT, FAILED, WAITING, WITHDRAWN, Queued
-from .stored_state import seen_as_stored
+from . import proposals
+from .edit import Entry, seen_as_stored
+
+# --- A queued edit, and its job ---------------------------------------------------------------------------------------
+
+WAITING: Final = claims.WAITING
+APPLIED, CONFLICT, WITHDRAWN, FAILED = "applied", "conflict", "withdrawn", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A queued edit: what is to change, who wants it and why, and what became of it.
+
+    `state` is waiting, applied, conflict, withdrawn or failed. `ref` is None while its source is not among adkweb's.
+    `author_id` is None if the person who queued it cannot sign in any more. `message` says why it failed, or who
+    withdrew it. `changed` has the keys that caused a conflict, `hidden` those with values that the reader may not see."""
+
+    id: uuid.UUID
+    ref: SessionRef | None
+    entries: list[Entry]
+    of: dict[str, Any]  # as in edits.edit_state
+    author_id: int | None
+    actor: str
+    reason: str
+    created: float
+    state: str
+    message: str
+    finished: float | None
+    event_id: str
+    seq: Seq | None
+    changed: list[str]
+    hidden: list[str]
+
+    @property
+    def changed_keys(self) -> str:
+        """Returns the keys that caused a conflict as one text."""
+        return ", ".join(self.changed)
+
+    @property
+    def changes(self) -> list[Change]:
+        """Returns the changes, each from the value that the person saw to the one they want."""
+        return [Change(entry.key, entry.seen, entry.value) for entry in self.entries]
+
+
+def jobs() -> QuerySet[Job]:
+    """Returns the rows of all queued edits."""
+    return Job.objects.filter(kind="edit")
+
+
+def jobs_of(ref: SessionRef) -> QuerySet[Job]:
+    """Returns the rows of the queued edits of a session."""
+    names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
+    return jobs().filter(where=registry.identity(ref.source), **names)
+
+
+def job_of(queued_id: uuid.UUID | str, actor: Actor) -> Job:
+    """Returns the row of a queued edit. Raises NotFound."""
+    try:
+        job = jobs().filter(pk=queued_id).first()
+    except ValidationError:  # not a UUID
+        job = None
+    if job is None or not may_see(actor, job):
+        raise NotFound(_("There is no such edit."))
+    return job
+
+
+def fields_of(
+    ref: SessionRef,
+    event: Event,
+    entries: Sequence[Entry],
+    *,
+    person: AbstractBaseUser,
+    actor: Actor,
+    of: Mapping[str, Any] | None,
+    now: float,
+) -> dict[str, Any]:
+    """Returns the fields of a new row, except its id, for an edit and its event."""
+    task = {
+        "entries": [_kept(entry) for entry in entries],
+        "of": dict(of or {}),
+        "reason": edit_of(event)["reason"],
+        "event_id": event["id"],
+    }
+    return {
+        "kind": "edit",
+        "where": registry.identity(ref.source),
+        "app_name": ref.app_name,
+        "user_id": ref.user_id,
+        "session_id": ref.session_id,
+        "task": json.dumps(task),
+        "person_id": person.pk,
+        "created": now,
+        "beat": now,
+        **runner.fields_of(actor),
+    }
+
+
+def view_of(job: Job, actor: Actor) -> Queued:
+    """Returns a queued edit, read from its row, as an actor may see it."""
+    task, result = json.loads(job.task), json.loads(job.result or "{}")
+    changes = [Change(kept["key"], kept.get("seen", ABSENT), kept.get("value", ABSENT)) for kept in task["entries"]]
+    entries = [Entry(c.key, c.new, c.old) for c in (shown_change(each, actor, job.app_name) for each in changes)]
+    return Queued(
+        job.id,
+        session_of(job),
+        entries,
+        task["of"],
+        None if job.person is None or not job.person.is_active else job.person.pk,
+        job.actor,
+        shown_words(task["reason"], actor, job.app_name),
+        job.created,
+        job.state,
+        _(job.message) if job.state == FAILED and job.message else job.message,
+        job.finished,
+        task["event_id"],
+        result.get("seq"),
+        result.get("changed", []),
+        [c.key for c in changes if is_hidden(c.key, (c.old, c.new), actor, job.app_name)],
+    )
+
+
+def _kept(entry: Entry) -> dict[str, Any]:
+    values = {"value": entry.value, "seen": entry.seen}
+    return {"key": entry.key, **{name: value for name, value in values.items() if value is not ABSENT}}
+
+
+# --- The queue --------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger("adkweb.queued")
 
@@ -81,45 +205,45 @@ def queue_edit(
     state = reads_views.session(ref, actor=SYSTEM).state
     names = [check_name(name, _("a name"), ID_LENGTH) for name in ref[1:]]
     job_id = uuid.uuid5(uuid.NAMESPACE_OID, ascii([person.pk, registry.identity(ref.source), *names, event["id"]]))
-    job = queued_edit.jobs().filter(pk=job_id).first()
+    job = jobs().filter(pk=job_id).first()
     if job is None:
         current = {name: state.get(name) for name in seen}
         if not all(same(current[name], value) for name, value in seen.items()):
             raise Conflict(current=shown(current, actor, ref.app_name))
         now = time.time()
-        queued_edit.jobs().filter(told=True, finished__lt=now - _KEPT_SECONDS).delete()
+        jobs().filter(told=True, finished__lt=now - _KEPT_SECONDS).delete()
         if approval.held_keys(ref.source, ref.app_name, seen):
-            raise proposal.keep(ref, event, seen, None, actor=actor)
+            raise proposals.keep(ref, event, seen, None, actor=actor)
         kept = [entry for entry in entries if entry.key in seen]
-        fields = queued_edit.fields_of(ref, event, kept, person=person, actor=actor, of=of, now=now)
+        fields = fields_of(ref, event, kept, person=person, actor=actor, of=of, now=now)
         job, _created = Job.objects.get_or_create(id=job_id, defaults=fields)
         broadcast.tell("queued", ref)
-    return queued_edit.view_of(job, actor)
+    return view_of(job, actor)
 
 
 def get(queued_id: uuid.UUID | str, *, actor: Actor) -> Queued:
     """Returns a queued edit, whatever became of it. Raises NotFound."""
-    return queued_edit.view_of(queued_edit.job_of(queued_id, actor), actor)
+    return view_of(job_of(queued_id, actor), actor)
 
 
 def of_session(ref: SessionRef, *, actor: Actor) -> list[Queued]:
     """Returns the edits of a session that wait, or whose outcome their author has not seen yet, the newest first."""
     actor.check_sees(ref)
-    rows = queued_edit.jobs_of(ref).filter(Q(state=WAITING) | Q(told=False))
-    jobs = rows.order_by("-created", "id").select_related("person")[:_SHOWN]
-    return [queued_edit.view_of(job, actor) for job in jobs]
+    rows = jobs_of(ref).filter(Q(state=WAITING) | Q(told=False))
+    found = rows.order_by("-created", "id").select_related("person")[:_SHOWN]
+    return [view_of(job, actor) for job in found]
 
 
 def outcomes(person: AbstractBaseUser) -> list[Queued]:
     """Returns a person's finished edits whose outcome they have not seen yet, the oldest first."""
-    rows = queued_edit.jobs().filter(person_id=person.pk, told=False, finished__isnull=False)
-    jobs = rows.order_by("finished").select_related("person")[:_SHOWN]
-    return [queued_edit.view_of(job, actor_of(person)) for job in jobs]
+    rows = jobs().filter(person_id=person.pk, told=False, finished__isnull=False)
+    found = rows.order_by("finished").select_related("person")[:_SHOWN]
+    return [view_of(job, actor_of(person)) for job in found]
 
 
 def any_waiting() -> bool:
     """Tells whether any edit waits, in any session."""
-    return queued_edit.jobs().filter(state=WAITING).exists()
+    return jobs().filter(state=WAITING).exists()
 
 
 def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
@@ -129,7 +253,7 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     whether it was written, because the database went away while it was."""
     actor = actor_of(person)
     actor.check_may_write()
-    job = queued_edit.job_of(queued_id, actor)
+    job = job_of(queued_id, actor)
     _check_may_end(job, person, actor)
     claim = claims.take_soon(job, LEASE_SECONDS, _PATIENCE)
     if claim is None:
@@ -138,7 +262,7 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     if job.claimed_until is not None:
         # The process that claimed it before never said what came of it.
         try:
-            before = edits.stored(session_of(job) or _raise_away(), event_of(queued_edit.view_of(job, SYSTEM))[0])
+            before = edits.stored(session_of(job) or _raise_away(), event_of(view_of(job, SYSTEM))[0])
         except Error:
             finish(claim, _let_go(job.claimed_until))
             raise
@@ -158,12 +282,12 @@ def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
 
     Raises NotFound, NotAllowed."""
     actor = actor_of(person)
-    job = queued_edit.job_of(queued_id, actor)
+    job = job_of(queued_id, actor)
     author = job.person
     if job.finished is None or (author is not None and author.is_active and author.pk != person.pk):
         raise NotFound(_("There is no such edit of yours."))
     _check_may_end(job, person, actor)
-    queued_edit.jobs().filter(pk=job.pk).update(told=True)
+    jobs().filter(pk=job.pk).update(told=True)
     _tell(job)
 
 
@@ -183,9 +307,7 @@ def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
     wanted = None if keys is None else set(keys)
     finished = 0
     blocked = set()  # a later edit of a session waits for the earlier one
-    for job in (
-        queued_edit.jobs().filter(state=WAITING).order_by("created", "id").select_related("person").defer("task")
-    ):
+    for job in jobs().filter(state=WAITING).order_by("created", "id").select_related("person").defer("task"):
         ref = session_of(job)
         if ref is None or ref in blocked or (wanted is not None and ref not in wanted):
             continue
@@ -219,7 +341,7 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
     """Applies a claimed edit if its session is idle, and returns what became of it."""
     claimed_until = job.claimed_until
     try:
-        event, seen = event_of(queued_edit.view_of(job, SYSTEM))
+        event, seen = event_of(view_of(job, SYSTEM))
         if (before := edits.stored(ref, event)) is not None:
             return _applied(before.seq)
         claimed_until = None

@@ -11,7 +11,7 @@ from ..domain.errors import Invalid, NotAllowed, NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope
 from ..reads import timeline
-from .stored_state import stored_state
+from .edit import stored_state
 
 REASON_LENGTH: Final = 1000
 

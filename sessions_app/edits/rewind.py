@@ -16,11 +16,12 @@ from ..access.actor import SYSTEM as MACHINE
 from ..access.actor import Actor
 from ..domain.errors import Error, Held, Invalid, NotFound
 from ..domain.event import Event, check_event
+from ..domain.invocations import taken_back
 from ..domain.positions import NO_SEQ, Seq
-from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, diff
-from ..history import index, indexing, moments
+from ..history import moments
+from ..history.index import build, query
 from ..reads import timeline, views
 from ..reads.event_views import EventView, events_of, ordered, view_of
 from ..reads.weights import SIZE_OF, SMALL
@@ -28,7 +29,7 @@ from ..sources import database
 from ..sources.dialect import if_json
 from ..writes.append import Appended, append_event
 from ..writes.half_made import check_whole
-from . import edit, proposal
+from . import edit, proposals
 from .edit import Entry
 
 USER: Final = "user"  # the author of a rewind, as in ADK
@@ -151,7 +152,7 @@ def rewind(
         try:
             return append_event(ref, event, actor=actor, origin="person", expected=expected)
         except Held:
-            raise proposal.keep(ref, event, {}, expected, actor=actor) from None
+            raise proposals.keep(ref, event, {}, expected, actor=actor) from None
     except Error:
         # If it was sent twice at the same moment, the other one has been written.
         if once and (before := _written(ref, event_id, invocation_id, actor)):
@@ -178,8 +179,8 @@ _Span = tuple[int, int]  # the first seq and the last
 def _seen(ref: SessionRef, first: Seq, actor: Actor) -> tuple[Gone, int]:
     """Returns the events that the agent sees now and would not see after a rewind to before `first`, and how many
     events it would see again."""
-    indexing.catch_up(ref.source)
-    rewinds = index.highlights(ref, ["rewind"])
+    build.catch_up(ref.source)
+    rewinds = query.highlights(ref, ["rewind"])
     now = _spans([(each.seq, each.since) for each in rewinds], _END)
     then = _spans([(each.seq, each.since) for each in rewinds if each.seq < first], first - 1)
     (events, *ends), (back, *_ends) = _counted(ref, [_without(now, then), _without(then, now)])

@@ -24,7 +24,8 @@ from ..reads.weights import large, measured_sql
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION
 from ..writes.half_made import IMPORTING
-from . import key_history, merging, moments, written
+from . import adk_merge_bug, key_history, moments
+from .index import written
 
 Why = Literal["", "places", "importing", "size"]
 _LOOKED_AT: Final = 200  # shared keys that are judged; those that are stored otherwise come first
@@ -94,7 +95,7 @@ def own(ref: SessionRef, *, actor: Actor) -> Report:
             return Report(untold="size")
         if head.stored == IMPORTING:
             return Report(untold="importing")
-        reading, possible = merging.reading(ref), merging.possible(ref.source)
+        reading, possible = adk_merge_bug.reading(ref), adk_merge_bug.possible(ref.source)
         folds = _Fold(reading, head.initial), _Fold(possible, head.initial)
         if reading == possible:
             folds = folds[:1] * 2
@@ -192,34 +193,36 @@ def any_shared(names: Iterable[str]) -> bool:
 class _Fold:
     """Folds a session's events into its own keys, in one reading of how deltas were applied."""
 
-    def __init__(self, reading: merging.Reading, initial: State | None) -> None:
+    def __init__(self, reading: adk_merge_bug.Reading, initial: State | None) -> None:
         self._reading = reading
         self._initial = None if initial is None else split(initial).session
-        self._values: dict[str, merging.Values] = {name: (value,) for name, value in (self._initial or {}).items()}
+        self._values: dict[str, adk_merge_bug.Values] = {
+            name: (value,) for name, value in (self._initial or {}).items()
+        }
         self._deltas: dict[str, Any] = {}  # by key, the last delta
 
     def add(self, seq: Seq, event: written.Written, names: Iterable[str]) -> None:
         """Applies what an event wrote to these keys."""
         delta, removed, ways = event.delta, event.removed, self._reading.ways(seq)
         if event.edit:
-            ways = merging.REPLACED.ways(seq)  # adkweb always replaces
+            ways = adk_merge_bug.REPLACED.ways(seq)  # adkweb always replaces
         for name in names:
             before = self._values.get(name, (UNKNOWN if self._initial is None else ABSENT,))
             self._deltas[name] = delta[name]
-            self._values[name] = (ABSENT,) if name in removed else merging.after(before, delta[name], ways)
+            self._values[name] = (ABSENT,) if name in removed else adk_merge_bug.after(before, delta[name], ways)
 
     def value(self, name: str) -> Any:
         """Returns a key's value so far."""
-        return merging.certain(self._values.get(name, (ABSENT,)))
+        return adk_merge_bug.certain(self._values.get(name, (ABSENT,)))
 
     def state(self) -> State:
         """Returns all keys, UNKNOWN where nobody can tell."""
-        state = {name: merging.certain(values) for name, values in self._values.items()}
+        state = {name: adk_merge_bug.certain(values) for name, values in self._values.items()}
         return {name: value for name, value in state.items() if value is not ABSENT}
 
     def explains(self, name: str, stored: Any) -> bool:
         """Tells whether a stored value can be what the events made of the key."""
-        return name in self._deltas and merging.explains(self._values[name], self._deltas[name], stored)
+        return name in self._deltas and adk_merge_bug.explains(self._values[name], self._deltas[name], stored)
 
 
 @dataclass(frozen=True, slots=True)

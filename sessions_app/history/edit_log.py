@@ -1,17 +1,159 @@
 """Lists every edit in every session, by page."""
 
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from django.db import connection, connections, transaction
+from django.db.models import BigIntegerField, F
+from django.db.models.expressions import RawSQL
 
 from ..access.actor import Actor
+from ..domain.edit_note import is_edit
 from ..domain.errors import Behind, Error, SourceError
-from ..reads.event_views import EventView
+from ..domain.positions import Position, Seq, position_of, seq_of
+from ..models import Event, Projection, StateChange
+from ..reads.event_views import EventView, any_of, batches, edit_view, measured, unpacked
 from ..reads.lists import PAGE
 from ..reads.paging import Page, read_cursor, write_cursor
+from ..reads.weights import LARGE, Size
 from ..sources import database, registry
-from . import indexing
-from .edited import EditAt, edits_of
+from ..sources.dialect import SEQ
+from .index import build
+from .index.tables import ALL_EDITS, EDITS, LAST_MOMENT, EditPosition, Standing, moment_key, sessions_at
+
+
+def positions_of_edits(
+    projection: int,
+    beyond: EditPosition | None,
+    limit: int,
+    sees: Callable[[str], bool] | None = None,
+    *,
+    oldest: bool = False,
+) -> list[EditPosition]:
+    """Returns the newest edits, or the newest ones below `beyond`; of all apps, or of those that `sees` accepts.
+
+    With `oldest`, returns the oldest ones, or the oldest above `beyond`.
+    """
+    kept = _owners_of_edits(projection)
+    owners = [owner for app, owner in kept.items() if (app is None if sees is None else app is not None and sees(app))]
+    moment, position = beyond or (0 if oldest else LAST_MOMENT, Position(0))
+    rows: list[EditPosition] = []
+    with connection.cursor() as cursor:
+        for owner in owners:
+            cursor.execute(_EDITS[oldest], [owner, moment_key(moment), position, limit])
+            rows += [EditPosition(int(row[0]), row[1]) for row in cursor.fetchall()]
+    return sorted(rows, reverse=not oldest)[:limit]
+
+
+_EDITS: Final = {
+    False: """SELECT key, place FROM sessions_app_statechange WHERE owner_id = %s AND (key, place) < (%s, %s)
+        ORDER BY key DESC, place DESC LIMIT %s""",
+    True: """SELECT key, place FROM sessions_app_statechange WHERE owner_id = %s AND (key, place) > (%s, %s)
+        ORDER BY key, place LIMIT %s""",
+}
+
+
+def drop_edits(standing: Standing, gone: Iterable[EditPosition]) -> None:
+    """Forgets edits whose events were deleted, unless somebody has read on since."""
+    with transaction.atomic():
+        same = Projection.objects.select_for_update().filter(pk=standing.projection, marks=standing.checkpoints)
+        if same.exists():
+            owners = list(_owners_of_edits(standing.projection).values())
+            for moment, position in gone:
+                StateChange.objects.filter(owner_id__in=owners, key=moment_key(moment), place=position).delete()
+
+
+# Steps from app to app along the index: it does not matter how many owners there are.
+_OWNERS_OF_EDITS: Final = """WITH RECURSIVE apps (name) AS (
+        SELECT min(app_name) FROM sessions_app_stateowner WHERE projection_id = %(projection)s
+        UNION ALL SELECT (SELECT min(o.app_name) FROM sessions_app_stateowner AS o
+            WHERE o.projection_id = %(projection)s AND o.app_name > apps.name) FROM apps WHERE apps.name IS NOT NULL)
+    SELECT o.app_name, o.scope, o.id FROM apps JOIN sessions_app_stateowner AS o ON o.projection_id = %(projection)s
+        AND o.app_name = apps.name AND o.user_id = '' AND o.session_id = '' AND o.scope IN (%(one)s, %(all)s)"""
+
+
+def _owners_of_edits(projection: int) -> dict[str | None, int]:
+    """Returns the owner that has the edits of each app, and under None the one that has all."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OWNERS_OF_EDITS, {"projection": projection, "one": EDITS, "all": ALL_EDITS})
+        return {None if scope == ALL_EDITS else app: number for app, scope, number in cursor.fetchall()}
+
+
+_AT_ONCE: Final = 50  # edits asked for at once, at least
+_LAST: Final = Position(2**63 - 1)
+# Orders the edits of all sources: moment, source, position.
+EditAt = tuple[int, str, Position]
+LAST: Final[EditAt] = (LAST_MOMENT, "-", Position(0))  # beyond all edits
+
+
+def position_below(below: EditAt | None, source: str) -> EditPosition | None:
+    """Returns the position in one source below which an edit is that is below `below` among those of all."""
+    return below and EditPosition(
+        below[0], below[2] if source == below[1] else Position(0) if source > below[1] else _LAST
+    )
+
+
+def edits_of(
+    source: str, below: EditAt | None, limit: int, actor: Actor
+) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
+    """Returns the edits of one source, as far as it is read; and where they end, if they are too large to go on."""
+    standing, left = build.standing(source), LARGE
+    sees = None if actor.sees_all_of(source) else partial(actor.may_see, source)
+    at = position_below(below, source)
+    edits: list[tuple[EditAt, EventView]] = []
+    while standing and len(edits) < limit:
+        positions = positions_of_edits(standing.projection, at, max(limit, _AT_ONCE), sees)
+        for edit_at, view in views_at(source, standing, positions, actor):
+            if (view.unread or is_edit(view.data)) and actor.may_see(source, view.ref.app_name):
+                edits.append((edit_at, view))
+            left -= view.weight
+            if left < 0:
+                return edits, edit_at
+        if len(positions) < max(limit, _AT_ONCE):
+            break
+        at = positions[-1]
+    return edits, None
+
+
+def views_at(
+    source: str, standing: Standing, positions: Sequence[EditPosition], actor: Actor
+) -> Iterator[tuple[EditAt, EventView]]:
+    """Yields the events at some positions, as an actor sees them. At the end, forgets those that were deleted."""
+    by_position = {each.position: each for each in positions}
+    gone = {*by_position}
+    with database.using(source):
+        for row in events_at(source, [seq_of(position) for position in by_position]):
+            at = by_position[position_of(row.at)]  # type: ignore[attr-defined]
+            gone.discard(at.position)
+            yield (at.moment, source, at.position), edit_view(source, row, actor)
+    if gone:
+        drop_edits(standing, [by_position[position] for position in gone])
+
+
+def events_at(source: str, seqs: Sequence[Seq]) -> Iterator[Event]:
+    """Yields the events that have these seqs, in this order, from any session. Each has its seq as `at`.
+
+    They are read in several queries if they are large, so that a caller who stops early has not read them all.
+    """
+    if not seqs:
+        return
+    events = Event.objects.using(source)
+    if database.is_numbered(source):
+        column = SEQ[connections[source].vendor]
+        events = events.annotate(at=RawSQL(column, [], BigIntegerField())).filter(at__in=seqs)
+    else:
+        events = events.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
+    sizes: dict[Seq, int] = {}
+    for at, size in events.annotate(size=Size("event_data")).values_list("at", "size"):
+        sizes[at] = sizes.get(at, 0) + (size or 0)
+    there = [seq for seq in seqs if seq in sizes]
+    order = {seq: number for number, seq in enumerate(there)}
+    for begin, end in batches([unpacked(source, sizes[seq]) for seq in there], LARGE):
+        rows: list[Any] = list(measured(events.filter(at__in=there[begin:end])))
+        yield from sorted(rows, key=lambda row: order[row.at])
+
 
 T = TypeVar("T")
 
@@ -31,7 +173,7 @@ def edits(
     rows: list[tuple[EditAt, EventView]] = []
     below: EditAt | None = tuple(read_cursor(before, int, str, int)) if before else None
     ends: EditAt | None = None
-    until = time.monotonic() + (indexing.SECONDS if seconds is None else seconds)
+    until = time.monotonic() + (build.SECONDS if seconds is None else seconds)
     answers, problems = of_each_source(
         lambda source: edits_of(source, below, limit + 1, actor), until, lambda source: actor.has("read", source)
     )
@@ -64,7 +206,7 @@ def of_each_source(
             if not database.has_order(database.get(source.alias).alias):
                 continue
             try:
-                indexing.catch_up(source.alias, max(0.0, until - time.monotonic()))
+                build.catch_up(source.alias, max(0.0, until - time.monotonic()))
             except Behind as error:
                 problems.append(Behind(f"{source.alias}: {error.message}", **error.detail, source=source.alias))
             answers.append(read(source.alias))

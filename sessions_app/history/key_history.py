@@ -13,12 +13,13 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, scope_of
 from ..reads import views
 from ..reads.paging import Page, read_cursor, write_cursor
-from . import beginnings, merging
-from .chains import PAGE, chain_of
-from .index import consult, writes_between, writes_of
-from .written import CHUNK, Written, written_at
+from . import adk_merge_bug
+from .index.query import consult, writes_between, writes_of
+from .index.written import CHUNK, FOREVER, Written, first_value, start_of, written_at
 
 _GONE: Final = 4  # writes of sessions that were deleted since, which are passed over
+PAGE: Final = 50  # writes of a key
+_CHAIN: Final = 1_000  # writes of one key that are folded; what is older than these is UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,13 @@ def _page(
     written = {position: each.by(name) for position, each in own.items() if each}
     # What is gone may have been written by another session that had the same id.
     if scope == "session" and len(written) < len(positions):
-        begun = beginnings.begun(ref)
+        begun = start_of(ref)
         positions = [position for position in positions if position in written or position >= begun]
-    first = beginnings.first_value(ref, name, actor) if len(positions) <= most else None
+    first = first_value(ref, name, actor) if len(positions) <= most else None
     values = {position: each.value(name) for position, each in written.items()}
-    if merging.possible(ref.source) != merging.REPLACED and not all(each.settles(name) for each in written.values()):
+    if adk_merge_bug.possible(ref.source) != adk_merge_bug.REPLACED and not all(
+        each.settles(name) for each in written.values()
+    ):
         folded = _merged(ref, name, positions[0], positions[-1], actor, is_newest=before is None)
         values |= {at: folded[at] for at, each in written.items() if at in folded and not each.settles(name)}
     rows: list[KeyWrite] = []
@@ -110,14 +113,14 @@ def _merged(
     ref: SessionRef, name: str, newest: Position, oldest: Position, actor: Actor, *, is_newest: bool
 ) -> dict[Position, Any]:
     """Returns a full key's value after each of its writes between two positions, if its source may have merged them."""
-    chain, start = chain_of(ref, name, newest, oldest, actor=actor), beginnings.first_value(ref, name, actor)
+    chain, start = chain_of(ref, name, newest, oldest, actor=actor), first_value(ref, name, actor)
     shared = scope_of(name)[0] != "session"
-    folded = merging.fold(chain, start, merging.reading(ref), shared=shared)
-    values = {position: merging.certain(each) for position, each in folded.items()}
+    folded = adk_merge_bug.fold(chain, start, adk_merge_bug.reading(ref), shared=shared)
+    values = {position: adk_merge_bug.certain(each) for position, each in folded.items()}
     if is_newest and newest in values:
         stored = _stored(ref, name, actor)
-        possible = merging.fold(chain, start, merging.possible(ref.source), shared=shared)[newest]
-        if stored is not UNKNOWN and merging.explains(possible, chain[-1].value, stored):
+        possible = adk_merge_bug.fold(chain, start, adk_merge_bug.possible(ref.source), shared=shared)[newest]
+        if stored is not UNKNOWN and adk_merge_bug.explains(possible, chain[-1].value, stored):
             values[newest] = stored
     return values
 
@@ -171,3 +174,40 @@ def _key_write(this: Written, position: Position, change: Change) -> KeyWrite:
         str(this.edit.get("reason") or ""),
         change,
     )
+
+
+# --- Back to a write that settles the value, where deltas may have been merged ----------------------------------------
+
+
+def chain_of(
+    ref: SessionRef, name: str, position: Position, down_to: Position = FOREVER, *, actor: Actor
+) -> list[adk_merge_bug.Write]:
+    """Returns the writes of a full key, the oldest first, from one that settles its value up to `position`.
+
+    That first write stands at `down_to` or before. If none settles the value, the chain begins with the first write of
+    all.
+    """
+    scope, begun = scope_of(name)[0], Position(0)
+    chain: list[adk_merge_bug.Write] = []
+    below, most = Position(position + 1), PAGE
+    while len(chain) < _CHAIN:
+        positions = writes_of(ref, name, below, most)
+        written = {
+            at: own for at, each in written_at(ref.source, positions, actor).items() if (own := each.within(ref, scope))
+        }
+        if scope == "session" and len(written) < len(positions):
+            begun = begun or start_of(ref)
+        for at in positions:
+            each = written.get(at)
+            if each is None and at < begun:  # by another session that had the same id
+                return chain[::-1]
+            known = each is not None and (
+                scope == "session" or not each.imported
+            )  # nobody knows when an imported one was made
+            chain.append(each.write(at, name) if each and known else adk_merge_bug.Write(at, UNKNOWN, True))
+            if at <= down_to and chain[-1].settles:
+                return chain[::-1]
+        if len(positions) < most:
+            return chain[::-1]
+        below, most = positions[-1], CHUNK
+    return [adk_merge_bug.Write(Position(0), UNKNOWN, True), *chain[::-1]]

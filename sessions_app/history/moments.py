@@ -21,11 +21,11 @@ from ..reads import timeline, views
 from ..reads.deltas import Writer
 from ..reads.event_views import EventView, events_of, ordered
 from ..sources import database
-from . import beginnings, merging
-from .index import MOST_POSITIONS, consult, positions_of_keys, too_many
-from .keeping import is_shortened
+from . import adk_merge_bug
+from .index.query import MOST_POSITIONS, consult, positions_of_keys, too_many
+from .index.tables import is_shortened
+from .index.written import FOREVER, written_at
 from .scope_past import ScopePast
-from .written import written_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Moment:
 def state_at(ref: SessionRef, event_id: str, *, actor: Actor, before: bool = False) -> Moment:
     """Returns the state just after an event, or just before it. Raises NotFound if the event is gone."""
     event = timeline.event(ref, event_id, actor=actor)
-    upto = Position(position_of(event.seq) - before) if event.seq is not None else beginnings.FOREVER
+    upto = Position(position_of(event.seq) - before) if event.seq is not None else FOREVER
     return _state_upto(ref, event, upto, actor)
 
 
@@ -70,8 +70,8 @@ def made(event: EventView, *, actor: Actor) -> State:
     values = {
         name: ABSENT if name in removed else value for name, value in delta.items() if scope_of(name)[0] in STORED
     }
-    if merging.possible(event.ref.source) != merging.REPLACED and not edit_of(event.data):
-        doubtful = [name for name, value in values.items() if merging.is_doubtful(value)]
+    if adk_merge_bug.possible(event.ref.source) != adk_merge_bug.REPLACED and not edit_of(event.data):
+        doubtful = [name for name, value in values.items() if adk_merge_bug.is_doubtful(value)]
         after = state_at(event.ref, event.id, actor=actor).state if doubtful else Scoped()
         values |= {name: after.get(name) for name in doubtful}
     return values
@@ -96,7 +96,7 @@ def state_now(ref: SessionRef, *, actor: Actor) -> Moment:
     database.get(ref.source)
     if not database.has_order(ref.source):
         return Moment(ref, None, NO_SEQ, views.session(ref, actor=actor).state, unrecorded=True)
-    return _state_upto(ref, None, beginnings.FOREVER, actor)
+    return _state_upto(ref, None, FOREVER, actor)
 
 
 def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor: Actor) -> Moment:
@@ -136,7 +136,7 @@ def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tup
     there may be no such session. Raises Behind, SourceError.
     """
     actor.check_sees(ref)
-    keys = consult(ref.source, lambda: positions_of_keys(ref, scope, beginnings.FOREVER))
+    keys = consult(ref.source, lambda: positions_of_keys(ref, scope, FOREVER))
     written = written_at(ref.source, {each.last for each in keys.values() if each.last is not None}, actor)
     return ScopePast(ref, scope, state, None, keys, written, actor).authors(state)
 
@@ -150,7 +150,7 @@ def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor:
     if not names:
         return {}
     now = views.session(ref, actor=actor)
-    upto = position_of(event.seq) if event.seq is not None else beginnings.FOREVER
+    upto = position_of(event.seq) if event.seq is not None else FOREVER
     keys = consult(ref.source, lambda: positions_of_keys(ref, "session", upto), ref)
     asked = {each.last for bare, each in keys.items() if each.last is not None}
     written = written_at(ref.source, asked, actor)
@@ -164,7 +164,7 @@ def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = 
     Of `ref`, only the owner of each scope matters. Raises Behind, SourceError, and Invalid if events have no order.
     """
     actor.check_sees(ref)
-    kept = consult(ref.source, lambda: {scope: positions_of_keys(ref, scope, beginnings.FOREVER) for scope in scopes})
+    kept = consult(ref.source, lambda: {scope: positions_of_keys(ref, scope, FOREVER) for scope in scopes})
     wanted = {
         scope: {name: each for name, each in some.items() if is_shortened(name) or full_key(scope, name) not in state}
         for scope, some in kept.items()

@@ -14,17 +14,17 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.errors import NotFound
+from ..domain.invocations import taken_back
 from ..domain.kinds import HIGHLIGHTS
 from ..domain.positions import Seq, stands_for_time
-from ..domain.rewinds import taken_back
 from ..domain.session_ref import SessionRef
 from ..models import MOMENT, by_time
 from ..reads import timeline
 from ..reads.event_views import events_of, ordered
-from ..reads.glimpses import Glimpse, glimpses
+from ..reads.timeline import Glimpse, glimpses
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION
-from . import index, indexing
+from .index import build, query
 
 BARS: Final = 300
 ERROR: Final = "error"  # a kind to step to, as STATE
@@ -64,7 +64,7 @@ def bars(ref: SessionRef, most: int = BARS, cuts: Sequence[Seq] = (), *, actor: 
     No bar has events from both sides of a cut, which is the seq of an event; there are fewer cuts than `most`.
     """
     actor.check_sees(ref)
-    indexing.catch_up(ref.source, ref=ref)
+    build.catch_up(ref.source, ref=ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
         column, order = (MOMENT, "timestamp") if by_time(db) else (SEQ_IN_SESSION[db.vendor],) * 2
         cursor.execute(f"SELECT {column} FROM {_EVENTS} ORDER BY {order}", ref[1:])
@@ -74,7 +74,7 @@ def bars(ref: SessionRef, most: int = BARS, cuts: Sequence[Seq] = (), *, actor: 
         wanted = {seqs[index] for start, end in pairs for index in (start, min(start + 1, end - 1), end - 1)}
         seen = glimpses(ref, wanted, actor) if wanted else {}
     stretches = [(seqs[start], seqs[end - 1]) for start, end in pairs]
-    counted = index.highlight_counts(ref, HIGHLIGHTS, stretches)
+    counted = query.highlight_counts(ref, HIGHLIGHTS, stretches)
     gone = _taken_back(ref) if any(counts[HIGHLIGHTS.index("rewind")] for counts in counted) else []
     return [
         Bar(
@@ -106,7 +106,7 @@ def _seen(first: Sequence[Glimpse], last: Glimpse | None) -> tuple[float, float,
 
 def _taken_back(ref: SessionRef) -> list[tuple[Seq, Seq]]:
     """Returns the ranges of seq that a rewind took back: [(313, 316)] after a rewind, with seq 317, to event 313."""
-    rewinds = index.highlights(ref, ["rewind"])
+    rewinds = query.highlights(ref, ["rewind"])
     stretches = taken_back((each.seq, each.since) for each in rewinds)
     return [(first, Seq(last - 1)) for first, last in stretches if first < last]
 
@@ -127,7 +127,7 @@ def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, to: str
     """
     actor.check_sees(ref)
     if to and steps:
-        indexing.catch_up(ref.source, ref=ref)
+        build.catch_up(ref.source, ref=ref)
         near = _after(ref, to, seq, steps) if steps > 0 else _before(ref, to, _within(ref, seq, actor), -steps)
         if near is None and to == ERROR:
             raise NotFound(_("No later event failed.") if steps > 0 else _("No earlier event failed."))
@@ -156,7 +156,7 @@ def _within(ref: SessionRef, seq: Seq, actor: Actor) -> Seq:
 
 
 def _after(ref: SessionRef, kind: str, seq: Seq, steps: int) -> Seq | None:
-    events = index.highlights(ref, [kind], after=seq, limit=steps)
+    events = query.highlights(ref, [kind], after=seq, limit=steps)
     return events[-1].seq if events else None
 
 
@@ -165,7 +165,7 @@ def _before(ref: SessionRef, kind: str, seq: Seq, steps: int) -> Seq | None:
     reach, upto, first = _REACH, seq - 1, None
     while upto >= 0:
         after = max(-1, upto - reach)
-        highlights = index.highlights(ref, [kind], after=Seq(after), upto=Seq(upto), limit=reach)
+        highlights = query.highlights(ref, [kind], after=Seq(after), upto=Seq(upto), limit=reach)
         if len(highlights) >= steps:
             return highlights[-steps].seq
         if highlights:

@@ -9,11 +9,11 @@ from ..domain.positions import Position
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, same, scope_of, split
 from ..reads.deltas import Writer
-from . import beginnings, merging
-from .chains import chain_of
-from .index import KeyPositions
-from .keeping import is_shortened, stored_key
-from .written import Written
+from . import adk_merge_bug
+from .index.query import KeyPositions
+from .index.tables import is_shortened, stored_key
+from .index.written import Written, all_recorded, start_of
+from .key_history import chain_of
 
 
 class ScopePast:
@@ -37,7 +37,7 @@ class ScopePast:
         self._written = {position: own for position, each in written.items() if (own := each.within(ref, scope))}
         self._initial = None if initial is None else split(initial).session
         self._positions = {self._bare(kept, each): each for kept, each in keys.items()}
-        self._possible = merging.possible(ref.source)
+        self._possible = adk_merge_bug.possible(ref.source)
 
     def names(self) -> list[str]:
         """Returns every bare key that is stored, or was ever written."""
@@ -71,7 +71,7 @@ class ScopePast:
     def written(self, bare: str) -> Any:
         """Returns what the last write of a key so far made of it; UNKNOWN if there is none."""
         last = self.last(bare)
-        return UNKNOWN if last is None else merging.certain(self._values(bare, last, self._reading))
+        return UNKNOWN if last is None else adk_merge_bug.certain(self._values(bare, last, self._reading))
 
     def last(self, bare: str) -> Written | None:
         """Returns the last write of a key so far."""
@@ -86,7 +86,11 @@ class ScopePast:
     def may_be_merged(self, bare: str) -> bool:
         """Tells whether a key's last write so far leaves one value if it was merged, and another if it replaced."""
         last = self.last(bare)
-        return self._possible == merging.EITHER and last is not None and not last.settles(full_key(self._scope, bare))
+        return (
+            self._possible == adk_merge_bug.EITHER
+            and last is not None
+            and not last.settles(full_key(self._scope, bare))
+        )
 
     def authors(self, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
         """Returns who wrote these values, and which keys stand since a session was created; by full key."""
@@ -137,35 +141,35 @@ class ScopePast:
         if value is UNKNOWN:
             return False
         written = last.value(full_key(self._scope, bare))
-        if self._possible != merging.MERGED and same(written, value):
+        if self._possible != adk_merge_bug.MERGED and same(written, value):
             return True
-        return merging.explains(self._values(bare, last, self._possible), written, value)
+        return adk_merge_bug.explains(self._values(bare, last, self._possible), written, value)
 
     def _merged(self, bare: str, last: Written, following: Written | None) -> Any:
         """Returns a key's value after its last write so far. The next write may note what stood there."""
         noted = following.before(full_key(self._scope, bare)) if following else UNKNOWN
         if noted is not UNKNOWN and self._left(bare, last, noted):
             return noted
-        return merging.certain(self._values(bare, last, self._reading))
+        return adk_merge_bug.certain(self._values(bare, last, self._reading))
 
-    def _values(self, bare: str, last: Written, reading: merging.Reading) -> merging.Values:
+    def _values(self, bare: str, last: Written, reading: adk_merge_bug.Reading) -> adk_merge_bug.Values:
         """Returns the values that a key may have after its last write so far."""
         name = full_key(self._scope, bare)
-        if reading == merging.REPLACED or last.settles(name):
+        if reading == adk_merge_bug.REPLACED or last.settles(name):
             return (last.value(name),)
         if bare not in self._chains:
             last_at = self._positions[bare].last or Position(0)
             self._chains[bare] = chain_of(self._ref, name, last_at, actor=self._actor)
-        folded = merging.fold(self._chains[bare], self._start(bare), reading, shared=self._scope != "session")
+        folded = adk_merge_bug.fold(self._chains[bare], self._start(bare), reading, shared=self._scope != "session")
         return folded.get(self._positions[bare].last or Position(0), (UNKNOWN,))
 
     @cached_property
-    def _chains(self) -> dict[str, list[merging.Write]]:
+    def _chains(self) -> dict[str, list[adk_merge_bug.Write]]:
         return {}
 
     @cached_property
-    def _reading(self) -> merging.Reading:
-        return merging.reading(self._ref) if self._possible == merging.EITHER else self._possible
+    def _reading(self) -> adk_merge_bug.Reading:
+        return adk_merge_bug.reading(self._ref) if self._possible == adk_merge_bug.EITHER else self._possible
 
     # --- What stood there before any write -----------------------------------------------------------------------------
 
@@ -195,7 +199,7 @@ class ScopePast:
 
     @cached_property
     def _all_recorded(self) -> bool:
-        return self._scope != "session" and beginnings.all_recorded(self._ref, self._scope)
+        return self._scope != "session" and all_recorded(self._ref, self._scope)
 
     def _earlier(self, position: Position) -> bool:
         """Tells whether a session's write belongs to an earlier session that had the same id and was deleted."""
@@ -203,7 +207,7 @@ class ScopePast:
 
     @cached_property
     def _begun(self) -> Position:
-        return beginnings.begun(self._ref)
+        return start_of(self._ref)
 
     # --- How the index keeps keys --------------------------------------------------------------------------------------
 

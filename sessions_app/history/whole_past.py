@@ -19,8 +19,8 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, Scope, State, full_key, same, scope_of
 from ..reads.event_views import events_of, ordered
 from ..sources import database
-from .index import consult, positions_of_keys
-from .keeping import is_shortened
+from .index.query import consult, positions_of_keys
+from .index.tables import is_shortened
 from .moments import state_at
 from .steps import changes_between
 

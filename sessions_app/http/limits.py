@@ -16,13 +16,13 @@ from asgiref.sync import ThreadSensitiveContext
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import parse_cookie
+from django.http import HttpRequest, HttpResponse, parse_cookie
 from django.utils.translation import gettext as _
 
 from ..access import actor as access_actor
-from ..access import roles, sign_in, tokens
+from ..access import rates, roles, sign_in, tokens
 from ..access.audit import refusals
-from ..domain.errors import NotAllowed
+from ..domain.errors import NotAllowed, TooOften
 from ..sources import complaints
 from .problems import for_programs, sentence
 
@@ -178,3 +178,31 @@ async def _refuse(send: Send, path: str, refused: Refused) -> None:
     start = {"type": "http.response.start", "status": refused.status}
     await send({**start, "headers": [*headers, (b"connection", b"close")]})
     await send({"type": "http.response.body", "body": response.content})
+
+
+class Rated:
+    """Answers 429 to people who ask too often, and to addresses from which strangers do."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Returns the answer, or the refusal."""
+        try:
+            if not for_programs(request.path):
+                _count(request)
+        except TooOften as error:
+            return sentence(request.path, 429, error.message, error.detail["retry_after"])
+        return self.get_response(request)
+
+
+def count_stranger(request: HttpRequest) -> None:
+    """Counts a request of which nobody knows who sent it. Raises TooOften."""
+    rates.count_address(request.META.get("REMOTE_ADDR", ""), settings.RATE_ADDRESS)
+
+
+def _count(request: HttpRequest) -> None:
+    if request.user.is_authenticated:
+        rates.count("person", request.user.get_username(), settings.RATE_PERSON)
+    else:
+        count_stranger(request)

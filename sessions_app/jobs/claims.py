@@ -9,13 +9,20 @@ A job is `waiting` until it ends, whether a process has it or not. A claim expir
 
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db import InterfaceError, OperationalError, connections
-from django.db.models import F
+from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.db.models import Count, F
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
+from ..access.actor import Actor
+from ..domain.metrics import REGISTRY
+from ..domain.session_ref import SessionRef
 from ..models import Job
+from ..sources import registry
 from . import process
 
 WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
@@ -168,3 +175,52 @@ def take_soon(job: Job, seconds: float, patience: float) -> Claim | None:
 def take_over(job: Job, seconds: float) -> Claim | None:
     """Claims a job whose process died, or let it go. Returns None if another process was faster."""
     return take(job, seconds) if was_let_go(job) else take(job, seconds, crashes=F("crashes") + 1)
+
+
+# --- The session that a job is about, and who may know of it ----------------------------------------------------------
+
+
+def session_of(job: Job) -> SessionRef | None:
+    """Returns the session of a job, by its source's current alias; None if its source is not among adkweb's."""
+    alias = registry.alias_of(job.where)
+    return None if alias is None else SessionRef(alias, job.app_name, job.user_id, job.session_id)
+
+
+def may_see(actor: Actor, job: Job) -> bool:
+    """Tells whether a job exists for an actor. While its source is away, only for who sees every app."""
+    alias = registry.alias_of(job.where)
+    return actor.sees_all if alias is None else actor.may_see(alias, job.app_name)
+
+
+# --- For `/metrics` ---------------------------------------------------------------------------------------------------
+
+EDIT = "edit"  # the kind of queued edits
+
+
+class Jobs(Collector):
+    """Counts jobs by kind and state whenever somebody asks. Without adkweb's own database, it only says that."""
+
+    def describe(self) -> list[Metric]:
+        """Names no figure in advance: asking the database is left to `collect`."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Yields the figures."""
+        own = GaugeMetricFamily("adkweb_own_database_up", "Whether adkweb's own database answers.")
+        jobs = GaugeMetricFamily("adkweb_jobs", "Jobs that are kept, by kind and state.", labels=("kind", "state"))
+        queued = GaugeMetricFamily("adkweb_queued_edits", "Edits that wait until their session is idle.")
+        try:
+            counts = list(Job.objects.values_list("kind", "state").annotate(n=Count("pk")).order_by("kind", "state"))
+        except DatabaseError:
+            connections["default"].close_if_unusable_or_obsolete()
+            own.add_metric((), 0)
+            yield own
+            return
+        for kind, state, n in counts:
+            jobs.add_metric((kind, state), n)
+        own.add_metric((), 1)
+        queued.add_metric((), sum(n for kind, state, n in counts if (kind, state) == (EDIT, WAITING)))
+        yield from (own, jobs, queued)
+
+
+REGISTRY.register(Jobs())

@@ -21,7 +21,7 @@ from django.db.models import Q
 from django.utils import translation
 from django.utils.translation import gettext as _
 
-from ..access import accounts
+from ..access import roles
 from ..access.actor import Actor
 from ..domain.errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
@@ -77,7 +77,7 @@ def register(kind: Kind) -> Kind:
 
 def actor_of(job: Job) -> Actor:
     """Returns who wanted a job, with the rights that they have now: none if their account or token is gone."""
-    return accounts.actor_now(job.actor, job.account)
+    return roles.actor_now(job.actor, job.account)
 
 
 def wanted_by(actor: Actor) -> Q:

@@ -5,8 +5,6 @@ client.py            a client that watches, and what waits to be sent to it
 source_follower.py   one thread for each source that somebody watches: reads what is new and hands it to the watchers
 room.py              a session that is watched, and what each watcher has seen of it
 feed.py              a thread that serves all who watch one thing: home, or the views that people watch
-home_feed.py         home
-watch_feed.py        which sessions begin to match watched views
 queue_worker.py      applies queued edits, and takes over jobs whose process died
 search_feeder.py     keeps the index of search/ up to date
 source_finder.py     opens databases that appear

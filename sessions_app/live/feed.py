@@ -1,14 +1,25 @@
-"""Serves all who watch one thing with one thread, as long as somebody does: what home_feed.py and watch_feed.py share."""
+"""Serves all who watch one thing with one thread, as long as somebody does: home, or the views that people watch."""
 
 import logging
 import threading
 import time
+from collections import defaultdict
 from typing import Any, ClassVar, Final, Self
 
 from django.db import DatabaseError, connections
+from django.urls import reverse
+from django.utils import translation
 
-from ..access import masking
-from .client import Watcher, rest_after
+from .. import broadcast
+from ..access import masking, roles, sign_in
+from ..access.actor import PEOPLE, Actor, Grant
+from ..broadcast import Move
+from ..http.reader import read_by
+from ..search.saved import watching
+from ..sources import registry
+from ..web.home.home import Activity, activity, parts
+from .client import FAULT, SIGNED_OUT, Watcher, push, rest_after
+from .source_follower import Follower, follow
 
 log = logging.getLogger("adkweb.live")
 
@@ -124,3 +135,140 @@ class Feed(threading.Thread):
 
 
 lock: Final = threading.Lock()
+
+
+# --- Home -------------------------------------------------------------------------------------------------------------
+
+
+class Lobby(Feed):
+    """The thread that renders home's activity again whenever something moves in any source.
+
+    It looks without being told, too: a running invocation may have fallen silent, or a source may have appeared."""
+
+    what: ClassVar = "the feed"
+
+    def __init__(self) -> None:
+        super().__init__("adkweb-live-feed")
+        self._followers: set[Follower] = set()
+
+    def end(self) -> None:
+        """Follows no source any more."""
+        for follower in self._followers:
+            follower.do(lambda f=follower: f.hearers.discard(self._moved.set))  # type: ignore[misc]
+
+    def fail(self) -> None:
+        """Closes all sockets: pages say that something went wrong, and come back."""
+        for watcher in list(self._watchers):
+            self.dismiss(watcher, FAULT, "fault")
+
+    def serve(self) -> bool:
+        """Makes and sends the parts. Returns whether a source did not answer."""
+        self._followers = {
+            follow(source.alias, lambda follower: follower.hearers.add(self._moved.set)) for source in registry.listed()
+        }
+        away = {follower.source for follower in self._followers if follower.away}
+        watchers = list(self._watchers)
+        made: dict[tuple[Grant, ...], Activity] = {}
+        for grants in self._grants(watchers).values():
+            if grants not in made:
+                made[grants] = activity(Actor(PEOPLE.name, grants), away)
+        # Asked again after reading what is pushed, as in room.py: whoever has lost a right since gets none of it.
+        now = self._grants(watchers)
+        groups: dict[tuple[tuple[Grant, ...], str], list[Watcher]] = defaultdict(list)
+        for watcher in watchers:
+            if watcher not in now:
+                self.dismiss(watcher, SIGNED_OUT, "signed out")
+            elif now[watcher] in made:
+                groups[now[watcher], watcher.language].append(watcher)
+            else:
+                self.wake()
+        for (grants, language), group in groups.items():
+            with read_by(Actor(PEOPLE.name, grants)):
+                self._send(made[grants], language, group)
+        return any(answer.away for answer in made.values())
+
+    def _grants(self, watchers: list[Watcher]) -> dict[Watcher, tuple[Grant, ...]]:
+        """Returns what each may see who is still signed in. Who sees everything is read for once, unless some see ids that
+        are hidden from others."""
+        people = sign_in.signed_in({watcher.sign_in for watcher in watchers})
+        actors = {watcher: roles.actor_of(people[watcher.sign_in]) for watcher in watchers if watcher.sign_in in people}
+        ids = masking.mask_of_all().hides_ids
+        return {
+            watcher: PEOPLE.grants if actor.sees_all and not (ids and actor.reveals) else actor.grants
+            for watcher, actor in actors.items()
+        }
+
+    def _send(self, answer: Activity, language: str, watchers: list[Watcher]) -> None:
+        with translation.override(language):
+            made = parts(answer)
+        told = [watcher for watcher in watchers if self._watchers.get(watcher, made) != made]
+        for watcher in told:
+            if (given := self._watchers.get(watcher)) and given["mask"] != made["mask"]:
+                watcher.forget()  # what waits to be sent was made by other rules of masking
+            self.note(watcher, made)
+        push(told, made)
+
+
+def look() -> None:
+    """Updates home soon, if somebody looks at it, because a source has appeared."""
+    with lock:
+        if Lobby.current:
+            Lobby.current.wake()
+
+
+_SHOWN: Final = 5  # sessions that are named at once; the rest is counted
+
+
+# --- Sessions that begin to match watched views -----------------------------------------------------------------------
+
+
+class WatchFeed(Feed):
+    """The thread that looks for news as long as somebody has a page open."""
+
+    what: ClassVar = "news of watched views"
+
+    def __init__(self) -> None:
+        super().__init__("adkweb-live-watching")
+        self._last: int | None = None
+
+    def hear(self, move: Move) -> None:
+        """Looks at once if a session began to match. This is a listener of broadcast.py."""
+        if move.what == "begun":
+            self.wake()
+
+    def begin(self) -> None:
+        """Listens to what this process notices. Another one may notice something, too."""
+        broadcast.listen(self.hear)
+
+    def end(self) -> None:
+        """Listens no more."""
+        broadcast.stop_listening(self.hear)
+
+    def serve(self) -> bool:
+        """Sends the counts that have changed, and what began to match. Waits for nobody."""
+        # Asked for first: what arrives while the news are read is told the next time, and not passed over.
+        newest = watching.newest()
+        last = newest if self._last is None else self._last
+        watchers = list(self._watchers)  # who joins in the meantime is served the next time
+        names = {watcher.name for watcher in watchers}
+        begun = defaultdict[str, list[dict[str, Any]]](list)
+        for name, news in watching.news_between(last, newest, names):
+            begun[name].append(
+                {
+                    "number": news.number,
+                    "view": news.view,
+                    "title": news.title,
+                    "address": reverse("session", kwargs=news.ref._asdict()),
+                }
+            )
+        self._last = max(last, newest)
+        counts = watching.counts(names)
+        # Checked after reading what is pushed: whoever has lost the right to look since gets none of it.
+        allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
+        for watcher in watchers:
+            if watcher.sign_in not in allowed:
+                self.dismiss(watcher, SIGNED_OUT, "signed out")
+            elif counts[watcher.name] != self._watchers.get(watcher) or begun[watcher.name]:
+                self.note(watcher, counts[watcher.name])
+                push([watcher], {"counts": counts[watcher.name], "begun": begun[watcher.name][-_SHOWN:]})
+        return False

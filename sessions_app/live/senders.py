@@ -11,7 +11,7 @@ from functools import partial
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from ..access.audit import forwarding, syslog
+from ..access.audit import forwarding
 from ..access.audit.forwarding import Receiver, Row
 from ..search.saved import sending, webhooks
 
@@ -56,7 +56,7 @@ def receivers() -> list[Receiver]:
     """Returns the receivers of the audit that the settings name."""
     named = []
     if settings.AUDIT_SYSLOG:
-        named.append(Receiver("syslog", partial(syslog.deliver, settings.AUDIT_SYSLOG), syslog.MOST))
+        named.append(Receiver("syslog", partial(forwarding.deliver, settings.AUDIT_SYSLOG), forwarding.MOST))
     if settings.AUDIT_WEBHOOK:
         named.append(Receiver("webhook", _post, 1))
     return named

@@ -6,10 +6,11 @@ other frame closes the socket. A client is sent JSON objects, whose fields docs/
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final, cast
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -17,12 +18,16 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DatabaseError
+from django.http import parse_cookie
+from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
 
 from .. import broadcast
 from ..access import rates
 from ..access import sign_in as access_sign_in
 from ..access.actor import PEOPLE
+from ..access.audit import refusals
+from ..access.audit.record import address
 from ..access.roles import actor_of
 from ..domain.errors import Error, Invalid, SourceError, TooOften
 from ..domain.positions import Seq
@@ -32,14 +37,15 @@ from ..reads.users import ref_meant
 from ..web.session import news
 from ..web.session.densities import known
 from ..web.urls import LIVE_SESSION
-from . import lags, origins, queue_worker, source_follower  # noqa: F401 - lags registers its figures
+from . import lags, queue_worker, source_follower  # noqa: F401 - lags registers its figures
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, has_room, watchers
-from .home_feed import Lobby
+from .feed import Lobby, WatchFeed
 from .room import Seat
 from .search_feeder import SearchFeeder
 from .senders import senders
 from .source_finder import Searcher
-from .watch_feed import WatchFeed
+
+log = logging.getLogger("adkweb.live")
 
 FRAME_LENGTH: Final = 1000  # characters of what a client says
 _PATIENCE: Final = 2.0  # seconds, with threads and jobs that are told to end
@@ -59,8 +65,8 @@ class Socket(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         """Accepts the socket and begins to watch. Closes it with a reason, which a refused handshake could not give."""
-        if not origins.same_origin(self.scope):
-            await database_sync_to_async(origins.note_refused, thread_sensitive=False)(self.scope)
+        if not same_origin(self.scope):
+            await database_sync_to_async(note_refused, thread_sensitive=False)(self.scope)
             await self.close(REFUSED)  # a page of another site gets no reason
             return
         await self.accept()
@@ -215,7 +221,7 @@ SOCKETS: Final[dict[str, type[Socket]]] = {
 
 async def _person(scope: Any) -> tuple[str, User]:
     """Returns the sign-in and the person who opens a socket. Raises Refused."""
-    sign_in = origins.cookie(scope)
+    sign_in = cookie(scope)
     client = (scope.get("client") or [""])[0]
 
     def look_up() -> User:
@@ -274,3 +280,43 @@ def application(http: Any) -> ProtocolTypeRouter:
     routes: list[Any] = [path(address, cast(Any, socket.as_asgi())) for address, socket in SOCKETS.items()]
     routes.append(re_path("", cast(Any, NoSocket.as_asgi())))
     return ProtocolTypeRouter({"http": http, "websocket": URLRouter(routes), "lifespan": Lifespan()})
+
+
+# --- Which pages may open a websocket ---------------------------------------------------------------------------------
+
+
+def same_origin(scope: Any) -> bool:
+    """Tells whether the socket is opened by a page of this server, or of one that ADKWEB_TRUSTED_ORIGINS names.
+
+    A browser sends the sign-in cookie for any site's page. Only the origin tells which site it is.
+    """
+    headers = dict(scope["headers"])
+    origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
+    if origin in settings.CSRF_TRUSTED_ORIGINS:
+        return True
+    try:
+        asks = urlsplit(origin).netloc
+    except ValueError:
+        return False
+    return bool(origin) and asks == host and validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
+
+
+def note_refused(scope: Any) -> None:
+    """Notes in the audit that a page of another site opened a socket in somebody's name. Strangers are not noted."""
+    token = address.set((scope.get("client") or [""])[0])
+    try:
+        person = access_sign_in.signed_in([cookie(scope)]).get(cookie(scope))
+        if person is not None:
+            names = scope["url_route"]["kwargs"]
+            ref = SessionRef(*(str(names.get(name, "")) for name in SessionRef._fields))
+            refusals.note("refused", person.get_username(), "websocket from another site", ref)
+    except DatabaseError as error:  # it is refused all the same
+        log.warning("a refused websocket cannot be noted: %s", error)
+    finally:
+        address.reset(token)
+
+
+def cookie(scope: Any) -> str:
+    """Returns the sign-in that a handshake brings along, or ""."""
+    cookies = parse_cookie(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
+    return cookies.get(settings.SESSION_COOKIE_NAME, "")

@@ -12,7 +12,7 @@ from typing import Final
 from django.db import connections
 
 from ..sources import adopting, database
-from . import home_feed
+from . import feed
 
 log = logging.getLogger("adkweb.live")
 
@@ -42,7 +42,7 @@ class Searcher(threading.Thread):
             try:
                 if opened := database.open_new():
                     log.info("opened %s", ", ".join(source.where for source in opened))
-                    home_feed.look()
+                    feed.look()
                 if (began := time.monotonic()) >= due:
                     adopting.go_on()
                     due = time.monotonic() + max(INDEX_SECONDS, SHARE * (time.monotonic() - began))

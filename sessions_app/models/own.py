@@ -162,7 +162,7 @@ class Job(models.Model):
 
 
 class Projection(models.Model):
-    """Records how far history/indexing.py has read a source's events. `where` is as in Job; the lists are JSON as text.
+    """Records how far history/index/build.py has read a source's events. `where` is as in Job; the lists are JSON as text.
 
     `marks` are checkpoints: positions with the event that stood there, which show that a number was given again. `holes`
     are numbers that were passed over, each with the time until which its event is awaited. `created` has the newest

@@ -18,14 +18,15 @@ from ..artifacts.storages import Unreadable
 from ..domain.errors import Behind, Conflict, Error, NotFound
 from ..domain.session_ref import SessionRef
 from ..edits import queue
-from ..history import indexing
+from ..history.index import build
 from ..jobs import runner
 from ..jobs.claims import Progress
+from ..models import Event
+from ..sources import database
 from ..transfer import exporting
 from ..transfer.exporting import Filter
 from ..writes.sessions import delete_session, delete_user_state, forget_deleted, is_on_hold
 from . import own_rows, remains
-from .counting import count_events
 from .remains import Remains
 
 SHOWN: Final = 100  # sessions that stay, in a report
@@ -159,7 +160,7 @@ def _forget(names: tuple[str, str, str], report: Report, kept: set[str]) -> None
     if not kept:
         report.notes = not _forget_notes(source, app_name, user_id)
         try:  # or what is read later would put it there again
-            indexing.catch_up(source, _HISTORY_SECONDS)
+            build.catch_up(source, _HISTORY_SECONDS)
         except (Behind, Error):
             report.history_left = True
     for name, count in own_rows.forget_user(source, app_name, user_id, kept).items():
@@ -173,3 +174,12 @@ def _forget_notes(source: str, app_name: str, user_id: str) -> bool:
     except Error:
         return False
     return True
+
+
+def count_events(source: str, app_name: str, user_id: str, session_id: str | None = None) -> int:
+    """Returns how many events a user has, or one of their sessions. Raises SourceError."""
+    names = {"app_name": app_name, "user_id": user_id}
+    if session_id is not None:
+        names["session_id"] = session_id
+    with database.using(source):
+        return Event.objects.using(source).filter(**names).count()

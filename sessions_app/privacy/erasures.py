@@ -21,8 +21,7 @@ from ..sources import database, registry
 from ..transfer import exporting
 from ..writes.sessions import is_on_hold
 from . import remains, user_jobs
-from .counting import count_events
-from .erasing import Report, erase, refs_of
+from .erasing import Report, count_events, erase, refs_of
 from .remains import Remains
 
 Stage = Literal["working", "done", "stopped"]

@@ -10,7 +10,7 @@ from django.utils.timezone import get_default_timezone
 
 from ..access.handles import handle_of
 from ..domain.session_ref import SessionRef, digest_of
-from ..history.keeping import stored_key
+from ..history.index.tables import stored_key
 from ..models import (
     BatchItem,
     Breach,
@@ -31,8 +31,8 @@ from ..models import (
     WebhookDelivery,
 )
 from ..models.pages import in_pages
-from ..search.forgetting import forget
 from ..search.language import parse
+from ..search.storing import forget
 from ..search.tree import Match, leaves
 from ..search.words import folded
 from ..sources import registry

@@ -32,7 +32,7 @@ from ..transfer import exporting
 from ..transfer.formats import jsonl
 from ..writes.sessions import delete_session, is_on_hold
 from . import exports, own_rows
-from .idle import DAY, idle_sessions
+from .retention import DAY, idle_sessions
 
 log = logging.getLogger("adkweb.jobs")
 

@@ -2,11 +2,12 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from ..access import approval
@@ -15,10 +16,10 @@ from ..access.audit.record import record
 from ..domain.errors import Invalid, NotFound
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check_name
-from ..models import RetentionRule
+from ..domain.session_ref import OWN_NAME, SessionRef
+from ..models import RetentionRule, Session
 from ..sources import database, registry
 from ..writes.sessions import is_on_hold
-from .idle import DAY, idle_sessions
 
 MOST_DAYS: Final = 36_500
 _COUNTED: Final = 10_000  # sessions that a dry run looks at
@@ -116,3 +117,35 @@ def _view(row: RetentionRule) -> Rule:
     source = registry.alias_of(row.where) or ""
     result = json.loads(row.result or "{}")
     return Rule(row.pk, source, row.app_name, row.days, row.export, row.by, row.changed, row.due, result)
+
+
+# --- Sessions to which nobody has written for a time ------------------------------------------------------------------
+
+DAY: Final = 86400.0
+PAGE: Final = 200
+
+
+def idle_sessions(source: str, app_name: str, before: float) -> Iterator[tuple[SessionRef, float]]:
+    """Yields sessions whose last write was before a time, each with its revision. Raises SourceError.
+
+    Those in which adkweb keeps edits of shared state are left out. An index of adkweb's has this order, so that a page costs
+    what it has, however many sessions there are."""
+    last: tuple[float, str, str] | None = None
+    while True:
+        with database.using(source):
+            rows = Session.objects.using(source).filter(app_name=app_name, update_time__lt=before)
+            if last:
+                moment, user, name = last
+                same = Q(update_time=moment)
+                rows = rows.filter(
+                    Q(update_time__gt=moment) | same & Q(user_id__gt=user) | same & Q(user_id=user, id__gt=name),
+                    update_time__gte=moment,
+                )
+            ordered = rows.order_by("update_time", "user_id", "id").values_list("update_time", "user_id", "id")
+            page = list(ordered[:PAGE])
+        for moment, user, name in page:
+            if name != OWN_NAME:
+                yield SessionRef(source, app_name, user, name), moment
+        if len(page) < PAGE:
+            return
+        last = page[-1]

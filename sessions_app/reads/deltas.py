@@ -16,12 +16,13 @@ from ..domain.edit_note import edit_of
 from ..domain.event import delta_of, read_reduced, removed_by
 from ..domain.json_values import as_object
 from ..domain.parallel import Write, Writes, write_of
-from ..domain.positions import Seq
+from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
 from ..sources import database
 from ..sources.dialect import if_json
 from .event_views import EventView, before_cursor, events_of, one_by_one, ordered, views
+from .listed import sessions_since
 from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
 
 NEAR: Final = 40  # events that are searched first
@@ -211,3 +212,33 @@ def _told_by(
         for name in wanted.get(row["id"], ()):
             unknown.setdefault(name, []).append(row["id"])
     return values, unknown
+
+
+# --- Who wrote a key --------------------------------------------------------------------------------------------------
+
+
+def writers(ref: SessionRef, after: Seq = NO_SEQ, *, actor: Actor) -> dict[str, Writer]:
+    """Returns the last writer of each key, with its prefix, that this session's newest RECENT events wrote, or those
+    after a seq."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        writers: dict[str, Writer] = {}
+        for row in state_rows(ref, actor, after=after)[0]:
+            writers = dict.fromkeys(row["delta"], writer(ref, row)) | writers
+        return writers
+
+
+def last_writer(ref: SessionRef, full_key: str, *, actor: Actor) -> Writer | None:
+    """Returns the event that last wrote a key of any scope. Searches the sessions that were active since the scope
+    changed."""
+    actor.check_sees(ref)
+    scope, _bare = scope_of(full_key)
+    with database.using(ref.source):
+        sessions = [ref] if scope == "session" else list(sessions_since(ref, scope))
+        writers = [
+            writer(candidate, row)
+            for candidate in sessions
+            for row in state_rows(candidate, actor, limit=100)[0]
+            if full_key in as_object(row["delta"])
+        ]
+        return max(writers, key=lambda writer: writer.timestamp, default=None)

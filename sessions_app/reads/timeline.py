@@ -1,26 +1,32 @@
 """Reads a session's events, by page."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.conf import settings
-from django.db.models import Q
+from django.db import connections
+from django.db.models import Q, TextField
+from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.shown import shown
 from ..domain.edit_note import ended_by
 from ..domain.errors import Invalid, NotFound
-from ..domain.invocations import Running, running
+from ..domain.invocations import Running, begins_turn, running
 from ..domain.json_values import KEY_LENGTH, check_name
 from ..domain.positions import NO_SEQ, Seq, SeqRange
 from ..domain.session_ref import SessionRef
 from ..sources import database
+from ..sources.dialect import if_json
 from .deltas import add_changes
 from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, ordered, view_of, views
 from .lists import GLANCE
 from .paging import Page
+from .weights import LARGE, SIZE_OF
 
 EVENTS: Final = 100  # events of a timeline page
 IN_FLIGHT: Final = 100  # events that are searched for the invocation in flight
@@ -144,3 +150,98 @@ def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[Eve
             views(earlier, view.ref.source, actor, reach, GLANCE, view.ref)[0],
             views(later, view.ref.source, actor, reach, GLANCE, view.ref)[0],
         )
+
+
+_LONGEST: Final = 50_000  # bytes of an event in which its author is looked for
+_NAME: Final = 300  # characters of an author that are read
+_SHORT: Final = {vendor: f"{size} <= {_LONGEST}" for vendor, size in SIZE_OF.items()}
+_AUTHOR: Final = {
+    "postgresql": f"CASE WHEN {_SHORT['postgresql']} THEN left(event_data ->> 'author', {_NAME}) END",
+    "sqlite": f"""CASE WHEN {_SHORT["sqlite"]}
+        THEN {if_json("event_data", f"substr(json_extract(event_data, '$.author'), 1, {_NAME})")} END""",
+}
+
+
+# --- When some events were, and who wrote them, without the rest of them ----------------------------------------------
+
+
+class Glimpse(NamedTuple):
+    """When an event was, in seconds, and its author; empty if the event is long."""
+
+    at: float
+    author: str
+
+
+def glimpses(ref: SessionRef, seqs: Collection[Seq], actor: Actor) -> dict[Seq, Glimpse]:
+    """Returns glimpses of the events with these seqs, by seq. Expects the source to be open."""
+    author = RawSQL(_AUTHOR[connections[ref.source].vendor], [], TextField())
+    rows = events_of(ref).filter(seq__in=seqs).annotate(author=author).values_list("seq", "timestamp", "author")
+    return {
+        seq: Glimpse(at, str(shown({"author": name or ""}, actor, ref.app_name, "event")["author"]))
+        for seq, at, name in rows
+    }
+
+
+# --- The events of one turn -------------------------------------------------------------------------------------------
+
+MOST: Final = 500  # events of a turn
+_AT_ONCE: Final = 50
+
+
+@dataclass(slots=True)
+class Turn:
+    """The events of a turn, in append order. `cut` tells that the turn has more of them than are read."""
+
+    events: list[EventView] = field(default_factory=list)
+    cut: bool = False
+
+
+def turn_at(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Turn:
+    """Returns the turn with an event, or the newest one. Reads at most MOST events of it. Raises NotFound."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        rows = events_of(ref)
+        row = (rows.filter(id=event_id) if event_id else ordered(rows, ref.source)).first()
+        if row is None and event_id:
+            raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
+        turn = _around(view_of(ref, row, actor), actor) if row else Turn()
+        add_changes(ref, turn.events, actor)
+        return turn
+
+
+def _around(view: EventView, actor: Actor) -> Turn:
+    turn, events = Turn(), [view]
+    if not begins_turn(view.description):
+        for each in _beside(view, actor, before_cursor, newest=True):
+            if len(events) == MOST or _weight(events, each) > LARGE:
+                turn.cut = True
+                break
+            events.append(each)
+            if begins_turn(each.description):
+                break
+    turn.events = events[::-1]
+    for each in _beside(view, actor, after_cursor, newest=False):
+        if begins_turn(each.description):
+            break
+        if len(turn.events) == MOST or _weight(turn.events, each) > LARGE:
+            turn.cut = True
+            break
+        turn.events.append(each)
+    return turn
+
+
+def _weight(events: list[EventView], more: EventView) -> int:
+    return sum(each.weight for each in events) + more.weight
+
+
+_Cursor = Callable[[str], Q]
+
+
+def _beside(view: EventView, actor: Actor, beside: _Cursor, *, newest: bool) -> Iterator[EventView]:
+    """Yields the events before or after one, the nearest first. Reads a few at once."""
+    source, cursor, number = view.ref.source, view.cursor, 1  # often, the nearest one is enough
+    while cursor:
+        query = ordered(events_of(view.ref).filter(beside(cursor)), source, newest=newest)
+        rows, more = views(query, source, actor, number, LARGE, view.ref)
+        yield from rows
+        cursor, number = rows[-1].cursor if more else "", _AT_ONCE

@@ -13,7 +13,7 @@ from ..domain.session_ref import OWN_NAME
 from . import tree
 from .labels import known_tags
 from .lines import clean
-from .seen import all_read, owners_in_seen_apps, seen_apps, seen_everywhere
+from .selecting import all_read, owners_in_seen_apps, seen_apps, seen_everywhere
 from .sql import is_one_of, rows
 from .words import START, folded, marked
 

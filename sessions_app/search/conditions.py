@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
-from ..domain.brief import words
 from ..domain.errors import Invalid
 from ..domain.kinds import KINDS
+from ..domain.shorten import words
 from .tree import STATUSES, Kind, Leaf, Match, Number, Presence, State, Status, Text, Time, Value
 
 _SECONDS: Final = {"": "1", "ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}

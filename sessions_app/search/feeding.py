@@ -17,14 +17,25 @@ from django.db.models import Max
 
 from ..domain.errors import Behind, Invalid
 from ..domain.session_ref import SessionRef, digest_of
-from ..history import indexing
-from ..models import SearchSession, SearchSource, Waiting, read_instant
+from ..history.index import build
+from ..models import DueSession, Rule, SearchSession, SearchSource, Waiting, read_instant
 from ..sources import database, registry
-from . import due, masked, word_tables
-from .forgetting import forget, forget_keys, forget_owners
-from .reading import MOST, MOST_PIECES, Names, Read, Stored, beginnings, goes_on, has_more, read, rows_of, shared_states
-from .readings import Reading
-from .storing import Keeper
+from . import masked, word_tables
+from .reading import (
+    MOST,
+    MOST_PIECES,
+    Names,
+    Read,
+    Reading,
+    Stored,
+    beginnings,
+    goes_on,
+    has_more,
+    read,
+    rows_of,
+    shared_states,
+)
+from .storing import Keeper, forget, forget_keys, forget_owners
 from .values import comparable
 
 SOME: Final = 200  # sessions that are read before they are stored
@@ -105,7 +116,7 @@ class Feeder:
     def _hear(self) -> bool:
         """Has new events read, which notes the sessions that moved. Returns whether there are more."""
         try:
-            indexing.catch_up(self.source, _TOLD_SECONDS)
+            build.catch_up(self.source, _TOLD_SECONDS)
         except Behind:
             return True
         except Invalid:  # events without any order: only the walk finds sessions
@@ -174,7 +185,7 @@ class Feeder:
             around = self._around(self._keeper.source.pk, digests) if self._is_whole else nullcontext()
             with transaction.atomic(), around:
                 self._keeper.keep(readings, shared)
-                due.note(self._where, (reading.ref for reading in readings))
+                note(self._where, (reading.ref for reading in readings))
 
     def _stored(self, names: Sequence[Names]) -> dict[Names, SearchSession]:
         assert self._keeper is not None  # noqa: S101
@@ -311,7 +322,7 @@ def reaches(source: str, seconds: float, moved: Callable[[], None]) -> bool:
     """
     until, where = time.monotonic() + seconds, registry.identity(source)
     with suppress(Behind, Invalid):  # Invalid: its events have no order, so that only the walk finds them
-        indexing.catch_up(source, seconds)
+        build.catch_up(source, seconds)
         newest = Waiting.objects.filter(where=where).aggregate(newest=Max("pk"))["newest"] or 0
         while time.monotonic() <= until:
             if share(source) == 1 and not Waiting.objects.filter(where=where, pk__lte=newest).exists():
@@ -327,3 +338,10 @@ def share(source: str) -> float:
     if at is None:
         return 0.0
     return 1.0 if at.walks else min(0.99, at.done / max(1, at.total))
+
+
+def note(where: str, refs: Iterable[SessionRef]) -> None:
+    """Notes those sessions of a source whose app has rules."""
+    apps = {*Rule.objects.filter(where=where).values_list("digest", flat=True).distinct()}
+    due = [DueSession(where=where, digest=digest_of(*ref[1:])) for ref in refs if digest_of(ref.app_name, "") in apps]
+    DueSession.objects.bulk_create(due)

@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple
 from ..domain.clock import Clock, Ended
 from ..domain.cost import Usage, usage_of
 from ..domain.description import Description, Part
-from ..domain.invocations import ASKING_CALLS, seconds_of
+from ..domain.invocations import ASKING_CALLS, begins_turn, seconds_of
 from ..domain.json_values import as_object
-from ..domain.turns import begins_turn
 from .lines import clean, failure_of
 
 _ASKING: Final = frozenset({"auth", "confirmation", "long_running"})

@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.shown import check_unmasked, shown_words, typed_words
-from ..domain.brief import words
 from ..domain.errors import Invalid, NotFound
 from ..domain.mask_patterns import DOTS
 from ..domain.masks import has_dots
 from ..domain.session_ref import SessionRef, digest_of
+from ..domain.shorten import words
 from ..models import SearchSession, SessionTag, SessionTitle
 from ..models.pages import in_pages
 from ..reads.labels import Labels, batches, labels_of
@@ -28,7 +28,7 @@ from ..sources.dialect import is_wanted, wanted
 from . import masked
 from .lines import clean
 from .reading import rows_of, state_of
-from .seen import sessions_in_seen_apps
+from .selecting import sessions_in_seen_apps
 from .sql import rows
 from .storing import names_of
 from .titling import LENGTH, retitle

@@ -14,8 +14,8 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from lark import Lark, Token, Transformer_NonRecursive, UnexpectedToken
 
-from ..domain.brief import words
 from ..domain.errors import Invalid
+from ..domain.shorten import words
 from .conditions import filter_condition, is_closed, state_condition, text_condition
 from .tree import And, Leaf, Node, Not, Or, Problem, Query, leaves, quoted, write
 

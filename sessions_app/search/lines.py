@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from ..domain.description import Description, Part
 from ..domain.json_values import as_object
-from ..domain.said import media_name, summary, unwrapped
+from ..domain.summary import media_name, summary, unwrapped
 
 LENGTH: Final = 20_000  # characters of a line that can be looked for
 MOST_LINES: Final = 200  # of an event

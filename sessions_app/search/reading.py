@@ -4,13 +4,14 @@ import json
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..domain.invocations import running
 from ..domain.json_values import as_object, read_stored_or_none
-from ..domain.key_schema import learn
+from ..domain.key_schema import KeySchema, learn
 from ..domain.kinds import describe
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..domain.state import State
@@ -19,14 +20,60 @@ from ..reads.lists import title_of
 from ..reads.weights import GLANCED, LARGE, SIZE_OF, measured_sql
 from ..sources.dialect import SEQ_IN_SESSION, is_wanted, wanted
 from . import masked
-from .folding import Summary, fold
+from .folding import Span, Summary, fold
 from .lines import LENGTH as LINE
-from .lines import clean, facts_of, lines_of
-from .readings import Owner, Piece, Reading
+from .lines import Fact, clean, facts_of, lines_of
 from .titling import LENGTH, fields
-from .values import comparable
+from .values import Value, comparable
 from .word_tables import BREAK
 from .words import tokens
+
+Owner = tuple[str, str]  # of shared state: app and user, or app and ""
+_KEYS: Final = 50  # whose schemas take as much memory as a piece
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some lines of a session as words, and the range of the events that said them."""
+
+    first: int
+    last: int
+    words: list[str]
+
+
+@dataclass(slots=True)
+class Reading:
+    """A session as it was read: all of it, or what is new since its row was `stored`.
+
+    `fields` are the columns of the row that its summary does not have: title, created, updated, phase, listed.
+    """
+
+    ref: SessionRef
+    stored: SearchSession | None
+    summary: Summary
+    fields: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Value] = field(default_factory=dict)
+    pieces: list[Piece] = field(default_factory=list)
+    facts: set[Fact] = field(default_factory=set)
+    spans: dict[tuple[str, int], Span] = field(default_factory=dict)  # by kind and number
+    learnt: dict[str, KeySchema] = field(default_factory=dict)  # by key
+    more: bool = False  # it has more events than are read at once
+
+    @property
+    def weight(self) -> int:
+        """Returns how much memory it takes, in pieces."""
+        return len(self.pieces) + len(self.learnt) // _KEYS
+
+    @property
+    def is_news(self) -> bool:
+        """Tells whether anything differs from what is stored."""
+        stored = self.stored
+        return (
+            stored is None
+            or stored.events != self.summary.events
+            or any(getattr(stored, name) != value for name, value in self.fields.items() if "title" not in name)
+        )
+
 
 WORDS: Final = 250  # of a piece: PostgreSQL keeps at most 255 places of the same word
 OVERLAP: Final = 16  # of a long line's pieces; of a longer phrase, only so many words are looked for

@@ -3,35 +3,107 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from django.conf import settings
+from django.db import connections
 from django.utils.translation import gettext as _
 
 from ..access import masking
 from ..access.actor import Actor
+from ..access.handles import shown_user
 from ..access.shown import shown, shown_object
 from ..domain.clock import Took
 from ..domain.errors import Invalid, SourceError
 from ..domain.invocations import PASSED_OVER
-from ..domain.json_values import read_stored_or_none
+from ..domain.json_values import as_object, read_stored_or_none
+from ..domain.kinds import describe
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
+from ..domain.units import event_in_seconds
+from ..models import MOMENT, by_time
 from ..reads.labels import Labels, labels_of, said
+from ..reads.large_events import beginning_of
 from ..reads.lists import title_of
 from ..reads.paging import read_cursor, write_cursor
+from ..reads.weights import large, measured_sql
 from ..sources import database, registry
+from ..sources.dialect import SEQ_IN_SESSION
 from . import feeding, tree
-from .excerpts import Match, match_of
+from .lines import lines_of
 from .matching import newest_pieces
-from .reading import Names, rows_of, shared_states
-from .readings import Owner
-from .seen import seen_apps
-from .selecting import Selection, select
+from .reading import Names, Owner, rows_of, shared_states
+from .selecting import Selection, seen_apps, select
 from .sql import is_one_of, rows
 from .storing import ref_of
+from .words import asked, spans, where_in
+
+# --- The line in which words stand, for a row -------------------------------------------------------------------------
+
+_BEFORE: Final = 48  # characters of a line before what matched
+_AFTER: Final = 160
+_MOST: Final = 300  # events of a piece
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line that matched: the event's seq and kind, and the line in three parts. `text` is what matched."""
+
+    seq: Seq
+    kind: str
+    before: str
+    text: str
+    after: str
+
+
+def match_of(ref: SessionRef, piece: tuple[int, int], text: str, actor: Actor) -> Match | None:
+    """Returns the newest line in a range of a session's events in which a text stands, as far as the actor may see it.
+
+    The source must be open.
+    """
+    db = connections[ref.source]
+    seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
+    with db.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT {seq}, id, {measured_sql("event_data", db.vendor)} FROM events
+            WHERE app_name = %s AND user_id = %s AND session_id = %s AND {seq} BETWEEN %s AND %s
+            ORDER BY {seq} DESC LIMIT {_MOST}""",
+            [*ref[1:], *piece],
+        )
+        rows = cursor.fetchall()
+    term = asked(text)
+    for number_of, event_id, stored in rows:
+        if large(stored):
+            beginning = beginning_of(ref, event_id, actor)
+            event = event_in_seconds(beginning.event) if beginning else {}
+        else:
+            event = as_object(shown(event_in_seconds(read_stored_or_none(stored)), actor, ref.app_name, "event"))
+        told = describe(event)
+        for line in lines_of(event, told):
+            if parts := _cut(line, term):
+                return Match(Seq(number_of), told.kind, *parts)
+    return None
+
+
+def _cut(line: str, term: list[str]) -> tuple[str, str, str] | None:
+    """Returns a line before, where and after a term stands in it, on one line and cut."""
+    words = spans(line)
+    first = where_in(term, [word for word, _start, _end in words])
+    if first is None:
+        return None
+    start, end = words[first][1], words[first + len(term) - 1][2]
+    before = " ".join(line[max(0, start - 2 * _BEFORE) : start].split(" "))
+    cut = ("…" + before[-_BEFORE:]) if len(before) > _BEFORE or start > 2 * _BEFORE else before
+    return _one_line(cut), _one_line(line[start:end]), _one_line(line[end : end + _AFTER])
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ").replace("\t", " ")
+
+
+# --- The table --------------------------------------------------------------------------------------------------------
 
 PAGE: Final = 50
 COUNT_LIMIT: Final = 10_000
@@ -278,9 +350,9 @@ class _Lines:
 
     def match(self, ref: SessionRef, number: int) -> Match | None:
         """Returns the newest line in which the longest of the texts that has one stands: it tells the most."""
-        for turn, (text, asked) in enumerate(self._questions):
+        for turn, (text, question) in enumerate(self._questions):
             if turn not in self._pieces:
-                self._pieces[turn] = newest_pieces(self._numbers, asked)
+                self._pieces[turn] = newest_pieces(self._numbers, question)
             piece = self._pieces[turn].get(number)
             if piece and (match := match_of(ref, piece, text.text, self._actor)):
                 return match
@@ -304,3 +376,32 @@ def _at(path: str, ref: SessionRef, state: State, shared: dict[Owner, State], ac
             return UNKNOWN
         value = value[part]
     return value
+
+
+def as_json(row: Row, actor: Actor) -> dict[str, Any]:
+    """Returns a row with names as in the rest of the API. Columns that have no value are left out."""
+    ref = row.ref
+    numbered = not database.is_open(ref.source) or database.is_numbered(ref.source)
+    match = asdict(row.match) if row.match else None
+    if match and not numbered:  # as for events: their order follows from times there
+        match["seq"] = None
+    return {
+        "source": ref.source,
+        "app_name": ref.app_name,
+        "user_id": shown_user(*ref[:3], actor),
+        "id": ref.session_id,
+        "title": row.title,
+        "status": row.status,
+        "created": row.created,
+        "last": row.last,
+        "took": row.took.seconds,
+        "took_sign": row.took.sign,
+        "turns": row.turns,
+        "events": row.events,
+        "tokens": row.tokens,
+        "error": row.error,
+        "error_seq": row.error_seq if numbered else None,
+        "tags": list(row.tags),
+        "columns": {path: value for path, value in row.columns.items() if value is not UNKNOWN},
+        "match": match,
+    }

@@ -2,22 +2,26 @@
 
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import psycopg
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection, transaction
+from django.utils.translation import gettext as _
 
 from ..access import masking
 from ..access.actor import PEOPLE, Actor
 from ..access.handles import sees_ids, shown_user
+from ..domain.errors import Slow
 from ..domain.invocations import PASSED_OVER
 from ..domain.session_ref import digest_of
-from ..models import SearchSession
-from . import tree, vocabulary
+from ..models import SearchSession, SearchSource
+from ..sources import registry
+from . import masked, tree, vocabulary
 from .matching import Question, answering, answering_of, question
-from .seen import apps, listed_sources, seen_apps, sessions_in_seen_apps
 from .sql import is_one_of, rows
 from .values import value_of
 from .words import START, folded, marked
@@ -309,3 +313,120 @@ _LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {
     tree.Number: _Builder._number,
     tree.State: _Builder._state,
 }
+
+
+class App(NamedTuple):
+    """An indexed app of a listed source: the numbers that the index has for it and for the source, the digest that stands
+    for its name, which may be cut, and how many of its sessions are listed."""
+
+    number: int
+    source_number: int
+    source: str
+    digest: str
+    name: str
+    sessions: int
+
+
+def apps() -> list[App]:
+    """Returns all indexed apps of listed sources, but for sources that were read by other rules of masking."""
+    aliases = registry.aliases()
+    # Without these very words in the condition, SQLite would look at every user.
+    every = rows(
+        """SELECT o.id, o.source_id, w."where", o.digest, o.app_name, o.sessions FROM sessions_app_searchowner AS o
+        JOIN sessions_app_searchsource AS w ON w.id = o.source_id WHERE o.user_id = '' AND w.version = %s""",
+        [masked.version()],
+    )
+    return [App(number, source, aliases[where], *rest) for number, source, where, *rest in every if where in aliases]
+
+
+def seen_apps(actor: Actor) -> list[App]:
+    """Returns the indexed apps that an actor may see."""
+    return _seen(apps(), actor)
+
+
+def _seen(every: list[App], actor: Actor) -> list[App]:
+    whole = {alias for alias in registry.aliases().values() if actor.sees_all_of(alias)}
+    return [app for app in every if app.source in whole or actor.may_see(app.source, app.name)]
+
+
+def seen_everywhere(actor: Actor) -> list[str]:
+    """Returns the indexed apps that an actor may see in every listed source that has one of that name."""
+    every = apps()
+    return sorted({app.name for app in every} - {app.name for app in set(every).difference(_seen(every, actor))})
+
+
+def sessions_in_seen_apps(actor: Actor, values: list[Any]) -> str:
+    """Returns the condition for sessions `s` of listed sources, in apps that the actor may see."""
+    if actor.sees_all:
+        return is_one_of("+s.source_id", list(listed_sources()), values)
+    every = apps()
+    seen = _seen(every, actor)
+    # Of most sessions, the others are left out in passing. To look up so many, and to sort them, would take longer.
+    most = sum(app.sessions for app in seen) * 2 >= sum(app.sessions for app in every)
+    return is_one_of("+s.app_owner_id" if most else "s.app_owner_id", [app.number for app in seen], values)
+
+
+def owners_in_seen_apps(actor: Actor, values: list[Any]) -> str:
+    """Returns the condition for users and apps `o` of listed sources, in apps that the actor may see."""
+    names: dict[int, list[str]] = {}
+    for app in seen_apps(actor):
+        names.setdefault(app.source_number, []).append(app.name)
+    conditions = []
+    for number, some in names.items():
+        values.append(number)
+        conditions.append(f"(o.source_id = %s AND {is_one_of('o.app_name', some, values)})")
+    return f"({' OR '.join(conditions)})" if conditions else "FALSE"
+
+
+def listed_sources() -> dict[int, str]:
+    """Returns the sources that are listed: by the numbers that the index has for them, their aliases.
+
+    One that was read by other rules of masking is left out until it is read anew: it may hold what they hide."""
+    aliases = registry.aliases()
+    sources = SearchSource.objects.filter(version=masked.version()).values_list("pk", "where")
+    return {number: aliases[where] for number, where in sources if where in aliases}
+
+
+def all_read() -> bool:
+    """Tells whether no listed source is in the index as other rules of masking read it."""
+    return len(listed_sources()) == SearchSource.objects.filter(where__in=registry.aliases()).count()
+
+
+HASTY: Final = 3.0  # seconds, before somebody is asked
+PATIENT: Final = 60.0
+_STEPS: Final = 10_000  # of SQLite's machine, between two looks at the clock
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Lets the queries to adkweb's own database in its block take so long. Raises Slow if they take longer.
+
+    On PostgreSQL, each of them may take so long.
+    """
+    connection.ensure_connection()
+    try:
+        with _on_sqlite(seconds) if connection.vendor == "sqlite" else _on_postgresql(seconds):
+            yield
+    except OperationalError as error:
+        if "interrupted" in str(error) or isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+            raise Slow(_("This search takes longer than %(n)s seconds.") % {"n": round(seconds)}) from error
+        raise
+
+
+@contextmanager
+def _on_sqlite(seconds: float) -> Iterator[None]:
+    until, raw = time.monotonic() + seconds, connection.connection
+    raw.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    try:
+        yield
+    finally:
+        raw.set_progress_handler(None, 0)
+
+
+@contextmanager
+def _on_postgresql(seconds: float) -> Iterator[None]:
+    # Only for this transaction: a pooler would let others meet what is set for longer.
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(max(1, round(seconds * 1000)))])
+        yield
+        cursor.execute("SET LOCAL statement_timeout TO DEFAULT")  # within another transaction

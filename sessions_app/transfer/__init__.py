@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 from django.utils.translation import gettext as _
 
-from ..access import accounts
+from ..access import roles
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
 from ..domain.errors import Invalid, NotAllowed
@@ -22,7 +22,7 @@ from ..domain.session_ref import SessionRef
 from ..sources.urls import is_url
 from . import exporting, single_file
 from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, html, jsonl, vertex
-from .formats.document import load
+from .formats.adk_json import load
 from .items import Fault, Item, Reader, open_file
 
 
@@ -129,7 +129,7 @@ def _while_allowed(items: Iterator[Item], actor: Actor) -> Iterator[Item]:
     for item in items:
         if actor.account and time.monotonic() >= until:
             until = time.monotonic() + ASK_SECONDS
-            if accounts.actor_now(actor.name, actor.account).grants != actor.grants:
+            if roles.actor_now(actor.name, actor.account).grants != actor.grants:
                 raise NotAllowed(_("Your rights have changed meanwhile. Begin the export again."))
         yield item
 

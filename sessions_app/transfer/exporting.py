@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
+from urllib.parse import quote
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -370,3 +371,15 @@ def _json(text: str, ref: SessionRef, actor: Actor, scope: Kind = "session", eve
     except Invalid as error:
         where = "/".join(name for name in (*shown_ref(ref, actor)[1:], event_id) if name)
         raise Invalid(f"What is stored for {where} cannot be exported: {error.message}") from error
+
+
+NAME: Final = "Adkweb-Left-Out"
+_LENGTH: Final = 4_000  # characters: more is cut by proxies
+
+
+def left_out_header(rows: Damaged | None) -> dict[str, str]:
+    """Returns the header: “2: shop/ana/s1/e2 shop/ana/s1/e5”, with names as in addresses. Long lists are cut."""
+    if rows is None:
+        return {}
+    names = " ".join(quote(name.encode("utf-8", "replace"), safe="/") for name in rows.names)
+    return {NAME: f"{len(rows.names)}: {names}"[:_LENGTH]}

@@ -19,7 +19,7 @@ from ..agent_view.conversation import Conversation, Line, Sized, conversation
 from ..agent_view.exclusion import Kind
 from ..agent_view.preview import Shown, preview
 from ..agent_view.sizes import tokens
-from ..domain.answers import is_answer, prompt_tokens
+from ..domain.content import is_answer, prompt_tokens
 from ..domain.errors import Behind, Error, Invalid, NotFound
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef

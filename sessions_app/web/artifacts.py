@@ -1,28 +1,91 @@
 """The artifacts of a session: which there are, who saved each version, and what is in it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django import template
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import reverse
 from django.utils.cache import get_conditional_response
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from ..access.actor import Actor
-from ..artifacts import comparing, contents, saved
+from ..access.actor import PEOPLE, Actor
+from ..artifacts import comparing, contents, downloads, saved
 from ..artifacts.contents import Content
 from ..artifacts.saved import Save
 from ..artifacts.storages import USER
 from ..domain.errors import NotFound
+from ..domain.json_values import KEY_LENGTH
 from ..domain.session_ref import SessionRef
-from ..http import artifacts as files
 from ..reads import views
+from ..reads.event_views import EventView
 from ..search.outline import outline
-from .html.artifacts import row
 from .html.render import data, page
 from .html.targets import actor
 from .session.news import number_in
+
+register = template.Library()
+_THUMBNAIL: Final = 2_000_000  # bytes of an image that stands in a list
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A version of an artifact with what is known of its content."""
+
+    ref: SessionRef
+    save: Save
+    content: Content
+
+    @property
+    def thumbnail(self) -> bool:
+        """Tells whether the content is an image that is small enough for a list."""
+        return bool(self.content.image) and self.content.size <= _THUMBNAIL
+
+    @property
+    def folder(self) -> str:
+        """Returns the beginning of the name, up to its last slash."""
+        return "".join(self.save.name.rpartition("/")[:2])
+
+    @property
+    def end(self) -> str:
+        """Returns the end of the name, after its last slash."""
+        return self.save.name.rpartition("/")[2]
+
+    @property
+    def has_page(self) -> bool:
+        """Tells whether an address can hold the name."""
+        return len(self.save.name) <= KEY_LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Artifacts that an event saved; `more` of them are not shown."""
+
+    rows: list[Row]
+    more: int
+
+
+def row(ref: SessionRef, save: Save, who: Actor) -> Row:
+    """Returns a version of an artifact with what is known of its content at a glance."""
+    return Row(ref, save, contents.glance(ref, save.name, save.version, actor=who))
+
+
+@register.simple_tag(takes_context=True)
+def saved_files(context: Mapping[str, Any], event: EventView, most: int) -> Files:
+    """Returns the first artifacts that an event saved. What goes to sockets is what everybody may see."""
+    who = actor(context["request"]) if "request" in context else PEOPLE
+    saves = saved.saved_by(event)
+    return Files([row(event.ref, save, who) for save in saves[:most]], max(0, len(saves) - most))
+
+
+@register.simple_tag
+def artifact_url(ref: SessionRef, name: str, version: int, page: str) -> str:
+    """Returns the URL of a version of an artifact: of the file to download, or of the image."""
+    return reverse(page, kwargs={**ref._asdict(), "artifact": name, "version": version})
+
 
 _VERSIONS: Final = 50  # that are offered
 _MOST: Final = 2**31  # versions and saves of a session
@@ -139,7 +202,7 @@ def download(request: HttpRequest, artifact: str, version: int, **names: str) ->
     """Downloads a version of an artifact, or the range of bytes that is asked for. It is never shown in its place."""
     ref, who = SessionRef(**names), actor(request)
     views.session(ref, partly=True, actor=who)
-    return files.download(request, ref, artifact, version, actor=who)
+    return downloads.download(request, ref, artifact, version, actor=who)
 
 
 @require_GET
@@ -155,6 +218,6 @@ def image(request: HttpRequest, artifact: str, version: int, **names: str) -> Ht
             return unchanged
         response = data(file.read(0, content.size), content.image)
     response.headers["ETag"] = file.etag
-    response.headers["Content-Disposition"] = files.disposition(content, as_attachment=False)
-    response.headers["Content-Security-Policy"] = files.SANDBOX
+    response.headers["Content-Disposition"] = downloads.disposition(content, as_attachment=False)
+    response.headers["Content-Security-Policy"] = downloads.SANDBOX
     return response

@@ -14,7 +14,7 @@ from ..access.audit.acts import ACTS
 from ..access.handles import shown_ref
 from ..domain.errors import Invalid
 from ..history import audit_log
-from ..history.audited_edits import EDIT
+from ..history.audit_log import EDIT
 from ..http.streaming import streamed
 from ..reads import audit_rows
 from .html.render import page

@@ -20,7 +20,7 @@ from ..batches.reading import Batch
 from ..domain.errors import Conflict, Error, Invalid
 from ..domain.state import ABSENT
 from ..http.problems import status_of
-from .edits import habits, state_form
+from .edits import state_form
 from .html.render import page
 from .html.targets import actor
 
@@ -128,7 +128,7 @@ def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = N
     }
     if context["editing"] and context["rows"]:
         with suppress(Error):  # its source is away; a type can be chosen
-            habits.note_types(context["rows"], reading.looked_at(shown.id, actor=who))
+            state_form.note_types(context["rows"], reading.looked_at(shown.id, actor=who))
     if shown.stage == "held":
         context["decidable"], context["own"] = reading.deciding(shown.id, actor=who)
     if shown.stage in ("ready", "held") and shown.act == "edit":

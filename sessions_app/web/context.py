@@ -12,12 +12,12 @@ from django.http import HttpRequest
 from ..access.actor import Actor, Right
 from ..access.roles import actor_of
 from ..batches import held
-from ..edits import proposal, queue
-from ..edits.queued_edit import Queued
+from ..edits import proposals, queue
+from ..edits.queue import Queued
 from ..search.saved import watching
 from ..search.saved.watching import Watched
 from ..sources import adopting, database
-from . import demo
+from . import sources as demo
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "agreed": not database.is_open(about) or database.is_agreed(about),
         "demo": cache(lambda: demo.of(request)),
         "outcomes": outcomes,
-        "proposals_waiting": cache(lambda: proposal.count(actor=who) + held.count(actor=who) if who else 0),
+        "proposals_waiting": cache(lambda: proposals.count(actor=who) + held.count(actor=who) if who else 0),
         "watched": cache(lambda: _watched(request)),
         "keeps_people": bool(getattr(getattr(request, "user", None), "is_superuser", False)),
         "unserved": database.unserved(actor=who) if who and not (match and match.url_name == "home") else [],

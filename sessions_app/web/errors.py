@@ -22,7 +22,7 @@ from ..search import damage
 from ..sources import complaints, readiness
 from .html.render import data, page
 from .html.targets import actor
-from .session.panes import wants_sentence
+from .session.page import wants_sentence
 
 log = logging.getLogger("adkweb.web")
 

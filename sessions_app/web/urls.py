@@ -5,20 +5,21 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from ..http.user_paths import UserSegment
-from . import adoption, agent_view, artifacts, audit, batches, demo, drift, masking
+from . import agent_view, artifacts, audit, batches, drift, masking
+from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
 from .approval import rules as approval_rules
 from .checks import rule, schema, state_health
 from .compare import compare
 from .compare import state as compare_state
-from .edits import edit, expiring, fork, habits, log, queued, rewind, undo
+from .edits import edit, fork, log, queued, rewind, state_form, undo
 from .history import history, moment, stretch, strip
-from .home import app, feed, home, sessions, user
-from .privacy import erase, export, hold, retention
-from .search import bar, chosen, histogram, preview, results, views, webhook
-from .session import chosen_range, delivery, densities, event, going, labels, news, page, reveal, trace, values
+from .home import home, sessions
+from .naming import UserSegment
+from .privacy import erase, export, retention
+from .search import asked, chosen, histogram, results, views
+from .session import chosen_range, densities, event, labels, news, page, reveal, trace
 from .transfer import imports
 
 register_converter(Segment, "name")
@@ -32,18 +33,18 @@ LIVE_SESSION = "live/session/" + SESSION.partition("/")[2]
 urlpatterns = [
     path("", home.home, name="home"),
     path("demo/", demo.best, name="demo"),
-    path("feed/", feed.feed, name="feed"),
+    path("feed/", home.feed, name="feed"),
     path("edits/", log.edits, name="edits"),
     path("audit/", audit.audit, name="audit"),
     path("audit/export/", audit.export, name="audit-export"),
     path("sessions/", results.results, name="search"),
     path("sessions/histogram/", histogram.over_time, name="histogram"),
-    path("sessions/complete/", bar.complete, name="complete"),
+    path("sessions/complete/", asked.complete, name="complete"),
     path("sessions/views/", views.save, name="save-view"),
     path("sessions/views/<uuid:view_id>/", views.change, name="change-view"),
     path("sessions/views/<uuid:view_id>/watch/", views.watch, name="watch-view"),
-    path("sessions/views/<uuid:view_id>/webhook/", webhook.webhook, name="webhook"),
-    path("sessions/views/<uuid:view_id>/webhook/deliveries/", webhook.deliveries, name="deliveries"),
+    path("sessions/views/<uuid:view_id>/webhook/", views.webhook, name="webhook"),
+    path("sessions/views/<uuid:view_id>/webhook/deliveries/", views.deliveries, name="deliveries"),
     path("sessions/views/<uuid:view_id>/delete/", views.delete, name="delete-view"),
     path("sessions/chosen/", chosen.chosen, name="chosen"),
     path("batches/", batches.batches, name="batches"),
@@ -53,7 +54,7 @@ urlpatterns = [
     path("retention/<int:number>/remove/", retention.remove, name="remove-retention"),
     path("import/", imports.imports, name="imports"),
     path("import/<uuid:import_id>/", imports.import_, name="import"),
-    path("adopt/<name:source>/", adoption.adoption, name="adoption"),
+    path("adopt/<name:source>/", demo.adoption, name="adoption"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<name:name>/renew/", tokens.renew, name="renew-token"),
     path("tokens/<name:name>/revoke/", tokens.revoke, name="revoke-token"),
@@ -89,32 +90,32 @@ urlpatterns = [
     path("proposals/<uuid:proposal_id>/", proposals.decide, name="proposal"),
     path("approval/", approval_rules.rules, name="approval"),
     path("approval/<int:number>/drop/", approval_rules.drop, name="drop-approval"),
-    path("expiring/", expiring.expiring, name="expiring"),
-    path("expiring/<uuid:expiry_id>/extend/", expiring.extend, name="extend-edit"),
-    path("expiring/<uuid:expiry_id>/keep/", expiring.cancel, name="keep-edit"),
+    path("expiring/", queued.expiring, name="expiring"),
+    path("expiring/<uuid:expiry_id>/extend/", queued.extend, name="extend-edit"),
+    path("expiring/<uuid:expiry_id>/keep/", queued.cancel, name="keep-edit"),
     path("queued/outcomes/", queued.outcomes, name="queued-outcomes"),
     path("queued/<uuid:queued_id>/", queued.raw, name="queued-json"),
     path("queued/<uuid:queued_id>/withdraw/", queued.withdraw, name="queued-withdraw"),
     path("queued/<uuid:queued_id>/dismiss/", queued.dismiss, name="queued-dismiss"),
-    path("a/<name:source>/", app.apps, name="apps"),
-    path(APP, app.app, name="app"),
-    path(APP + "users/", app.users, name="users"),
+    path("a/<name:source>/", sessions.apps, name="apps"),
+    path(APP, sessions.app, name="app"),
+    path(APP + "users/", sessions.users, name="users"),
     path(APP + "sessions/", sessions.sessions, name="sessions"),
     path(APP + "checks/", state_health.state_health, name="state-health"),
     path(APP + "checks/<int:number>/", rule.rule, name="rule"),
     path(APP + "schema/", schema.schema, name="schema"),
     path(APP + "schema/state.py", schema.model, name="schema-model"),
     path(APP + "schema/key/", schema.card, name="schema-key"),
-    path(APP + "schema/check/", habits.check, name="schema-check"),
+    path(APP + "schema/check/", state_form.check, name="schema-check"),
     path(APP + "edit/", edit.app, name="app-edit"),
-    path(APP + "value/", values.app, name="app-value"),
+    path(APP + "value/", event.app, name="app-value"),
     path(APP + "reveal/", reveal.app, name="app-reveal"),
     path(APP + "history/", history.app, name="app-history"),
     path(APP + "export/", imports.export_app, name="app-export"),
-    path(USER, user.user, name="user"),
+    path(USER, sessions.user, name="user"),
     path(USER + "sessions/", sessions.sessions, name="user-sessions"),
     path(USER + "edit/", edit.user, name="user-edit"),
-    path(USER + "value/", values.user, name="user-value"),
+    path(USER + "value/", event.user, name="user-value"),
     path(USER + "reveal/", reveal.user, name="user-reveal"),
     path(USER + "history/", history.user, name="user-history"),
     path(USER + "export/", imports.export_user, name="user-export"),
@@ -122,12 +123,12 @@ urlpatterns = [
     path(USER + "everything/<uuid:export_id>/", export.file, name="everything-file"),
     path(USER + "erase/", erase.erase, name="erase-user"),
     path(SESSION, page.session, name="session"),
-    path(SESSION + "go/", going.go, name="go"),
+    path(SESSION + "go/", page.go, name="go"),
     path(SESSION + "title/", labels.title, name="session-title"),
     path(SESSION + "tags/", labels.tags, name="session-tags"),
     path(SESSION + "events/", page.events, name="events"),
     path(SESSION + "chat/", densities.chat, name="chat"),
-    path(SESSION + "preview/", preview.preview, name="preview"),
+    path(SESSION + "preview/", results.preview, name="preview"),
     path(SESSION + "news/", news.news, name="news"),
     path(SESSION + "stats/", page.stats, name="stats"),
     path(SESSION + "strip/", strip.strip, name="strip"),
@@ -137,7 +138,7 @@ urlpatterns = [
     path(SESSION + "state/stretch/", stretch.stretch, name="stretch"),
     path(SESSION + "edit/", edit.session, name="session-edit"),
     path(SESSION + "queued/", queued.of_session, name="queued"),
-    path(SESSION + "value/", values.session, name="session-value"),
+    path(SESSION + "value/", event.session, name="session-value"),
     path(SESSION + "reveal/", reveal.session, name="session-reveal"),
     path(SESSION + "history/", history.session, name="session-history"),
     path(SESSION + "compare/", compare.compare, name="compare"),
@@ -149,7 +150,7 @@ urlpatterns = [
     path(SESSION + "context/", agent_view.context, name="context"),
     path(SESSION + "export/", imports.export_session, name="session-export"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
-    path(SESSION + "hold/", hold.hold, name="hold-session"),
+    path(SESSION + "hold/", retention.hold, name="hold-session"),
     path(SESSION + "drift/", drift.session, name="drift"),
     path(SESSION + "add/", event.add, name="add-event"),
     path(SESSION + "e/<name:event_id>/", event.event, name="event"),
@@ -158,7 +159,7 @@ urlpatterns = [
     path(SESSION + "restore/", undo.restore, name="restore"),
     path(SESSION + "rewind/", rewind.rewind, name="rewind"),
     path(SESSION + "forks/", fork.tree, name="forks"),
-    path(SESSION + "e/<name:event_id>/delivery/", delivery.delivery, name="delivery"),
+    path(SESSION + "e/<name:event_id>/delivery/", event.delivery, name="delivery"),
     path(SESSION + "e/<name:event_id>/reveal/", reveal.event, name="event-reveal"),
     path(SESSION + "e/<name:event_id>/json/", event.raw, name="event-json"),
     path(SESSION + "e/<name:event_id>/data/<int:number>/", event.media, name="event-data"),

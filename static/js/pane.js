@@ -181,7 +181,7 @@
     side.ariaBusy = null;
   });
 
-  // Where the answer to what was sent leads: HX-Redirect, which html and sessions_app/web/session/panes.py say. It is heard at
+  // Where the answer to what was sent leads: HX-Redirect, which html and sessions_app/web/session/page.py say. It is heard at
   // what asked: if that is out of the page by then, nothing bubbles from it, and htmx would load the whole page. Who has left
   // the form meanwhile stays where they are, and is told.
   const sentFrom = new WeakMap(); // the page of the pane, by request

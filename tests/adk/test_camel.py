@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from sessions_app.domain.camel_case import to_camel, to_snake
 from sessions_app.domain.event import check_event
-from sessions_app.domain.spelling import to_camel, to_snake
 from tests import strategies
 from tests.adk.test_events import rich_event
 

@@ -20,10 +20,9 @@ from google.genai import types
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.domain.spans import Trace
-from sessions_app.domain.trace import trace
-from sessions_app.reads import turns
-from sessions_app.search import health, in_numbers
+from sessions_app.domain.trace import Trace, trace
+from sessions_app.reads import timeline
+from sessions_app.search import health, outline
 from sessions_app.search.feeding import Feeder
 from sessions_app.search.health import Range
 from sessions_app.sources import database, online
@@ -91,7 +90,7 @@ def run(adk: Adk, root: Any, *, streaming: bool) -> None:
 
 
 def traced(source: str) -> Trace:
-    turn = turns.turn_at(SessionRef(source, APP, USER, "s1"), actor=SYSTEM)
+    turn = timeline.turn_at(SessionRef(source, APP, USER, "s1"), actor=SYSTEM)
     return trace((each.data, each.description) for each in turn.events)
 
 
@@ -118,7 +117,7 @@ def test_the_model_s_time_is_the_model_s_and_the_tool_s_the_tool_s(
 
     while Feeder(source).feed():
         pass
-    numbers = in_numbers.numbers_of(SessionRef(source, APP, USER, "s1"), 0, actor=SYSTEM)  # type: ignore[arg-type]
+    numbers = outline.totals_of(SessionRef(source, APP, USER, "s1"), 0, actor=SYSTEM)  # type: ignore[arg-type]
     assert numbers is not None
     assert (numbers.took.seconds, numbers.took.sign) == (pytest.approx(told.took), "")
     during = Range(began - 60, began + 3600)

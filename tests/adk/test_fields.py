@@ -18,7 +18,7 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.adk_fields import check_fields
 from sessions_app.domain.errors import Invalid
 from sessions_app.domain.event import check_event
-from sessions_app.edits import own_event
+from sessions_app.edits import edit
 from sessions_app.reads import timeline
 from sessions_app.writes.sessions import create_session
 from tests.adk import fields
@@ -89,7 +89,7 @@ def test_an_event_that_would_close_the_session_to_its_agent_is_refused_and_the_a
 ) -> None:
     ref = create_session(create(), APP, USER, actor=actor, session_id="s1")
     with pytest.raises(Invalid, match=message):
-        own_event.add_event(ref, event, actor=actor)
+        edit.add_event(ref, event, actor=actor)
     adk.append(adk.get(), "still there")
     assert len(timeline.events(ref, actor=SYSTEM).rows) == 1
 

@@ -12,8 +12,7 @@ from google.adk.tools.agent_tool import AgentTool
 
 from sessions_app.domain.description import CONFIRMATION_CALL
 from sessions_app.domain.kinds import describe
-from sessions_app.domain.spans import Trace
-from sessions_app.domain.trace import trace
+from sessions_app.domain.trace import Trace, trace
 from tests.adk.test_running import Chat, agent, tool, works
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")

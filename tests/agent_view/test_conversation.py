@@ -21,7 +21,8 @@ from sessions_app.domain.errors import Behind, Invalid
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import indexing, moments
+from sessions_app.history import moments
+from sessions_app.history.index import build
 from sessions_app.reads import timeline
 from sessions_app.sources import database
 from sessions_app.writes.append import append_event
@@ -136,7 +137,7 @@ def test_a_timeline_does_not_wait_for_a_source_that_is_not_read(
     ref: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(ref, 12_000)
-    indexing.forget(ref.source)
+    build.forget(ref.source)
     monkeypatch.setattr(agent_view_conversation, "TIMELINE_SECONDS", 0.0)
     with pytest.raises(Behind):
         left_out(ref, timeline.events(ref, actor=SYSTEM).rows, actor=SYSTEM)

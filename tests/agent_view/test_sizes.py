@@ -8,7 +8,7 @@ import pytest
 
 from sessions_app.agent_view.content import Content
 from sessions_app.agent_view.sizes import sizes_of, tokens
-from sessions_app.domain.answers import prompt_tokens
+from sessions_app.domain.content import prompt_tokens
 
 
 def content(*parts: Any, index: int = 0, **more: Any) -> Content:

@@ -13,7 +13,8 @@ from sessions_app.agent_view import instructions
 from sessions_app.api import history as api
 from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.history import drift, indexing
+from sessions_app.history import drift
+from sessions_app.history.index import build
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Answer, Program, address
 from tests.support.stored import events_of, everything, execute, state_of
@@ -419,8 +420,8 @@ def test_while_a_source_is_read_a_program_is_told_when_to_ask_again(
     def slow(*_asked: Any, **_more: Any) -> None:
         raise Behind(share=0.25)
 
-    monkeypatch.setattr(indexing, "catch_up", slow)
-    monkeypatch.setattr(indexing, "catch_up", slow)
+    monkeypatch.setattr(build, "catch_up", slow)
+    monkeypatch.setattr(build, "catch_up", slow)
     answer = program.get(address(told, tail))
     assert answer.status == 503
     assert answer.headers["retry-after"] == "1"

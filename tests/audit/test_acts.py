@@ -28,7 +28,7 @@ from sessions_app.checks import rules
 from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import AuditRow
-from sessions_app.reads import views as reads_views
+from sessions_app.reads import lists as reads_views
 from sessions_app.search.saved import views, watching, webhooks
 from sessions_app.sources import adopting
 from sessions_app.transfer import importing, uploads

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from sessions_app.access.audit import chain, heads
-from sessions_app.access.audit.record import record
+from sessions_app.access.audit import heads
+from sessions_app.access.audit.record import BEGINNING, HASHED, digest_of, record
 from sessions_app.access.audit.verifying import verify
 from sessions_app.domain.errors import Invalid, NotRecorded
 from sessions_app.domain.session_ref import SessionRef
@@ -22,7 +22,7 @@ from sessions_app.models import AuditRow
 from tests.support import processes
 
 ROWS = 6
-FIELDS = [*chain.HASHED[1:], "digest", "seal"]
+FIELDS = [*HASHED[1:], "digest", "seal"]
 BOTH = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 
 
@@ -63,10 +63,10 @@ def delete(number: int, _field: str) -> None:
 def delete_and_chain_again(number: int, field: str) -> None:
     """Whoever knows how digests are made, and has not the key."""
     delete(number, field)
-    previous = AuditRow.objects.get(number=number - 1).digest if number > 1 else chain.BEGINNING
+    previous = AuditRow.objects.get(number=number - 1).digest if number > 1 else BEGINNING
     for new, row in enumerate(AuditRow.objects.filter(number__gt=number).order_by("number"), number):
         old, row.number, row.previous = row.number, new, previous
-        previous = row.digest = chain.digest_of(row)
+        previous = row.digest = digest_of(row)
         AuditRow.objects.filter(number=old).delete()
         row.save(force_insert=True)
 
@@ -76,7 +76,7 @@ def insert(number: int, _field: str) -> None:
     for later in AuditRow.objects.filter(number__gt=number).order_by("-number"):
         AuditRow.objects.filter(number=later.number).update(number=later.number + 1)
     row.number, row.by, row.previous = number + 1, "mallory", row.digest
-    row.digest = chain.digest_of(row)
+    row.digest = digest_of(row)
     row.save(force_insert=True)
 
 

@@ -18,9 +18,9 @@ import pytest
 from pytest_django import Settings
 
 from adkweb import environment
-from sessions_app.access.audit import chain, forwarding, syslog
+from sessions_app.access.audit import forwarding
 from sessions_app.access.audit.forwarding import Receiver, Row, forward, standing_of_all
-from sessions_app.access.audit.record import record, row_text
+from sessions_app.access.audit.record import HASHED, canonical, record, row_text
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import senders
 from sessions_app.models import AuditReceiver, AuditRow
@@ -114,10 +114,7 @@ def test_a_syslog_gets_every_row_in_order_as_one_line_whatever_names_are_in_it(
         until(lambda: len(running.messages) == 3)
         assert texts(running.messages) == recorded()
         fields = json.loads(texts(running.messages)[-1])
-        assert (
-            hashlib.sha256(chain.canonical([fields[name] for name in chain.HASHED]).encode()).hexdigest()
-            == (fields["digest"])
-        )
+        assert hashlib.sha256(canonical([fields[name] for name in HASHED]).encode()).hexdigest() == (fields["digest"])
 
 
 def test_a_row_with_names_as_long_as_anybody_can_make_them_fits_and_holds_up_nothing(
@@ -210,7 +207,7 @@ def test_a_process_that_dies_while_it_sends_leaves_the_rows_to_another(own: str,
     fill(2)
 
     def killed(rows: Sequence[Row]) -> str:
-        syslog.deliver(tcp.address, rows)
+        forwarding.deliver(tcp.address, rows)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

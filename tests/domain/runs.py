@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from sessions_app.domain.description import CONFIRMATION_CALL
-from sessions_app.domain.spans import AGENT, MODEL, TOOL, WAIT, Span
+from sessions_app.domain.trace import AGENT, MODEL, TOOL, WAIT, Span
 
 Event = dict[str, Any]
 BEGIN = 1_000_000.0

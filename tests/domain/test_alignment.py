@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sessions_app.domain.alignment import MOST, Alignment, Pair, align
 from sessions_app.domain.description import Description
+from sessions_app.domain.invocations import begins_turn
 from sessions_app.domain.kinds import describe
-from sessions_app.domain.turns import begins_turn
 from tests.strategies import json_values
 from tests.strategies import text as texts
 

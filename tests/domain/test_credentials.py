@@ -19,8 +19,8 @@ from google.oauth2.credentials import Credentials
 from hypothesis import given
 
 from sessions_app.domain import credentials
+from sessions_app.domain.camel_case import camel_name
 from sessions_app.domain.masks import Mask
-from sessions_app.domain.spelling import camel_name
 from tests import strategies
 
 KINDS: Final = {

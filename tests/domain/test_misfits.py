@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.domain.key_schema import KeySchema
-from sessions_app.domain.misfits import misfits
+from sessions_app.domain.key_schema import KeySchema, misfits
 from tests.domain.test_key_schema import VALUES, learnt
 
 STEPS = learnt(*["pay"] * 200, *["book"] * 112)

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 
 from sessions_app.domain.grounding import sources
-from sessions_app.domain.invocations import PASSED_OVER
+from sessions_app.domain.invocations import PASSED_OVER, begins_turn
 from sessions_app.domain.kinds import describe, say
 from sessions_app.domain.positions import Seq
-from sessions_app.domain.turns import begins_turn
 from sessions_app.search.folding import Span, Summary, fold
 from tests.domain.test_invocations import answers, asks, calls, event, now, says, status, user
 from tests.strategies import MANY, hostile_events

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.domain.key_schema import KeySchema, is_learnt, learn
-from sessions_app.domain.schema_model import model_of
+from sessions_app.domain.key_schema import KeySchema, is_learnt, learn, model_of
 from sessions_app.domain.state import scope_of
 from tests.domain.test_key_schema import VALUES, told
 

@@ -13,8 +13,7 @@ from sessions_app.domain.clock import Took
 from sessions_app.domain.description import CONFIRMATION_CALL
 from sessions_app.domain.invocations import seconds_of
 from sessions_app.domain.kinds import describe
-from sessions_app.domain.spans import AGENT, MODEL, SUMMARY, TOOL, WAIT, Trace
-from sessions_app.domain.trace import trace
+from sessions_app.domain.trace import AGENT, MODEL, SUMMARY, TOOL, WAIT, Trace, trace
 from tests.domain.runs import BEGIN, TICK, Event, Simulator, seconds, told, turns
 from tests.domain.test_invocations import answers, asks, calls, event, says, user
 from tests.strategies import MANY, hostile_events

@@ -15,13 +15,13 @@ from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.event import Event
 from sessions_app.domain.session_ref import SessionRef, own_session
 from sessions_app.domain.state import ABSENT
+from sessions_app.edits import edit
 from sessions_app.edits import edit as edits
-from sessions_app.edits import own_event
 from sessions_app.edits.edit import Entry
 from sessions_app.history import edit_log, moments
 from sessions_app.reads import lists, stored_sessions, timeline, views
+from sessions_app.reads.deltas import writers
 from sessions_app.reads.stored_sessions import Selection
-from sessions_app.reads.writers import writers
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.booking import APP, START
@@ -254,7 +254,7 @@ def test_a_session_that_was_deleted_is_not_found_and_not_made_anew(ref: SessionR
     with pytest.raises(NotFound, match="s1"):
         edits.edit_state(ref, [Entry("step", "pay", "search")], actor=actor)
     with pytest.raises(NotFound, match="s1"):
-        own_event.add_event(ref, {"author": "x"}, actor=actor)
+        edit.add_event(ref, {"author": "x"}, actor=actor)
     assert counts(ref.source)["sessions"] == 0
 
 
@@ -265,7 +265,7 @@ def test_read_only_refuses_every_edit(ref: SessionRef, actor: Actor, settings: S
         lambda: edits.edit_state(ref, [Entry("a", 1, ABSENT)], actor=actor),
         lambda: edits.edit_app_state(ref.source, APP, [Entry("app:a", 1, ABSENT)], actor=actor),
         lambda: edits.edit_user_state(ref.source, APP, "ana", [Entry("user:a", 1, ABSENT)], actor=actor),
-        lambda: own_event.add_event(ref, {"author": "x"}, actor=actor),
+        lambda: edit.add_event(ref, {"author": "x"}, actor=actor),
     ]
     for work in works:
         with pytest.raises(NotAllowed, match="read-only"):
@@ -429,7 +429,7 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(ref: SessionR
         "actions": {"state_delta": {"step": "pay", "new": 1, "user:tier": None, "app:limit": 3, "temp:x": 1}},
         "custom_metadata": {"mine": True},
     }
-    appended = own_event.add_event(ref, event, actor=actor, reason="as the customer asked")
+    appended = edit.add_event(ref, event, actor=actor, reason="as the customer asked")
     (view,) = timeline.events(ref, actor=SYSTEM).rows
     assert (view.data["author"], view.invocation_id, view.description.text) == ("agent", "e-7", "Hello")
     assert view.data["custom_metadata"]["mine"] is True
@@ -450,7 +450,7 @@ def test_an_event_by_hand_is_an_edit_that_records_what_it_replaced(ref: SessionR
 
 
 def test_an_event_by_hand_without_author_and_invocation_is_the_systems(ref: SessionRef, actor: Actor) -> None:
-    own_event.add_event(ref, {}, actor=actor)
+    edit.add_event(ref, {}, actor=actor)
     (view,) = timeline.events(ref, actor=SYSTEM).rows
     assert view.data["author"] == "system"
     assert view.invocation_id.startswith("edit-")
@@ -459,7 +459,7 @@ def test_an_event_by_hand_without_author_and_invocation_is_the_systems(ref: Sess
 def test_who_made_an_edit_cannot_be_forged(ref: SessionRef, actor: Actor) -> None:
     forged = {"actor": "boss@example.com", "reason": "forged", "replaced": {"step": "forged"}, "other": "forged"}
     event = {"custom_metadata": {"adkweb": forged}, "actions": {"state_delta": {"step": "pay"}}}
-    own_event.add_event(ref, event, actor=actor, reason="mine")
+    edit.add_event(ref, event, actor=actor, reason="mine")
     (view,) = timeline.events(ref, actor=SYSTEM).rows
     assert note(view.data) == {
         "actor": "maria@example.com",
@@ -476,7 +476,7 @@ def test_an_event_by_hand_may_remove_keys(ref: SessionRef, actor: Actor) -> None
         "actions": {"state_delta": {"draft": None, "step": None}},
         "custom_metadata": {"adkweb": {"removed": ["draft", "never mentioned"]}},
     }
-    own_event.add_event(ref, event, actor=actor)
+    edit.add_event(ref, event, actor=actor)
     state = views.session(ref, actor=SYSTEM).state
     assert (state.get("draft"), state.get("step")) == (ABSENT, None)
     assert_state_is_what_events_say(ref.source, {ref: START})
@@ -504,15 +504,15 @@ def test_an_event_by_hand_that_adk_could_not_load_is_refused_with_its_place(
 ) -> None:
     before = everything(ref.source)
     with pytest.raises(Invalid, match=message):
-        own_event.add_event(ref, event, actor=actor)
+        edit.add_event(ref, event, actor=actor)
     assert everything(ref.source) == before
 
 
 def test_another_event_under_an_id_that_is_taken_is_a_conflict(ref: SessionRef, actor: Actor) -> None:
-    own_event.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 1}}}, actor=actor)
+    edit.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 1}}}, actor=actor)
     before = everything(ref.source)
     with pytest.raises(Conflict, match="Another event of this session has the id e1"):
-        own_event.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 2}}}, actor=actor)
+        edit.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 2}}}, actor=actor)
     assert everything(ref.source) == before
 
 
@@ -527,7 +527,7 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
             for step in range(3):
                 event = {"author": f"a{number}", "actions": {"state_delta": {"n": f"{number}.{step}"}}}
                 if number == 0:
-                    own_event.add_event(ref, event, actor=actor)
+                    edit.add_event(ref, event, actor=actor)
                 else:
                     append_event(ref, event, actor=actor)
         except Exception as error:
@@ -569,14 +569,14 @@ def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Act
 def test_the_same_hand_written_event_is_stored_once(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor)
     event = {"id": "same", "author": "user", "actions": {"state_delta": {"a": 1}}}
-    own_event.add_event(ref, event, actor=actor)
-    assert own_event.add_event(ref, event, actor=actor).seq is None
+    edit.add_event(ref, event, actor=actor)
+    assert edit.add_event(ref, event, actor=actor).seq is None
     with pytest.raises(Conflict):
-        own_event.add_event(ref, {**event, "author": "agent"}, actor=actor)
+        edit.add_event(ref, {**event, "author": "agent"}, actor=actor)
     assert len(timeline.events(ref, actor=SYSTEM).rows) == 1
 
 
 def test_camel_case_is_refused_where_a_person_writes(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor)
     with pytest.raises(Invalid, match="invocationId: fields are written in snake_case"):
-        own_event.add_event(ref, {"author": "user", "invocationId": "x"}, actor=actor)
+        edit.add_event(ref, {"author": "user", "invocationId": "x"}, actor=actor)

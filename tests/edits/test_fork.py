@@ -20,11 +20,12 @@ from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotAllo
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
+from sessions_app.edits import edit, fork_jobs, fork_tree, queue, rewind, undo
 from sessions_app.edits import edit as edits
 from sessions_app.edits import fork as forks
-from sessions_app.edits import fork_jobs, fork_tree, own_event, queue, rewind, undo
 from sessions_app.edits.edit import Entry
-from sessions_app.history import drift, edit_log, indexing, key_history, moments
+from sessions_app.history import drift, edit_log, key_history, moments
+from sessions_app.history.index import build
 from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
@@ -448,7 +449,7 @@ def test_nobody_writes_to_a_fork_that_is_being_copied(source: str, actor: Actor)
         lambda: append_event(into, {"author": "agent"}, actor=actor),
         lambda: edits.edit_state(into, [Entry("n", 1, ABSENT)], actor=actor),
         lambda: edits.edit_state(into, [Entry("adkweb:importing", ABSENT, True)], actor=actor),
-        lambda: own_event.add_event(into, {"author": "user"}, actor=actor),
+        lambda: edit.add_event(into, {"author": "user"}, actor=actor),
         lambda: undo.undo(into, "e5", actor=SYSTEM),
         lambda: undo.restore(into, "e5", actor=SYSTEM),
         lambda: rewind.plan(into, copied.invocation_id, actor=SYSTEM),
@@ -561,7 +562,7 @@ def test_a_long_fork_of_a_fork_under_an_earlier_name_goes_on_where_it_was_cut_of
 def test_memory_is_that_of_a_page(source: str, actor: Actor) -> None:
     ref = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(ref, 10_001)
-    indexing.catch_up(source, 60)  # the projection is read before, and not what is measured
+    build.catch_up(source, 60)  # the projection is read before, and not what is measured
     tracemalloc.start()
     try:
         fork(ref, "e10000", actor)

@@ -18,9 +18,9 @@ from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.errors import Conflict, Error, Held, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
-from sessions_app.edits import approving, edit, ending, expiry, own_event, proposal, queue, rewind
+from sessions_app.edits import approving, edit, ending, expiry, proposals, queue, rewind
 from sessions_app.edits.edit import Entry
-from sessions_app.edits.proposal import Proposal
+from sessions_app.edits.proposals import Proposal
 from sessions_app.models import ApprovalRule, AuditRow, Job
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
@@ -62,7 +62,7 @@ def propose(ref: SessionRef, actor: Actor, *entries: Entry, **more: Any) -> Prop
     """An edit that waits for a second person."""
     with pytest.raises(Held) as held:
         edit.edit_state(ref, entries or GOLD, actor=actor, reason="by phone", **more)
-    return proposal.get(held.value.detail["proposal"], actor=actor)
+    return proposals.get(held.value.detail["proposal"], actor=actor)
 
 
 def state(ref: SessionRef) -> dict[str, Any]:
@@ -80,14 +80,14 @@ def test_an_edit_of_such_a_key_waits_until_another_editor_applies_it_and_has_bot
         ("step", "search", "pay"),
     ]
     assert (waiting.state, waiting.own, waiting.decidable) == ("waiting", True, False)
-    assert (proposal.count(actor=ben), proposal.count(actor=maria)) == (1, 0)
+    assert (proposals.count(actor=ben), proposals.count(actor=maria)) == (1, 0)
     applied = approving.apply(waiting.id, actor=ben)
     (_seq, event), *more = events_of(ref)
     note = edit_of(event)
     assert (note["actor"], note["approved_by"], note["reason"]) == ("maria", "ben", "by phone")
     assert (note["proposed"], note["replaced"]) == (waiting.created, {"user:tier": "gold", "step": "search"})
     assert (more, applied.state, applied.decided_by, applied.event_id) == ([], "applied", "ben", event["id"])
-    assert (state(ref)["user:tier"], state(ref)["step"], proposal.count(actor=ben)) == ("vip", "pay", 0)
+    assert (state(ref)["user:tier"], state(ref)["step"], proposals.count(actor=ben)) == ("vip", "pay", 0)
     assert_state_is_what_events_say(ref.source, {ref: START})
 
 
@@ -133,7 +133,7 @@ def test_a_proposal_whose_event_was_written_before_adkwebs_own_database_went_awa
             approving.apply(waiting.id, actor=ben)
     with pytest.raises(Conflict):
         approving.decline(waiting.id, actor=ben)
-    assert (proposal.get(waiting.id, actor=ben).state, len(events_of(ref))) == ("applied", 1)
+    assert (proposals.get(waiting.id, actor=ben).state, len(events_of(ref))) == ("applied", 1)
 
 
 def test_who_renewed_a_programs_token_knows_its_text_and_is_no_second_person(
@@ -197,7 +197,7 @@ def test_rights_are_asked_when_somebody_decides(ref: SessionRef, maria: Actor, b
     somebody("maria", "viewer", "booking")
     with pytest.raises(NotAllowed, match="maria"):
         approving.apply(waiting.id, actor=back)
-    assert (events_of(ref), proposal.get(waiting.id, actor=back).state) == ([], "waiting")
+    assert (events_of(ref), proposals.get(waiting.id, actor=back).state) == ([], "waiting")
 
 
 def test_a_proposal_whose_key_changed_shows_it_and_is_not_applied(ref: SessionRef, maria: Actor, ben: Actor) -> None:
@@ -206,9 +206,9 @@ def test_a_proposal_whose_key_changed_shows_it_and_is_not_applied(ref: SessionRe
     with pytest.raises(Conflict) as conflict:
         approving.apply(waiting.id, actor=ben, now=True)
     assert conflict.value.detail["changed"] == ["user:tier"]
-    (change,) = proposal.standing(waiting, actor=ben).changed
+    (change,) = proposals.standing(waiting, actor=ben).changed
     assert (change.old, change.new, state(ref)["user:tier"], len(events_of(ref))) == ("gold", "none", "none", 1)
-    assert proposal.get(waiting.id, actor=ben).state == "waiting"
+    assert proposals.get(waiting.id, actor=ben).state == "waiting"
 
 
 def test_a_proposal_whose_session_is_gone_says_so_and_can_be_declined(
@@ -216,7 +216,7 @@ def test_a_proposal_whose_session_is_gone_says_so_and_can_be_declined(
 ) -> None:
     waiting = propose(ref, maria)
     delete_session(ref, actor=SYSTEM)
-    assert "not found" in proposal.standing(waiting, actor=ben).problem
+    assert "not found" in proposals.standing(waiting, actor=ben).problem
     with pytest.raises(NotFound):
         approving.apply(waiting.id, actor=ben)
     assert approving.decline(waiting.id, actor=ben, why=" gone ").why == "gone"
@@ -232,7 +232,7 @@ def test_what_lapsed_was_declined_or_withdrawn_is_never_applied_and_can_be_propo
         approving.apply(lapsing.id, actor=ben)
     approving.decline(declined.id, actor=ben)
     approving.withdraw(withdrawn.id, actor=maria)
-    ends = [proposal.get(each.id, actor=ben) for each in (lapsing, declined, withdrawn)]
+    ends = [proposals.get(each.id, actor=ben) for each in (lapsing, declined, withdrawn)]
     assert [(each.state, each.decided_by) for each in ends] == [
         ("lapsed", ""),
         ("declined", "ben"),
@@ -253,7 +253,7 @@ def test_what_nobody_decided_lapses_by_itself(ref: SessionRef, maria: Actor) -> 
     assert approving.lapse_due() == 0
     Job.objects.filter(pk=waiting.id).update(due=time.time() - 1)
     assert (approving.lapse_due(), approving.lapse_due()) == (1, 0)
-    assert proposal.get(waiting.id, actor=maria).state == "lapsed"
+    assert proposals.get(waiting.id, actor=maria).state == "lapsed"
 
 
 def test_an_edit_that_is_sent_again_is_proposed_once_and_written_once(
@@ -294,8 +294,8 @@ def test_a_process_that_died_after_writing_is_followed_by_one_that_sees_it(
         Job.objects.filter(pk=waiting.id).update(**died)
         with suppress(Conflict):
             act()
-        assert (len(events_of(ref)), proposal.get(waiting.id, actor=ben).decided_by) == (1, "ben")
-        assert proposal.get(waiting.id, actor=ben).state == "applied"
+        assert (len(events_of(ref)), proposals.get(waiting.id, actor=ben).decided_by) == (1, "ben")
+        assert proposals.get(waiting.id, actor=ben).state == "applied"
 
 
 def test_no_way_of_editing_goes_round_the_second_person(ref: SessionRef, maria: Actor) -> None:
@@ -316,9 +316,7 @@ def test_no_way_of_editing_goes_round_the_second_person(ref: SessionRef, maria: 
         lambda: edit.edit_state(ref, tier, actor=maria, revision=views.session(ref, actor=SYSTEM).revision),
         lambda: edit.edit_user_state(*ref[:3], tier, actor=maria),
         lambda: edit.overwrite_state(ref, other, actor=maria),
-        lambda: own_event.add_event(
-            ref, {"author": "agent", "actions": {"state_delta": {"user:tier": 1}}}, actor=maria
-        ),
+        lambda: edit.add_event(ref, {"author": "agent", "actions": {"state_delta": {"user:tier": 1}}}, actor=maria),
         lambda: queue.queue_edit(ref, tier, person=person),
         lambda: rewind.rewind(ref, "i1", actor=maria),
         lambda: append_event(ref, event, actor=maria, origin="person"),
@@ -344,12 +342,12 @@ def test_a_rewind_and_an_event_by_hand_are_applied_as_they_were_proposed(
     approval.make(by=TERMINAL, keys="n")
     with pytest.raises(Held) as held:
         rewind.rewind(ref, "i1", actor=maria)
-    back = proposal.get(held.value.detail["proposal"], actor=ben)
+    back = proposals.get(held.value.detail["proposal"], actor=ben)
     with pytest.raises(Held) as held:
-        own_event.add_event(ref, {"author": "agent", "actions": {"state_delta": {"user:tier": "x"}}}, actor=maria)
+        edit.add_event(ref, {"author": "agent", "actions": {"state_delta": {"user:tier": "x"}}}, actor=maria)
     by_hand = held.value.detail["proposal"]
-    assert proposal.draft_of(by_hand, actor=maria)["actions"] == {"state_delta": {"user:tier": "x"}}
-    assert (back.kind, proposal.get(by_hand, actor=ben).kind) == ("rewind", "event")
+    assert proposals.draft_of(by_hand, actor=maria)["actions"] == {"state_delta": {"user:tier": "x"}}
+    assert (back.kind, proposals.get(by_hand, actor=ben).kind) == ("rewind", "event")
     approving.apply(back.id, actor=ben)
     approving.apply(by_hand, actor=ben)
     assert (state(ref).get("n"), state(ref)["user:tier"], len(events_of(ref))) == (None, "x", 3)
@@ -435,7 +433,7 @@ def test_only_an_admin_of_everything_makes_and_deletes_rules_which_hold_at_once(
     waiting = propose(ref, maria)
     approval.drop(rule.number, by=TERMINAL)
     edit.edit_state(ref, GOLD, actor=maria)
-    assert (len(events_of(ref)), proposal.get(waiting.id, actor=maria).state) == (1, "waiting")
+    assert (len(events_of(ref)), proposals.get(waiting.id, actor=maria).state) == (1, "waiting")
 
 
 def test_a_rule_names_a_key_with_brackets_as_it_is(ref: SessionRef, maria: Actor) -> None:

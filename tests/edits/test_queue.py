@@ -22,7 +22,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, queue
 from sessions_app.edits.edit import Entry
-from sessions_app.edits.queued_edit import Queued
+from sessions_app.edits.queue import Queued
 from sessions_app.jobs import claims
 from sessions_app.jobs.claims import Claim, Outcome
 from sessions_app.models import AuditRow, Job
@@ -615,7 +615,7 @@ def test_an_edit_of_a_database_that_goes_away_waits_until_it_is_back(
     def away(*_: Any, **__: Any) -> Any:
         raise SourceError("away")
 
-    monkeypatch.setattr(views, "session", away)
+    monkeypatch.setattr(lists, "session", away)
     assert queue.apply_due() == 0
     monkeypatch.undo()
     queue.withdraw(waiting.id, maria)  # certainly not written

@@ -16,7 +16,8 @@ from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.edits import undo
-from sessions_app.history import drift, indexing, key_history, moments
+from sessions_app.history import drift, key_history, moments
+from sessions_app.history.index import build
 from sessions_app.models import StateChange
 from sessions_app.reads import views
 from sessions_app.sources import adoption, database, online
@@ -69,12 +70,12 @@ def test_however_sessions_are_deleted_what_is_told_is_true(
     fold = Fold(source)
     for what, *rest in history:
         if what == "look":
-            indexing.catch_up(source)
+            build.catch_up(source)
         else:
             getattr(fold, what)(*rest)
     for rebuilt in (False, True):
         if rebuilt:
-            indexing.rebuild(source)
+            build.rebuild(source)
         for ref, event_id, before, after in fold.seen:
             told_truly(moments.state_at(ref, event_id, actor=SYSTEM).state, after)
             told_truly(moments.state_at(ref, event_id, before=True, actor=SYSTEM).state, before)
@@ -86,11 +87,11 @@ def test_however_sessions_are_deleted_what_is_told_is_true(
 def test_a_creation_is_not_forgotten_when_the_newest_event_goes(source: str) -> None:
     other = create(source, "other")
     append(other, {"n": 1})
-    indexing.catch_up(source)
+    build.catch_up(source)
     ref = create(source, "mine", user__tier="basic")
     newest = create(source, "newest", "ben")
     append(newest, {"n": 1})
-    indexing.catch_up(source)
+    build.catch_up(source)
     delete_session(newest, actor=ALICE)
     gold = append(ref, {"user:tier": "gold"})
     assert moments.state_at(ref, gold, before=True, actor=SYSTEM).state.user == {"tier": "basic"}
@@ -106,13 +107,13 @@ def test_a_session_that_is_created_after_the_newest_events_were_deleted_comes_af
     delete_session(gone, actor=ALICE)
     ref = create(source, "mine", app__total=2)
     for _look in range(3):
-        indexing.catch_up(source)
+        build.catch_up(source)
     changes = StateChange.objects.filter(key="total").count()
     assert changes == 2, "each creation is noted once"
     for _round in range(2):
         first = append(ref, {"app:total": 3})
         assert moments.state_at(ref, first, before=True, actor=SYSTEM).state.app == {"total": 2 + _round}
-        indexing.rebuild(source)
+        build.rebuild(source)
 
 
 @pytest.mark.parametrize("looked", [True, False])
@@ -122,7 +123,7 @@ def test_what_it_wrote_last_is_not_told_as_the_value_before_it(source: str, look
     append(one, {"user:tier": "silver", "app:limit": 1})
     append(two, {"user:tier": "gold", "app:limit": 2})
     if looked:
-        indexing.catch_up(source)
+        build.catch_up(source)
     if by_adkweb:
         delete_session(two, actor=ALICE)
     else:
@@ -135,7 +136,7 @@ def test_what_it_wrote_last_is_not_told_as_the_value_before_it(source: str, look
         assert key_history.history(one, "user:tier", actor=SYSTEM).rows[0].change.old is UNKNOWN
         with pytest.raises(Invalid, match="Earlier values unknown"):
             undo.undo(one, last, actor=SYSTEM)
-        indexing.rebuild(source)
+        build.rebuild(source)
 
 
 def test_what_it_began_with_is_not_told_as_the_value_before_it(source: str) -> None:
@@ -157,7 +158,7 @@ def test_it_makes_nothing_unknown_that_it_did_not_write(source: str) -> None:
     append(one, {"user:tier": "platinum", "app:limit": 2})
     delete_session(two, actor=ALICE)
     delete_session(ben, actor=ALICE)
-    indexing.rebuild(source)
+    build.rebuild(source)
     state = moments.state_at(one, between, actor=SYSTEM).state
     assert (state.user["tier"], state.app) == ("silver", {"limit": 1})
 
@@ -174,7 +175,7 @@ def test_adk_deletes_the_session_of_the_newest_events(form: str, new_database: A
     for number in range(10):
         adk.append(goes, n=number, user__count=number)
     made = create(source, "made", user__tier="basic")
-    indexing.catch_up(source)
+    build.catch_up(source)
     adk.run(adk.service.delete_session(app_name="booking", user_id="ana", session_id="goes"))
     gold = append(made, {"user:tier": "gold"})
     later = [append(made, {"n": number}) for number in range(12)]
@@ -186,7 +187,7 @@ def test_adk_deletes_the_session_of_the_newest_events(form: str, new_database: A
         rows = key_history.history(made, "user:tier", actor=SYSTEM).rows
         assert [row.change.new for row in rows] == ["gold", "basic", "silver"]
         assert [step.then for step in undo.undo(made, gold, actor=SYSTEM).steps] == ["basic"]
-        indexing.rebuild(source)
+        build.rebuild(source)
 
 
 def test_state_that_stood_there_before_adopting_may_be_of_sessions_that_are_gone(
@@ -240,11 +241,11 @@ def test_where_nothing_is_new_nothing_is_written(source: str) -> None:
     append(gone, {"user:n": 1})
     append(create(source, "here"), {"user:n": 2})
     delete_session(gone, actor=ALICE)
-    indexing.catch_up(source)
-    indexing.catch_up(source)
+    build.catch_up(source)
+    build.catch_up(source)
     execute(source, "UPDATE app_states SET update_time = update_time")  # a transaction more
     with CaptureQueriesContext(connection) as queries:
-        indexing.catch_up(source)
+        build.catch_up(source)
     assert [query["sql"] for query in queries if not query["sql"].startswith("SELECT")] == []
 
 

@@ -15,8 +15,8 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Change
 from sessions_app.edits import repair as edits_repair
 from sessions_app.edits.repair import Choice, choose
-from sessions_app.history import drift, merging, moments
-from sessions_app.reads import views
+from sessions_app.history import adk_merge_bug, drift, moments
+from sessions_app.reads import lists, views
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.half_made import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
@@ -190,7 +190,7 @@ def test_a_glance_tells_a_session_s_own_keys_as_a_replay_does(ref: SessionRef) -
     assert glance(ref) == {}
     put(ref, n=1, extra=5, gone=2)
     assert glance(ref) == {each.change.key: each.change.old for each in drift.own(ref, actor=SYSTEM).drifted}
-    gone = {"gone": None} if merging.possible(ref.source) == merging.REPLACED else {}  # a null, or no key
+    gone = {"gone": None} if adk_merge_bug.possible(ref.source) == adk_merge_bug.REPLACED else {}  # a null, or no key
     assert glance(ref) == {"extra": ABSENT, "first": 1, "late": 1, "n": 2} | gone
 
 
@@ -220,7 +220,7 @@ def test_what_is_written_while_somebody_looks_is_no_drift(ref: SessionRef, monke
         written.append(add(ref, n=10 + len(written)))
         return answer
 
-    monkeypatch.setattr(views, "session", written_just_after)
+    monkeypatch.setattr(lists, "session", written_just_after)
     assert glance(ref) == {}
     assert len(written) == 2
 

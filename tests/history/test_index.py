@@ -12,7 +12,8 @@ from django.db import connections
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.history import indexing, moments
+from sessions_app.history import moments
+from sessions_app.history.index import build
 from sessions_app.models import Projection, StateChange
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
@@ -63,7 +64,7 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
         def catch_up() -> None:
             while not ended.is_set():
                 with suppress(Behind):
-                    indexing.catch_up(source, seconds=random.random() / 100)
+                    build.catch_up(source, seconds=random.random() / 100)
 
         readers = [threading.Thread(target=catch_up) for _ in range(2)]
         for reader in readers:
@@ -74,13 +75,13 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
             ended.set()
             for reader in readers:
                 reader.join()
-        indexing.catch_up(source)
+        build.catch_up(source)
         kept = set(StateChange.objects.values_list("owner_id", "key", "place"))
         states = {ref: moments.state_now(ref, actor=SYSTEM) for ref in keys}
         assert {ref: state.state for ref, state in states.items()} == {
             ref: views.session(ref, actor=SYSTEM).state for ref in keys
         }
-        number = indexing.rebuild(source)
+        number = build.rebuild(source)
         assert number == len([row for row in kept if row[1] != "state"]) == len(keys) * EVENTS * 3 + 6 + len(keys) * 4
         assert {row[1:] for row in kept} == set(StateChange.objects.values_list("key", "place"))
         assert {ref: moments.state_now(ref, actor=SYSTEM) for ref in keys} == states
@@ -91,9 +92,9 @@ def test_many_write_and_many_catch_up(source: str, tmp_path: Path) -> None:
 def test_what_is_forgotten_leaves_nothing(source: str) -> None:
     ref = create_session(source, "booking", "ana", state={"user:n": 0}, actor=ALICE)
     append_event(ref, {"author": "x", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
-    indexing.catch_up(source)
+    build.catch_up(source)
     assert StateChange.objects.count() == 3  # the user's key, the session's, and that the event changed state
-    indexing.forget(source)
+    build.forget(source)
     assert not StateChange.objects.exists()
     assert not Projection.objects.exists()
 

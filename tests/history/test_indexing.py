@@ -18,8 +18,10 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import fork, fork_tree
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import gathering, index, indexing, moments
+from sessions_app.history import moments
 from sessions_app.history.edit_log import edits
+from sessions_app.history.index import build, read_source
+from sessions_app.history.index import query as index
 from sessions_app.models import Projection, StateChange, StateOwner
 from sessions_app.reads import lists
 from sessions_app.writes.append import append_event
@@ -92,7 +94,7 @@ def test_twice_as_many_events_cost_twice_as_much(source: str) -> None:
 
     for first in range(0, 4_000, 1_000):
         many_sessions(source, first, 1_000)
-        steps.append(counted(lambda: indexing.catch_up(source)))
+        steps.append(counted(lambda: build.catch_up(source)))
     assert StateOwner.objects.count() == 2 * 4_000
     assert max(steps[1:]) < 1.3 * steps[0], steps
 
@@ -111,7 +113,7 @@ def test_either_database_of_adkwebs_own_keeps_the_same(
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0, interactive=False)
-        assert indexing.rebuild(source) == 1 + 3 * 3 + 1
+        assert build.rebuild(source) == 1 + 3 * 3 + 1
         kept = list(StateChange.objects.order_by("key", "place").values_list("key", flat=True))
         assert [key for key in kept if not key.startswith("\1")].count("state") == 4
         assert len(edits_of(source)) == 1
@@ -124,21 +126,21 @@ def test_memory_is_bounded_however_large_events_are(source: str) -> None:
         append(ref, content={"parts": [{"text": "hi" * MEGABYTE}]})
     tracemalloc.start()
     try:
-        indexing.catch_up(source)
+        build.catch_up(source)
         _now, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 10 * gathering.BYTES == 40 * MEGABYTE
+    assert most < 10 * read_source.BYTES == 40 * MEGABYTE
 
 
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_a_reading_of_sqlite_is_short(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     fill(ref, 2_000)
-    monkeypatch.setattr(gathering, "READ_SECONDS", 0.0)
-    read, more = gathering.events(source, 0, 5_000)
+    monkeypatch.setattr(read_source, "READ_SECONDS", 0.0)
+    read, more = read_source.events(source, 0, 5_000)
     assert (len(read), more) == (50, True)
-    indexing.catch_up(source)
+    build.catch_up(source)
     assert len(index.highlights(ref, ["state"])) == 2_000
 
 
@@ -149,10 +151,10 @@ def test_it_says_how_long_it_will_take(source: str) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     fill(ref, 8_000)
     with pytest.raises(Behind) as first:
-        indexing.catch_up(source, seconds=0)
+        build.catch_up(source, seconds=0)
     assert 0 < first.value.detail["share"] < 1
     with pytest.raises(Behind) as then:
-        indexing.catch_up(source, seconds=0)
+        build.catch_up(source, seconds=0)
     assert then.value.detail["left"].startswith("about ")
     assert then.value.message == f"The events of this source are still being read: {then.value.detail['left']}."
 
@@ -168,7 +170,7 @@ def test_it_says_how_long_it_will_take(source: str) -> None:
     ],
 )
 def test_time_left_in_words(seconds: float, words: str) -> None:
-    assert indexing.time_left(seconds) == words
+    assert build.time_left(seconds) == words
 
 
 # --- Edits ------------------------------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ def test_edits_come_from_what_is_read_and_the_list_says_that_more_is_to_come(sou
     (behind,) = problems
     assert isinstance(behind, Behind)
     assert "still being read" in behind.message
-    indexing.catch_up(source, 60.0)
+    build.catch_up(source, 60.0)
     assert edits_of(source) == [last, first]
     assert edits(actor=SYSTEM)[1] == []
 
@@ -237,7 +239,7 @@ def test_places_that_are_given_again_are_no_edits_of_what_was_there(source: str)
 def test_forks_are_found_by_keys_and_nothing_is_looked_through(source: str) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     into = fork.fork(ref, append(ref), user_id="ana", session_id="fork", actor=ALICE)
-    indexing.catch_up(source)
+    build.catch_up(source)
     with CaptureQueriesContext(connections[source]) as queries:
         assert [each.ref for each in fork_tree.forks_of(ref, actor=SYSTEM)] == [into]
     assert not [each["sql"] for each in queries if "forked" in each["sql"]]
@@ -248,7 +250,7 @@ def test_forks_are_found_by_keys_and_nothing_is_looked_through(source: str) -> N
 def test_a_fork_that_was_made_before_the_source_was_read(source: str) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     into = fork.fork(ref, append(ref), user_id="ben", session_id="fork", actor=ALICE)
-    indexing.rebuild(source)
+    build.rebuild(source)
     assert [each.ref for each in fork_tree.forks_of(ref, actor=SYSTEM)] == [into]
     assert fork_tree.forks_of(ref._replace(user_id="ben"), actor=SYSTEM) == []
 
@@ -259,7 +261,7 @@ def test_a_fork_that_was_made_before_the_source_was_read(source: str) -> None:
 def test_what_an_older_adkweb_kept_is_read_anew_once(source: str) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     into = fork.fork(ref, append(ref, actions={"state_delta": {"n": 1}}), user_id="ana", session_id="f", actor=ALICE)
-    indexing.catch_up(source)
+    build.catch_up(source)
     number = StateChange.objects.count()
     StateChange.objects.filter(key="fork").delete()
     Projection.objects.update(version=1)
@@ -268,6 +270,6 @@ def test_what_an_older_adkweb_kept_is_read_anew_once(source: str) -> None:
     assert moments.state_now(ref, actor=SYSTEM).state.session == {"n": 1}
     before = Projection.objects.get()
     with CaptureQueriesContext(connection) as queries:
-        indexing.catch_up(source)
-    assert (Projection.objects.get().pk, before.version) == (before.pk, indexing.VERSION)
+        build.catch_up(source)
+    assert (Projection.objects.get().pk, before.version) == (before.pk, build.VERSION)
     assert not [each["sql"] for each in queries if each["sql"].startswith(("INSERT", "UPDATE", "DELETE"))]

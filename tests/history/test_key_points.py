@@ -14,7 +14,7 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history.key_points import MOST, points_of
+from sessions_app.history.steps import MOST, points_of
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.bulk import fill

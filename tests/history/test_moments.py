@@ -15,7 +15,8 @@ from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN, Scoped
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import index, indexing, key_history, moments
+from sessions_app.history import key_history, moments
+from sessions_app.history.index import build, query
 from sessions_app.reads import timeline
 from sessions_app.sources import database
 from sessions_app.writes.append import append_event
@@ -50,7 +51,7 @@ def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tup
     fold = Fold(replacing(source))
     for what, *rest in history:
         if what == "look":
-            indexing.catch_up(source)
+            build.catch_up(source)
         else:
             getattr(fold, what)(*rest)
     for ref, event_id, before, after in fold.seen:
@@ -64,13 +65,13 @@ def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tup
 def test_what_is_read_piece_by_piece_is_what_is_read_at_once(source: str, history: list[tuple[Any, ...]]) -> None:
     fold = Fold(replacing(source))
     for what, *rest in history:
-        indexing.catch_up(source)
+        build.catch_up(source)
         if what != "look":
             getattr(fold, what)(*rest)
     pieces = [moments.state_at(ref, event_id, actor=SYSTEM) for ref, event_id, _before, _after in fold.seen]
-    number = indexing.rebuild(source)
+    number = build.rebuild(source)
     assert [moments.state_at(ref, event_id, actor=SYSTEM) for ref, event_id, _before, _after in fold.seen] == pieces
-    assert indexing.rebuild(source) == number
+    assert build.rebuild(source) == number
 
 
 @given(history=histories)
@@ -140,7 +141,7 @@ def test_what_a_deleted_session_wrote_is_unknown_and_not_the_value_before(source
     assert moments.state_at(one, last, actor=SYSTEM).state.user == {"tier": "gold"}
     delete_session(two, actor=ALICE)
     assert moments.state_at(one, last, actor=SYSTEM).state.user == {"tier": UNKNOWN}
-    indexing.rebuild(source)
+    build.rebuild(source)
     assert moments.state_at(one, last, actor=SYSTEM).state.user == {"tier": UNKNOWN}, (
         "the stored value is not what is left of its writes"
     )
@@ -218,18 +219,18 @@ def test_what_takes_long_says_how_far_it_is_and_goes_on(source: str) -> None:
     ref = create_session(source, "booking", "ana", actor=ALICE)
     fill(ref, 12_000)
     with pytest.raises(Behind) as behind:
-        indexing.catch_up(source, seconds=0)
+        build.catch_up(source, seconds=0)
     assert 0 < behind.value.detail["share"] < 1
     rounds = 1
     while True:
         try:
-            indexing.catch_up(source, seconds=0)
+            build.catch_up(source, seconds=0)
             break
         except Behind:
             rounds += 1
     assert rounds > 10, "each time it goes on from where it was"
     assert moments.state_at(ref, "e9000", actor=SYSTEM).state.session == {"n": 9000}
-    assert len(index.highlights(ref, ["state"], after=0, limit=20_000)) == 12_000
+    assert len(query.highlights(ref, ["state"], after=0, limit=20_000)) == 12_000
 
 
 def test_an_event_that_becomes_visible_late_is_not_passed_over(
@@ -294,7 +295,7 @@ def test_a_deleted_event_makes_its_keys_unknown_and_not_what_they_were_before(so
         with database.using(source) as db, db.cursor() as cursor:
             cursor.execute("DELETE FROM events WHERE id = %s", [written])
         if not look_first:
-            indexing.rebuild(source)
+            build.rebuild(source)
         assert moments.state_at(ref, third, actor=SYSTEM).state.session == {"name": UNKNOWN, "n": 3}
         assert moments.state_at(ref, second, actor=SYSTEM).state.session == {"name": UNKNOWN, "n": 2}
     history = key_history.history(ref, "n", actor=SYSTEM).rows

@@ -14,7 +14,7 @@ from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import indexing
+from sessions_app.history.index import build
 from sessions_app.history.overview import bars, event_at
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -115,7 +115,7 @@ def test_an_event_that_is_appended_is_in_the_next_strip(ref: SessionRef, append:
 
 def test_a_strip_costs_the_same_queries_for_every_session_and_reads_few_events(ref: SessionRef) -> None:
     fill(ref, 20_000)
-    indexing.catch_up(ref.source, 60)
+    build.catch_up(ref.source, 60)
     with CaptureQueriesContext(connections[ref.source]) as captured:
         drawn = bars(ref, actor=SYSTEM)
     assert sum(bar.events for bar in drawn) == 20_000

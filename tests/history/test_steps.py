@@ -10,7 +10,8 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.positions import Position
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, same
-from sessions_app.history import beginnings, moments
+from sessions_app.history import moments
+from sessions_app.history.index import written
 from sessions_app.history.steps import Step, steps_of
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
@@ -24,7 +25,7 @@ def all_steps(ref: SessionRef, limit: int) -> list[Step]:
     steps: list[Step] = []
     after: Position | None = None
     while True:
-        some = steps_of(ref, KEYS, after, beginnings.FOREVER, limit, actor=SYSTEM)
+        some = steps_of(ref, KEYS, after, written.FOREVER, limit, actor=SYSTEM)
         assert len(some.steps) <= limit
         steps += some.steps
         if not some.more:
@@ -63,10 +64,10 @@ def test_the_values_after_each_write_are_those_of_the_state_at_its_event(source:
 def test_a_session_begins_with_its_initial_state(source: str, actor: Actor, add: Callable[..., str]) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", state={"step": "pay"}, actor=actor)
     add(ref, cart=1)
-    steps = steps_of(ref, KEYS, None, beginnings.FOREVER, 10, actor=SYSTEM)
+    steps = steps_of(ref, KEYS, None, written.FOREVER, 10, actor=SYSTEM)
     assert (steps.start["step"], steps.start["cart"]) == ("pay", ABSENT)
     assert [(step.wrote, step.values["cart"]) for step in steps.steps] == [({"cart"}, 1)]
-    assert steps_of(ref, ["gone"], None, beginnings.FOREVER, 10, actor=SYSTEM).steps == []
+    assert steps_of(ref, ["gone"], None, written.FOREVER, 10, actor=SYSTEM).steps == []
 
 
 def test_what_a_deleted_session_with_the_same_id_wrote_is_no_step(

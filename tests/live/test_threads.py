@@ -20,8 +20,8 @@ from sessions_app.access import masking
 from sessions_app.access.actor import Actor
 from sessions_app.access.sign_ins import SessionStore
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.live import client, feed, home_feed, room, source_follower
-from sessions_app.live.home_feed import Lobby
+from sessions_app.live import client, feed, room, source_follower
+from sessions_app.live.feed import Lobby
 from sessions_app.live.room import Seat
 from sessions_app.reads import newest
 from sessions_app.sources import database, registry
@@ -385,7 +385,7 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
 def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     house.session(source, "one")
     reader, stays = Reader(house.sign_in), Reader(house.sign_in)
-    real = home_feed.activity
+    real = feed.activity
 
     def activity(*away: Any) -> Any:
         lobby.leave(reader)  # type: ignore[arg-type]
@@ -393,11 +393,11 @@ def test_who_leaves_home_while_it_is_made_has_left(house: House, source: str, mo
 
     lobby = Lobby.admit(stays)  # type: ignore[arg-type]
     eventually(lambda: stays.parts.get("feed"), "home")
-    monkeypatch.setattr(home_feed, "activity", activity)
+    monkeypatch.setattr(feed, "activity", activity)
     lobby.enter(reader)  # type: ignore[arg-type]
     eventually(lambda: reader not in lobby._watchers, "that it went", 5)
     lobby.leave(stays)  # type: ignore[arg-type]
-    monkeypatch.setattr(home_feed, "activity", real)
+    monkeypatch.setattr(feed, "activity", real)
     none_left()
 
 
@@ -406,14 +406,14 @@ def test_who_opens_home_does_not_wait_for_a_slow_one_to_rest(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = house.session(source, "one")
-    real, asked = home_feed.activity, Counter[str]()
+    real, asked = feed.activity, Counter[str]()
 
     def activity(*away: Any) -> Any:
         asked["home"] += 1
         time.sleep(1 if asked["home"] == 1 else 0)  # a machine that stood still for a moment, and rests for ten
         return real(*away)
 
-    monkeypatch.setattr(home_feed, "activity", activity)
+    monkeypatch.setattr(feed, "activity", activity)
     first, second = Reader(house.sign_in), Reader(house.sign_in)
     lobby = Lobby.admit(first)  # type: ignore[arg-type]
     eventually(lambda: "feed" in first.parts, "home")

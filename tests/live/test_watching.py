@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.live import feed, watch_feed
-from sessions_app.live.watch_feed import WatchFeed
+from sessions_app.live import feed
+from sessions_app.live.feed import WatchFeed
 from sessions_app.models import SearchSource
 from sessions_app.search.saved import views, watching
 from tests.live.conftest import Stage
@@ -89,8 +89,8 @@ def test_who_joins_while_others_are_served_is_served_the_next_time(
     monkeypatch.setattr(watching, "newest", lambda: 0)
     monkeypatch.setattr(watching, "news_between", news_between)
     monkeypatch.setattr(watching, "counts", lambda names: {name: {"view": 1} for name in names})
-    monkeypatch.setattr(watch_feed.sign_in, "signed_in", lambda sign_ins: sign_ins)
-    monkeypatch.setattr(watch_feed, "push", lambda watchers, _message: told.update({watchers[0].name: 1}))
+    monkeypatch.setattr(feed.sign_in, "signed_in", lambda sign_ins: sign_ins)
+    monkeypatch.setattr(feed, "push", lambda watchers, _message: told.update({watchers[0].name: 1}))
     news.enter(first)
     news.start()
     try:
@@ -121,10 +121,8 @@ def test_news_that_arrives_while_others_is_read_is_told_the_next_time(monkeypatc
     monkeypatch.setattr(watching, "newest", lambda: len(there))
     monkeypatch.setattr(watching, "news_between", news_between)
     monkeypatch.setattr(watching, "counts", lambda names: {name: {"view": len(there)} for name in names})
-    monkeypatch.setattr(watch_feed.sign_in, "signed_in", lambda sign_ins: sign_ins)
-    monkeypatch.setattr(
-        watch_feed, "push", lambda _to, message: told.extend(each["number"] for each in message["begun"])
-    )
+    monkeypatch.setattr(feed.sign_in, "signed_in", lambda sign_ins: sign_ins)
+    monkeypatch.setattr(feed, "push", lambda _to, message: told.extend(each["number"] for each in message["begun"]))
     news.enter(maria)
     for _ in range(4):
         news.serve()

@@ -19,7 +19,7 @@ from sessions_app.access import approval
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import Conflict, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef, digest_of
-from sessions_app.history import indexing
+from sessions_app.history.index import build
 from sessions_app.jobs import claims, runner
 from sessions_app.models import (
     AuditRow,
@@ -34,8 +34,7 @@ from sessions_app.models import (
     StateOwner,
 )
 from sessions_app.privacy import erasing, erasures, holds, own_rows
-from sessions_app.privacy.counting import count_events
-from sessions_app.privacy.erasing import Report
+from sessions_app.privacy.erasing import Report, count_events
 from sessions_app.privacy.erasures import Erasure
 from sessions_app.search import labels
 from sessions_app.sources import registry
@@ -100,7 +99,7 @@ def test_the_user_is_gone_from_the_source_and_from_adkweb_and_the_others_are_not
     assert made.report.remains.keys == ["app:last"]
     assert AuditRow.objects.filter(act="user-erased", user_id="ana", by="alice").count() == 1
     feed(ref.source)  # what is read later does not bring them back
-    indexing.catch_up(ref.source)
+    build.catch_up(ref.source)
     assert not SearchOwner.objects.filter(digest=digest_of("booking", "ana")).exists()
     assert not StateOwner.objects.filter(app_name="booking", user_id="ana").exists()
 

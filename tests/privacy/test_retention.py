@@ -19,7 +19,7 @@ from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, SourceErro
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, DueSession, Job, RetentionRule, stored_instant
-from sessions_app.privacy import holds, idle, retaining, retention
+from sessions_app.privacy import holds, retaining, retention
 from sessions_app.sources import database, registry
 from sessions_app.transfer import uploads
 from sessions_app.writes.append import append_event
@@ -46,7 +46,7 @@ def _no_files_are_left() -> Iterator[None]:
 def idle_since(source: str, days: float, *ids: str) -> None:
     """Nobody has written to these sessions for so long."""
     with database.using(source) as db:
-        moment = stored_instant(time.time() - days * idle.DAY, db)
+        moment = stored_instant(time.time() - days * retention.DAY, db)
     for name in ids:
         execute(source, "UPDATE sessions SET update_time = %s WHERE id = %s", [moment, name])
 
@@ -194,8 +194,8 @@ def test_pages_of_idle_sessions_have_each_session_once(ref: SessionRef, monkeypa
         create_session(ref.source, "booking", "ana", session_id=f"s{number}", actor=ALICE)
     idle_since(ref.source, 40, *(f"s{number}" for number in range(1, 5)))
     idle_since(ref.source, 50, *(f"s{number}" for number in range(5, 8)))
-    monkeypatch.setattr(idle, "PAGE", 2)
-    read = [each.session_id for each, _revision in idle.idle_sessions(ref.source, "booking", time.time() - 86400)]
+    monkeypatch.setattr(retention, "PAGE", 2)
+    read = [each.session_id for each, _revision in retention.idle_sessions(ref.source, "booking", time.time() - 86400)]
     assert read == ["s5", "s6", "s7", "s1", "s2", "s3", "s4"]
 
 

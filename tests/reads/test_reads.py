@@ -19,17 +19,16 @@ from sessions_app.domain.errors import Invalid, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state
-from sessions_app.history import gathering
 from sessions_app.history import moments as history_moments
 from sessions_app.history.drift import own
 from sessions_app.history.edit_log import edits
+from sessions_app.history.index import read_source
 from sessions_app.models import stored_instant
 from sessions_app.reads import filters, lists, statistics, timeline, views
 from sessions_app.reads import newest as reads_newest
-from sessions_app.reads.deltas import RECENT
+from sessions_app.reads.deltas import RECENT, last_writer, writers
 from sessions_app.reads.event_views import EventView
 from sessions_app.reads.paging import Page
-from sessions_app.reads.writers import last_writer, writers
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.conftest import FORMATS
@@ -681,7 +680,7 @@ def test_a_session_with_a_hundred_thousand_events_is_read_by_index_and_counted_i
         if "events" in sql:
             _assert_bounded(ref.source, sql, params)
     if db.vendor == "postgresql":  # what catching up asks as long as a transaction may still be open
-        _assert_bounded(ref.source, gathering.LATE, [[1, seq], [5, seq + 9], 500, 500])
+        _assert_bounded(ref.source, read_source.LATE, [[1, seq], [5, seq + 9], 500, 500])
     assert spent < 5  # about 0.3 s when nothing else runs; a scan of everything for each of them would not do
 
 

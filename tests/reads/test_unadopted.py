@@ -23,8 +23,10 @@ from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import by_time, gathering, indexing, key_history, moments, overview
+from sessions_app.history import key_history, moments, overview
+from sessions_app.history import unadopted as by_time
 from sessions_app.history.edit_log import edits
+from sessions_app.history.index import build, read_source
 from sessions_app.history.moments import Moment
 from sessions_app.models import Projection
 from sessions_app.reads import newest, timeline
@@ -118,7 +120,7 @@ def test_a_shared_key_that_a_later_session_began_with_is_unknown(source: str, un
     create_session(source, "booking", "ana", state={"user:tier": "silver"}, actor=ALICE)
     assert moments.state_at(ref, event_id, actor=SYSTEM).state.user == {"tier": "gold", "city": "Rome"}
     with unadopted():  # the event says gold and silver is stored: its write may have been lost as well
-        indexing.rebuild(source)  # what was read while it was adopted is not known to who opens it now
+        build.rebuild(source)  # what was read while it was adopted is not known to who opens it now
         assert moments.state_at(ref, event_id, actor=SYSTEM).state.user == {"tier": UNKNOWN, "city": "Rome"}
 
 
@@ -149,7 +151,7 @@ def test_whatever_only_reads_works(source: str, unadopted: Unadopted) -> None:
         assert overview.event_at(one, bars[0].first, 1, to="state", actor=SYSTEM) == last
         assert [view.id for view in newest.newest_events(source, 2, actor=SYSTEM)] == [last, other]
         assert moments.state_now(one, actor=SYSTEM).writers["n"].event_id == last
-        indexing.rebuild(source)
+        build.rebuild(source)
         assert moments.state_at(one, last, actor=SYSTEM).state == then
 
 
@@ -289,37 +291,37 @@ def test_what_is_new_is_read_and_nothing_else(
     ref, other = key_of(opened, "s0"), adk.create("s1")
     for number in range(3):
         adk.append(adk.get("s0"), n=number)
-    indexing.catch_up(opened)
+    build.catch_up(opened)
     asked: list[str] = []
-    real = gathering.without_numbers
-    monkeypatch.setattr(gathering, "without_numbers", lambda *a: asked.append(a[2][2]) or real(*a))
+    real = read_source.without_numbers
+    monkeypatch.setattr(read_source, "without_numbers", lambda *a: asked.append(a[2][2]) or real(*a))
     with django_assert_num_queries(1, using=opened):
-        indexing.catch_up(opened)
+        build.catch_up(opened)
     assert asked == []
     monkeypatch.setattr(by_time, "REST", math.inf)
     adk.append(adk.get("s0"), n=9)
     adk.append(other, n=9)
-    indexing.catch_up(opened)
+    build.catch_up(opened)
     assert asked == [], "all sessions were looked at just now"
-    indexing.catch_up(opened, ref=ref)
-    indexing.catch_up(opened, ref=ref)
+    build.catch_up(opened, ref=ref)
+    build.catch_up(opened, ref=ref)
     assert asked == ["s0"], "but the one that is asked about is read"
     monkeypatch.setattr(by_time, "REST", 0)
-    indexing.catch_up(opened)
+    build.catch_up(opened)
     assert asked == ["s0", "s1"]
 
 
 def test_a_first_reading_goes_on_where_it_was_interrupted(opened: str, monkeypatch: pytest.MonkeyPatch) -> None:
     insert(opened, "s0", *((f"e{number:02}", f"10:00:{number:02}", {"n": number}) for number in range(40)))
-    monkeypatch.setattr(indexing, "FIRST_BATCH", 7)
-    monkeypatch.setattr(indexing, "BATCH", 7)
-    monkeypatch.setattr(indexing, "SMALLEST_BATCH", 7)
+    monkeypatch.setattr(build, "FIRST_BATCH", 7)
+    monkeypatch.setattr(build, "BATCH", 7)
+    monkeypatch.setattr(build, "SMALLEST_BATCH", 7)
     with pytest.raises(Behind) as behind:
-        indexing.catch_up(opened, 0.0)
+        build.catch_up(opened, 0.0)
     assert 0 < behind.value.detail["share"] < 1
     insert(opened, "s0", ("late", "09:00", {"n": -1}), ("last", "11:00", {"n": 99}))
-    indexing.memories.clear()
-    indexing.paces.clear()  # another page asks, later
+    build.memories.clear()
+    build.paces.clear()  # another page asks, later
     ref = key_of(opened, "s0")
     values = [row.change.new for row in key_history.history(ref, "n", actor=SYSTEM).rows]
     assert values == [99, *range(39, -1, -1), -1]
@@ -351,7 +353,7 @@ def test_another_process_has_seen_that_it_was_adopted(adk: Adk, opened: str) -> 
     event = adk.append(adk.get("s0"), n=1)
     ref = key_of(opened, "s0")
     online.add(opened)
-    Projection.objects.create(where=registry.identity(opened), version=indexing.VERSION, seq=7)
+    Projection.objects.create(where=registry.identity(opened), version=build.VERSION, seq=7)
     with pytest.raises(Behind):
         moments.state_at(ref, event.id, actor=SYSTEM)
     assert Projection.objects.get().seq == 7, "what it reads is not thrown away"
@@ -369,7 +371,7 @@ def test_a_page_reads_no_more_of_a_large_database_than_it_shows(adk: Adk, opened
     keys = [key_of(opened, adk.create(f"s{number}", user=f"u{number}").id, f"u{number}") for number in range(20)]
     for ref in keys:
         fill(ref, 1_000)
-    indexing.catch_up(opened, 60.0)
+    build.catch_up(opened, 60.0)
 
     def scans() -> int:
         # What this connection did is counted once its transaction has ended, and told.

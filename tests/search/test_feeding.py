@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 from django.db import connection
 
-from sessions_app.history import by_time, indexing
+from sessions_app.history import unadopted
+from sessions_app.history.index import build
 from sessions_app.live.search_feeder import SearchFeeder
 from sessions_app.live.sockets import Lifespan
 from sessions_app.models import (
@@ -52,7 +53,7 @@ def followed(
     adk.create("s0")
     alias = open_source(url, adopting=form != "unadopted")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_time, "REST", 0)  # whether there are new events is asked each time
+        patch.setattr(unadopted, "REST", 0)  # whether there are new events is asked each time
         yield alias, adk
     adk.close()
 
@@ -215,7 +216,7 @@ def test_a_session_that_waits_to_be_read_again_is_noted_once_read(own: str, sour
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     feeder = feed(source)
     append_event(ref, {"author": "a", "content": {"parts": [{"text": "expired"}]}}, actor=ALICE)
-    indexing.catch_up(source)  # a page asks for the past
+    build.catch_up(source)  # a page asks for the past
     assert Waiting.objects.count() == 1
     feed(source, feeder)
     assert Waiting.objects.count() == 0
@@ -347,11 +348,11 @@ def test_what_is_not_read_yet_is_said_while_history_reads(
     source, adk = followed
     for number in range(12):
         adk.append(adk.get("s0"), n=number)
-    monkeypatch.setattr(indexing, "FIRST_BATCH", 4)
-    monkeypatch.setattr(indexing, "BATCH", 4)
-    monkeypatch.setattr(indexing, "SMALLEST_BATCH", 4)
-    real = indexing.catch_up
-    monkeypatch.setattr(indexing, "catch_up", lambda source, seconds: real(source, 0.0))
+    monkeypatch.setattr(build, "FIRST_BATCH", 4)
+    monkeypatch.setattr(build, "BATCH", 4)
+    monkeypatch.setattr(build, "SMALLEST_BATCH", 4)
+    real = build.catch_up
+    monkeypatch.setattr(build, "catch_up", lambda source, seconds: real(source, 0.0))
     feeder = Feeder(source)
     assert feeder.feed() is True
     results = asked("")

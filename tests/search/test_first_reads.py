@@ -10,8 +10,8 @@ from sessions_app.domain.positions import Seq
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN, Scope
 from sessions_app.edits.edit import Entry, overwrite_state
-from sessions_app.search import first_reads
-from sessions_app.search.first_reads import FirstRead, Readers
+from sessions_app.search import sharing
+from sessions_app.search.sharing import FirstRead, Readers
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
@@ -65,7 +65,7 @@ def test_an_edit_is_read_by_the_first_turn_that_begins_after_it_where_its_key_is
     feed(source, walk=True)
     shared = {"session": None, "user": 2, "app": 3}
     for ref, seq, event, scope in edits:
-        told = first_reads.readers(ref, Seq(seq), event["timestamp"], scope, actor=SYSTEM)
+        told = sharing.readers(ref, Seq(seq), event["timestamp"], scope, actor=SYSTEM)
         of_app = {**shared, "user": 2 if ref[1:3] == ("booking", "ana") else 1, "app": 3 if ref[1] == "booking" else 1}
         assert told == Readers(expected(ref, seq, scope, every), known=True, sessions=of_app[scope])
     assert {scope for *_edit, scope in edits} == {*shared}
@@ -74,13 +74,13 @@ def test_an_edit_is_read_by_the_first_turn_that_begins_after_it_where_its_key_is
 def test_what_nobody_can_tell_is_not_known(own: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     every = sessions(source)
     event = overwrite_state(every[3], [Entry("app:version", 1, UNKNOWN)], actor=ALICE).event
-    before = first_reads.readers(every[3], Seq(1), event["timestamp"], "app", actor=SYSTEM)
+    before = sharing.readers(every[3], Seq(1), event["timestamp"], "app", actor=SYSTEM)
     assert not before.known  # not indexed yet
     for _turn in range(3):
         say(every[0])
     feed(source, walk=True)
-    assert first_reads.readers(every[3], Seq(1), event["timestamp"], "app", actor=SYSTEM).known
-    monkeypatch.setattr(first_reads, "LOOKED_AT", 2)  # more turns of another app have begun since
-    assert not first_reads.readers(every[3], Seq(1), event["timestamp"], "app", actor=SYSTEM).known
+    assert sharing.readers(every[3], Seq(1), event["timestamp"], "app", actor=SYSTEM).known
+    monkeypatch.setattr(sharing, "LOOKED_AT", 2)  # more turns of another app have begun since
+    assert not sharing.readers(every[3], Seq(1), event["timestamp"], "app", actor=SYSTEM).known
     with pytest.raises(NotFound):
-        first_reads.readers(every[0], Seq(1), 0.0, "session", actor=Actor.holding("bob", "read", "support"))
+        sharing.readers(every[0], Seq(1), 0.0, "session", actor=Actor.holding("bob", "read", "support"))

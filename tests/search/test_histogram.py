@@ -10,7 +10,7 @@ import pytest
 from sessions_app.access.actor import SYSTEM
 from sessions_app.models import SearchSession
 from sessions_app.search import tree
-from sessions_app.search.histogram import MOST, Bar, histogram
+from sessions_app.search.health import MOST, Bar, histogram
 from sessions_app.search.results import search
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed

@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from sessions_app.domain.errors import Slow
-from sessions_app.search.patience import patience
+from sessions_app.search.selecting import patience
 from sessions_app.search.sql import rows
 
 pytestmark = [pytest.mark.usefixtures("own"), pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)]

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.search import outline
-from sessions_app.search.picture import CALLS, picture
+from sessions_app.search.outline import CALLS, picture
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed

@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 
 from sessions_app.access.actor import Actor
-from sessions_app.search import seen
+from sessions_app.search import selecting
 from sessions_app.search.completing import complete
-from sessions_app.search.histogram import histogram
+from sessions_app.search.health import histogram
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import asked, feed, ids, query_of, rows
@@ -113,9 +113,9 @@ def test_who_sees_a_whole_source_is_not_asked_about_each_of_its_apps(
     two_apps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, half = (Actor.holding("adam", "read", sources="*"), BOOKING)
-    assert [sorted(app.name for app in seen.seen_apps(actor)) for actor in (whole, half)] == [
+    assert [sorted(app.name for app in selecting.seen_apps(actor)) for actor in (whole, half)] == [
         ["booking-eu", "payroll"],
         ["booking-eu"],
     ]
     monkeypatch.delattr(Actor, "may_see")  # home asks a dozen times, and there may be ten thousand apps
-    assert len(seen.seen_apps(whole)) == 2
+    assert len(selecting.seen_apps(whole)) == 2

@@ -25,7 +25,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.history import moments as history_moments
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists, statistics, timeline, views
-from sessions_app.reads.writers import writers
+from sessions_app.reads.deltas import writers
 from sessions_app.sources import adoption, database, locks, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

@@ -15,12 +15,12 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
-from sessions_app.access.audit import chain
-from sessions_app.access.audit.record import record
+from sessions_app.access.audit.record import HASHED, record
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import audited_edits, indexing
+from sessions_app.history import audit_log
+from sessions_app.history.index import build
 from sessions_app.models import AuditReceiver, AuditRow
 from sessions_app.writes.sessions import create_session
 from tests.support.people import somebody
@@ -129,7 +129,7 @@ def test_the_export_has_every_selected_row_as_it_was_hashed_and_is_recorded(audi
     response = auditor.get(reverse("audit-export"), {"by": "bob"})
     lines = [json.loads(line) for line in async_to_sync(read)(response).splitlines()]
     rows = list(AuditRow.objects.filter(by="bob").order_by("number"))
-    assert lines == [{name: getattr(row, name) for name in (*chain.HASHED, "digest")} for row in rows]
+    assert lines == [{name: getattr(row, name) for name in (*HASHED, "digest")} for row in rows]
     last = AuditRow.objects.latest("number")
     assert (last.act, last.by, json.loads(last.detail)) == ("exported", "olga", {"format": "audit", "only_by": "bob"})
 
@@ -203,8 +203,8 @@ def test_pages_of_acts_and_edits_of_several_sources_show_each_once_in_the_order_
     for number in range(90):
         act_and_edit((ref, other)[number % 2], number, ("maria", "bob")[number % 3 == 0])
     if slow:  # a page gives up looking for the edits of one person at once
-        monkeypatch.setattr(indexing, "SECONDS", 0.0)
-        monkeypatch.setattr(audited_edits, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(build, "SECONDS", 0.0)
+        monkeypatch.setattr(audit_log, "LOOK_SECONDS", 0.0)
     for query, numbers in (({"app": "booking"}, range(90)), ({"by": "bob"}, range(0, 90, 3))):
         expected = [text for n in reversed(numbers) for text in (f"keys k{n} · reason r{n}", f"n {n}")]
         assert [text for text in walked(auditor, query) if re.search(r" r?\d+$", text)] == expected

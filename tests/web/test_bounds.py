@@ -17,7 +17,7 @@ from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.history import drift, key_history, moments
 from sessions_app.reads import statistics, stored_sessions, timeline, views, whole_session
 from sessions_app.reads.weights import LARGE
-from sessions_app.transfer.formats import document
+from sessions_app.transfer.formats import adk_json
 from sessions_app.web.html.targets import MOST_ROWS
 from tests.costs import ACTS, APP, PAGES, READS, SESSION, USER, delta, measure, parts, write
 from tests.shapes import SHAPES
@@ -149,7 +149,7 @@ def test_the_history_of_a_key_in_a_state_that_is_too_large_is_told_without_the_v
 def test_of_more_keys_than_can_be_looked_at_together_the_past_is_not_told_and_the_page_says_so(
     storing: Any, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.history.index.MOST_KEYS", 3)
+    monkeypatch.setattr("sessions_app.history.index.query.MOST_KEYS", 3)
     ref = storing(delta(**{f"k{n}": n for n in range(4)}), state={f"k{n}": n for n in range(4)})
     page = maria.open("session", **ref._asdict(), query={"at": "e0"})
     assert "more than 3 keys" in page.one("main").text
@@ -225,7 +225,7 @@ def test_drift_shows_as_many_keys_as_a_page_holds(
 def test_a_file_of_more_values_than_are_read_at_once_is_refused_before_it_is_parsed() -> None:
     file = BytesIO(b'{"id": [' + b"[]," * 2_000_001 + b"1]}")
     with pytest.raises(Invalid, match="more lists, objects and items"):
-        document.load(file)
+        adk_json.load(file)
 
 
 @pytest.mark.django_db
@@ -261,7 +261,7 @@ def test_a_list_of_sessions_ends_by_what_their_states_weigh_and_leads_on(storing
 def test_a_history_that_weighs_much_names_all_its_writes_and_has_the_newest_values(
     storing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.history.written.HEAVIEST", 10_000)
+    monkeypatch.setattr("sessions_app.history.index.written.HEAVIEST", 10_000)
     key = storing(*[delta(k=str(n) * 2_000) for n in range(8)], state={"k": "7" * 2_000})
     values = [write.change.new for write in key_history.history(key, "k", actor=SYSTEM).rows]
     assert len(values) == 8

@@ -17,7 +17,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 from pytest_django import Settings
 
-from sessions_app.access import browsers
+from sessions_app.access import sign_ins
 from sessions_app.access.sign_in import signed_in
 from sessions_app.access.sign_ins import SessionStore
 from tests.web.conftest import Browser
@@ -86,7 +86,7 @@ def test_signing_out_everywhere_ends_every_browser_of_this_person_alone(ana: Any
 
 def test_nobody_signs_somebody_else_out_but_an_admin(ana: Any) -> None:
     first, chief = sign_in(), sign_in("chief", agent="Safari/19")
-    (of_chief,) = browsers.listed(get_user_model().objects.get(username="chief").pk)
+    (of_chief,) = sign_ins.listed(get_user_model().objects.get(username="chief").pk)
     first.send("sign-ins", {"which": of_chief.digest})
     assert first.send("sign-somebody-out", {}, name="chief").status_code == 403
     assert chief.get("/").status_code == 200
@@ -102,16 +102,16 @@ def test_the_last_use_is_written_down_each_hour_and_never_outlives_the_limits(an
     settings.IDLE_SECONDS = 5 * 24 * 3600
     with time_machine.travel("2026-11-01T08:00Z", tick=False) as clock:
         browser = sign_in()
-        began = browsers.listed(ana.pk)[0].began
+        began = sign_ins.listed(ana.pk)[0].began
         for _day in range(29):
             clock.shift(timedelta(days=1))
             assert browser.get("/sign-ins/").status_code == 200
-            (row,) = browsers.listed(ana.pk)
+            (row,) = sign_ins.listed(ana.pk)
             assert row.used - began == timedelta(days=_day + 1)
         assert row.ends == began + timedelta(days=30)
         clock.shift(timedelta(days=1, seconds=1))
         assert browser.get("/").status_code == 302
-        assert browsers.listed(ana.pk) == []
+        assert sign_ins.listed(ana.pk) == []
 
 
 @pytest.mark.parametrize(("limit", "value"), [("IDLE_SECONDS", 3600), ("SESSION_COOKIE_AGE", 3 * 3600)])
@@ -125,7 +125,7 @@ def test_a_limit_that_was_made_shorter_ends_older_sign_ins_too(
         assert signed_in([key]) == {key: ana}
         setattr(settings, limit, value)
         assert signed_in([key]) == {}
-        assert browsers.listed(ana.pk) == []
+        assert sign_ins.listed(ana.pk) == []
         assert browser.get("/").status_code == 302
 
 
@@ -173,7 +173,7 @@ def test_what_a_hostile_browser_says_of_itself_is_a_text(ana: Any) -> None:
     hostile = '"><script>alert(1)</script>' + "x" * 10_000
     (row,) = rows(sign_in(agent=hostile))
     assert "<script>alert(1)" in row
-    (each,) = browsers.listed(ana.pk)
+    (each,) = sign_ins.listed(ana.pk)
     assert len(each.agent) == 400
 
 

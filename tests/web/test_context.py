@@ -17,7 +17,7 @@ from sessions_app.agent_view.exclusion import Kind
 from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import indexing
+from sessions_app.history.index import build
 from sessions_app.sources import database, online
 from sessions_app.web import agent_view
 from sessions_app.web.agent_view import Fold
@@ -373,7 +373,7 @@ def test_while_a_source_is_read_the_page_says_so_and_a_typed_template_is_kept(
     def behind(*_args: Any, **_more: Any) -> None:
         raise Behind(share=0.5)
 
-    monkeypatch.setattr(indexing, "catch_up", behind)
+    monkeypatch.setattr(build, "catch_up", behind)
     assert maria.get(reverse("context", kwargs=ref._asdict())).status_code == 503
     response = maria.send("context", {"template": "mine"}, **ref._asdict())
     assert page_of(response).one("textarea").raw.strip() == "mine"
@@ -478,7 +478,7 @@ def test_a_timeline_is_shown_without_grey_while_a_source_is_read(
 
     add(ref, {"text": "Gone"}, invocation_id="i2")
     add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
-    monkeypatch.setattr(indexing, "catch_up", behind)
+    monkeypatch.setattr(build, "catch_up", behind)
     page = maria.open("session", **ref._asdict())
     assert len(page.all("li", "ev")) == 2
     assert grey(page) == {}

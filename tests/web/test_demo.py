@@ -12,8 +12,8 @@ from pytest_django import Settings
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources.demo import BEST, FAILED
-from sessions_app.web.demo import CLOSED
 from sessions_app.web.html.terms import TERMS
+from sessions_app.web.sources import CLOSED
 from sessions_app.writes.sessions import delete_session
 from tests.search.finding import feed
 from tests.support.stored import query
@@ -66,7 +66,7 @@ def test_pages_about_all_sources_say_so_while_nothing_else_is_open(
 
 def test_a_demo_of_ones_own_is_none(shown: str, demo: str, maria: Browser) -> None:
     text = maria.get(session(demo)).content.decode()
-    assert "demo.css" not in text
+    assert "sources.css" not in text
     assert "demo.js" not in text
     assert "demoline" not in text
     assert line(maria.open(session(shown)))

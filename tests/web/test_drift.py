@@ -15,7 +15,8 @@ from pytest_django import Settings
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.history import drift, indexing
+from sessions_app.history import drift
+from sessions_app.history.index import build
 from sessions_app.sources import online, registry
 from sessions_app.web.drift import LONG
 from sessions_app.writes.half_made import IMPORTING
@@ -317,13 +318,13 @@ def test_the_sessions_own_keys_are_told_while_the_others_events_are_still_read(
     def slow(source: str, **_more: object) -> None:
         raise Behind(share=0.25)
 
-    monkeypatch.setattr(indexing, "catch_up", slow)
+    monkeypatch.setattr(build, "catch_up", slow)
     page = maria.open("drift", **drifted._asdict())
     assert len(page.all("div", "driftrow")) == 3
     assert page.one("div", "behind")["hx-target"] == "#drift"
     assert page.all("input", type="radio") == []  # which the next answer would take away again
     monkeypatch.undo()
-    indexing.catch_up(drifted.source)
+    build.catch_up(drifted.source)
     page = maria.open("drift", htmx=True, **drifted._asdict())
     assert (page.all("html"), page.all("progress")) == ([], [])
     assert len(page.all("input", type="radio")) == 9

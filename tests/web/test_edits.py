@@ -14,10 +14,9 @@ from sessions_app.domain.errors import Behind
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind
-from sessions_app.edits.edit import Entry, edit_app_state, edit_state
-from sessions_app.edits.own_event import add_event
-from sessions_app.history import indexing
+from sessions_app.edits.edit import Entry, add_event, edit_app_state, edit_state
 from sessions_app.history.edit_log import edits
+from sessions_app.history.index import build
 from sessions_app.reads import lists
 from sessions_app.search import labels
 from sessions_app.sources import registry
@@ -152,7 +151,7 @@ def test_while_a_source_is_read_the_list_says_so_and_asks_again(
     def behind(*_asked: object) -> None:
         raise Behind("still being read: about 20 s left.", share=0.5, left="about 20 s left")
 
-    monkeypatch.setattr(indexing, "catch_up", behind)
+    monkeypatch.setattr(build, "catch_up", behind)
     page = maria.open("edits")
     told = page.one("div", "behind")
     assert "about 20 s left" in told.text

@@ -36,7 +36,7 @@ from sessions_app.reads.audit_rows import Filter
 from sessions_app.search.completing import complete
 from sessions_app.search.results import every, search
 from sessions_app.transfer import WRITTEN, export, exporting, uploads
-from sessions_app.web.home import feed as home
+from sessions_app.web.home import home
 from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

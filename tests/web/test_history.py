@@ -16,8 +16,8 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
-from sessions_app.history import indexing
-from sessions_app.history.chains import PAGE
+from sessions_app.history.index import build
+from sessions_app.history.key_history import PAGE
 from sessions_app.web.history.history import line
 from sessions_app.web.html.difference import Differences
 from sessions_app.writes.sessions import create_session
@@ -335,11 +335,11 @@ def test_while_events_are_being_read_the_page_says_how_far(
     anywhere: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(anywhere, 12_000)
-    monkeypatch.setattr(indexing, "SECONDS", 0.0)  # no time to wait
+    monkeypatch.setattr(build, "SECONDS", 0.0)  # no time to wait
     waiting = session_page(maria, anywhere, "count", status=503).one("div", "behind").one("progress")
     assert 0 < float(waiting["value"]) < float(waiting["max"])
     monkeypatch.undo()
-    indexing.catch_up(anywhere.source, 60)
+    build.catch_up(anywhere.source, 60)
     assert rows(session_page(maria, anywhere, "count"))
 
 

@@ -15,7 +15,7 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import indexing
+from sessions_app.history.index import build
 from sessions_app.sources import online, registry
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.bulk import fill
@@ -273,7 +273,7 @@ def test_what_arrives_below_a_gap_has_a_list_of_its_own(ref: SessionRef, maria: 
 
 def test_an_event_is_found_however_far_back_it_is(ref: SessionRef, maria: Browser) -> None:
     fill(ref, 30_000)
-    indexing.catch_up(ref.source, 60)
+    build.catch_up(ref.source, 60)
     page = session_at(maria, ref, at="e77")
     assert "event-e77" in {row["id"] for row in page.all("li", "selected")}
     assert rows(page.one(id="moment"))["n"] == "77 | event"
@@ -394,7 +394,7 @@ def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_ag
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(ref, 12_000)
-    monkeypatch.setattr(indexing, "SECONDS", -1.0)  # nobody waits: a batch at a time
+    monkeypatch.setattr(build, "SECONDS", -1.0)  # nobody waits: a batch at a time
     panel = at(maria, ref, "e50", 202)
     waiting = panel.one("div", "behind")
     assert (waiting["hx-trigger"], waiting["hx-target"], waiting["hx-swap"]) == (
@@ -406,7 +406,7 @@ def test_while_the_source_is_being_read_each_part_says_how_far_it_is_and_asks_ag
     page = session_at(maria, ref, at="e50")  # a page of its own, whose panel waits
     assert 0 < first < int(page.one("div", "behind").one("progress")["value"]) < 100
     assert "event-e50" in {row["id"] for row in page.all("li", "ev")}
-    indexing.catch_up(ref.source, 60)
+    build.catch_up(ref.source, 60)
     assert rows(maria.open(waiting["hx-get"], htmx=True))["n"] == "50 | event"
 
 
@@ -414,13 +414,13 @@ def test_a_page_that_waits_is_loaded_again_and_a_program_is_told_when(
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(ref, 12_000)
-    monkeypatch.setattr(indexing, "SECONDS", -1.0)
+    monkeypatch.setattr(build, "SECONDS", -1.0)
     address = reverse("session", kwargs=ref._asdict())
     answer = maria.get(address, {"seq": "70", "step": "-1", "writes": "1"})
     assert (answer.status_code, answer["Refresh"], answer["Retry-After"]) == (503, "1", "1")
     strip = maria.open("strip", htmx=True, status=202, **ref._asdict())
     assert strip.one("div", "behind")["hx-get"] == reverse("strip", kwargs=ref._asdict())
-    indexing.catch_up(ref.source, 60)
+    build.catch_up(ref.source, 60)
     assert maria.open("strip", htmx=True, **ref._asdict()).one(role="slider")
 
 
@@ -435,7 +435,7 @@ def test_a_moment_of_a_long_session_costs_as_many_queries_as_of_a_short_one(
         other = create_session(*ref[:3], session_id=session, actor=actor)
         execute(ref.source, "UPDATE events SET id = 's' || id")
         fill(other, size)
-        indexing.catch_up(ref.source, 60)
+        build.catch_up(ref.source, 60)
         for name in ("state-at", "strip", "session"):
             address = reverse(name, kwargs=other._asdict())
             maria.get(address, {"at": "e100"}, headers={"HX-Request": "true"})

@@ -27,11 +27,11 @@ from sessions_app.checks import mask_rules
 from sessions_app.checks import rules as health_rules
 from sessions_app.domain.errors import Held
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.edits import expiry, proposal, queue
+from sessions_app.edits import expiry, proposals, queue
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.models import ApiToken, ApprovalRule, Job, Role, ViewWatch, Webhook
 from sessions_app.privacy import retention
-from sessions_app.reads import views as reads_views
+from sessions_app.reads import lists as reads_views
 from sessions_app.search.saved import views, watching
 from sessions_app.transfer import imports, uploads
 from sessions_app.web import urls
@@ -100,7 +100,7 @@ class World:
         approval.make(by=TERMINAL, keys="late", apps="booking")
         with pytest.raises(Held):
             edit_state(self.ref, [Entry("late", 9, 2)], actor=self.eves)
-        return {"proposal_id": proposal.listed(actor=SYSTEM)[0].id}
+        return {"proposal_id": proposals.listed(actor=SYSTEM)[0].id}
 
     def batch(self, act: Any = "edit") -> dict[str, Any]:
         """A batch that was tried."""

@@ -12,7 +12,7 @@ from django.urls import reverse
 from sessions_app.access import approval, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.edits import proposal
+from sessions_app.edits import proposals
 from sessions_app.writes.append import append_event
 from tests.support.people import ALICE, as_admin, somebody
 from tests.support.stored import events_of, state_of
@@ -57,7 +57,7 @@ def propose(browser: Browser, ref: SessionRef, **more: str) -> str:
     """The address at which a proposal is decided."""
     answer = send(browser, reverse("session-edit", kwargs=ref._asdict()), **more)
     assert answer.status_code == 302
-    waiting = [each for each in proposal.listed(actor=SYSTEM) if each.state == "waiting"]
+    waiting = [each for each in proposals.listed(actor=SYSTEM) if each.state == "waiting"]
     assert answer["Location"].endswith(f"#proposal-{waiting[-1].id}")
     return reverse("proposal", args=[waiting[-1].id])
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_applied_says_why_and_opens_as_an_edit_again(
     assert "Changed since it was proposed" in page_of(answer).text
     assert ben.send(address, {"action": "decline", "why": "not today"}).status_code == 302
     assert "not today" in ana.open("proposals").text
-    (declined,) = proposal.listed(actor=SYSTEM)
+    (declined,) = proposals.listed(actor=SYSTEM)
     form = ana.open("session-edit", query={"proposal": str(declined.id)}, **ref._asdict())
     assert ("vip" in form.text, HOSTILE in form.text) == (True, True)
     assert ben.send(address, {"action": "apply"}).status_code == 409
@@ -125,8 +125,8 @@ def test_every_form_leads_to_the_proposal(ana: Browser, ref: SessionRef) -> None
         headers={"HX-Request": "true"},
     )
     assert "/proposals/" in htmx["HX-Redirect"]
-    assert (len(proposal.listed(actor=SYSTEM)), events_of(ref)) == (3, [])
-    (by_form, *_others) = [each for each in proposal.listed(actor=SYSTEM) if each.kind == "event"]
+    assert (len(proposals.listed(actor=SYSTEM)), events_of(ref)) == (3, [])
+    (by_form, *_others) = [each for each in proposals.listed(actor=SYSTEM) if each.kind == "event"]
     text = ana.open("add-event", query={"proposal": str(by_form.id)}, **ref._asdict()).text
     assert "user:tier" in text
     assert "Open as an edit" in ana.open("proposals").text
@@ -144,7 +144,7 @@ def test_a_program_is_told_that_its_edit_waits(ref: SessionRef) -> None:
         Client().patch(address, body, "application/json", headers={"Authorization": f"Bearer {text}"}).json()
         for _time in range(2)
     ]
-    (waiting,) = proposal.listed(actor=SYSTEM)
+    (waiting,) = proposals.listed(actor=SYSTEM)
     assert [(answer["status"], answer["proposal"]) for answer in answers] == [(403, str(waiting.id))] * 2
     assert "second person" in answers[0]["detail"]
     own = f"/api/apps/{ref.app_name}/proposals/{waiting.id}"

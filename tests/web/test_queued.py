@@ -19,7 +19,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits import queue as queued
 from sessions_app.edits.edit import Entry
-from sessions_app.edits.queued_edit import Queued
+from sessions_app.edits.queue import Queued
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import timeline
 from sessions_app.writes.append import append_event

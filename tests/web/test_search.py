@@ -24,11 +24,10 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
 from sessions_app.search import tree
 from sessions_app.search.completing import Suggestion
-from sessions_app.search.excerpts import Match
-from sessions_app.search.histogram import Bar
+from sessions_app.search.health import Bar
 from sessions_app.search.language import parse
-from sessions_app.search.results import MOST_COLUMNS, Results, Row
-from sessions_app.web.search import bar, columns, histogram, results
+from sessions_app.search.results import MOST_COLUMNS, Match, Results, Row
+from sessions_app.web.search import asked, columns, histogram, results
 from sessions_app.web.search.asked import Asked
 from tests.support.stored import events_of
 from tests.web.conftest import Browser
@@ -92,7 +91,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world.bars = [Bar(NOON + n * HOUR, NOON + (n + 1) * HOUR, n + 3, n + 2) for n in range(-3, 1)]
     monkeypatch.setattr(results, "search", world.search)
     monkeypatch.setattr(histogram, "histogram", world.histogram)
-    monkeypatch.setattr(bar, "suggestions_for", world.complete)
+    monkeypatch.setattr(asked, "suggestions_for", world.complete)
     return world
 
 

@@ -14,7 +14,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
-from sessions_app.history import indexing
+from sessions_app.history.index import build
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
@@ -90,7 +90,7 @@ def test_of_very_many_keys_those_written_last_are_shown_and_all_on_demand(
     ref: SessionRef, maria: Browser, actor: Actor, scope: str, opened: Any
 ) -> None:
     add(ref, actor, {f"{scope}:k{number:04}": number for number in range(1_000)})
-    indexing.catch_up(ref.source)
+    build.catch_up(ref.source)
     add(ref, actor, {f"{scope}:k0999": "last"})
     shown = opened(maria, ref)
     names = list(rows(shown))

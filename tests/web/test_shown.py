@@ -29,7 +29,7 @@ from sessions_app.edits.edit import Entry, edit_state, overwrite_state
 from sessions_app.history import drift
 from sessions_app.management.commands._words import told
 from sessions_app.reads import views
-from sessions_app.reads.following import Following, Only
+from sessions_app.reads.tail import Following, Only
 from sessions_app.sources import registry
 from sessions_app.transfer import FORMATS, export, exporting, uploads
 from sessions_app.web.session import news

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from sessions_app.access.actor import Actor
 from sessions_app.domain.clock import Ended
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.domain.spans import MODEL, TOOL, Span, trace_of
-from sessions_app.reads import turns
-from sessions_app.web.html.agents import COLOURS, colour_of
-from sessions_app.web.html.names import SHORT, shortened
+from sessions_app.domain.trace import MODEL, TOOL, Span, trace_of
+from sessions_app.reads import timeline
+from sessions_app.web.html.tags import COLOURS, SHORT, colour_of, shortened
 from sessions_app.web.session.trace import MOST_TICKS, in_words, scale_of
 from sessions_app.writes.sessions import create_session
 from tests.support.house import ROOT
@@ -148,7 +147,7 @@ def test_a_session_without_events_has_no_trace(anywhere: SessionRef, maria: Brow
 def test_of_a_long_turn_only_so_many_events_are_read(
     anywhere: SessionRef, add: Add, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "MOST", 6)
+    monkeypatch.setattr(timeline, "MOST", 6)
     ids = [add(anywhere, author="user", timestamp=NOW, **part(text="Go"))]
     ids += [add(anywhere, author="a", timestamp=NOW + n, **part(text="on")) for n in range(1, 21)]
     told = "more events than a trace reads"

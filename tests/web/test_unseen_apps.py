@@ -19,11 +19,11 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.reads.following import Following, Only
+from sessions_app.reads.tail import Following, Only
 from sessions_app.sources import registry
 from sessions_app.transfer import exporting
 from sessions_app.web import urls
-from sessions_app.web.home import feed
+from sessions_app.web.home import home
 from sessions_app.web.session import news
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -122,8 +122,8 @@ def test_sockets_commands_and_exports_leave_them_out_too(ref: SessionRef, other:
         news.check(other, news.Filter(), OWN)
     with pytest.raises(NotFound):
         news.following(other, NO_SEQ, news.Filter(), OWN)
-    assert {event.ref.app_name for event in feed.activity(OWN).events} == set()
-    assert {event.ref.app_name for event in feed.activity(SYSTEM).events} == {"weather"}
+    assert {event.ref.app_name for event in home.activity(OWN).events} == set()
+    assert {event.ref.app_name for event in home.activity(SYSTEM).events} == {"weather"}
     (source,) = [each for each in registry.listed() if each.alias == ref.source]
     assert [view.id for view in Following(source, Only(), actor=SYSTEM).newest(10)] == ["e1"]
     followed = Following(source, Only(), actor=OWN)

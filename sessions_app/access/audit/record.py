@@ -8,6 +8,9 @@ the whole row. Where adkweb never was started, it has no tables, and no audit to
 an agent with DjangoSessionService, needs none.
 """
 
+import hashlib
+import hmac
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -15,12 +18,14 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import DatabaseError, connection, transaction
+from django.utils.crypto import salted_hmac
 
 from ...domain.errors import NotRecorded
 from ...domain.session_ref import SessionRef
 from ...models import AuditRow, tables
-from . import chain, heads
+from . import heads
 from .acts import ACTS, MUST
 
 log = logging.getLogger("adkweb.audit")
@@ -47,7 +52,7 @@ def record(
         app_name=_text(about.app_name),
         user_id=_text(about.user_id),
         session_id=_text(about.session_id),
-        detail=chain.canonical({name: _plain(value) for name, value in detail.items() if value not in ("", None)}),
+        detail=canonical({name: _plain(value) for name, value in detail.items() if value not in ("", None)}),
     )
     try:
         _add(row)
@@ -77,8 +82,8 @@ def record_with(
 
 def row_text(row: AuditRow, *, chained: bool = True) -> str:
     """Returns a row as one line of JSON; unless it is `chained`, without its digest and that of the row before it."""
-    names = (*chain.HASHED, "digest") if chained else chain.HASHED[:-1]
-    return chain.canonical({name: getattr(row, name) for name in names})
+    names = (*HASHED, "digest") if chained else HASHED[:-1]
+    return canonical({name: getattr(row, name) for name in names})
 
 
 def _add(row: AuditRow) -> None:
@@ -88,10 +93,10 @@ def _add(row: AuditRow) -> None:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         last = AuditRow.objects.order_by("-number").values_list("number", "digest").first()
-        number, row.previous = last or (0, chain.BEGINNING)
+        number, row.previous = last or (0, BEGINNING)
         row.number, row.at = number + 1, time.time()
-        row.digest = chain.digest_of(row)
-        row.seal = chain.seal_of(row.digest)
+        row.digest = digest_of(row)
+        row.seal = seal_of(row.digest)
         row.save(force_insert=True)
         transaction.on_commit(partial(heads.keep, row.at, row.number, row.digest))
 
@@ -108,3 +113,33 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in list(value)[:100]]
     return _text(value)
+
+
+# --- The chain --------------------------------------------------------------------------------------------------------
+
+BEGINNING: Final = "0" * 64  # what the first row follows
+HASHED: Final = (
+    "number", "at", "act", "by", "address", "source", "app_name", "user_id", "session_id", "detail", "previous",
+)  # fmt: skip
+_SALT: Final = "adkweb.audit"
+
+
+def digest_of(row: AuditRow) -> str:
+    """Returns the digest that a row must have."""
+    return hashlib.sha256(canonical([getattr(row, name) for name in HASHED]).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """Returns the one JSON text of a value: sorted keys, no spaces, ASCII only."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def seal_of(digest: str, key: str | None = None) -> str:
+    """Returns the seal of a digest, by this adkweb's key or by another."""
+    return salted_hmac(_SALT, digest, secret=key or settings.SECRET_KEY, algorithm="sha256").hexdigest()
+
+
+def is_sealed(row: AuditRow) -> bool:
+    """Tells whether a row bears a seal of this adkweb: of its key, or of one that it had before."""
+    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    return any(hmac.compare_digest(seal_of(row.digest, key), str(row.seal)) for key in keys)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ...models import AuditRow
-from . import chain, heads
+from . import heads, record
 from .heads import Head
 
 _ROWS: Final = 2_000  # that are read at once
@@ -31,7 +31,7 @@ class Fault(Exception):
 def verify(published: Head | None = None) -> Result:
     """Reads the whole chain and compares it with itself, with the heads of each day, and with one that was published."""
     kept = list(heads.kept())  # before the rows: whatever is added meanwhile is then no surprise
-    rows, digest = 0, chain.BEGINNING
+    rows, digest = 0, record.BEGINNING
     try:
         for row in _checked(_rows(), [*kept, *([published] if published else [])]):
             rows, digest = row.number, row.digest
@@ -61,17 +61,17 @@ def _rows() -> Iterator[AuditRow]:
 def _checked(rows: Iterable[AuditRow], kept: list[Head]) -> Iterator[AuditRow]:
     """Yields the rows as long as each is right. Raises Fault at the first that is not."""
     by_number = _by_number(kept)
-    previous = chain.BEGINNING
+    previous = record.BEGINNING
     for number, row in enumerate(rows, 1):
         if row.number < number:
             raise Fault(row.number, f"Row {row.number} was put in: rows count from 1.")
         if row.number > number:
             raise Fault(number, f"Row {number} is missing: row {row.number} comes after row {number - 1}.")
-        if chain.digest_of(row) != row.digest:
+        if record.digest_of(row) != row.digest:
             raise Fault(number, f"Row {number} was altered: its content does not have its digest.")
         if row.previous != previous:
             raise Fault(number, f"Row {number} does not follow row {number - 1}: one of them was replaced or moved.")
-        if not chain.is_sealed(row):
+        if not record.is_sealed(row):
             raise Fault(
                 number,
                 f"Row {number} bears no seal of this adkweb: somebody without its key wrote it, or the key was changed; "

@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 from ...access.actor import Actor
 from ...access.handles import shown_user
 from ...domain import credentials
+from ...domain.camel_case import to_camel
 from ...domain.errors import Invalid
 from ...domain.json_values import as_object, damage_of, read_stored_or_none
-from ...domain.spelling import to_camel
 from ...reads import whole_session
 from ..bodies import text_of
 from .models import event_model

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
 from rich.text import Text
 
-from ...history.indexing import time_left
+from ...history.index.build import time_left
 
 _SECONDS = 0.1  # between two moves that are shown
 

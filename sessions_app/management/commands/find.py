@@ -23,7 +23,7 @@ from rich.text import Text
 from ...access.actor import TERMINAL
 from ...domain.errors import Error, SourceError
 from ...search import damage, feeding, language, results
-from ...search.answers import as_json
+from ...search.results import as_json
 from ...search.tree import Problem, Query
 from ...sources import database, registry
 from ._progress import progress

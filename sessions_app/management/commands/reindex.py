@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError
 
 from ...domain.errors import Invalid, SourceError
-from ...history import indexing
+from ...history.index import build
 from ...search import damage, feeding
 from ...sources import database, registry
 from ._progress import progress
@@ -41,7 +41,7 @@ class Command(OverSources):
         database.open_source(source)
         with progress("reading", "events") as bar:
             try:
-                writes = indexing.rebuild(source.alias, bar.at)
+                writes = build.rebuild(source.alias, bar.at)
             except Invalid as error:
                 raise SourceError(f"{source.where}: {error.message}") from error
         with progress("indexing", "sessions") as bar:

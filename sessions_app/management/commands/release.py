@@ -7,7 +7,7 @@ from django.db import DatabaseError
 
 from ...access.actor import TERMINAL
 from ...access.audit.record import record
-from ...history import indexing
+from ...history.index import build
 from ...search import feeding
 from ...sources import database, identity, online, registry
 from ._sources import OverSources
@@ -30,7 +30,7 @@ class Command(OverSources):
             return
         try:
             identity.released(source)
-            indexing.forget(source.alias)  # its seqs are gone, and would be different ones after adopting again
+            build.forget(source.alias)  # its seqs are gone, and would be different ones after adopting again
             feeding.clear(registry.identity(source.alias))
         except DatabaseError as error:
             self.stderr.write(

@@ -22,7 +22,7 @@ from ...domain.errors import SourceError
 from ...domain.kinds import TABLE
 from ...domain.state import ABSENT, UNKNOWN, Change
 from ...reads.event_views import EventView
-from ...reads.following import Following, Only
+from ...reads.tail import Following, Only
 from ...sources import registry
 from ...sources.finding import SESSION_FILE
 from ._terminal import local_zone, plain, short, silence_logs, words

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ...access import token_terms, tokens
+from ...access import tokens
 from ...access.actor import RIGHTS, TERMINAL, Actor
-from ...access.token import Token
+from ...access.tokens import Token
 from ...domain.errors import Error
 from ._terminal import plain
 
@@ -52,8 +52,8 @@ class Command(BaseCommand):
             "--hours",
             metavar="N",
             type=int,
-            default=token_terms.OVERLAP_HOURS,
-            help=f"in which the text from before goes on ({token_terms.OVERLAP_HOURS})",
+            default=tokens.OVERLAP_HOURS,
+            help=f"in which the text from before goes on ({tokens.OVERLAP_HOURS})",
         )
         renew.add_argument(
             "--holder", metavar="NAME", action="append", help=f"{_HOLDER}; those from before if left out"

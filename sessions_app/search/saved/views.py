@@ -22,8 +22,7 @@ from ...domain.errors import AlreadyExists, Invalid, NotAllowed, NotFound
 from ...models import SavedView, ViewWatch
 from ..language import MOST_CHARACTERS, parse
 from ..lines import clean
-from ..seen import apps
-from ..selecting import about
+from ..selecting import about, apps
 from ..words import folded
 
 NAME_LENGTH: Final = 60

@@ -28,7 +28,7 @@ from ...reads.labels import called
 from ...sources import registry
 from ..results import status_of
 from ..storing import ref_of
-from . import addresses, sending
+from . import sending
 from .views import check_may_keep
 
 RETRIES: Final = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)  # seconds before each new try: nine hours in all
@@ -92,7 +92,7 @@ def put(view_id: UUID, person: Any, url: str, link: str) -> str:
 def addresses_checked(url: str) -> None:
     """Checks an address before it is kept. A name that does not exist yet is none. Raises Invalid."""
     try:
-        addresses.resolve(addresses.read(url))
+        sending.resolve(sending.read(url))
     except OSError as error:
         raise Invalid(
             _("There is no such host: %(error)s") % {"error": str(error)[: sending.WORDS]}, field="url"
@@ -111,7 +111,7 @@ def remove(view_id: UUID, person: Any) -> None:
 
 def _record(act: str, hook: Webhook, person: Any) -> None:
     # The rest of an address may be a secret.
-    record(act, person.get_username(), view=hook.watch.view.name, host=addresses.read(hook.url).host)
+    record(act, person.get_username(), view=hook.watch.view.name, host=sending.read(hook.url).host)
 
 
 def test(view_id: UUID, person: Any) -> None:

@@ -8,8 +8,8 @@ adk-go's names: requestedInput of a workflow's node, confirmationClaim of its ac
 
 from typing import Any, Final
 
+from ...domain.camel_case import to_snake
 from ...domain.errors import Invalid
-from ...domain.spelling import to_snake
 from .databases import reader
 from .layouts import Json, Layout, keep, seconds
 from .opened import Row

@@ -4,22 +4,25 @@ Its state is merged. It has no initial state, and no times of the session's crea
 Fields are written in camelCase, as on ADK's routes; snake_case is read, too.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
 
 from ...domain.adk_fields import check_fields
+from ...domain.camel_case import camel_name, to_camel, to_snake
 from ...domain.errors import Invalid
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH, Event
 from ...domain.json_values import as_object, check_name
-from ...domain.spelling import camel_name, to_camel, to_snake
 from ...domain.state import Scoped, split
 from ..items import (
+    MOST,
     EventItem,
     Fault,
     Item,
     SessionItem,
     StateItem,
     canonical,
+    check_items,
     event_item,
     microseconds,
     moment,
@@ -27,7 +30,6 @@ from ..items import (
     parse,
     read_with,
 )
-from .document import load, piece
 
 _FIELDS: Final = ("id", "app_name", "user_id", "state", "events", "last_update_time")
 _SNAKE: Final = {camel_name(name): name for name in _FIELDS}
@@ -178,3 +180,37 @@ def checked_event(given: Any, where: str, strict: bool, session: str = "") -> Ev
         raise
     except Invalid as error:
         raise Fault(error.message, place=where) from error
+
+
+def load(file: BinaryIO) -> Any:
+    """Reads the JSON value of a file. Raises Fault with line and column."""
+    data = file.read(MOST + 1)
+    if len(data) > MOST:
+        raise Fault(f"the file is larger than {MOST} bytes", place="")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Fault(f"not UTF-8 (byte {error.start + 1} of the file)", place=f"line {line}") from error
+    try:
+        check_items(text)
+        return json.loads(text)
+    except Invalid as error:
+        raise Fault(error.message, place="") from error
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        problem = "the file is truncated" if cut else f"not valid JSON: {error.msg}"
+        raise Fault(problem, place=f"line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise Fault("nested deeper than any session", place="") from error
+    except ValueError as error:  # int() of too many digits
+        raise Fault(str(error), place="") from error
+
+
+def piece(value: Any, strict: bool) -> Any:
+    """Returns a part of the value, with numbers as ADK reads them. `strict` is for PostgreSQL. Raises Invalid."""
+    try:
+        text = json.dumps(value)
+    except RecursionError as error:
+        raise Invalid("nested deeper than any session") from error
+    return parse(text, strict=strict)

@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ...domain.camel_case import camel_name, to_snake
 from ...domain.errors import Invalid
 from ...domain.event import Event
-from ...domain.spelling import camel_name, to_snake
 from ..items import moment
 
 _USER: Final = "user"

@@ -12,8 +12,7 @@ from ...domain.event import ID_LENGTH, Event
 from ...domain.json_values import check_name
 from ...domain.state import split
 from ..items import EventItem, Item, SessionItem, canonical, named, parse, read_with, without_secrets
-from .adk_json import begun, checked_event, stored_event
-from .document import load, piece
+from .adk_json import begun, checked_event, load, piece, stored_event
 from .eval_case import Events, as_object, conversation, field, time_of
 
 NAMES: Final = ({"eval_set_id", "eval_cases"}, {"evalSetId", "evalCases"})

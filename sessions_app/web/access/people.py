@@ -50,7 +50,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
     who = actor(request)
     context: dict[str, Any] = {"person": core.get(name, actor=who), "groups": groups.listed(actor=who)}
     context["roles"] = roles.held_by(name, context["person"].groups)
-    context["sign_ins"] = core.sign_ins(name, actor=who)
+    context["sign_ins"] = core.browsers_of(name, actor=who)
     context["has_second_factor"] = core.has_second_factor(name, actor=who)
     if request.method == "GET":
         return page(request, "access/people/person.html", context)

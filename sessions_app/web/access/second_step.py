@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from ...access import guesses, passkeys, pending, second_factor
+from ...access import guesses, passkeys, second_factor
 from ...domain.errors import Error
 from ..html.render import page
 from .passkeys import creation_page
@@ -25,7 +25,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
     """Signs a person in who has given the right password before, and now uses a passkey or a code."""
     if request.user.is_authenticated:
         return redirect("home")
-    waiting = pending.of(request)
+    waiting = second_factor.of(request)
     if waiting is None:
         if request.method == "POST":
             messages.error(request, _("That took too long. Sign in again."))
@@ -47,7 +47,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
     return enter(request, waiting.person, _how(waiting, field), waiting.next_page, checked=True)
 
 
-def _set_up(request: HttpRequest, waiting: pending.Pending) -> HttpResponse:
+def _set_up(request: HttpRequest, waiting: second_factor.Pending) -> HttpResponse:
     if request.method == "GET":
         return _first(request, waiting.person, {})
     field = "credential" if "credential" in request.POST else "code"
@@ -64,7 +64,7 @@ def _set_up(request: HttpRequest, waiting: pending.Pending) -> HttpResponse:
     return set_up(request, codes, waiting.next_page)
 
 
-def _how(waiting: pending.Pending, field: str) -> str:
+def _how(waiting: second_factor.Pending, field: str) -> str:
     return f"{waiting.how} and a {'passkey' if field == 'credential' else 'code'}"
 
 

@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from ...access import browsers
+from ...access import sign_ins as core
 from ...access.audit.record import record
 from ..html.render import page
 from ..html.targets import person_of
@@ -23,7 +23,7 @@ def sign_ins(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     if request.method == "GET":
         context = {
-            "sign_ins": browsers.listed(person.pk, request.session.session_key),
+            "sign_ins": core.listed(person.pk, request.session.session_key),
             "idle": settings.IDLE_SECONDS,
             "longest": settings.SESSION_COOKIE_AGE,
         }
@@ -31,9 +31,9 @@ def sign_ins(request: HttpRequest) -> HttpResponse:
     which = request.POST.get("which", "")
     record("sign-out", person.get_username(), browsers="one" if which else "all")
     if which:
-        browsers.end(person.pk, which)
+        core.end(person.pk, which)
     else:
-        browsers.end_all(person.pk)
+        core.end_all(person.pk)
     log.info("%s signed out %s", person.get_username(), "one browser" if which else "everywhere")
     if which:
         messages.success(request, _("Signed out."))

@@ -21,14 +21,14 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...access import browsers, guesses, pending, second_factor
+from ...access import guesses, second_factor, sign_ins
 from ...access import sign_in as access_sign_in
 from ...access.audit import refusals
 from ...access.audit.record import record
 from ...access.sign_ins import CHECKED, SessionStore
 from ..errors import answer
 from ..html.render import page
-from ..session.panes import PANE
+from ..session.page import PANE
 
 log = logging.getLogger("adkweb.sign_in")
 
@@ -93,17 +93,17 @@ def too_many_tries(later: guesses.TryLater) -> str:
 def sign_person_in(request: HttpRequest, person: User, how: str, wanted: str = "/") -> HttpResponse:
     """Signs a person in, and leads to a page; or to the second step, if they need one."""
     if second_factor.is_asked(person):
-        pending.begin(request, person, how, wanted)
+        second_factor.begin(request, person, how, wanted)
         return redirect("second-step")
     return enter(request, person, how, wanted, checked=False)
 
 
 def enter(request: HttpRequest, person: User, how: str, wanted: str = "/", *, checked: bool) -> HttpResponse:
     """Signs a person in, and leads to a page. `checked` says that they need not show a second factor any more."""
-    pending.end(request)
+    second_factor.end(request)
     record("sign-in", person.get_username(), how=how)
     login(request, person, backend="django.contrib.auth.backends.ModelBackend")
-    browsers.note(request)
+    sign_ins.note(request)
     request.session[CHECKED] = checked
     SessionStore.clear_expired()
     log.info("%s signed in by %s from %s", person.get_username(), how, request.META.get("REMOTE_ADDR", ""))

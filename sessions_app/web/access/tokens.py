@@ -8,7 +8,6 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from ...access import token_terms
 from ...access import tokens as core
 from ...domain.errors import Error
 from ...http.problems import STATUS
@@ -31,8 +30,8 @@ def tokens(request: HttpRequest) -> HttpResponse:
                 given["right"],
                 given["apps"],
                 by=actor(request),
-                days=token_terms.number_of("days", given["days"]),
-                rate=token_terms.number_of("rate", given["rate"]),
+                days=core.number_of("days", given["days"]),
+                rate=core.number_of("rate", given["rate"]),
                 holders=given["holders"].split(","),
             )
             context["given"] = _FORM
@@ -49,7 +48,7 @@ def renew(request: HttpRequest, name: str) -> HttpResponse:
     token = core.named(name)
     if token.revoked:
         return redirect("tokens")
-    hours, status = request.POST.get("hours", str(token_terms.OVERLAP_HOURS)), 200
+    hours, status = request.POST.get("hours", str(core.OVERLAP_HOURS)), 200
     context: dict[str, Any] = {
         "token": token,
         "hours": hours,
@@ -57,7 +56,7 @@ def renew(request: HttpRequest, name: str) -> HttpResponse:
     }
     if request.method == "POST":
         try:
-            number = token_terms.number_of("hours", hours, needed=True)
+            number = core.number_of("hours", hours, needed=True)
             held = context["holders"].split(",")
             made, text = core.renew(name, by=actor(request), hours=number or 0, holders=held)
         except Error as refused:

@@ -15,8 +15,9 @@ from ...access.actor import Actor
 from ...batches import reading
 from ...domain.errors import Error, Invalid
 from ...domain.session_ref import OWN_NAME, SessionRef
-from ...edits import approving, proposal
-from ...edits.proposal import WAITING, Proposal, Standing
+from ...edits import approving
+from ...edits import proposals as proposal
+from ...edits.proposals import WAITING, Proposal, Standing
 from ...http.problems import status_of
 from ..html.render import page
 from ..html.targets import actor

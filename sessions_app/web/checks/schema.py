@@ -8,9 +8,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...agent_view import agent_files
-from ...domain.key_schema import MOST_KEYS, MOST_TEXTS, NAME_LENGTH, KeySchema
-from ...domain.misfits import range_words, type_word
-from ...domain.schema_model import model_of
+from ...domain.key_schema import MOST_KEYS, MOST_TEXTS, NAME_LENGTH, KeySchema, model_of, range_words, type_word
 from ...domain.session_ref import own_session
 from ...domain.state import Scope, scope_of
 from ...reads import views

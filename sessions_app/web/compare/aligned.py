@@ -13,7 +13,7 @@ from django.utils.translation import pgettext
 from ...domain.alignment import AlignedTurn, Aspect, Pair, aspects_of
 from ...domain.clock import Took
 from ...domain.kinds import say
-from ...domain.said import Piece
+from ...domain.summary import Piece
 from ...reads.event_views import EventView, timed
 from ..html.beside import line, lines
 from ..html.difference import Differences

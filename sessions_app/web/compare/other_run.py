@@ -12,12 +12,12 @@ from ...domain.errors import Invalid, NotFound, Slow
 from ...domain.json_values import check_name
 from ...domain.session_ref import SessionRef
 from ...http.reader import user_for_reader
-from ...http.user_paths import page_of
 from ...reads import views
 from ...search.language import parse, with_filter
-from ...search.patience import HASTY, patience
 from ...search.results import search
+from ...search.selecting import HASTY, patience
 from ..html.targets import actor
+from ..naming import page_of
 from ..search.asked import zone_of
 
 NOW: Final = "now"

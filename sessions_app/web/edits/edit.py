@@ -22,22 +22,22 @@ from ...domain.json_values import dumps
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, same
-from ...edits import edit, proposal, queue
-from ...edits.proposal import Proposal
-from ...edits.queued_edit import APPLIED, WAITING, Queued
+from ...edits import edit, proposals, queue
+from ...edits.proposals import Proposal
+from ...edits.queue import APPLIED, WAITING, Queued
 from ...edits.undo import Plan
 from ...http.problems import status_of
 from ...reads import timeline, views
+from ...reads.deltas import last_writer
 from ...reads.event_views import EventView
-from ...reads.writers import last_writer
 from ...search import outline
 from ...sources.complaints import best_effort
 from ...writes.half_made import is_half
 from ..context import about
 from ..html.render import page
 from ..html.targets import Target, actor, check_may, of_app, of_session, of_user
-from . import habits, state_form
-from .shared import reached
+from . import state_form
+from .state_form import reached
 
 _FULL: Final = 6  # at most so many restored keys get an editor each; more of them become rows to choose from
 
@@ -78,7 +78,7 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
         if "queued" in request.GET:
             return _form_again(request, target, queue.get(request.GET["queued"], actor=actor(request)))
         if "proposal" in request.GET:
-            return _form_again(request, target, proposal.get(request.GET["proposal"], actor=actor(request)))
+            return _form_again(request, target, proposals.get(request.GET["proposal"], actor=actor(request)))
         names = state_form.named(request.GET.getlist("key"), target.state)
         if len(names) > state_form.MOST:
             raise state_form.too_many()
@@ -245,7 +245,7 @@ def _form(  # noqa: PLR0913  (what a form says, for its template)
     more: int = 0,
 ) -> HttpResponse:
     template = "edits/edit/_form.html" if request.htmx else "edits/edit/edit.html"  # type: ignore[attr-defined]
-    habits.note_habits(rows, target.ref, actor(request))
+    state_form.note_habits(rows, target.ref, actor(request))
     past = {name: id for name, id in (of or state_form.taken_back(request)).items() if name in state_form.TAKING_BACK}
     told = _taking_back(target, past, actor(request)) | state_form.typed_end(request, of or {})
     for row in rows:

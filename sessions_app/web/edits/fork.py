@@ -18,7 +18,7 @@ from ...domain.event import new_id
 from ...domain.session_ref import SessionRef
 from ...domain.state import UNKNOWN, State, same, scope_of
 from ...edits import fork as forks
-from ...edits import fork_jobs, fork_tree, fork_values
+from ...edits import fork_jobs, fork_tree
 from ...history import moments
 from ...http.problems import status_of
 from ...http.reader import user_for_reader
@@ -29,7 +29,7 @@ from ...search import outline
 from ...writes.half_made import is_half
 from ..html.render import page
 from ..html.targets import actor, check_may
-from . import habits, state_form
+from . import state_form
 
 _STILL: Final = 20  # looks at a fork that makes no progress, before it counts as stopped
 
@@ -53,17 +53,15 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     )
 
 
-def _make(
-    request: HttpRequest, event: EventView, rows: list[state_form.FormRow], values: fork_values.Values
-) -> HttpResponse:
+def _make(request: HttpRequest, event: EventView, rows: list[state_form.FormRow], values: forks.Values) -> HttpResponse:
     user_id, session_id = request.POST.get("user_id", ""), request.POST.get("session_id", "")
     reason, who = request.POST.get("reason", ""), actor(request)
     try:
         user_id = meant(event.ref.source, event.ref.app_name, user_id, actor=who)
         into = forks.name(event.ref, user_id, session_id, request.POST.get("once", ""))
         if _is_there(event, into, who):
-            fork_values.check(values, who, reason)
-            fork_values.write(into, values, who, reason)
+            forks.check_values(values, who, reason)
+            forks.write_values(into, values, who, reason)
         else:
             named = {"user_id": user_id, "session_id": into.session_id}
             fork_jobs.begin(event.ref, event.id, **named, actor=who, reason=reason, values=values)
@@ -102,7 +100,7 @@ def _page(
     then = moments.state_at(event.ref, event.id, actor=actor(request)).state
     if rows is None:
         rows = _rows(request.GET.getlist("key"), then.session)
-    habits.note_habits(rows, event.ref, actor(request))
+    state_form.note_habits(rows, event.ref, actor(request))
     context: dict[str, Any] = {
         "ref": event.ref,
         "view": views.session(event.ref, actor=actor(request)),

@@ -1,23 +1,36 @@
 """The form that edits state: several keys, each with the value that the person saw."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, Literal
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.formats import number_format
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST
 
+from ...access.actor import Actor
 from ...domain.errors import Invalid
 from ...domain.json_values import KEY_LENGTH, dumps, kind, loads
+from ...domain.key_schema import KeySchema, misfits
+from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
 from ...edits import expiry
 from ...edits.edit import Entry
 from ...edits.undo import Step
-from ...reads import timeline
+from ...reads import lists, timeline
 from ...reads.deltas import Writer
+from ...reads.views import SessionView
+from ...search.schemas import schemas_of
+from ...search.selecting import query_of
+from ...search.sharing import Active, Sharing, sharing
+from ..html.render import page
 from ..html.targets import Target, actor
 from ..search.asked import zone_of
 
@@ -297,3 +310,89 @@ def typed_end(request: HttpRequest, of: dict[str, Any]) -> dict[str, Any]:
     elif AT in of:
         lasts, until = AT, datetime.fromtimestamp(of[AT], zone_of(request)).strftime("%Y-%m-%dT%H:%M")
     return {"lasts": lasts, "until": until, "offered_ends": [(str(each), each) for each in LASTS]}
+
+
+@require_POST
+def check(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """Says what is unusual about the value of one key, while it is typed."""
+    given = request.POST
+    key, text, seen, type_ = (given.get(name, "") for name in ("key", "value", "seen", "type"))
+    row = FormRow(key, given.get("operation", "set"), text, seen, type_)
+    note_habits([row], SessionRef(source, app_name, "", ""), actor(request))
+    return page(request, "edits/edit/_misfits.html", {"row": row})
+
+
+def note_habits(rows: Sequence[FormRow], ref: SessionRef, who: Actor) -> None:
+    """Notes in each row of a form what is unusual about its value, if somebody changed it, and which strings were seen.
+
+    A row that is still empty begins in the type that its key has been."""
+    known = schemas_of(ref.source, ref.app_name, [row.key for row in rows], actor=who)
+    for row in rows:
+        schema = known.get(row.key)
+        if schema is None or row.compact:
+            continue
+        row.options = schema.options
+        if not row.type and not row.text:
+            row.type = usual_type(schema)
+        if row.changed and row.operation != "remove":
+            try:
+                value = None if row.operation == "null" else row.typed()
+            except Invalid:  # the form says so itself
+                continue
+            row.misfits = misfits(row.key, schema, value)
+
+
+def note_types(rows: Sequence[FormRow], views: Sequence[SessionView]) -> None:
+    """Notes in each row that is still empty the type that its key has in all of these sessions, if it is one."""
+    for row in rows:
+        if not row.type and not row.text:
+            values = [view.state.get(row.key) for view in views]
+            types = {kind(value) for value in values if value not in (ABSENT, UNKNOWN, None)}
+            row.type = type_named(types.pop()) if len(types) == 1 else ""
+
+
+def usual_type(schema: KeySchema) -> str:
+    """Returns the type that a key has mostly been, as the form names it; null does not count, if there is another."""
+    seen = {name: number for name, number in schema.types.items() if name != "null"}
+    return type_named(max(seen, key=lambda name: seen[name])) if seen else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The sessions that an edit of a scope reaches, how many they are in words, and the address that lists them. `named` are
+    some of those that run or wait, each with what it is called."""
+
+    sharing: Sharing
+    words: str
+    address: str
+    named: list[tuple[Active, str]]
+
+
+def reached(target: Target, scopes: Iterable[Scope], who: Actor) -> list[Reach]:
+    """Returns what an edit reaches that has keys of these scopes, or is one of an app's or a user's state."""
+    wanted = {*scopes, target.kind}
+    return [_reach(target, scope, who) for scope in ("user", "app") if scope in wanted]
+
+
+def _reach(target: Target, scope: Scope, who: Actor) -> Reach:
+    query = query_of(target.ref.source, target.ref.app_name, target.ref.user_id if scope == "user" else "", actor=who)
+    address = f"{reverse('search')}?{urlencode({'q': query.encode('utf-8', 'replace')})}"
+    told = sharing(target.ref, scope, actor=who)
+    titles = lists.titles([each.ref for each in told.named], actor=who)
+    return Reach(told, _words(scope, told), address, [(each, titles[each.ref]) for each in told.named])
+
+
+def _words(scope: Scope, told: Sharing) -> str:
+    if scope == "user" and told.more:
+        words = _("More than %(n)s sessions share this user's state.")
+    elif told.more:
+        words = _("More than %(n)s sessions share this app's state.")
+    elif scope == "user":
+        words = ngettext(
+            "%(n)s session shares this user's state.", "%(n)s sessions share this user's state.", told.sessions
+        )
+    else:
+        words = ngettext(
+            "%(n)s session shares this app's state.", "%(n)s sessions share this app's state.", told.sessions
+        )
+    return words % {"n": number_format(told.sessions, force_grouping=True)}

@@ -11,8 +11,8 @@ from ...access.actor import Actor
 from ...domain.json_values import KEY_LENGTH
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Scope, scope_of
-from ...history.key_points import KeyPoints, Point, points_of
 from ...history.overview import Bar
+from ...history.steps import KeyPoints, Point, points_of
 from .history import finite
 from .strip_axis import Axis
 

@@ -14,7 +14,7 @@ from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, STORED, TEMP, UNKNOWN, Change, same, scope_of
 from ...history import moments
 from ...history.overview import ERROR, STATE
-from ...history.stretch import Held, changes_along, kinds_along
+from ...history.steps import Held, changes_along, kinds_along
 from ...reads import timeline
 from ...reads.event_views import EventView
 from ...reads.paging import write_cursor

@@ -13,10 +13,9 @@ from django.views.decorators.http import require_GET
 from ...domain.positions import Seq, SeqRange
 from ...domain.session_ref import SessionRef
 from ...history.overview import Bar, bars
-from ...search.picture import Picture, Spans, picture
-from ..html.agents import colour_of
-from ..html.names import shortened
+from ...search.outline import Picture, Spans, picture
 from ..html.render import page
+from ..html.tags import colour_of, shortened
 from ..html.targets import actor
 from ..session.chosen_range import chosen_range
 from .pins import pinned, pinned_lines

@@ -12,15 +12,15 @@ from django.utils.translation import ngettext
 from ...access.actor import Actor
 from ...checks import breaches
 from ...checks.breaches import Recent
-from ...domain.brief import brief
 from ...domain.session_ref import SessionRef
+from ...domain.shorten import brief
 from ...http.reader import user_for_reader
 from ...search import drift_looks, health, tree
 from ...search.drift_looks import Drifted
 from ...search.health import EVERYBODY, Failure, Of
 from ...search.language import parse
 from ...search.results import Row, search
-from .ranges import Chosen
+from .charts import Chosen
 
 FAILURES: Final = 5
 SESSIONS: Final = 4  # that wait, and as many that are silent

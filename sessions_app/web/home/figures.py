@@ -12,10 +12,9 @@ from ...search.results import behind
 from ...search.selecting import query_of
 from ...search.tree import quoted
 from ..html.targets import actor
-from . import charts, ranges
+from . import charts
 from .attention import Item, attention
-from .charts import Chart
-from .ranges import Chosen
+from .charts import Chart, Chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class ToolOf:
 def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
     """Returns the figures of some sessions in the range that a request asks for."""
     now, who = time.time(), actor(request)
-    chosen, query = ranges.chosen(request, now, who, of), query_of(*astuple(of), actor=who) if of.app_name else ""
+    chosen, query = charts.chosen(request, now, who, of), query_of(*astuple(of), actor=who) if of.app_name else ""
     in_time = health.figures(chosen.during, actor=who, of=of)
     return Figures(
         chosen,

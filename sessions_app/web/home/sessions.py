@@ -1,6 +1,6 @@
 """Lists, creates and deletes sessions."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -9,19 +9,22 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from ...domain.errors import AlreadyExists, Error, Invalid
+from ...access.handles import are_hidden
+from ...domain.errors import AlreadyExists, Error, Invalid, NotFound
 from ...domain.json_values import loads
-from ...domain.session_ref import SessionRef
+from ...domain.session_ref import SessionRef, own_session
 from ...edits import queue
 from ...http.problems import status_of
 from ...privacy import holds
 from ...reads import lists, views
 from ...reads.users import meant
+from ...search import feeding
+from ...search.health import Of
 from ...sources import database, registry
 from ...writes.sessions import create_session, delete_session
-from ..html.render import page
-from ..html.targets import actor, check_may
-from ..html.typed import to_type, typed
+from ..html.render import page, to_type, typed
+from ..html.targets import actor, check_may, of_app, of_user, with_writers
+from .figures import figures
 
 
 @require_GET
@@ -106,3 +109,67 @@ def _create(request: HttpRequest, given: dict[str, Any]) -> SessionRef:
         actor=actor(request),
         origin="person",
     )
+
+
+USERS: Final = 10  # on the page of an app; there are more on the following ones
+
+
+@require_GET
+def apps(request: HttpRequest, source: str) -> HttpResponse:
+    """Lists the apps of a source, by page: home shows only the first ones. htmx gets only the rows."""
+    rows = lists.apps(source, request.GET.get("after"), actor=actor(request))
+    if not rows.rows and not actor(request).sees_all_of(source):
+        raise NotFound(_("There is no source “%(alias)s” here.") % {"alias": source})
+    template = "home/sessions/_app_rows.html" if request.htmx else "home/sessions/apps.html"  # type: ignore[attr-defined]
+    return page(request, template, {"source": source, "apps": rows})
+
+
+@require_GET
+def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """Shows the app's state beside the newest sessions and the first users."""
+    row, _state = views.app(source, app_name, partly=True, actor=actor(request))
+    whole = "all" in request.GET
+    context = {
+        "figures": figures(request, Of(source, app_name)),
+        "source": source,
+        "app": row,
+        "target": with_writers(of_app(source, app_name, actor(request), partly=True), actor(request), whole=whole),
+        "all": whole,
+        "users": lists.users(source, app_name, limit=USERS, actor=actor(request)),
+        "behind": _behind(request, source, app_name),
+        "sessions": lists.sessions(source, app_name, actor=actor(request)),
+        "changes": lists.left_out(own_session(source, app_name), actor=actor(request)),
+    }
+    return page(request, "home/sessions/app.html", context)
+
+
+@require_GET
+def users(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """Lists the users of an app, by page. htmx gets only the rows."""
+    rows = lists.users(source, app_name, request.GET.get("after"), actor=actor(request))
+    template = "home/sessions/_user_rows.html" if request.htmx else "home/sessions/users.html"  # type: ignore[attr-defined]
+    context = {"source": source, "app_name": app_name, "users": rows, "behind": _behind(request, source, app_name)}
+    return page(request, template, context)
+
+
+def _behind(request: HttpRequest, source: str, app_name: str) -> bool:
+    """Tells whether users may be missing: where ids are hidden, those are listed whom the index has."""
+    return are_hidden(source, app_name, actor(request)) and feeding.share(source) < 1
+
+
+@require_GET
+def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
+    """Shows the user's state beside their newest sessions."""
+    whole, who = "all" in request.GET, actor(request)
+    context = {
+        "figures": figures(request, Of(source, app_name, user_id)),
+        "source": source,
+        "app_name": app_name,
+        "user_id": user_id,
+        "target": with_writers(of_user(source, app_name, user_id, who, partly=True), who, whole=whole),
+        "all": whole,
+        "keeps_privacy": who.may_write("admin", source, app_name),
+        "sessions": lists.sessions(source, app_name, user_id, actor=who),
+        "changes": lists.left_out(own_session(source, app_name, user_id), actor=who),
+    }
+    return page(request, "home/sessions/user.html", context)

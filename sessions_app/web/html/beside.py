@@ -6,7 +6,7 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from ...domain.differences import words
-from ...domain.said import Piece
+from ...domain.summary import Piece
 
 Stretch = tuple[str, bool]  # some text, and whether it differs
 

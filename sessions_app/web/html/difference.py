@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ...domain import differences
-from ...domain.brief import brief
 from ...domain.differences import Piece
 from ...domain.json_values import dumps, kind
+from ...domain.shorten import brief
 from ...domain.state import ABSENT, UNKNOWN, same
 from .json_tree import LINE_LIMIT, TEXT_LIMIT, Tree
 

@@ -11,8 +11,8 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from ...domain.brief import DEPTH_LIMIT, brief
 from ...domain.json_values import kind
+from ...domain.shorten import DEPTH_LIMIT, brief
 
 NAME_LIMIT: Final = 20  # characters of a key; no column cuts a key that is not longer
 NAME_END: Final = 10  # characters at the end of a longer key that are always shown

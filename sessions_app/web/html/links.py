@@ -11,11 +11,11 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from ...domain.brief import words
 from ...domain.description import Part
 from ...domain.json_values import KEY_LENGTH
 from ...domain.kinds import TABLE
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
+from ...domain.shorten import words
 from ...http.reader import user_for_reader
 from ...reads import lists
 from ...reads.event_views import EventView

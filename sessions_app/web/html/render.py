@@ -1,10 +1,16 @@
 """Makes responses with HTML, and with any other data."""
 
+import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext as _
 
 
 def page(request: HttpRequest, template: str, context: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
@@ -22,3 +28,28 @@ def data(content: bytes | str, mime_type: str, status: int = 200) -> HttpRespons
     """Returns data as it is. Only the browser may cache it, and it asks again each time."""
     raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
     return HttpResponse(raw, mime_type, status, headers={"Cache-Control": "private, no-cache"})
+
+
+def typed(name: str) -> str:
+    """Normalizes a name as a text field does, which drops line breaks. confirm.js has the same rule."""
+    return unicodedata.normalize("NFC", "".join(name.split()))
+
+
+def to_type(name: str) -> str:
+    """Returns what confirms a name. One that nobody could type is confirmed by a word instead."""
+    return name if typed(name) else "delete"
+
+
+def offer_undo(request: HttpRequest, said: str, address: str, fields: Iterable[tuple[str, str]]) -> None:
+    """Adds a message with a button that posts some fields to an address."""
+    inputs = format_html_join("", '<input type="hidden" name="{}" value="{}">', fields)
+    form = format_html(
+        '{} <form method="post" action="{}"><input type="hidden" name="csrfmiddlewaretoken" value="{}">{}'
+        '<button class="btn quiet small" name="undo" value="1">{}</button></form>',
+        said,
+        address,
+        get_token(request),
+        inputs,
+        _("Undo"),
+    )
+    messages.success(request, form)

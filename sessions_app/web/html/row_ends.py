@@ -7,10 +7,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from ...domain.brief import words
 from ...domain.json_values import KEY_LENGTH
 from ...domain.masks import has_dots
 from ...domain.session_ref import OWN_NAME, SessionRef
+from ...domain.shorten import words
 from .links import icon, query, session_name
 from .tags import register
 from .targets import Row, Target, address_at

@@ -1,6 +1,8 @@
 """Defines the template tags and filters for values, events and numbers, which are built into every template."""
 
 import re
+import zlib
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
@@ -11,16 +13,16 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from ...domain.brief import brief, words
 from ...domain.description import Description
 from ...domain.grounding import sources
 from ...domain.json_values import KEY_LENGTH, beginning, dumps, kind
 from ...domain.kinds import say
 from ...domain.masks import has_dots
 from ...domain.positions import number_of
-from ...domain.said import Piece, cut_off, media_name, summary
 from ...domain.session_ref import SessionRef
+from ...domain.shorten import brief, words
 from ...domain.state import ABSENT, UNKNOWN, scope_of
+from ...domain.summary import Piece, cut_off, media_name, summary
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
 from .difference import value as whole_value
@@ -244,3 +246,68 @@ def signed(number: int) -> str:
 
 
 register.filter("number", number_of)
+
+
+COLOURS: Final = 8  # --agent-0 to --agent-7 in tokens.css
+
+
+@register.filter
+def colour_of(name: str) -> int:
+    """Returns the number of an agent's colour: 6 for `booking`. Two agents may share one, so it is never the only sign."""
+    return zlib.crc32(name.encode("utf-8", "replace")) % COLOURS
+
+
+SHORT: Final = 24  # characters
+_LONGEST: Final = 128
+
+
+def shortened(names: Iterable[str]) -> dict[str, str]:
+    """Returns each name without its middle if it is long: “researcher_…_all_flights”.
+
+    Where two names would look alike, both keep more characters. Names outside ASCII are only cut at their end, because a
+    cut in the middle could split a sign or reorder it.
+    """
+    whole = set(names)
+    shown: dict[str, str] = {}
+    length = SHORT
+    while whole and length <= _LONGEST:
+        cut = {name: _cut(name, length) for name in whole}
+        times = Counter(cut.values())
+        shown |= {name: short for name, short in cut.items() if times[short] == 1}
+        whole -= shown.keys()
+        length *= 2
+    return shown | {name: name for name in whole}
+
+
+def _cut(name: str, length: int) -> str:
+    if len(name) <= length:
+        return name
+    if not name.isascii():
+        return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    end = length // 2
+    return f"{name[: length - end - 1]}…{name[-end:]}"
+
+
+# In this order: most browsers also say that they are Chrome and Safari, and most systems that they are another one, too.
+_BROWSERS: Final = {"Edg": "Edge", "OPR": "Opera", "SamsungBrowser": "Samsung Internet", "FxiOS": "Firefox"} | {
+    "CriOS": "Chrome",
+    "Firefox": "Firefox",
+    "HeadlessChrome": "Chrome",
+    "Chrome": "Chrome",
+    "Version": "Safari",
+}
+_SYSTEMS: Final = {"Android": "Android", "iPhone": "iPhone", "iPad": "iPad", "Windows": "Windows"} | {
+    "Mac OS X": "macOS",
+    "CrOS": "ChromeOS",
+    "Linux": "Linux",
+}
+
+
+@register.filter
+def browser_name(agent: str) -> str:
+    """Returns what a person calls a browser: “Firefox 140 · Linux”. What is not known is shown as it names itself."""
+    for product, called in _BROWSERS.items():
+        if version := re.search(rf"\b{product}[A-Za-z]*/(\d+)", agent):
+            system = next((each for sign, each in _SYSTEMS.items() if sign in agent), "")
+            return " · ".join(filter(None, (f"{called} {version[1]}", system)))
+    return words(agent, 60)

@@ -18,8 +18,8 @@ from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, St
 from ...edits import edit as edits
 from ...edits.edit import Entry
 from ...history import drift, moments
+from ...reads import deltas as reads_writers
 from ...reads import views
-from ...reads import writers as reads_writers
 from ...reads.deltas import Writer, written_beside
 from ...search import outline
 from ...writes.append import Appended

@@ -1,13 +1,16 @@
 """Defines the template tags and filters for times and durations, which are built into every template."""
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from ...domain.clock import Took
+from ...domain.positions import Seq, stands_for_time, time_of
 from .tags import register
 
 
@@ -94,3 +97,28 @@ def _time(seconds: float, attribute: str, form: str) -> SafeString:
         mark_safe(attribute),  # noqa: S308 - one of four constants
         instant.strftime(form),
     )
+
+
+@register.filter
+def numbered(event: Any, numbers: Mapping[Seq, int]) -> int | str:
+    """Returns an event's number, or nothing if nobody knows it. Expects anything with a `seq`."""
+    return numbers.get(event.seq, "")
+
+
+@register.filter
+def named(event: Any, numbers: Mapping[Seq, int]) -> str | SafeString:
+    """Returns an event's number; if nobody knows it, its time of day, or “–”. Expects a `seq`, and maybe a `timestamp`; None
+    for an event that is gone."""
+    if event is None:
+        return ""
+    if number := numbers.get(event.seq):
+        return str(number)
+    if timestamp := getattr(event, "timestamp", None):
+        return clock(timestamp)
+    return clock(time_of(event.seq)) if event.seq is not None and stands_for_time(event.seq) else "–"
+
+
+@register.filter
+def hashed(event: Any, numbers: Mapping[Seq, int]) -> str | SafeString:
+    """Returns an event's name as `named` does, a number as “#5”."""
+    return f"#{name}" if (name := named(event, numbers)).isdecimal() else name

@@ -13,9 +13,8 @@ from ...domain.session_ref import SessionRef
 from ...http.problems import status_of
 from ...http.reader import user_for_reader
 from ...privacy import erasures
-from ..html.render import page
+from ..html.render import page, to_type, typed
 from ..html.targets import actor, check_may
-from ..html.typed import to_type, typed
 
 
 @require_http_methods(["GET", "POST"])

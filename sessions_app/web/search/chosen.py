@@ -19,17 +19,16 @@ from ...access.actor import Actor
 from ...batches import batch
 from ...batches.reading import ActName
 from ...batches.working import asked_for
-from ...domain.brief import words
 from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
-from ...http.left_out import left_out_header
+from ...domain.shorten import words
 from ...http.streaming import streamed
-from ...http.user_paths import page_of
 from ...search import labels
 from ...transfer import FORMATS, export_sessions
-from ...transfer.exporting import damaged_of
+from ...transfer.exporting import damaged_of, left_out_header
+from ..html.render import offer_undo
 from ..html.targets import actor
-from ..html.undoing import offer_undo
+from ..naming import page_of
 from .asked import zone_of
 
 _MOST: Final = 5_000  # sessions that a form names one by one

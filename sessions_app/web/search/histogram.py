@@ -16,9 +16,9 @@ from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
 from ...domain.errors import Slow
-from ...search.histogram import Bar, histogram
+from ...search.health import Bar, histogram
 from ...search.language import parse
-from ...search.patience import HASTY, patience
+from ...search.selecting import HASTY, patience
 from ...search.tree import And, Node, Query, Time
 from ..html.render import page
 from ..html.targets import actor

@@ -7,12 +7,12 @@ from operator import attrgetter
 from typing import Final
 
 from ...artifacts.saved import saved_by
-from ...domain.brief import words
 from ...domain.clock import Took
 from ...domain.description import AUTH_CALL, CONFIRMATION_CALL, Part
 from ...domain.grounding import Source, sources
-from ...domain.said import answer, arguments, cut_off
+from ...domain.shorten import words
 from ...domain.state import Change
+from ...domain.summary import answer, arguments, cut_off
 from ...http.reader import user_for_reader
 from ...reads.event_views import EventView
 from ..html.markdown import Text, Texts

@@ -1,5 +1,6 @@
 """The page of an event, its data, and the form that adds one."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
@@ -13,27 +14,32 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from ...access.actor import Actor
-from ...domain.answers import is_answer
+from ...agent_view import agent_files
+from ...artifacts import downloads
+from ...domain.content import is_answer
 from ...domain.description import Part
 from ...domain.errors import Behind, Error, Held, Invalid, NotFound
 from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
+from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
-from ...domain.state import STORED, UNKNOWN, Change
-from ...edits import edit, own_event, proposal, queue
+from ...domain.state import STORED, UNKNOWN, Change, Scope
+from ...edits import edit, proposals, queue
 from ...history import moments
-from ...http import event_files
+from ...history.index.written import Written
+from ...history.key_history import next_writes
 from ...http.problems import status_of
 from ...http.streaming import streamed
-from ...reads import texts, timeline
+from ...reads import event_views, timeline, views
 from ...reads import views as reads_views
 from ...reads.event_views import EventView
-from ...search import outline
+from ...search import outline, sharing
+from ...search.sharing import Readers
 from ...sources import database
 from ...writes.half_made import is_half
 from ..html.markdown import Texts
-from ..html.render import page
-from ..html.targets import actor, check_may
+from ..html.render import data, page
+from ..html.targets import Target, actor, check_may, of_app, of_session, of_user
 from .news import number_in
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
@@ -57,18 +63,18 @@ def raw(request: HttpRequest, event_id: str, **names: str) -> HttpResponseBase:
     ref = SessionRef(**names)
     view = timeline.event(ref, event_id, actor=actor(request))
     if not view.size:
-        headers = {"Cache-Control": "private, no-cache", **event_files.as_download("event.json")}
+        headers = {"Cache-Control": "private, no-cache", **downloads.as_download("event.json")}
         content = dumps(view.data, indent=2).encode("utf-8", "replace")
         return HttpResponse(content, "application/json", headers=headers)
-    pieces = (piece.encode("utf-8", "replace") for piece in texts.event_text(ref, event_id, actor=actor(request)))
-    return streamed(pieces, "application/json", event_files.as_download("event.json"))
+    pieces = (piece.encode("utf-8", "replace") for piece in event_views.event_text(ref, event_id, actor=actor(request)))
+    return streamed(pieces, "application/json", downloads.as_download("event.json"))
 
 
 @require_GET
 def media(request: HttpRequest, event_id: str, number: int, **names: str) -> HttpResponseBase:
     """Returns a piece of inline data: shown if it is an image without scripts, downloaded otherwise."""
     view = timeline.event(SessionRef(**names), event_id, actor=actor(request))
-    return event_files.send(view, number, actor=actor(request))
+    return downloads.send(view, number, actor=actor(request))
 
 
 @require_http_methods(["GET", "POST"])
@@ -88,12 +94,12 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     }
     if request.method == "GET":
         if "proposal" in request.GET:
-            context["text"] = dumps(proposal.draft_of(request.GET["proposal"], actor=who), indent=2)
+            context["text"] = dumps(proposals.draft_of(request.GET["proposal"], actor=who), indent=2)
         return page(request, "session/event/add.html", context)
     text = request.POST.get("event", "").replace("\r\n", "\n")
     try:
         event = _object(loads(text))
-        appended = own_event.add_event(
+        appended = edit.add_event(
             ref, {"id": edit.id_of(once, event), **event}, actor=who, reason=request.POST.get("reason", "")
         )
     except Held:
@@ -200,3 +206,110 @@ def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Invalid(_("An event is a JSON object."))
     return value
+
+
+MOST: Final = 12  # keys
+_AGENTS: Final = 3  # whose instruction has a key
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDelivery:
+    """The way of one key: who `loaded` it, the first event of each agent whose instruction has it, and its next write."""
+
+    change: Change
+    loaded: Readers
+    rendered: Sequence[EventView]
+    written: Written | None
+
+
+@require_GET
+def delivery(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
+    """Renders what became of an edit, as far as it is known by now."""
+    who = actor(request)
+    edit = timeline.event(SessionRef(**names), event_id, actor=who)
+    changes = [change for change in edit.changes if change.scope in STORED]
+    keys = [] if edit.seq is None else _keys(edit, edit.seq, changes[:MOST], who)
+    seqs = [view.seq for each in keys for view in each.rendered if view.ref == edit.ref]
+    context = {
+        "event": edit,
+        "keys": keys,
+        "more": len(changes) - len(keys),
+        "numbers": outline.numbers_of(edit.ref, seqs, actor=who),
+    }
+    return page(request, "session/event/_delivery.html", context)
+
+
+def _keys(edit: EventView, seq: Seq, changes: Sequence[Change], who: Actor) -> list[KeyDelivery]:
+    scopes = {change.scope for change in changes}
+    loaded = {scope: sharing.readers(edit.ref, seq, edit.timestamp, scope, actor=who) for scope in sorted(scopes)}
+    agents = agent_files.readers(edit.ref, actor=who)
+    written = _written(edit.ref, [change.key for change in changes], seq, who)
+    first: dict[tuple[Readers, str], EventView | None] = {}
+    for scope in scopes:
+        for agent in {name for each in changes if each.scope == scope for name in agents.get(each.key, [])[:_AGENTS]}:
+            first[loaded[scope], agent] = _first_of(loaded[scope], agent, who)
+    return [
+        KeyDelivery(
+            change,
+            loaded[change.scope],
+            [event for name in agents.get(change.key, [])[:_AGENTS] if (event := first[loaded[change.scope], name])],
+            written.get(change.key),
+        )
+        for change in changes
+    ]
+
+
+def _first_of(loaded: Readers, agent: str, who: Actor) -> EventView | None:
+    """Returns an agent's first event in the session that loaded an edit first, from that turn on."""
+    if loaded.first is None:
+        return None
+    rows = timeline.events_after(loaded.first.ref, Seq(loaded.first.seq - 1), author=agent, limit=1, actor=who).rows
+    return rows[0] if rows else None
+
+
+def _written(ref: SessionRef, keys: Sequence[str], seq: Seq, who: Actor) -> Mapping[str, Written]:
+    try:
+        return next_writes(ref, keys, seq, actor=who)
+    except Behind:  # the history is still being read; who opens the event again is told
+        return {}
+
+
+@require_GET
+def session(request: HttpRequest, **names: str) -> HttpResponseBase:
+    """Returns a value that a session sees, or downloads a whole scope with ?scope=."""
+    if "scope" in request.GET:
+        return _stored(request, SessionRef(**names))
+    return _value(request, of_session(views.session(SessionRef(**names), actor=actor(request))))
+
+
+@require_GET
+def app(request: HttpRequest, source: str, app_name: str) -> HttpResponseBase:
+    """Returns a value of `app:` state, or downloads all of it with ?scope=."""
+    if "scope" in request.GET:
+        return _stored(request, SessionRef(source, app_name, "", ""), "app")
+    return _value(request, of_app(source, app_name, actor(request)))
+
+
+@require_GET
+def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponseBase:
+    """Returns a value of `user:` state, or downloads all of it with ?scope=."""
+    if "scope" in request.GET:
+        return _stored(request, SessionRef(source, app_name, user_id, ""), "user")
+    return _value(request, of_user(source, app_name, user_id, actor(request)))
+
+
+def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> HttpResponseBase:
+    """Streams a scope's state as it is stored, even if it is too large to be parsed."""
+    scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
+    if scope is None:
+        raise NotFound(_("There is no such state here."))
+    pieces = (piece.encode("utf-8", "replace") for piece in event_views.state_text(ref, scope, actor=actor(request)))
+    name = f'attachment; filename="{scope}-state.json"'
+    return streamed(pieces, "application/json", {"Content-Disposition": name})
+
+
+def _value(request: HttpRequest, target: Target) -> HttpResponse:
+    key = request.GET.get("key", "")
+    if key not in target.state:
+        raise Invalid(_("There is no key “%(key)s” in this state.") % {"key": key})
+    return data(dumps(target.state[key], indent=2), "text/plain; charset=utf-8")

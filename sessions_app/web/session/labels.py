@@ -10,16 +10,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from ...access.actor import Actor
-from ...domain.brief import words
 from ...domain.errors import Invalid
 from ...domain.masks import has_dots
 from ...domain.session_ref import SessionRef
+from ...domain.shorten import words
 from ...reads import labels as reads_labels
 from ...reads import lists
 from ...search import labels
-from ..html.render import page
+from ..html.render import offer_undo, page
 from ..html.targets import actor, check_may
-from ..html.undoing import offer_undo
 
 _OFFERED = 200  # tags that the field completes
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 from ...access.actor import Actor
 from ...domain.alignment import Alignment, Pair, align
 from ...domain.errors import Error, NotFound
+from ...domain.invocations import begins_turn
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import UNKNOWN, Change
-from ...domain.turns import begins_turn
 from ...edits import fork_tree
 from ...history import moments
 from ...history.moments import Moment
@@ -19,9 +19,7 @@ from ...reads import timeline
 from ...reads.deltas import Writer
 from ...reads.event_views import EventView
 from ...reads.paging import read_cursor, write_cursor
-from ...search import in_numbers
-from ...search.in_numbers import Numbers
-from ...search.outline import outline
+from ...search.outline import Numbers, outline, totals_of
 from ...sources import database
 
 MOST: Final = 500  # events of a run that are read at once
@@ -134,7 +132,7 @@ def in_numbers_of(run: Run, actor: Actor) -> Numbers | None:
     """Returns a session in numbers: from its events if all of them were read, otherwise from the index."""
     whole = run.start == Start() and run.next is None
     newest = NO_SEQ if whole else timeline.newest_seq(run.ref, actor=actor)
-    return in_numbers.numbers_of(run.ref, newest, actor=actor, events=run.events if whole else None)
+    return totals_of(run.ref, newest, actor=actor, events=run.events if whole else None)
 
 
 def _read(ref: SessionRef, start: Start, actor: Actor) -> Run:

@@ -11,9 +11,9 @@ from ...domain.clock import Clock, Ended, Took
 from ...domain.cost import Usage, cost_of
 from ...domain.edit_note import ended_by
 from ...domain.errors import Error
+from ...domain.invocations import begins_turn
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
-from ...domain.turns import begins_turn
 from ...reads.event_views import EventView, timed
 from ...search.outline import Outline, Reached, Turn, outline
 from .chat import Message

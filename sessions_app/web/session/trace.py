@@ -15,17 +15,16 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from ...domain.brief import words
 from ...domain.clock import Took, sign_of_all
 from ...domain.session_ref import SessionRef
-from ...domain.spans import AGENT, MODEL, SUMMARY, TOOL, WAIT, Span, Trace
+from ...domain.shorten import words
 from ...domain.state import Change
+from ...domain.trace import AGENT, MODEL, SUMMARY, TOOL, WAIT, Span, Trace
 from ...domain.trace import trace as read
-from ...reads import turns
+from ...reads import timeline
 from ...reads.event_views import EventView
-from ..html.agents import colour_of
-from ..html.names import shortened
 from ..html.render import page
+from ..html.tags import colour_of, shortened
 from ..html.targets import actor
 from ..html.times import duration
 
@@ -140,8 +139,8 @@ def trace(request: HttpRequest, **names: str) -> HttpResponse:
     if not request.htmx:  # type: ignore[attr-defined]
         asked = {"density": "trace", **({"at": at} if at else {})}
         return redirect(f"{reverse('session', kwargs=ref._asdict())}?{urlencode(asked)}")
-    turn = turns.turn_at(ref, at, actor=who)
-    context = {"trace": drawn(turn.events) if turn.events else None, "cut": turns.MOST if turn.cut else 0}
+    turn = timeline.turn_at(ref, at, actor=who)
+    context = {"trace": drawn(turn.events) if turn.events else None, "cut": timeline.MOST if turn.cut else 0}
     return page(request, "session/trace/_turn.html", context)
 
 

@@ -16,7 +16,6 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ...domain.errors import Conflict, Error, Invalid, NotFound
 from ...domain.session_ref import SessionRef
-from ...http.left_out import left_out_header
 from ...http.problems import STATUS
 from ...http.reader import user_for_reader
 from ...http.streaming import streamed
@@ -25,6 +24,7 @@ from ...sources import database, registry
 from ...transfer import FORMATS, WRITTEN, exporting, uploads
 from ...transfer import export as written
 from ...transfer import imports as core
+from ...transfer.exporting import left_out_header
 from ..html.render import page
 from ..html.targets import actor
 

@@ -20,7 +20,7 @@ from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.models import Webhook, WebhookDelivery
 from sessions_app.search.feeding import Feeder
-from sessions_app.search.saved import addresses, match_watcher, sending, views, watching, webhooks
+from sessions_app.search.saved import match_watcher, sending, views, watching, webhooks
 from sessions_app.search.saved.views import View
 from sessions_app.search.saved.webhooks import Delivery
 from sessions_app.writes.append import append_event
@@ -264,13 +264,13 @@ def test_an_address_that_is_not_public_is_refused_however_it_is_written(own: str
 )
 def test_what_is_no_address_of_a_webhook_is_refused(url: str) -> None:
     with pytest.raises(Invalid):
-        addresses.read(url)
+        sending.read(url)
 
 
 def test_public_addresses_are_allowed() -> None:
     near = ("192.0.1.1", "192.88.98.1", "[2001:200::1]", "[2620:4f:8001::1]", "[3fff:1000::1]")
     for host in ("1.1.1.1", "[2606:4700::1111]", *near):
-        assert addresses.resolve(addresses.read(f"https://{host}/"))
+        assert sending.resolve(sending.read(f"https://{host}/"))
 
 
 def answering(*given: str) -> Callable[..., Any]:

@@ -1,0 +1,270 @@
+"""Proposals: edits that wait for a second person. Keeps them, and tells what became of each.
+
+A proposal is a job (jobs/), which nothing runs: another editor applies or declines it (approving.py). `task` has the
+event as it is to be appended, and what it is compared with, as the edit itself would be; absent values are left out:
+{"event": {…}, "expected": [{"key": "user:tier", "value": "gold"}], "revision": null}
+The id of a proposal is made from that of its event, so that an edit that is sent again is proposed once."""
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from .. import broadcast
+from ..access import approval, roles, tokens
+from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record
+from ..access.shown import is_hidden, shown, shown_change, shown_words
+from ..domain.edit_note import EDIT_PREFIX, edit_of, until_of
+from ..domain.errors import Conflict, Error, Held, NotFound, StaleSession
+from ..domain.event import Event, delta_of
+from ..domain.session_ref import SessionRef
+from ..domain.state import ABSENT, Change, same
+from ..jobs import claims, runner
+from ..jobs.claims import may_see, session_of
+from ..models import Job
+from ..models.pages import in_pages
+from ..reads import views
+from ..sources import registry
+
+KIND: Final = "proposal"
+WAITING: Final = claims.WAITING
+APPLIED, DECLINED, WITHDRAWN, LAPSED = "applied", "declined", "withdrawn", "lapsed"
+SHOWN: Final = 50
+_KEPT_SECONDS: Final = 90 * 86400.0
+_DAY: Final = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An edit that waits for a second person, and what became of it.
+
+    `kind` is edit, event (one that was written by hand) or rewind. `state` is waiting, applied, declined, withdrawn or
+    lapsed; `decided_by` and `why` say who decided so, and their reason. `ref` is None while its source is not among
+    adkweb's. `hidden` has the keys with values that the reader may not see."""
+
+    id: uuid.UUID
+    kind: str
+    ref: SessionRef | None
+    actor: str
+    reason: str
+    changes: list[Change]
+    hidden: list[str]
+    of: dict[str, Any]  # as in edit.edit_state
+    invocation: str  # that a rewind goes back to before
+    created: float
+    until: float
+    state: str
+    decided_by: str
+    why: str
+    finished: float | None
+    event_id: str
+    own: bool
+    decidable: bool
+    first: str  # of two people who have to apply it
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A waiting proposal beside its session as it is now: the keys that have other values than its author saw.
+
+    In each, `old` is the value that was seen and `new` the current one. `problem` says why it cannot be applied at all."""
+
+    changed: list[Change]
+    problem: str = ""
+
+
+def keep(ref: SessionRef, event: Event, expected: Mapping[str, Any], revision: float | None, *, actor: Actor) -> Held:
+    """Keeps an edit as a proposal, and returns the error that says so; its `proposal` is the id.
+
+    Raises Conflict and StaleSession as the edit itself would now, and Conflict if it was proposed before and decided;
+    NotFound, SourceError."""
+    view = views.session(ref, actor=SYSTEM)
+    if revision is not None and revision != view.revision:
+        raise StaleSession
+    current = {key: view.state.get(key) for key in expected}
+    if changed := [key for key, value in expected.items() if not same(current[key], value)]:
+        raise Conflict(current=shown(current, actor, ref.app_name), changed=changed)
+    where, now = registry.identity(ref.source), time.time()
+    rows().filter(finished__lt=now - _KEPT_SECONDS).delete()
+    days = approval.days_of([ref[:2]], delta_of(event)) or approval.DAYS
+    task = {
+        "event": event,
+        "expected": [
+            {"key": key} if value is ABSENT else {"key": key, "value": value} for key, value in expected.items()
+        ],
+        "revision": None if expected else revision,
+    }
+    job, made = Job.objects.get_or_create(
+        id=uuid.uuid5(uuid.NAMESPACE_OID, ascii([KIND, where, *ref[1:], event["id"]])),
+        defaults={
+            "kind": KIND,
+            "where": where,
+            **dict(zip(("app_name", "user_id", "session_id"), ref[1:], strict=True)),
+            "task": json.dumps(task),
+            "created": now,
+            "beat": now,
+            "due": now + days * _DAY,
+            **runner.fields_of(actor),
+        },
+    )
+    if not made and (job.state != WAITING or delta_of(event_of(job)) != delta_of(event)):
+        raise Conflict(_("This was proposed before, and is decided: make a new edit."))
+    broadcast.tell("queued", ref)
+    names = approval.held_keys(ref.source, ref.app_name, delta_of(event))
+    if made:
+        record("proposed", actor.name, ref=ref, proposal=str(job.pk), keys=names)
+    message = _("%(keys)s: needs a second person. The edit waits until another editor applies it.")
+    return Held(message % {"keys": approval.named(names)}, proposal=str(job.pk), keys=names)
+
+
+def rows() -> QuerySet[Job]:
+    """Returns the rows of all proposals."""
+    return Job.objects.filter(kind=KIND)
+
+
+def job_of(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
+    """Returns the row of a proposal. Raises NotFound."""
+    try:
+        job = rows().filter(pk=proposal_id).first()
+    except ValidationError:  # not a UUID
+        job = None
+    if job is None or not may_see(actor, job):
+        raise NotFound(_("There is no such proposal."))
+    return job
+
+
+def get(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
+    """Returns a proposal, whatever became of it. Raises NotFound."""
+    return view_of(job_of(proposal_id, actor), actor)
+
+
+def listed(*, actor: Actor, own: bool = False) -> list[Proposal]:
+    """Returns the proposals in apps that the actor may see: those that wait, the oldest first, then what became of the
+    others, the last first. With `own`, only those of the actor."""
+    wanted = rows().filter(runner.wanted_by(actor)) if own else rows()
+    seen = []
+    waiting = in_pages(wanted.filter(state=WAITING), "created", "id")
+    over = in_pages(wanted.exclude(state=WAITING), "-finished", "id")
+    for some in (waiting, over):
+        visible = (job for job in some if may_see(actor, job))
+        seen += [job for _number, job in zip(range(SHOWN), visible, strict=False)]
+    return [view_of(job, actor) for job in seen]
+
+
+def count(*, actor: Actor) -> int:
+    """Returns how many proposals wait for this actor, who may apply them."""
+    waiting = rows().filter(state=WAITING).defer("task")
+    return sum(may_decide(job, actor) for job in waiting[: 2 * SHOWN])
+
+
+def may_decide(job: Job, actor: Actor) -> bool:
+    """Tells whether an actor is a second person for a proposal: another one than its author, who may edit the app.
+
+    A program is no person, and who made, renewed or holds a token is no second person for what it proposes."""
+    ref = session_of(job)
+    if ref is None or not actor.account.startswith("person ") or not actor.may("append", ref.source, ref.app_name):
+        return False
+    return not is_own(job, actor) and not tokens.knows(job.account, actor.name) and first_of(job) != actor.name
+
+
+def first_of(job: Job) -> str:
+    """Returns the name of the first of two people who apply what a program proposes; "" if there was none yet, or they may
+    not edit the app any more."""
+    first = json.loads(job.result or "{}").get("first", {}) if job.state == WAITING else {}
+    ref, person = session_of(job), roles.actor_numbered(first["person"]) if first else None
+    may = ref is not None and person is not None and person.may("append", ref.source, ref.app_name)
+    return str(first["name"]) if may else ""
+
+
+def needs_two(job: Job) -> bool:
+    """Tells whether two people have to apply a proposal: a program made it, and nobody knows who has its token."""
+    return job.account.startswith("token ") and not tokens.has_holder(job.account)
+
+
+def is_own(job: Job, actor: Actor) -> bool:
+    """Tells whether a proposal is of this actor."""
+    return actor.is_same(job.actor, job.account)
+
+
+def standing(proposal: Proposal, *, actor: Actor) -> Standing:
+    """Compares a proposal with its session as it is now."""
+    try:
+        job = job_of(proposal.id, actor)
+        if (ref := session_of(job)) is None:
+            return Standing([], _("Its database is not among adkweb's sources now."))
+        view = views.session(ref, actor=SYSTEM)
+        revision = json.loads(job.task)["revision"]
+        if revision is not None and revision != view.revision:
+            return Standing([], _("Somebody wrote to this session since."))
+        pairs = [Change(key, value, view.state.get(key)) for key, value in expected_of(job).items()]
+        return Standing([shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)])
+    except Error as error:  # deleted, or away
+        return Standing([], error.message)
+
+
+def event_of(job: Job) -> Event:
+    """Returns the event that a proposal is to append."""
+    event: Event = json.loads(job.task)["event"]
+    return event
+
+
+def expected_of(job: Job) -> dict[str, Any]:
+    """Returns the values that the author saw in the keys, by full key; ABSENT for a key that was not there."""
+    return {each["key"]: each.get("value", ABSENT) for each in json.loads(job.task)["expected"]}
+
+
+def view_of(job: Job, actor: Actor) -> Proposal:
+    """Returns a row as an actor may see it."""
+    event, expected, result = event_of(job), expected_of(job), json.loads(job.result or "{}")
+    note = edit_of(event)
+    new = {key: ABSENT if key in note["removed"] else value for key, value in delta_of(event).items()}
+    changes = [Change(key, expected.get(key, note["replaced"].get(key, ABSENT)), value) for key, value in new.items()]
+    invocation = event["actions"].get("rewind_before_invocation_id") or ""
+    is_edit = event["invocation_id"] == EDIT_PREFIX + event["id"]
+    return Proposal(
+        job.pk,
+        "rewind" if invocation else "edit" if is_edit else "event",
+        session_of(job),
+        job.actor,
+        shown_words(note["reason"], actor, job.app_name),
+        [shown_change(change, actor, job.app_name) for change in changes],
+        [each.key for each in changes if is_hidden(each.key, (each.old, each.new), actor, job.app_name)],
+        _origin_of(note),
+        invocation,
+        job.created,
+        job.due or 0.0,
+        job.state,
+        job.message,
+        shown_words(result.get("why", ""), actor, job.app_name),
+        job.finished,
+        event["id"],
+        is_own(job, actor),
+        job.state == WAITING and may_decide(job, actor),
+        first_of(job),
+    )
+
+
+def _origin_of(note: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what an edit comes from and when it ends, as its form takes it."""
+    of = {name: note[name] for name in ("undoes", "restores") if name in note}
+    if "lasts" in note:
+        return {**of, "lasts": note["lasts"]}
+    until = until_of(note)
+    return {**of, "until": until} if until and until > time.time() else of
+
+
+def draft_of(proposal_id: uuid.UUID | str, *, actor: Actor) -> Event:
+    """Returns the event of a proposal as its author wrote it, without adkweb's note, to be written again.
+
+    Raises NotFound."""
+    job = job_of(proposal_id, actor)
+    event = {name: value for name, value in event_of(job).items() if name != "id"}
+    metadata = {name: value for name, value in event.get("custom_metadata", {}).items() if name != "adkweb"}
+    return shown({**event, "custom_metadata": metadata}, actor, job.app_name, "event")

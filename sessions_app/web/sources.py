@@ -1,0 +1,89 @@
+"""The demo: what its pages say beside their content, and the session that it opens on."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_http_methods
+
+from ..access.roles import actor_of
+from ..domain.errors import Error
+from ..domain.session_ref import SessionRef
+from ..reads import views
+from ..sources import adopting, database, demo
+from .html.render import page
+from .html.targets import actor
+
+CLOSED: Final = "adkweb_demo"  # the cookie with which demo.js remembers a closed line while the browser is open
+_OWN: Final = "path/to/session.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """Holds what a page of the demo says: the `command` for one's own sessions; `line` is False once somebody closed it.
+
+    The tour is about the session `ref`: its event `failed`, the one that `changed` a key wrongly, and the one `before`.
+    """
+
+    command: str
+    line: bool
+    ref: SessionRef
+    cookie: str = CLOSED
+    failed: str = demo.FAILED
+    changed: str = demo.CHANGED
+    before: str = demo.BEFORE
+
+
+def of(request: HttpRequest) -> Demo | None:
+    """Returns what a page says about the demo. None where nobody has signed in, or for pages of other sources."""
+    match = request.resolver_match
+    source = match.kwargs.get("source", "") if match else ""
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated or not (demo.is_demo(source) if source else demo.is_alone()):
+        return None
+    ref = SessionRef(source or demo.alias(), *demo.BEST)
+    return Demo(_command(), request.COOKIES.get(CLOSED) != "closed", ref)
+
+
+def _command() -> str:
+    """Returns the command for a source of one's own: in a checkout, nothing is put on the path but by make."""
+    return f"make run SOURCE={_OWN}" if settings.FILES == settings.CHECKOUT else f"adkweb {_OWN}"
+
+
+@require_GET
+def best(request: HttpRequest) -> HttpResponse:
+    """Leads to the session that the demo opens on, or home: the demo is not open, or somebody deleted the session."""
+    source = demo.alias()
+    if not source:
+        return redirect("home")
+    ref = SessionRef(source, *demo.BEST)
+    try:
+        views.session(ref, partly=True, actor=actor(request))
+    except Error:
+        return redirect("home")
+    return redirect("session", **ref._asdict())
+
+
+@require_http_methods(["GET", "POST"])
+def adoption(request: HttpRequest, source: str) -> HttpResponse:
+    """Shows what adopting would add, starts it, and shows its progress. htmx gets only the part that changes."""
+    actor_of(request.user).check_runs_everything()  # type: ignore[arg-type]
+    if request.method == "POST":
+        adopting.start(source, actor_of(request.user), agreed="agreed" in request.POST)  # type: ignore[arg-type]
+        return redirect("adoption", source)
+    opened = database.get(source)
+    context = {
+        "source": source,
+        "where": opened.where,
+        "done": database.is_agreed(source) and (database.keeps_creations(source) or opened.vendor == "sqlite"),
+        "unknown": "" if database.is_agreed(source) else database.newer(source),
+        "adopted": database.keeps_creations(source),
+        "begun": database.is_begun(source),
+        "adoption": adopting.of(source),
+    }
+    if opened.vendor == "postgresql" and not context["done"] and not context["adoption"]:
+        context["plan"] = adopting.plan(source)
+    template = "sources/_progress.html" if request.htmx else "sources/adoption.html"  # type: ignore[attr-defined]
+    return page(request, template, context)
