@@ -6,7 +6,7 @@ from django.db import models
 
 
 class AuditRow(models.Model):
-    """An act: who did what, when, about what. Rows are only added; triggers refuse every change (migration 0028).
+    """An act: who did what, when, about what. Rows are only added; triggers refuse every change (the migration).
 
     `number` counts from 1 without gaps. `digest` is the hash of the row, which contains the digest before it (`previous`),
     and `seal` shows that somebody with adkweb's key wrote it. `at` is in seconds, `detail` is JSON as text. Names that an

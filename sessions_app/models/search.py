@@ -1,6 +1,6 @@
 """The index of search/: what can be looked for in each session. It is derived data, and can be made anew at any time.
 
-The words of events stand in tables of the database's own kind, which migration 0012 makes: an FTS5 table on SQLite, a
+The words of events stand in tables of the database's own kind, which the migration makes: an FTS5 table on SQLite, a
 tsvector on PostgreSQL.
 """
 

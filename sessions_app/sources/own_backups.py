@@ -18,16 +18,14 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.color import no_style
 from django.db import connections, transaction
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model, QuerySet
 from django.db.models.sql import InsertQuery
 
 from ..access import private_files
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..models.pages import SOME, in_pages
+from . import versions
 
-_FIRST: Final = ("sessions_app", "0001_initial")
 INDEXES: Final = frozenset(
     {
         *("Projection", "StateOwner", "StateChange", "SearchSource", "Waiting", "SearchOwner", "SearchSession"),
@@ -49,7 +47,7 @@ def backup(path: Path) -> None:
     connection = connections["default"]
     name = str(connection.settings_dict["NAME"])
     missing = connection.vendor == "sqlite" and not Path(name).exists()  # connecting would make it
-    if missing or _FIRST not in MigrationRecorder(connection).applied_migrations():
+    if missing or versions.FIRST not in versions.applied():
         raise NotFound("adkweb's own database is not there yet, so there is nothing to back up.")
     part = path.with_name(f".{path.name}.{os.getpid()}")
     private_files.new_file(part)
@@ -104,10 +102,10 @@ def _check(path: Path) -> None:
         raise Invalid(f"{path} is not a backup of adkweb's own database: {error}") from error
     if not whole:
         raise Invalid(f"{path} is damaged.")
-    if _FIRST not in applied:
+    if versions.FIRST not in applied:
         raise Invalid(f"{path} is not a backup of adkweb's own database.")
-    if unknown := applied - set(MigrationLoader(None).graph.nodes):
-        raise Invalid(f"{path} was made by a newer adkweb: this one does not know {max(unknown)[1]}.")
+    if why := versions.why_refused(applied):
+        raise Invalid(f"{path} {why}")
 
 
 def _read(path: Path) -> sqlite3.Connection:

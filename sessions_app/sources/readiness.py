@@ -145,9 +145,9 @@ def forget() -> None:
 
 def _own_database() -> State:
     connection = connections["default"]
-    if newer := versions.newer():
+    if versions.why_refused(versions.applied()):
         return State(
-            (SCHEMA,), _("adkweb's own database was made by a newer adkweb (%(names)s).") % {"names": ", ".join(newer)}
+            (SCHEMA,), _("adkweb's own database is of another version of adkweb: adkweb doctor says what to do.")
         )
     if waiting := len(versions.missing()):
         why = ngettext(

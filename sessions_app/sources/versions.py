@@ -1,22 +1,57 @@
 """Compares adkweb's own database with this version of adkweb."""
 
 from functools import cache
+from typing import Final
 
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+Migrations = set[tuple[str, str]]
+FIRST: Final = ("sessions_app", "0001_initial")
+# Before the first release, 43 migrations made what the first one makes now. The last of them left the same tables.
+_SECOND: Final = ("sessions_app", "0002_queued_edit")
+_LAST: Final = ("sessions_app", "0043_user_handles")
+
+
+def applied(alias: str = "default") -> Migrations:
+    """Returns the migrations that made a database. Raises DatabaseError."""
+    return set(MigrationRecorder(connections[alias]).applied_migrations())
+
 
 def missing(alias: str = "default") -> list[str]:
-    """Returns the migrations that the database lacks: ["sessions_app 0037_exact_numbers"]. Raises DatabaseError."""
-    return _names(set(_loader().graph.nodes) - _applied(alias))
+    """Returns the migrations that the database lacks: ["sessions_app 0002_rooms"]. Raises DatabaseError."""
+    return _names(set(_loader().graph.nodes) - applied(alias))
 
 
-def newer(alias: str = "default") -> list[str]:
-    """Returns the migrations of the database that this adkweb does not know: a newer one made them. Raises DatabaseError."""
+def why_refused(made_by: Migrations) -> str:
+    """Returns why this adkweb can do nothing with a database that these migrations made; empty if it can.
+
+    "was made by a newer adkweb (sessions_app 0999_later), which this one would harm. Install …"
+    """
+    if _LAST in made_by:
+        return ""
+    if _SECOND in made_by:
+        last = max(name for app, name in made_by if app == FIRST[0])
+        return (
+            f"was made before the first release of adkweb, and its tables are not the last ones from then ({last}). To keep "
+            "it, see “From before the first release” in docs/operations.md; to begin anew, move it away."
+        )
     loader = _loader()
     known = set(loader.disk_migrations).union(*(each.replaces for each in loader.disk_migrations.values()))
-    return _names({(app, name) for app, name in _applied(alias) - known if app in loader.migrated_apps})
+    if newer := _names({(app, name) for app, name in made_by - known if app in loader.migrated_apps}):
+        return (
+            f"was made by a newer adkweb ({', '.join(newer)}), which this one would harm. Install that version again, or "
+            "restore a backup from before it."
+        )
+    return ""
+
+
+def take_over(alias: str) -> None:
+    """Notes that a database from before the first release has all that 0001_initial makes. Any other stays as it is."""
+    if _LAST in applied(alias):
+        rows = MigrationRecorder(connections[alias]).migration_qs.filter(app=FIRST[0])
+        rows.exclude(name=FIRST[1]).delete()
 
 
 @cache
@@ -24,9 +59,5 @@ def _loader() -> MigrationLoader:
     return MigrationLoader(None)
 
 
-def _applied(alias: str) -> set[tuple[str, str]]:
-    return set(MigrationRecorder(connections[alias]).applied_migrations())
-
-
-def _names(migrations: set[tuple[str, str]]) -> list[str]:
+def _names(migrations: Migrations) -> list[str]:
     return sorted(" ".join(each) for each in migrations)

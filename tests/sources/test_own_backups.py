@@ -17,7 +17,6 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.db import DatabaseError, connections, transaction
-from django.db.migrations.loader import MigrationLoader
 from django.db.models import QuerySet
 
 from sessions_app.access import roles, tokens
@@ -27,7 +26,7 @@ from sessions_app.access.people import User
 from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, Job, SavedView, SessionTag
-from sessions_app.sources import own_backups
+from sessions_app.sources import own_backups, versions
 from tests.management.conftest import run
 from tests.parts import long_but
 from tests.servers import PostgreSQL
@@ -192,13 +191,13 @@ def test_a_backup_of_a_newer_adkweb_is_refused(tmp_path: Path) -> None:
 
 def test_a_backup_of_an_older_adkweb_is_completed(tmp_path: Path) -> None:
     with own_database(f"sqlite:///{tmp_path / 'older.db'}"):
-        call_command("migrate", "sessions_app", "0026", verbosity=0, interactive=False)
-        call_command("migrate", "auth", verbosity=0, interactive=False)
+        call_command("migrate", "sessions_app", verbosity=0, interactive=False)
         get_user_model().objects.create_user("an old friend")
+        assert versions.missing() != []
         own_backups.backup(tmp_path / "older")
     own_backups.restore(tmp_path / "older")
     assert get_user_model().objects.get().username == "an old friend"
-    assert MigrationLoader(connections["default"]).applied_migrations.keys() >= {("sessions_app", "0031_approval")}
+    assert versions.missing() == []
 
 
 def test_a_backup_overwrites_nothing_and_nobody_else_can_read_it(tmp_path: Path) -> None:

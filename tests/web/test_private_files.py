@@ -120,16 +120,6 @@ def test_nobody_signs_in_with_what_the_database_holds(data: Path) -> None:
         assert adkweb.get("/tokens/")[:2] == (302, "/sign-in/?next=/tokens/")
 
 
-def test_sign_ins_whose_keys_an_older_adkweb_stored_are_ended(data: Path) -> None:
-    for app, number in (("sessions_app", "0007"), ("sessions", "0001")):
-        run(data, "migrate", app, number)
-    with closing(sqlite3.connect(data / "adkweb.db")) as own:
-        own.execute("INSERT INTO django_session VALUES ('plain', '', '2099-01-01')")
-        own.commit()
-        run(data, "token", "list", manage=False)
-        assert own.execute("SELECT * FROM django_session").fetchall() == []
-
-
 # --- Passwords of sources ---------------------------------------------------------------------------------------------
 
 SECRET = "hunter2"

@@ -60,16 +60,12 @@ def _database() -> Iterator[Finding]:
         yield Finding(NOTE, f"adkweb's own database {where} is not there yet: the first start of adkweb makes it.")
         return
     try:
-        waiting, newer = versions.missing(), versions.newer()
+        waiting, why = versions.missing(), versions.why_refused(versions.applied())
     except DatabaseError as error:
         yield Finding(BAD, f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {str(error).strip()}")
         return
-    if newer:
-        yield Finding(
-            BAD,
-            f"adkweb's own database {where} was made by a newer adkweb ({', '.join(newer)}), so this one does not start. "
-            "Install that version again, or restore a backup from before it.",
-        )
+    if why:
+        yield Finding(BAD, f"adkweb's own database {where} {why}")
     elif waiting:
         yield Finding(
             NOTE,

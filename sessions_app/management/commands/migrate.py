@@ -28,13 +28,15 @@ class Command(migrate.Command):
     help = "Make or complete the tables of adkweb's own database, as every start of adkweb does. --check only looks."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrates. Ends with 2 if the database cannot be used, or was made by a newer adkweb."""
+        """Migrates. Ends with 2 if the database cannot be used, or is of an adkweb that this one does not know."""
         alias = options["database"]
         try:
             self._wait_for(alias)
-            if newer := versions.newer(alias):
-                raise CommandError(f"{_NEWER} ({', '.join(newer)})", returncode=2)
+            if why := versions.why_refused(versions.applied(alias)):
+                raise CommandError(f"adkweb's own database (ADKWEB_DATABASE_URL) {why}", returncode=2)
             with self._alone(alias):
+                if not options["check_unapplied"]:
+                    versions.take_over(alias)
                 super().handle(*args, **options)
         except (DatabaseError, psycopg.Error) as error:
             raise CommandError(
@@ -77,9 +79,3 @@ class Command(migrate.Command):
             yield
         finally:
             os.close(folder)
-
-
-_NEWER: Final = (
-    "adkweb's own database (ADKWEB_DATABASE_URL) was made by a newer adkweb, which this one would harm. Install that "
-    "version again, or restore a backup from before it"
-)

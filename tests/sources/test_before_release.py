@@ -1,0 +1,75 @@
+"""adkweb's own database from before the first release is taken over if its tables are today's, and refused otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connections
+from django.db.migrations.recorder import MigrationRecorder
+
+from sessions_app.access.people import User
+from sessions_app.domain.errors import Invalid
+from sessions_app.sources import own_backups, readiness, versions
+from tests.support.own import own_database
+from tests.support.people import somebody
+
+BOTH = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
+OLDER = ("0002_queued_edit", "0026_roles")
+LAST = (*OLDER, "0043_user_handles")
+
+
+def made_by(*names: str) -> None:
+    """Notes further migrations in the database, whose tables are today's."""
+    recorder = MigrationRecorder(connections["default"])
+    for name in names:
+        recorder.record_applied("sessions_app", name)
+
+
+def own_migrations() -> set[str]:
+    return {name for app, name in versions.applied() if app == "sessions_app"}
+
+
+@BOTH
+def test_the_last_one_is_taken_over_with_all_that_it_has(own: str) -> None:
+    somebody("ana", "viewer")
+    made_by(*LAST)
+    call_command("migrate", check_unapplied=True, verbosity=0)
+    assert own_migrations() == {"0001_initial", *LAST}, "--check only looks"
+    call_command("migrate", verbosity=0, interactive=False)
+    assert own_migrations() == {"0001_initial"}
+    assert User.objects.get().username == "ana"
+
+
+@BOTH
+def test_an_older_one_is_refused_and_left_as_it_is_with_what_to_do(own: str) -> None:
+    made_by(*OLDER)
+    with pytest.raises(CommandError, match=r"before the first release.*0026_roles.*docs/operations\.md") as refused:
+        call_command("migrate", verbosity=0, interactive=False)
+    assert refused.value.returncode == 2
+    assert own_migrations() == {"0001_initial", *OLDER}
+
+
+@BOTH
+def test_backups_are_taken_over_or_refused_by_the_same_rule(own: str, tmp_path: Path) -> None:
+    somebody("ana", "viewer")
+    for name, migrations in (("older", OLDER), ("last", LAST)):
+        own_backups.backup(tmp_path / name)
+        with own_database(f"sqlite:///{tmp_path / name}"):
+            made_by(*migrations)
+    User.objects.all().delete()
+    own_backups.restore(tmp_path / "last", replace=True)
+    assert own_migrations() == {"0001_initial"}
+    assert User.objects.get().username == "ana"
+    with pytest.raises(Invalid, match="before the first release"):
+        own_backups.restore(tmp_path / "older", replace=True)
+    assert User.objects.get().username == "ana"
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["0026_roles", "0999_later"])
+def test_nobody_is_sent_to_a_process_whose_database_is_of_another_version(own: str, name: str) -> None:
+    made_by(OLDER[0], name)
+    readiness.forget()
+    assert readiness.look().own.lacks == (readiness.SCHEMA,)
