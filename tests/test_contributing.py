@@ -97,6 +97,7 @@ TRIAL: Final = textwrap.dedent(
     from sessions_app.access import tokens
     from sessions_app.access.actor import SYSTEM, Actor
     from sessions_app.management.commands._words import told
+    from sessions_app.models import KnownSource
     from sessions_app.reads import timeline, views
     from sessions_app.sources import database, registry
     from sessions_app.writes.append import append_event
@@ -107,6 +108,7 @@ TRIAL: Final = textwrap.dedent(
     Path("agent.db").touch()
     with contextlib.redirect_stdout(io.StringIO()):
         call_command("migrate", verbosity=0)
+        call_command("makemigrations", check_changes=True, dry_run=True, verbosity=0)  # ends the process if a model waits
         call_command("import", "told.json", "--into", "agent.db")
     (source,) = registry.add("agent.db")
     database.open_source(source, adopting=True)
@@ -143,6 +145,7 @@ TRIAL: Final = textwrap.dedent(
         "tokens": person.get("/tokens/").content.decode(),
         "masked": programs["append"].get(f"{api}s1/state").json(),
         "stored": views.session(ref, actor=SYSTEM).state.user,
+        "notes": list(KnownSource.objects.values_list("note", flat=True)),
     }))
     """
 )
@@ -155,7 +158,7 @@ def texts_of(events: object) -> list[str]:
 
 
 def test_every_recipe_has_few_files_and_is_tried() -> None:
-    assert len(recipes()) == 7
+    assert len(recipes()) == 8
     for question, steps in recipes().items():
         assert steps, question
         assert len({step.file for step in steps}) <= MOST_FILES, question
@@ -204,3 +207,7 @@ def test_the_masked_key_is_stored_and_shown_to_nobody(tried: dict[str, object]) 
     assert "4111" not in str(tried["masked"]) + str(tried["lines"])
     assert "•••" in str(tried["masked"])
     assert "gold" in str(tried["masked"])
+
+
+def test_the_new_column_is_in_the_table_and_no_model_waits_for_a_migration(tried: dict[str, object]) -> None:
+    assert tried["notes"] == [""]

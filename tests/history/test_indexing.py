@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,20 +26,12 @@ from sessions_app.reads import lists
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.bulk import fill
-from tests.support.own import migrated, own_database
 from tests.support.people import ALICE
 from tests.support.stored import execute, query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MEGABYTE = 2**20
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[None]:
-    """adkweb's own database in a file."""
-    with own_database(f"sqlite:///{migrated(tmp_path / 'own.db')}"):
-        yield
 
 
 def append(ref: SessionRef, **event: Any) -> str:
@@ -99,24 +90,17 @@ def test_twice_as_many_events_cost_twice_as_much(source: str) -> None:
     assert max(steps[1:]) < 1.3 * steps[0], steps
 
 
-@pytest.mark.parametrize("own_form", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize("form", ["postgresql"])
-def test_either_database_of_adkwebs_own_keeps_the_same(
-    source: str, own_form: str, new_database: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_either_database_of_adkwebs_own_keeps_the_same(own: str, source: str) -> None:
     ref = create_session(source, "booking", "ana", state={"user:n": 0}, session_id="s1", actor=ALICE)
     for number in range(3):
         append(ref, actions={"state_delta": {"n": number, "app:é'\"": 1, "user:" + "a" * 900: 1}})
     edit(ref, m=5)
-    url = new_database("postgresql") if own_form == "postgresql" else f"sqlite:///{tmp_path / 'own.db'}"
-    with own_database(url):
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0, interactive=False)
-        assert build.rebuild(source) == 1 + 3 * 3 + 1
-        kept = list(StateChange.objects.order_by("key", "place").values_list("key", flat=True))
-        assert [key for key in kept if not key.startswith("\1")].count("state") == 4
-        assert len(edits_of(source)) == 1
+    assert build.rebuild(source) == 1 + 3 * 3 + 1
+    kept = list(StateChange.objects.order_by("key", "place").values_list("key", flat=True))
+    assert [key for key in kept if not key.startswith("\1")].count("state") == 4
+    assert len(edits_of(source)) == 1
 
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
