@@ -140,7 +140,7 @@ def _known(ref: SessionRef, actor: Actor) -> tuple[int, Sequence[EventView] | No
     too many."""
     pk, _summary, newer = so_far_of(ref, actor)
     if pk and not SearchSession.objects.filter(pk=pk, source__version=masked.version()).exists():
-        return 0, None  # an older adkweb made it, without artifacts, or by other rules
+        return 0, None  # it was made by other rules
     return pk, newer
 
 

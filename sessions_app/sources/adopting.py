@@ -96,8 +96,7 @@ def of(alias: str) -> Adoption | None:
 
 
 def go_on() -> None:
-    """Resumes adopting in databases that are open. Also adds what an older adkweb left out, and indexes that another
-    program dropped."""
+    """Resumes adopting in databases that are open. Also adds indexes that another program dropped."""
     for source in database.opened():
         thread = _threads.get(source.alias)
         rests = thread and (thread.adoption.works or time.monotonic() - thread.ended < _RETRY_SECONDS)

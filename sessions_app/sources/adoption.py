@@ -33,7 +33,6 @@ from .schema import (
     HIDDEN,
     NUMBERED,
     ORDERED,
-    OUTDATED,
     PRESENT,
     RELEASE,
     STEPS,
@@ -250,12 +249,6 @@ def missing(alias: str) -> list[str]:
     """Returns the names in STEPS of what is absent or disabled, in the order in which it is to be added."""
     present = _present(alias)
     return [name for name in STEPS[connections[alias].vendor] if name not in present]
-
-
-def outdated(alias: str) -> list[str]:
-    """Returns the statements that drop the indexes of an older adkweb, for those that exist."""
-    concurrently = "CONCURRENTLY " if connections[alias].vendor == "postgresql" else ""
-    return [f"DROP INDEX {concurrently}{name}" for name in OUTDATED if name in _present(alias)]
 
 
 def to_release(alias: str) -> list[str]:

@@ -137,7 +137,7 @@ def _adopted(source: Source, shape: adoption.Shape, adopting: bool) -> adoption.
             online.add(source.alias)
         except SourceError:
             if not shape.adopted:
-                raise  # else this user may not complete what an older adkweb adopted: it is used without the rest
+                raise  # else this user may not add the rest: it is used without
         except OperationalError as error:
             if source.vendor != "sqlite" or "locked" not in str(error) or shape.empty:
                 raise

@@ -81,7 +81,6 @@ IS_EDIT: Final = {
     "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
     "sqlite": if_json("event_data", "json_type(event_data, '$.custom_metadata.adkweb')") + " IS NOT NULL",
 }
-OUTDATED: Final = ("adkweb_edits", "adkweb_forks")  # indexes that an older adkweb made
 _INDEXES: Final = {
     "adkweb_sessions_app": ["CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)"],
     "adkweb_sessions_user": ["CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)"],
@@ -124,7 +123,6 @@ _SOURCE: Final = """CREATE TABLE adkweb_source (one integer PRIMARY KEY CHECK (o
 _KEEP_DELETED: Final = "adkweb_keep_deleted"
 _KEEP_TRUNCATED: Final = "adkweb_keep_truncated"
 _FOLLOW_ROWIDS: Final = "adkweb_follow_rowids"
-_OLDER: Final = "adkweb_note_deleted"  # the name of _KEEP_DELETED in an older adkweb
 # The window after the newest event: its first position, and the last position in use within it.
 _WINDOW: Final = f"(SELECT (coalesce(max(rowid), 0) + 1) * {BETWEEN} FROM events)"
 _LAST_IN_WINDOW: Final = f"""(SELECT max(place) FROM (SELECT {_WINDOW} AS place
@@ -187,7 +185,6 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         "adkweb_deleted_writes": _DELETED_WRITES["postgresql"],
         # Both run with their owner's rights: an agent's user may delete sessions without any right to these tables.
         _KEEP_DELETED: [
-            f"DROP FUNCTION IF EXISTS {_OLDER}() CASCADE",
             f"""CREATE OR REPLACE FUNCTION {_KEEP_DELETED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
                 SET search_path FROM CURRENT AS $$ BEGIN
                 INSERT INTO adkweb_deleted AS d VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
@@ -244,7 +241,6 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         "adkweb_deleted": _DELETED,
         "adkweb_deleted_writes": _DELETED_WRITES["sqlite"],
         _KEEP_DELETED: [
-            f"DROP TRIGGER IF EXISTS {_OLDER}",
             f"""CREATE TRIGGER {_KEEP_DELETED} BEFORE DELETE ON sessions BEGIN
                 INSERT INTO adkweb_deleted VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
                 ON CONFLICT (app_name, user_id) DO UPDATE SET place = max(place, excluded.place);
@@ -308,7 +304,7 @@ RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that
         "adkweb_deleted_writes": "DROP TABLE IF EXISTS adkweb_deleted_writes",
         "adkweb_source": "DROP TABLE IF EXISTS adkweb_source",
         AGREED: f"DROP TABLE IF EXISTS {AGREED}",
-        **{name: f"DROP INDEX IF EXISTS {name}" for name in (*OUTDATED, *_INDEXES)},
+        **{name: f"DROP INDEX IF EXISTS {name}" for name in _INDEXES},
         "adkweb_events_names": "DROP STATISTICS IF EXISTS adkweb_events_names",
         "events.written": "ALTER TABLE events DROP COLUMN IF EXISTS written",
         "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_place",
@@ -326,7 +322,7 @@ RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that
         "adkweb_deleted_writes": "DROP TABLE adkweb_deleted_writes",
         "adkweb_source": "DROP TABLE adkweb_source",
         AGREED: f"DROP TABLE {AGREED}",
-        **{name: f"DROP INDEX {name}" for name in (*OUTDATED, "adkweb_events_seq", *_INDEXES)},
+        **{name: f"DROP INDEX {name}" for name in ("adkweb_events_seq", *_INDEXES)},
         "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
     },

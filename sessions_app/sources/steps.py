@@ -37,20 +37,13 @@ class Steps:
         self._done = self._total
 
     def add(self) -> None:
-        """Adds what is missing, and drops what is outdated."""
+        """Adds what is missing."""
         lacking = adoption.missing(self.alias)
         self._done -= sum(self.weights.get(name, 1.0) for name in lacking)
         for name in lacking:
             self.moved(name)
             self.step(name, self._steps[name])
             self._done += self.weights.get(name, 1.0)
-        self.drop_outdated()
-
-    def drop_outdated(self) -> None:
-        """Drops the indexes that an older adkweb made."""
-        for statement in adoption.outdated(self.alias):
-            with connections[self.alias].cursor() as cursor:
-                cursor.execute(statement)
 
     def moved(self, name: str, share: float = 0.0) -> None:
         """Reports progress: all steps that are done, and `share` of this one."""

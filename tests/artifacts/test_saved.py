@@ -113,7 +113,7 @@ def test_a_page_asks_the_source_for_as_much_however_long_the_session_is(own: str
     assert counts[0] == counts[1] <= 6
 
 
-def test_while_the_index_is_far_behind_or_of_an_older_adkweb_this_is_said(
+def test_while_the_index_is_far_behind_or_of_another_version_this_is_said(
     own: str, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outline, "UNREAD", 5)

@@ -1,7 +1,7 @@
 """Attacks in what people make of adkweb, beside what agents write: `python -m tests.browser.seed_trust FOLDER`.
 
 A running server has them at once. The ids that addresses need are printed as JSON. A name that a form refuses stands in
-the database all the same where an older adkweb, a command or an identity provider could have written it.
+the database all the same where a command or an identity provider could have written it.
 """
 
 from __future__ import annotations

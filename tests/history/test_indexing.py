@@ -239,10 +239,10 @@ def test_a_fork_that_was_made_before_the_source_was_read(source: str) -> None:
     assert fork_tree.forks_of(ref._replace(user_id="ben"), actor=SYSTEM) == []
 
 
-# --- What an older adkweb kept ----------------------------------------------------------------------------------------
+# --- What another version kept ----------------------------------------------------------------------------------------
 
 
-def test_what_an_older_adkweb_kept_is_read_anew_once(source: str) -> None:
+def test_what_another_version_kept_is_read_anew_once(source: str) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
     into = fork.fork(ref, append(ref, actions={"state_delta": {"n": 1}}), user_id="ana", session_id="f", actor=ALICE)
     build.catch_up(source)

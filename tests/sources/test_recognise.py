@@ -88,7 +88,7 @@ def test_an_encrypted_database_is_refused_with_what_to_do_and_not_changed(
     assert Path(file).read_bytes() == before
 
 
-def test_one_that_an_older_adkweb_adopted_can_be_released(new_database: Callable[[str], str], tmp_path: Path) -> None:
+def test_one_that_was_adopted_before_can_be_released(new_database: Callable[[str], str], tmp_path: Path) -> None:
     file = new_database("sqlite-database")
     filled("sqlite-database", file)
     assert run(tmp_path, "adopt", file)[0] == 0

@@ -58,7 +58,7 @@ def test_nobody_else_can_read_what_a_first_start_makes(data: Path, mask: int) ->
         assert open_to_others(data) == []
 
 
-def test_files_of_an_older_adkweb_are_closed_the_log_of_a_killed_one_too(data: Path) -> None:
+def test_files_that_were_open_to_others_are_closed_the_log_of_a_killed_process_too(data: Path) -> None:
     with umask(0):
         process = warm.Popen(
             [sys.executable, "-c", "from adkweb.cli import main; main()", "--port", "0"],

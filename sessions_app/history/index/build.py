@@ -225,7 +225,7 @@ def _version(source: str) -> int:
 def _projection(source: str, version: int) -> Projection:
     """Returns the row that says how far a source is read.
 
-    Forgets what an older adkweb kept, or what was kept in another order. Raises Behind if another process has seen that
+    Forgets what was kept by other rules, or in another order. Raises Behind if another process has seen that
     the source was adopted, and this one not yet.
     """
     where = registry.identity(source)

@@ -1,4 +1,4 @@
-"""A database that an older adkweb adopted, without `sessions.initial_place`, is as good as any."""
+"""A database that was adopted but for the last steps, such as `sessions.initial_place`, is as good as any."""
 
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
 from sessions_app.history import moments
-from sessions_app.sources import adopting, database, online, registry
+from sessions_app.sources import adopting, database, registry
 from sessions_app.sources import adoption as sources_adoption
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -23,7 +23,7 @@ NEW = ("adkweb_sessions_place", "adkweb_sessions_unplaced")
 
 
 @pytest.fixture
-def older(source: str) -> SessionRef:
+def unfinished(source: str) -> SessionRef:
     """A session in such a database, with an event."""
     ref = create_session(source, "booking", "ana", state={"user:tier": "gold", "n": 0}, actor=ALICE)
     append_event(ref, {"id": "e1", "author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE)
@@ -47,21 +47,21 @@ def again(open_source: Callable[[str, str], str], ref: SessionRef) -> None:
     adopting.wait(ref.source, lambda adoption: None)
 
 
-def test_it_is_completed_when_it_is_opened(older: SessionRef, open_source: Callable[[str, str], str]) -> None:
-    again(open_source, older)
-    assert sources_adoption.missing(older.source) == []
-    ref = create_session(older.source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
+def test_it_is_completed_when_it_is_opened(unfinished: SessionRef, open_source: Callable[[str, str], str]) -> None:
+    again(open_source, unfinished)
+    assert sources_adoption.missing(unfinished.source) == []
+    ref = create_session(unfinished.source, "booking", "ben", state={"user:tier": "new"}, actor=ALICE)
     event = append_event(ref, {"author": "agent"}, actor=ALICE).event
     assert moments.state_at(ref, event["id"], actor=SYSTEM).state.user == {"tier": "new"}
 
 
 def test_read_only_it_is_left_as_it_is(
-    older: SessionRef, open_source: Callable[[str, str], str], settings: Settings
+    unfinished: SessionRef, open_source: Callable[[str, str], str], settings: Settings
 ) -> None:
     settings.READ_ONLY = True
-    again(open_source, older)
-    assert "sessions.initial_place" in sources_adoption.missing(older.source)
-    found = moments.state_at(older, "e1", actor=SYSTEM)
+    again(open_source, unfinished)
+    assert "sessions.initial_place" in sources_adoption.missing(unfinished.source)
+    found = moments.state_at(unfinished, "e1", actor=SYSTEM)
     assert (found.state.session, found.state.user) == ({"n": 1}, {"tier": UNKNOWN})
 
 
@@ -83,14 +83,3 @@ def test_where_this_user_may_not_change_it_it_serves_without(
     event = append_event(ref, {"author": "agent", "actions": {"state_delta": {"n": 1}}}, actor=ALICE).event
     found = moments.state_at(ref, event["id"], actor=SYSTEM)
     assert (found.state.session, found.state.user) == ({"n": 1}, {"tier": UNKNOWN})
-
-
-@pytest.mark.parametrize("away", [online.add, online.release])
-def test_indexes_that_are_not_needed_any_more_are_taken_away(source: str, away: Callable[[str], None]) -> None:
-    with connections[source].cursor() as cursor:
-        for name in ("adkweb_edits", "adkweb_forks"):
-            cursor.execute(f"CREATE INDEX {name} ON events (timestamp)")
-    away(source)
-    with connections[source].cursor() as cursor:
-        names = connections[source].introspection.get_constraints(cursor, "events")
-    assert not {"adkweb_edits", "adkweb_forks"} & names.keys()
