@@ -41,7 +41,7 @@ from ..writes.copies import ImportedEvent, ImportedSession, import_session
 from ..writes.half_made import IMPORTING, is_half
 from ..writes.sessions import delete_session
 from . import edit as edits
-from .fork_tree import note_id, note_ids, note_in
+from .fork_tree import note_id, note_in
 
 
 def fork(
@@ -204,16 +204,16 @@ class Copying:
 def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
     """Returns the ids of the events that a fork gets no copy of.
 
-    These are the note of what the session itself is a fork of, and, in a fork from the time when such notes were
-    copied, a note with the id of the new fork's own. Raises Conflict if the event with that id is not a note."""
+    These are the note of what the session itself is a fork of, and a note with the id of the new fork's own, which a
+    session may be imported with. Raises Conflict if the event with that id is not a note."""
     notes = []
-    for event_id in {*note_ids(ref), *note_ids(into)}:
+    for event_id in {note_id(ref), note_id(into)}:
         with suppress(NotFound):
             event = timeline.event(ref, event_id, actor=MACHINE).data
             bare = not event.get("content") and not any(as_object(event.get("actions")).values())
             if bare and note_in(ref, event, MACHINE):
                 notes.append(event_id)
-            elif event_id in note_ids(into):
+            elif event_id == note_id(into):
                 raise Conflict(_("%(id)s: an event has this fork's own id; choose another.") % {"id": into.session_id})
     return notes
 

@@ -60,7 +60,7 @@ def origin(ref: SessionRef, *, actor: Actor) -> Fork | None:
 def _note_of(ref: SessionRef) -> EventView | None:
     # It names a user, whose id may be hidden: as it is stored, it leads to the session.
     with database.using(ref.source):
-        row = events_of(ref).filter(id__in=note_ids(ref)).first()
+        row = events_of(ref).filter(id=note_id(ref)).first()
         return view_of(ref, row, SYSTEM) if row else None
 
 
@@ -126,8 +126,8 @@ def _forks(origins: Sequence[SessionRef], actor: Actor) -> list[Fork]:
         views = [view_of(SessionRef(source, row.app_name, row.user_id, row.session_id), row, SYSTEM) for row in rows]
     forks = []
     for view in views:
-        # A copy of a note, which older forks of forks have, says nothing about the session that it is in.
-        fork = note_in(view.ref, view.data, actor) if view.id in note_ids(view.ref) else None
+        # A copy of a note, which a session may be imported with, says nothing about the session that it is in.
+        fork = note_in(view.ref, view.data, actor) if view.id == note_id(view.ref) else None
         forks += [fork] if fork and fork.origin in origins else []
     return sorted(forks, key=lambda fork: (fork.created, fork.ref))
 
@@ -153,11 +153,4 @@ def note_in(ref: SessionRef, event: Event, actor: Actor) -> Fork | None:
 def note_id(ref: SessionRef) -> str:
     """Returns the id of the event that notes what a session is a fork of. It is made from the session's names, but not from
     the user's: whoever sees it could try ids that are hidden."""
-    return note_ids(ref)[0]
-
-
-def note_ids(ref: SessionRef) -> tuple[str, str]:
-    """Returns the id that the note has, and the one that it has in older forks."""
-    names = ([ref.app_name, ref.session_id], list(ref[1:]))
-    new, old = (str(uuid.uuid5(NAMESPACE, ascii(each))) for each in names)
-    return new, old
+    return str(uuid.uuid5(NAMESPACE, ascii([ref.app_name, ref.session_id])))

@@ -206,19 +206,7 @@ def test_a_fork_can_have_the_name_that_an_ancestor_of_its_origin_had(
         delete_session(again, actor=actor)
 
 
-def test_an_older_fork_whose_note_has_another_id_has_its_origin(
-    ref: SessionRef, actor: Actor, add: Callable[..., str]
-) -> None:
-    made = fork(ref, add(ref, step="pay"), actor)
-    new, old = fork_tree.note_ids(made)
-    execute(ref.source, "UPDATE events SET id = %s WHERE id = %s", [old, new])
-    origin = fork_tree.origin(made, actor=actor)
-    assert origin is not None
-    assert origin.origin == ref
-    assert [each.ref for each in fork_tree.forks_of(ref, actor=actor)] == [made]
-
-
-def test_a_copy_of_a_note_from_before_does_not_stand_in_a_forks_way(
+def test_a_copy_of_a_note_does_not_stand_in_a_forks_way(
     ref: SessionRef, actor: Actor, add: Callable[..., str]
 ) -> None:
     one = fork(ref, add(ref, step="pay"), actor, "one")
