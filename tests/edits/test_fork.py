@@ -206,9 +206,7 @@ def test_a_fork_can_have_the_name_that_an_ancestor_of_its_origin_had(
         delete_session(again, actor=actor)
 
 
-def test_a_copy_of_a_note_does_not_stand_in_a_forks_way(
-    ref: SessionRef, actor: Actor, add: Callable[..., str]
-) -> None:
+def test_a_copy_of_a_note_does_not_stand_in_a_forks_way(ref: SessionRef, actor: Actor, add: Callable[..., str]) -> None:
     one = fork(ref, add(ref, step="pay"), actor, "one")
     (note,) = [event for _seq, event in events_of(one)][-1:]
     delete_session(one, actor=actor)
