@@ -11,7 +11,7 @@ PARTS := browser agents crash random
 # What Python compiles is kept: hundreds of processes of the tests would otherwise compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long $(PARTS:%=test-long-%) compiled check lint bench bench-live messages demo vendor wheel sbom audit clean
+.PHONY: run test test-long $(PARTS:%=test-long-%) compiled check lint bench bench-live messages docs demo vendor wheel sbom audit clean
 
 run: $(VENV)/run.stamp ## open SOURCE (folders, files, URLs), or the demo
 	@$(BIN)/adkweb $(SOURCE) --host $(HOST) --port $(PORT)
@@ -55,6 +55,10 @@ bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 wa
 
 messages: $(VENV)/test.stamp ## gather the words to translate, and compile the catalogues
 	$(BIN)/python -m tests.messages
+
+docs: $(VENV)/test.stamp ## write what is made from the code: docs/guarantees.md, and the table of routes in docs/api.md
+	$(BIN)/python -m tests.guarantees
+	$(BIN)/python -m tests.api_docs
 
 demo: $(VENV)/test.stamp ## record the demo store anew
 	$(BIN)/python examples/record.py

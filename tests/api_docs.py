@@ -1,4 +1,4 @@
-"""The table of every route in docs/api.md, from the OpenAPI document: `python -m tests.api_docs` writes it anew."""
+"""The table of every route in docs/api.md, from the OpenAPI document: `make docs` writes it again."""
 
 from __future__ import annotations
 

@@ -51,6 +51,9 @@ def test_adk_uses_a_database_that_adkweb_created_at_once(create: Callable[[], st
     assert [row.ref.session_id for row in lists.sessions(source, APP, actor=SYSTEM).rows] == ["s2"]
 
 
+@pytest.mark.guarantee(
+    "Agents", "google-adk and adkweb can read and write the same database, even at the same time, and nothing is lost."
+)
 def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callable[[], str], adk: Adk) -> None:
     session = adk.create(state=STATE)
     for number in range(3):
@@ -242,6 +245,9 @@ def test_the_initial_state_of_sessions_that_adk_creates_after_adoption_is_known_
     assert views.session(key_of(source, "empty"), actor=SYSTEM).initial_state == {}
 
 
+@pytest.mark.guarantee(
+    "Agents", "google-adk and adkweb can read and write the same database, even at the same time, and nothing is lost."
+)
 def test_two_agents_processes_and_adkweb_write_one_user_and_nothing_is_lost(
     adopt: Callable[[], str], connect: Callable[[], Adk], actor: Actor
 ) -> None:

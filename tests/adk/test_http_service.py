@@ -80,6 +80,9 @@ async def refused(work: Coroutine[Any, Any, Any], kind: type[Exception], why: st
 # --- Answers that are lost --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee(
+    "Agents", "If an answer is lost, `HttpSessionService` stores the event once, and the run continues."
+)
 @pytest.mark.parametrize("fault", ["drop", "refuse", 429, 502, 503, 504])
 @pytest.mark.parametrize("on_stale", ["raise", "rebase"])
 def test_an_append_whose_answer_is_lost_is_stored_once_and_the_run_goes_on(

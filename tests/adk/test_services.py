@@ -197,6 +197,7 @@ def compared(file: Path, mine: StoredSessionService, scenario: Scenario, *, memo
     asyncio.run(run())
 
 
+@pytest.mark.guarantee("Agents", "`DjangoSessionService` behaves like ADK's own services.")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_it_answers_as_adks_own_services_do(tmp_path: Path, source: str, ours: Ours, scenario: Scenario) -> None:
     compared(tmp_path / "adk.db", ours(source), scenario)

@@ -102,7 +102,7 @@ def test_the_bounds_of_a_template_are_those_of_the_code() -> None:
 
 def test_the_table_has_every_route_as_the_document_has_it() -> None:
     page = PAGE.read_text()
-    assert page == written(page), "python -m tests.api_docs"
+    assert page == written(page), "make docs"
 
 
 def test_the_statuses_are_those_of_the_document() -> None:

@@ -295,6 +295,9 @@ def test_a_long_session_comes_in_pieces_and_in_order(program: Program, each_ref:
     assert "content-length" not in whole.headers
 
 
+@pytest.mark.guarantee(
+    "History", "A damaged row never makes an answer of the API invalid: its event is named, and the others are there."
+)
 @pytest.mark.parametrize(
     "stored",
     ['{"content": {"role": "mod', '\ufeff{"author": "x"}', "[]", "null", '"a text"', "42", "{'a': 1}", "[" * 9_000],

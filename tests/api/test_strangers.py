@@ -218,6 +218,9 @@ def test_a_stranger_may_send_what_the_form_that_signs_in_needs(server: Impatient
         assert "<h1>Sign in</h1>" in guest.post("/sign-in/", data=form).text
 
 
+@pytest.mark.guarantee(
+    "Safety", "A stranger's request costs adkweb little: bodies are bounded, and a slow one is given up."
+)
 @pytest.mark.parametrize("path", ["/sign-in/", SESSIONS])
 @pytest.mark.parametrize("length", [100, None])
 def test_a_body_that_trickles_is_given_up(line: Line, path: str, length: int | None) -> None:

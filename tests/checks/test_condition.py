@@ -33,6 +33,9 @@ conditions = st.recursive(
 )
 
 
+@pytest.mark.guarantee(
+    "Writing", "Numbers are compared to the last digit in searches, rules, batches, webhooks and views."
+)
 @pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_a_condition_holds_for_what_the_same_query_selects(own: str, source: str) -> None:

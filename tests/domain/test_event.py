@@ -80,6 +80,7 @@ def test_the_given_event_is_left_as_it_was() -> None:
     assert json.dumps(event) == given_text
 
 
+@pytest.mark.guarantee("Writing", "`temp:` keys are never stored.")
 def test_temp_keys_are_trimmed_and_nulls_left_out_but_in_the_delta() -> None:
     event = {"branch": None, "actions": {"escalate": None, "state_delta": {"temp:a": 1, "b": None, "temporary": 2}}}
     stored = check_event(event)
@@ -93,6 +94,9 @@ def test_every_action_that_adk_has_is_accepted_and_no_other() -> None:
         check_event({"actions": {"adkweb": 1, "état": 2, "escalate": True}})
 
 
+@pytest.mark.guarantee(
+    "Writing", "An event that google-adk could not load again is refused, with its path, before anything is written."
+)
 @pytest.mark.parametrize(
     ("event", "sentence"),
     [

@@ -141,6 +141,9 @@ def test_values_that_differ_only_in_type_are_a_change_and_numbers_that_are_equal
 # --- Conflicts --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee(
+    "Edits", "If someone else has changed a key in the meantime, nothing is written, and both values are shown."
+)
 @pytest.mark.parametrize(
     ("entry", "current"),
     [
@@ -456,6 +459,7 @@ def test_an_event_by_hand_without_author_and_invocation_is_the_systems(ref: Sess
     assert view.invocation_id.startswith("edit-")
 
 
+@pytest.mark.guarantee("Edits", "Nobody can forge who made an edit.")
 def test_who_made_an_edit_cannot_be_forged(ref: SessionRef, actor: Actor) -> None:
     forged = {"actor": "boss@example.com", "reason": "forged", "replaced": {"step": "forged"}, "other": "forged"}
     event = {"custom_metadata": {"adkweb": forged}, "actions": {"state_delta": {"step": "pay"}}}
@@ -549,6 +553,7 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
     assert views.session(ref, actor=SYSTEM).state.get("n") == before
 
 
+@pytest.mark.guarantee("Edits", "A form that is sent twice writes once.")
 def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor, state={"a": 1})
     first = edits.edit_state(ref, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")

@@ -362,6 +362,9 @@ class _Stop(Exception):
     pass
 
 
+@pytest.mark.guarantee(
+    "Edits", "A fork never overwrites a session, and continues where it was cut off, even if its process was killed."
+)
 def test_a_fork_that_was_cut_off_says_so_and_goes_on_where_it_stopped(source: str, actor: Actor) -> None:
     ref = create_session(source, APP, "ana", actor=actor, session_id="long")
     fill(ref, 3_500)

@@ -107,6 +107,9 @@ def test_a_long_fork_begins_with_other_values_once_it_is_whole(ref: SessionRef, 
     assert edit["custom_metadata"]["adkweb"]["reason"] == "what if"
 
 
+@pytest.mark.guarantee(
+    "Edits", "A fork never overwrites a session, and continues where it was cut off, even if its process was killed."
+)
 def test_a_fork_whose_process_is_killed_goes_on_in_another(ref: SessionRef, killed: SessionRef) -> None:
     half = fork_jobs.progress(ref, AT, killed, actor=SYSTEM)
     assert (half.copied, half.total, half.done, half.working) == (1_000, 2_400, False, True)

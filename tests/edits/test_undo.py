@@ -144,6 +144,9 @@ def test_where_no_event_brought_the_values_back_none_is_named(ref: SessionRef, a
     assert refused.value.message == "The values from before this event are there again."
 
 
+@pytest.mark.guarantee(
+    "Edits", "An undo changes only what nobody has changed since, unless its author decides otherwise."
+)
 def test_what_was_written_since_is_contested_and_the_rest_is_not(ref: SessionRef, add: Callable[..., str]) -> None:
     event_id = add(ref, step="pay", draft=1, user__tier="silver", app__limit=4)
     add(ref, step="done", draft={"a": [1]})
@@ -327,6 +330,7 @@ def test_restoring_a_moment_makes_the_state_that_of_the_moment(
     assert equal(state(keys[0]), then)
 
 
+@pytest.mark.guarantee("Edits", "An undo can be undone.")
 @given(steps=_steps, initial=st.dictionaries(_names, _values, max_size=3), at=st.integers(0, 7))
 def test_an_undo_undone_is_as_if_nothing_was_undone(
     source: str, actor: Actor, steps: list[tuple[int, State, set[str]]], initial: State, at: int

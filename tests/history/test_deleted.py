@@ -54,6 +54,7 @@ def told_truly(told: Scoped, truth: Scoped) -> None:
         assert not truth.scope(scope).keys() - told.scope(scope).keys(), scope
 
 
+@pytest.mark.guarantee("History", "However sessions are deleted, what adkweb says about the past is true or unknown.")
 @given(history=with_deletions)
 @example(
     history=[

@@ -322,6 +322,9 @@ def claimed_by(name: str, **fields: Any) -> Job:
     return now(job)
 
 
+@pytest.mark.guarantee(
+    "Writing", "The job of a process that died continues at once in another process on the same machine."
+)
 @on_both_of_adkwebs_own
 @pytest.mark.parametrize("waited_for", [False, True], ids=["a zombie", "gone"])
 def test_a_job_of_a_process_that_is_seen_to_be_dead_goes_on_at_once(

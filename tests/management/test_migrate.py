@@ -44,6 +44,9 @@ def result(begun: warm.Popen) -> tuple[int, str]:
     return begun.returncode, output
 
 
+@pytest.mark.guarantee(
+    "Writing", "Processes that start at once on an empty database of adkweb's own all find their tables."
+)
 def test_three_processes_that_begin_at_once_all_find_their_tables(own: str, tmp_path: Path) -> None:
     begun = [begin(tmp_path / "data", own, "migrate") for _ in range(3)]
     ended = [result(each) for each in begun]

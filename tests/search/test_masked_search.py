@@ -136,6 +136,9 @@ def test_no_sequence_of_calls_tells_a_masked_value(worlds: list[SessionRef], pro
             assert secret in str(query) or secret not in one
 
 
+@pytest.mark.guarantee(
+    "Live pages", "An index that was read before a masking rule answers nothing until it is read again."
+)
 def test_an_index_that_was_read_before_a_rule_answers_nothing_until_it_is_read_again(ref: SessionRef) -> None:
     create_session(*ref[:3], session_id="s2", state={"coupon": SECRETS[0]}, actor=ALICE)
     feeder = feed(ref.source)

@@ -1,5 +1,6 @@
 """How values of state compare in the index: as JSON values do, numbers to the last digit."""
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -8,6 +9,9 @@ from sessions_app.search.values import Value, ordered, value_of
 numbers = st.one_of(st.integers(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False))
 
 
+@pytest.mark.guarantee(
+    "Writing", "Numbers are compared to the last digit in searches, rules, batches, webhooks and views."
+)
 @example(1_610_521_604_143_693_813, 1_610_521_604_143_693_814)
 @example(2**53 + 1, float(2**53))
 @example(10**23, 1e23)

@@ -47,6 +47,7 @@ def again(open_source: Callable[[str, str], str], ref: SessionRef) -> None:
     adopting.wait(ref.source, lambda adoption: None)
 
 
+@pytest.mark.guarantee("Databases and files", "A database whose adoption is unfinished is completed when it is opened.")
 def test_it_is_completed_when_it_is_opened(unfinished: SessionRef, open_source: Callable[[str, str], str]) -> None:
     again(open_source, unfinished)
     assert sources_adoption.missing(unfinished.source) == []

@@ -80,6 +80,10 @@ def third() -> Iterator[PostgreSQL]:
 # --- Servers ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee(
+    "Databases and files",
+    "A hold stays on a session however its source is addressed, moved, restored, adopted or released.",
+)
 def test_a_hold_stays_when_the_server_is_addressed_differently(second: WithSocket) -> None:
     url = second.create_database("shop")
     (alias,) = restart(url)
@@ -145,6 +149,10 @@ def test_databases_of_the_same_name_behind_two_sockets_are_two_sources(second: W
         assert len({registry.identity(alias) for alias in both}) == 2
 
 
+@pytest.mark.guarantee(
+    "Databases and files",
+    "A hold stays on a session however its source is addressed, moved, restored, adopted or released.",
+)
 def test_a_database_keeps_its_rows_when_it_is_adopted_and_released(second: WithSocket) -> None:
     url = second.create_database("shop")
     (alias,) = restart(url)
@@ -209,6 +217,10 @@ def copied(url: str, to: str) -> None:
     subprocess.run(restored, input=dump.stdout, capture_output=True, check=True)
 
 
+@pytest.mark.guarantee(
+    "Databases and files",
+    "A hold stays on a session however its source is addressed, moved, restored, adopted or released.",
+)
 def test_a_database_that_was_restored_elsewhere_was_moved(second: WithSocket, third: PostgreSQL) -> None:
     url, to = second.create_database("shop"), third.create_database("moved")
     key = registry.identity(held(*restart(url)).source)
@@ -222,6 +234,9 @@ def test_a_database_that_was_restored_elsewhere_was_moved(second: WithSocket, th
     assert KnownSource.objects.get().location == location
 
 
+@pytest.mark.guarantee(
+    "Databases and files", "A copy is a source of its own and says so, and what is on hold stays on hold in it."
+)
 @pytest.mark.parametrize("copy_first", [True, False])
 def test_a_copy_beside_its_original_is_a_source_of_its_own(
     second: WithSocket, third: PostgreSQL, copy_first: bool
@@ -243,6 +258,9 @@ def test_a_copy_beside_its_original_is_a_source_of_its_own(
     assert is_kept(original)
 
 
+@pytest.mark.guarantee(
+    "Databases and files", "If adkweb cannot say which source it is, it opens nothing and deletes nothing."
+)
 def test_where_the_old_place_cannot_be_asked_nothing_is_guessed(second: WithSocket, third: PostgreSQL) -> None:
     url, to = second.create_database("shop"), third.create_database("copy")
     key = registry.identity(held(*restart(url)).source)
@@ -258,6 +276,9 @@ def test_where_the_old_place_cannot_be_asked_nothing_is_guessed(second: WithSock
     assert registry.identity(*restart(to)) == key
 
 
+@pytest.mark.guarantee(
+    "Databases and files", "If adkweb cannot say which source it is, it opens nothing and deletes nothing."
+)
 def test_a_source_whose_server_is_down_has_no_identity_and_nothing_of_it_is_guessed(second: WithSocket) -> None:
     url = second.create_database("shop")
     key = registry.identity(held(*restart(url)).source)
@@ -307,6 +328,9 @@ def test_without_that_right_a_hold_of_another_address_counts_once_it_is_adopted(
 # --- Standbys ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee(
+    "Databases and files", "A standby can only be read, and is the source itself once it is promoted."
+)
 def test_a_standby_is_a_source_that_follows_and_becomes_the_source_once_it_is_promoted(
     second: WithSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,6 +397,10 @@ def _stored(path: Path) -> tuple[str, str]:
         return stored, location
 
 
+@pytest.mark.guarantee(
+    "Databases and files",
+    "A hold stays on a session however its source is addressed, moved, restored, adopted or released.",
+)
 def test_a_file_keeps_its_rows_wherever_it_is_moved(file: Path, tmp_path: Path) -> None:
     key = registry.identity(*restart(str(file)))
     assert _stored(file)[0] == key

@@ -270,6 +270,9 @@ def test_every_type_that_is_accepted_works(new_database: Callable[[str], str], o
     assert len(lists.sessions(alias, "booking", actor=SYSTEM).rows) == 2
 
 
+@pytest.mark.guarantee(
+    "Databases and files", "Looking creates nothing: a user who cannot see ADK's tables is told which right is missing."
+)
 @pytest.mark.parametrize(
     ("statements", "said"),
     [
@@ -342,6 +345,10 @@ def test_one_time_in_milliseconds_refuses_no_file_wherever_it_is(
     assert views.session(ref, actor=SYSTEM).state.session == {"n": 2}
 
 
+@pytest.mark.guarantee(
+    "Databases and files",
+    "Tables with an unknown version of ADK's schema are shown, and written only after someone agrees.",
+)
 @pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])
 def test_an_unknown_version_of_the_schema_is_shown_and_written_only_after_a_yes(
     form: str, new_database: Callable[[str], str], open_source: Open, tmp_path: Path
@@ -367,6 +374,10 @@ def test_an_unknown_version_of_the_schema_is_shown_and_written_only_after_a_yes(
     append_event(ref._replace(source=open_source(address)), {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
 
 
+@pytest.mark.guarantee(
+    "Databases and files",
+    "Tables with an unknown version of ADK's schema are shown, and written only after someone agrees.",
+)
 @pytest.mark.django_db
 @pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])
 @pytest.mark.parametrize("again", [False, True])

@@ -364,6 +364,9 @@ def test_a_mistake_in_an_address_is_not_called_a_lost_connection(url: str, said:
     assert "lost" not in refused.value.message
 
 
+@pytest.mark.guarantee(
+    "Writing", "With `--read-only`, or an address that asks for reading only, adkweb writes nothing."
+)
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("form", ["sqlite:///{}?mode=ro", "file:{}?mode=ro", "sqlite+aiosqlite:///{}?immutable=1"])
 def test_a_file_that_is_named_for_reading_only_is_not_written_to(form: str, tmp_path: Path, actor: Actor) -> None:
@@ -725,6 +728,7 @@ def test_a_connection_that_the_server_ends_costs_one_answer_at_most(server: Post
     assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == ["one"]
 
 
+@pytest.mark.guarantee("Databases and files", "A source that does not answer holds up no other.")
 def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -61,6 +61,7 @@ CALLS = {
 }
 
 
+@pytest.mark.guarantee("Databases and files", "A pickle in a file to import is read, but never run.")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("place", ["whole", "state", "key"])
 def test_a_call_is_refused_by_its_name_and_not_made(

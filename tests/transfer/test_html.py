@@ -53,6 +53,9 @@ def hostile(source: str) -> SessionRef:
     return ref
 
 
+@pytest.mark.guarantee(
+    "Databases and files", "A session exported as HTML and imported into an empty source is the same session."
+)
 @pytest.mark.parametrize("other", FORMATS)
 def test_a_page_brought_into_an_empty_source_is_the_same_session(hostile: SessionRef, make: Make, other: str) -> None:
     into = make(other)

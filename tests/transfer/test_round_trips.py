@@ -28,6 +28,10 @@ from tests.transfer.conftest import Make
 from tests.transfer.files import ANA, exported, furnish, imported, lines
 
 
+@pytest.mark.guarantee(
+    "Databases and files",
+    "An export with secrets, imported into an empty database and exported again, is the same byte for byte.",
+)
 @pytest.mark.parametrize("name", [name for name, kind in transfer.FORMATS.items() if kind.lossless and kind.write])
 @pytest.mark.parametrize("other", FORMATS)
 def test_an_export_imported_into_an_empty_store_is_exported_byte_for_byte(

@@ -25,6 +25,7 @@ from tests.web.conftest import Browser
 from tests.web.test_export import body
 
 
+@pytest.mark.guarantee("Live pages", "A page costs what it shows, however much is stored.")
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_page_costs_more_than_it_shows(tmp_path: Path, shape: str) -> None:

@@ -45,6 +45,10 @@ def asked(card: SessionRef) -> SessionRef:
     return card
 
 
+@pytest.mark.guarantee(
+    "Safety",
+    "Secrets of credentials are hidden without any rule; agents get them, and forks, rewinds and edits keep them.",
+)
 def test_agents_get_what_is_stored(asked: SessionRef) -> None:
     whole = whole_session.load(asked, actor=AGENT)
     assert whole
@@ -56,6 +60,10 @@ def test_agents_get_what_is_stored(asked: SessionRef) -> None:
     assert SECRET in Program(token).get(address, headers={"X-Adkweb-Agent": "1"}).content.decode()
 
 
+@pytest.mark.guarantee(
+    "Safety",
+    "Secrets of credentials are hidden without any rule; agents get them, and forks, rewinds and edits keep them.",
+)
 def test_a_fork_and_a_rewind_keep_credentials(asked: SessionRef) -> None:
     into = asked._replace(session_id="copy")
     fork.fork(asked, "t1", user_id=into.user_id, session_id=into.session_id, actor=ANA)
@@ -85,6 +93,10 @@ def test_an_edit_does_not_lose_a_credential(asked: SessionRef) -> None:
     assert views.session(asked, actor=SYSTEM).state.user["login"] == TOKEN["user:login"]
 
 
+@pytest.mark.guarantee(
+    "Safety",
+    "Secrets of credentials are hidden without any rule; agents get them, and forks, rewinds and edits keep them.",
+)
 def test_an_export_says_that_it_has_no_secrets_and_brings_back_all_else(asked: SessionRef) -> None:
     only = exporting.Filter(*asked[1:])
     file = b"".join(export("jsonl", asked.source, only, actor=ANA))

@@ -37,6 +37,7 @@ def changes_of(page: Element) -> list[str]:
     return [cells(row)["Change"] for row in page.all("tr", data_row="")]
 
 
+@pytest.mark.guarantee("Edits", "Every edit records who made it, why, and what it replaced.")
 def test_an_edit_tells_who_what_why_and_where(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     edit = edit_state(ref, [Entry("step", "pay", "choose"), Entry("count", ABSENT, 3)], actor=actor, reason="Stuck")
     row = maria.open("edits").one("tr", data_row="")

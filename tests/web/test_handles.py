@@ -155,12 +155,18 @@ def test_a_hidden_id_is_on_no_page_about_several_apps(known: SessionRef, viewer:
     assert len([name for name, door in doors(HANDLE).items() if HANDLE in door()]) >= 8
 
 
+@pytest.mark.guarantee(
+    "Safety", "Agents see a hidden user id; no one else learns whose handle it is by a guess, an order or an import."
+)
 def test_an_agent_is_told_a_hidden_id_as_it_is(hidden: SessionRef) -> None:
     _token, text = tokens.create("program", "admin", "*", by=ALICE)
     answer = asked("GET", f"/apps/booking/users/{ID}/sessions/s9", text, **AS_AGENT)
     assert json.loads(whole(answer))["userId"] == ID
 
 
+@pytest.mark.guarantee(
+    "Safety", "Agents see a hidden user id; no one else learns whose handle it is by a guess, an order or an import."
+)
 def test_a_hidden_id_is_in_no_file_nor_in_its_name(hidden: SessionRef, viewer: Browser) -> None:
     names = ("session-export", "user-export", "app-export")
     counts = {"session-export": 4, "user-export": 3, "app-export": 2}
@@ -240,6 +246,9 @@ def test_no_id_of_a_session_or_an_event_lets_anybody_try_ids_of_users(hidden: Se
 # --- In ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee(
+    "Safety", "Agents see a hidden user id; no one else learns whose handle it is by a guess, an order or an import."
+)
 def test_a_handle_in_an_address_means_its_user_and_a_hidden_id_is_nobodys(hidden: SessionRef, viewer: Browser) -> None:
     address = reverse("session", kwargs=hidden._asdict())
     assert address == f"/s/{hidden.source}/booking/{HANDLE}/s9/"
@@ -278,6 +287,9 @@ def test_a_program_names_a_user_by_the_handle(hidden: SessionRef, path: str) -> 
     assert right.json()["detail"] == wrong.json()["detail"]
 
 
+@pytest.mark.guarantee(
+    "Safety", "Agents see a hidden user id; no one else learns whose handle it is by a guess, an order or an import."
+)
 @pytest.mark.parametrize("path", ["/api/apps/booking/users/{}/sessions", "/apps/booking/users/{}/sessions"])
 def test_a_program_makes_no_session_by_which_it_learns_a_handle(hidden: SessionRef, path: str) -> None:
     _token, text = tokens.create("program", "admin", "*", by=ALICE)
@@ -363,6 +375,9 @@ def many(source: str) -> str:
     return source
 
 
+@pytest.mark.guarantee(
+    "Safety", "Agents see a hidden user id; no one else learns whose handle it is by a guess, an order or an import."
+)
 def test_users_are_listed_and_sorted_by_what_is_seen(many: str) -> None:
     seen: list[str] = []
     after = None
@@ -446,6 +461,9 @@ def test_the_order_of_sessions_of_one_moment_tells_nothing_of_ids(
     assert users(100) not in (in_order, in_order[::-1])
 
 
+@pytest.mark.guarantee(
+    "Safety", "Agents see a hidden user id; no one else learns whose handle it is by a guess, an order or an import."
+)
 def test_a_user_is_searched_for_by_what_is_seen(hidden: SessionRef) -> None:
     everything = ids("", actor=BOB)
     assert ids(f"user:{HANDLE}", actor=BOB) == ["s10", "s9"]

@@ -131,6 +131,9 @@ def few(told: Told, **least: int) -> dict[str, int]:
     return {kind: len(told[kind]) for kind, count in least.items() if len(told[kind]) < count}
 
 
+@pytest.mark.guarantee(
+    "Safety", "Masked values, typed words, user ids and credentials leave by no page, API, socket, command or file."
+)
 def test_what_is_hidden_is_on_no_page(world: SessionRef, maria: Browser) -> None:
     titled = {str(pattern.name) for pattern in OF_AN_APP if "session_id" in pattern.pattern.converters}
 
@@ -154,6 +157,9 @@ def test_what_is_hidden_is_on_no_page(world: SessionRef, maria: Browser) -> None
     assert few(told, id=20) == {}
 
 
+@pytest.mark.guarantee(
+    "Safety", "Masked values, typed words, user ids and credentials leave by no page, API, socket, command or file."
+)
 def test_what_is_hidden_is_in_no_answer_to_a_program(world: SessionRef) -> None:
     program = Program(tokens.create("program", "admin", "*", by=as_admin("maria"))[1])
 
@@ -171,6 +177,9 @@ def test_what_is_hidden_is_in_no_answer_to_a_program(world: SessionRef) -> None:
     assert few(told, login=8, handle=10) == {}
 
 
+@pytest.mark.guarantee(
+    "Safety", "Masked values, typed words, user ids and credentials leave by no page, API, socket, command or file."
+)
 def test_what_is_hidden_is_in_no_file_no_line_and_no_message_of_a_socket(world: SessionRef, person: User) -> None:
     """But for ids, which the owner of the machine sees at the terminal: test_handles.py tries the rest."""
 

@@ -49,6 +49,10 @@ def ref(source: str, actor: Actor) -> SessionRef:
     return ref
 
 
+@pytest.mark.guarantee(
+    "History",
+    "An event too large to be read whole keeps its author, text, turn, title and files, and is never called empty.",
+)
 @DB
 @FORMS
 def test_nothing_but_the_length_of_what_is_long_is_lost(ref: SessionRef) -> None:
@@ -64,6 +68,10 @@ def test_nothing_but_the_length_of_what_is_long_is_lost(ref: SessionRef) -> None
     assert turn.number == 1
 
 
+@pytest.mark.guarantee(
+    "History",
+    "An event too large to be read whole keeps its author, text, turn, title and files, and is never called empty.",
+)
 @DB
 @FORMS
 def test_pages_show_its_words_and_its_file(ref: SessionRef, maria: Browser) -> None:
@@ -81,6 +89,10 @@ def test_pages_show_its_words_and_its_file(ref: SessionRef, maria: Browser) -> N
     assert "contract.pdf" in answer.headers["Content-Disposition"]
 
 
+@pytest.mark.guarantee(
+    "History",
+    "An event too large to be read whole keeps its author, text, turn, title and files, and is never called empty.",
+)
 @FORMS
 def test_the_index_has_its_title_its_words_and_its_turn(own: str, source: str, ref: SessionRef) -> None:
     feed(source)

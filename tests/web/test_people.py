@@ -154,6 +154,7 @@ def test_an_admin_who_opens_the_link_by_mistake_does_not_use_it_up(root: Browser
     assert accept(link)[1] == 302
 
 
+@pytest.mark.guarantee("Safety", "Only admins see and change accounts and groups.")
 def test_who_is_no_admin_sees_and_changes_nothing(maria: Browser, root: Browser) -> None:
     Group.objects.create(name="Support")
     for address in ("/people/", "/people/chief/", "/people/nobody/", "/groups/Support/", "/groups/none/"):
@@ -183,6 +184,7 @@ def test_who_is_deactivated_is_signed_out_and_stays_so_when_the_account_comes_ba
     assert SignIn.objects.count() == 1
 
 
+@pytest.mark.guarantee("Safety", "There is always an admin.")
 def test_the_last_admin_stays_one_until_there_is_another(root: Browser, person: User) -> None:
     for change in ({"active": "on"}, {"admin": "on"}, {}):
         response = root.send("person", change, name="chief")

@@ -340,11 +340,17 @@ def takes_a_form(pattern: URLPattern) -> bool:
     return True
 
 
+@pytest.mark.guarantee(
+    "Safety", "Without the right to it, nobody changes anything on any page, whatever ids they know."
+)
 def test_every_page_that_takes_a_form_has_a_line() -> None:
     patterns = [each for each in urls.urlpatterns if isinstance(each, URLPattern) and takes_a_form(each)]
     assert {str(each.name) for each in patterns} == {post.page for post in POSTS} | OWN
 
 
+@pytest.mark.guarantee(
+    "Safety", "Without the right to it, nobody changes anything on any page, whatever ids they know."
+)
 @pytest.mark.parametrize("post", POSTS, ids=lambda post: f"{post.page}-{post.need}")
 def test_who_lacks_what_a_page_needs_changes_nothing_by_it_and_who_has_it_is_not_refused(
     world: World, post: Post

@@ -49,6 +49,7 @@ def open_to_others(folder: Path) -> list[str]:
     return [f"{path.name} {path.stat().st_mode & 0o777:o}" for path in paths if path.stat().st_mode & OTHERS]
 
 
+@pytest.mark.guarantee("Safety", "Other users of the machine cannot read adkweb's files.")
 @pytest.mark.parametrize("mask", [0, 0o022])
 def test_nobody_else_can_read_what_a_first_start_makes(data: Path, mask: int) -> None:
     with umask(mask), serve(data) as adkweb:
@@ -170,6 +171,7 @@ def run_each(data: Path, blank: Path, commands: Iterable[Sequence[str]]) -> list
     return [(int(code), *each) for code, each in zip(done.stdout.split(), said, strict=True)]
 
 
+@pytest.mark.guarantee("Safety", "A database password is never shown.")
 def test_a_password_is_shown_nowhere_however_it_is_quoted(data: Path, blank: Path) -> None:
     urls = [*BADLY_QUOTED, *UNDERSTOOD, *NONE]
     tried = [(url, words) for words in (["--port", "0"], ["doctor"]) for url in urls]

@@ -162,6 +162,7 @@ def test_nobody_is_led_to_another_server(guest: Browser, address: str) -> None:
 # --- Signed out -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("Safety", "Every page asks for a sign-in.")
 @pytest.mark.parametrize("name", sorted(every_address().keys() - OPEN_TO_ALL))
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_every_page_asks_for_sign_in(guest: Browser, name: str, method: str) -> None:
@@ -432,6 +433,7 @@ def test_a_link_alone_signs_nobody_out(maria: Browser) -> None:
     assert signed_in(maria)
 
 
+@pytest.mark.guarantee("Safety", "Another site cannot send a form in someone's name.")
 def test_another_site_cannot_send_a_form_in_somebodys_name(person: User) -> None:
     maria = Browser(enforce_csrf_checks=True)
     maria.force_login(person)

@@ -92,6 +92,7 @@ def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
     }
 
 
+@pytest.mark.guarantee("Edits", "The preview of an undo is what the undo writes.")
 def test_the_preview_of_an_undo_is_what_is_written(ref: SessionRef, maria: Browser, write: Add) -> None:
     event_id = write(ref, {"step": "pay"})
     sent = undo_form(maria, ref, event_id).json_fields()

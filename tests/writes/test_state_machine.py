@@ -278,6 +278,10 @@ def both(source: str) -> Iterator[Both]:
     made.close()
 
 
+@pytest.mark.guarantee(
+    "Writing",
+    "adkweb stores the state that google-adk makes of the same events, but for differences that a test lists.",
+)
 @pytest.mark.parametrize(
     ("difference", "reason"), DIFFERENCES, ids=[shown.__name__.strip("_") for shown, _reason in DIFFERENCES]
 )
