@@ -22,7 +22,7 @@ this page from the marks on the tests. What adkweb does not promise is listed un
 """
 
 
-class Mark(NamedTuple):
+class Guarantee(NamedTuple):
     """A sentence that a test keeps."""
 
     section: str
@@ -31,27 +31,27 @@ class Mark(NamedTuple):
     test: str
 
 
-def marks_of(file: str, source: str) -> Iterator[Mark]:
+def guarantees_of(file: str, source: str) -> Iterator[Guarantee]:
     """The marks on the tests of a file, from top to bottom."""
     if "mark.guarantee" not in source:
         return
     for node in ast.walk(ast.parse(source)):
-        for mark in getattr(node, "decorator_list", ()):
-            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.guarantee":
-                section, sentence = map(ast.literal_eval, mark.args)
-                yield Mark(section, sentence, file, node.name)  # type: ignore[attr-defined]
+        for each in getattr(node, "decorator_list", ()):
+            if isinstance(each, ast.Call) and ast.unparse(each.func) == "pytest.mark.guarantee":
+                section, sentence = map(ast.literal_eval, each.args)
+                yield Guarantee(section, sentence, file, node.name)  # type: ignore[attr-defined]
 
 
-def marks() -> list[Mark]:
+def guarantees() -> list[Guarantee]:
     """Those of all tests, by file."""
     files = sorted(TESTS.rglob("test_*.py"))
-    return [mark for path in files for mark in marks_of(path.relative_to(TESTS).as_posix(), path.read_text())]
+    return [each for path in files for each in guarantees_of(path.relative_to(TESTS).as_posix(), path.read_text())]
 
 
 def written() -> str:
     """The page as it should be."""
     promises: dict[tuple[str, str], list[str]] = {}
-    for section, sentence, file, test in marks():
+    for section, sentence, file, test in guarantees():
         promises.setdefault((section, sentence), []).append(f"[{file}::{test}](../tests/{file})")
     page = HEAD
     for heading in SECTIONS:

@@ -23,10 +23,33 @@ PAGES = [
 ]
 
 
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that a page's headings get from GitHub and its like."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
+        name, _hash, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    files = [path for folder in ("sessions_app", "adkweb", "deploy", "tests") for path in (ROOT / folder).rglob("*")]
+    texts = {path: path.read_text() for path in files if path.suffix in {".py", ".yaml", ".service", ".po"}}
+    named = {(path.name, name) for path, text in texts.items() for name in re.findall(r"\bdocs/([\w-]+\.md)", text)}
+    assert len(named) > 10
+    assert [each for each in named if not (ROOT / "docs" / each[1]).exists()] == []
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    shown = set(re.findall(r"\]\(docs/([\w-]+\.md)", (ROOT / "README.md").read_text()))
+    assert shown == {path.name for path in (ROOT / "docs").glob("*.md")}
 
 
 def test_each_test_that_the_table_of_accessibility_names_exists() -> None:
@@ -66,7 +89,7 @@ def test_every_command_is_documented_with_its_options() -> None:
 
 
 def test_the_edit_that_the_docs_show_is_the_edit_that_is_written() -> None:
-    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "editing.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "edits.md").read_text(), re.DOTALL)
     shown = json.loads(block)
     check_event(shown)
     assert shown["actions"].keys() <= ACTION_FIELDS

@@ -1,7 +1,7 @@
 """Opens websockets: who may open one, what a client may say, and the ASGI application.
 
 A client says where it was with `?after=` and a seq. Later, it can say so again with the frame `{"after": 313}`. Any
-other frame closes the socket. A client is sent JSON objects, whose fields docs/live.md lists.
+other frame closes the socket. A client is sent JSON objects, whose fields docs/api.md lists.
 """
 
 import asyncio

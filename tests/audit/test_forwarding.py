@@ -137,7 +137,7 @@ def test_a_webhook_gets_every_row_in_order_with_a_signature_that_the_docs_check(
     send()
     assert [body.decode() for body in hook.bodies] == recorded()
     assert [headers["Adkweb-Delivery"] for headers in hook.headers] == ["1", "2", "3"]
-    (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "webhooks.md").read_text(), re.DOTALL)
+    (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "search.md").read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec(shown, names)
     assert names["is_genuine"](SECRET, hook.headers[0]["Adkweb-Signature"], hook.bodies[0])

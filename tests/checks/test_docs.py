@@ -1,4 +1,4 @@
-"""What docs/checking.md says of rules is so."""
+"""What docs/checks.md says of rules is so."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from sessions_app.checks import checking, condition, rules
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "checking.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "checks.md").read_text()
 EXAMPLES = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)[0].splitlines()
 
 

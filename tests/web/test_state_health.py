@@ -65,6 +65,6 @@ def test_before_the_sessions_are_indexed_it_says_so(ref: SessionRef, maria: Brow
 
 
 def test_the_documentation_has_each_kind_in_the_order_of_the_page() -> None:
-    docs = (Path(__file__).resolve().parents[2] / "docs" / "checking.md").read_text()
+    docs = (Path(__file__).resolve().parents[2] / "docs" / "checks.md").read_text()
     rows = re.findall(r"^\| ([A-Z][^|]+?) \|", docs, re.MULTILINE)
     assert rows == [str(ADVICE[kind].title) for kind in KINDS]

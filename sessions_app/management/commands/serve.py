@@ -34,7 +34,7 @@ _LAST_SECONDS: Final = 5  # for requests to finish when the server stops
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 _UNENCRYPTED: Final = (
     "Passwords, cookies and tokens cross the network in clear. Put a proxy with TLS before adkweb, and set "
-    "ADKWEB_HTTPS=true: docs/live.md."
+    "ADKWEB_HTTPS=true: docs/operations.md."
 )
 
 

@@ -30,7 +30,7 @@ from tests.search.saved.receiver import Receiver, receiver
 from tests.support.people import ALICE, an_admin, somebody
 
 LINK: Final = "https://adkweb.example.com"
-DOCS: Final = Path(__file__).resolve().parents[3] / "docs" / "webhooks.md"
+DOCS: Final = Path(__file__).resolve().parents[3] / "docs" / "search.md"
 OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 
 
