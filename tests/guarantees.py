@@ -36,10 +36,11 @@ def guarantees_of(file: str, source: str) -> Iterator[Guarantee]:
     if "mark.guarantee" not in source:
         return
     for node in ast.walk(ast.parse(source)):
-        for each in getattr(node, "decorator_list", ()):
-            if isinstance(each, ast.Call) and ast.unparse(each.func) == "pytest.mark.guarantee":
-                section, sentence = map(ast.literal_eval, each.args)
-                yield Guarantee(section, sentence, file, node.name)  # type: ignore[attr-defined]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for each in node.decorator_list:
+                if isinstance(each, ast.Call) and ast.unparse(each.func) == "pytest.mark.guarantee":
+                    section, sentence = map(ast.literal_eval, each.args)
+                    yield Guarantee(section, sentence, file, node.name)
 
 
 def guarantees() -> list[Guarantee]:
