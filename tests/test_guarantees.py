@@ -21,12 +21,12 @@ def test_no_test_is_named_for_two_promises() -> None:
     assert sorted(names) == sorted(set(names))
 
 
-def test_no_sentence_stands_in_two_sections() -> None:
+def test_no_sentence_is_in_two_sections() -> None:
     promises = {(each.section, each.sentence) for each in guarantees()}
     assert len(promises) == len({sentence for _section, sentence in promises})
 
 
 @pytest.mark.parametrize("head", ["def test_it(): ...", "async def test_it(): ...", "@other\ndef test_it(): ..."])
-def test_a_mark_is_read_wherever_it_stands(head: str) -> None:
+def test_a_mark_is_read_in_any_form(head: str) -> None:
     source = '@pytest.mark.guarantee(\n    "Writing", "It is "\n    "so."\n)\n' + head
     assert list(guarantees_of("a/test_b.py", source)) == [Guarantee("Writing", "It is so.", "a/test_b.py", "test_it")]
