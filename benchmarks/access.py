@@ -81,7 +81,7 @@ def set_up(data: str, place: str, ruled: bool, pipe: Connection) -> None:
     from django.db import connections
 
     from sessions_app.access import tokens
-    from sessions_app.search import feeding
+    from sessions_app.search.index import feed
     from sessions_app.sources import database, registry
 
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
@@ -92,7 +92,7 @@ def set_up(data: str, place: str, ruled: bool, pipe: Connection) -> None:
     cookie = _person(ruled)
     if ruled:
         _rules()
-    feeding.catch_up(source.alias)
+    feed.catch_up(source.alias)
     token = tokens.create("bench", "admin", "*", by=as_admin("maria"))[1]
     addresses = [*PAGES.values(), *ANSWERS.values()]
     queries = {each: _queries(each.replace("SOURCE", source.alias), source.alias, token, cookie) for each in addresses}

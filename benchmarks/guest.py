@@ -58,7 +58,7 @@ def works(url: str, folder: str, pipe: Connection) -> None:
 
 def _opening(url: str) -> Work:
     from sessions_app.history.index import build
-    from sessions_app.search import feeding
+    from sessions_app.search.index import feed
     from sessions_app.sources import database, registry
 
     (source,) = registry.add(url)
@@ -66,7 +66,7 @@ def _opening(url: str) -> Work:
     def opened() -> None:
         database.open_source(source, adopting=True)
         build.catch_up(source.alias, 3_600.0)
-        feeding.catch_up(source.alias)
+        feed.catch_up(source.alias)
 
     yield "opens, adopts and indexes it", opened
 
@@ -90,14 +90,14 @@ def _reading(maria: Any) -> Work:
 
 def _hiding(maria: Any) -> Work:
     from sessions_app.checks import mask_rules
-    from sessions_app.search import feeding
+    from sessions_app.search.index import feed
 
     yield "looks for what looks like a secret", lambda: f"{len(mask_rules.proposals(actor=maria))} rules proposed"
 
     def masked() -> None:
         mask_rules.create("*", "key", "*token*", actor=maria)
         mask_rules.create("*", "form", "card", actor=maria)
-        feeding.catch_up(_alias())
+        feed.catch_up(_alias())
 
     yield "indexes it anew behind masks", masked
 
@@ -106,7 +106,7 @@ def _editing(maria: Any, ben: Any) -> Work:
     from sessions_app.access import approval
     from sessions_app.domain.errors import Held
     from sessions_app.domain.state import ABSENT, UNKNOWN
-    from sessions_app.edits import approving, edit, ending, expiry, proposals, reveal
+    from sessions_app.edits import edit, ending, expiry, proposal_job, proposals, reveal
     from sessions_app.edits.edit import Entry
 
     def timed() -> str:
@@ -122,7 +122,7 @@ def _editing(maria: Any, ben: Any) -> Work:
             try:
                 edit.overwrite_state(_ref(number), [Entry("user:tier", "vip", UNKNOWN)], actor=maria)
             except Held as held:
-                approving.apply(held.detail["proposal"], actor=ben)
+                proposal_job.apply(held.detail["proposal"], actor=ben)
         return f"{proposals.rows().filter(state='applied').count()} applied"
 
     yield f"proposes {MANY} edits, and applies them", approved
@@ -137,7 +137,7 @@ def _editing(maria: Any, ben: Any) -> Work:
 
 def _privacy(maria: Any) -> Work:
     from sessions_app.models import Job, RetentionRule
-    from sessions_app.privacy import erasures, exports, retaining, retention
+    from sessions_app.privacy import erasures, exports, retention, retention_job
     from tests.support.at_work import settle
 
     def done(kind: str, begin: Callable[..., Any], first: int) -> str:
@@ -152,7 +152,7 @@ def _privacy(maria: Any) -> Work:
     def retained() -> str:
         retention.save(_alias(), "app", 30, export=False, actor=maria)
         RetentionRule.objects.update(due=0)
-        retaining.begin_due()
+        retention_job.begin_due()
         settle("retention", 600)
         return str(RetentionRule.objects.get().result)
 

@@ -180,7 +180,7 @@ def opening(place: str, pipe: Connection) -> None:
     from django.core.management import call_command
 
     from sessions_app.history.index import build
-    from sessions_app.search.feeding import Feeder, share
+    from sessions_app.search.index.feed import Feeder, share
     from sessions_app.sources import database, registry
 
     call_command("migrate", verbosity=0)

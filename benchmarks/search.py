@@ -77,7 +77,7 @@ def _index(alias: str) -> None:
     from django.db import connection, connections
 
     from sessions_app.history.index import build
-    from sessions_app.search.feeding import Feeder
+    from sessions_app.search.index.feed import Feeder
 
     with connections[alias].cursor() as cursor:
         cursor.execute("SELECT count(*) FROM events")

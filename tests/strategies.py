@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from sessions_app.domain.edit_note import NOTES
-from sessions_app.writes.half_made import MARK
+from sessions_app.writes.incomplete import MARK
 
 MANY = settings(max_examples=4 * settings().max_examples)  # of what takes a millisecond
 

@@ -16,7 +16,7 @@ from tests.check import ROOT, belonging
         ("sessions_app/transfer/formats/adk_go.py", ["tests/transfer/test_adk_go.py"]),
         ("sessions_app/management/commands/tail.py", ["tests/management/test_tail.py"]),
         ("sessions_app/access/audit/record.py", ["tests/audit"]),
-        ("sessions_app/web/search/asked.py", ["tests/web"]),
+        ("sessions_app/web/search/params.py", ["tests/web"]),
         ("sessions_app/access/shown.py", ["tests/web/test_shown.py"]),
         ("sessions_app/access/tokens.py", ["tests/api/test_tokens.py", "tests/web/test_tokens.py"]),
         ("tests/edits/test_undo.py", ["tests/edits/test_undo.py"]),

@@ -40,7 +40,7 @@ from fido2.webauthn import (
 )
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
-from . import guesses, second_factor
+from . import lockout, second_factor
 from .audit.record import record
 from .groups import checked_name
 
@@ -142,7 +142,7 @@ def begin_use(request: HttpRequest, person: User) -> str:
 def use(request: HttpRequest, person: User, answer: str) -> None:
     """Uses up a challenge that one of a person's passkeys has signed. Raises Invalid if it is refused, and TryLater."""
     name = person.get_username()
-    tried = guesses.begin(request, "code", name)
+    tried = lockout.begin(request, "code", name)
     try:
         note = _challenge(request, person, "use")
         with transaction.atomic():  # of two processes that are sent the same answer, one accepts it
@@ -152,7 +152,7 @@ def use(request: HttpRequest, person: User, answer: str) -> None:
         log.warning("%s: a passkey was refused (%a) from %s", name, why, request.META.get("REMOTE_ADDR", ""))
         record("sign-in-failed", name, how="passkey", why=why)
         raise
-    guesses.succeeded(tried)
+    lockout.succeeded(tried)
 
 
 def remove(person: User, number: int) -> None:

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from ..domain.errors import Invalid, NotAllowed
-from . import guesses, identities, sign_ins
+from . import identities, lockout, sign_ins
 from .audit.record import record
 
 log = logging.getLogger("adkweb.people")
@@ -19,8 +19,8 @@ log = logging.getLogger("adkweb.people")
 
 def check(password: str, person: User) -> None:
     """Raises Invalid where a person may not have a password: it is short, common, only digits or like their name."""
-    if len(password) > guesses.LONGEST_PASSWORD:
-        raise Invalid(_("A password has at most %(n)s characters.") % {"n": guesses.LONGEST_PASSWORD}, field="password")
+    if len(password) > lockout.LONGEST_PASSWORD:
+        raise Invalid(_("A password has at most %(n)s characters.") % {"n": lockout.LONGEST_PASSWORD}, field="password")
     try:
         validate_password(password, person)
     except ValidationError as error:
@@ -31,7 +31,7 @@ def confirm(request: HttpRequest, person: User, password: str) -> None:
     """Raises Invalid unless this is the person's password, if they have one, and TryLater."""
     if (
         person.has_usable_password()
-        and guesses.person_of(request, person.get_username(), password, "confirm") != person
+        and lockout.person_of(request, person.get_username(), password, "confirm") != person
     ):
         raise Invalid(_("This is not your password."), field="old")
 

@@ -31,7 +31,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid
-from . import guesses
+from . import lockout
 from .audit.record import record
 
 log = logging.getLogger("adkweb.sign_in")
@@ -112,13 +112,13 @@ def switch_on(person: User, session: Any, code: str) -> list[str]:
 def check(request: HttpRequest, person: User, code: str) -> None:
     """Uses up a code of a person's app, or a recovery code. Raises Invalid if it is wrong or was used, and TryLater."""
     name = person.get_username()
-    tried = guesses.begin(request, "code", name)
+    tried = lockout.begin(request, "code", name)
     code = _plain(code)
     if not (_uses_app(person, code) or _uses_recovery(person, code)):
         log.warning("%s: a wrong code from %s", name, request.META.get("REMOTE_ADDR", ""))
         record("sign-in-failed", name, how="code")
         raise Invalid(_("This code is wrong or was used already. Wait for the next one."), field="code")
-    guesses.succeeded(tried)
+    lockout.succeeded(tried)
 
 
 def codes_left(person: User) -> int:

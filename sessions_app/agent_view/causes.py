@@ -11,7 +11,7 @@ from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..history.index import query
 from ..reads.event_views import events_of
-from ..reads.weights import Valid
+from ..reads.size_limits import Valid
 from ..sources import database
 from .exclusion import is_for_branch
 from .summaries import Range, range_of

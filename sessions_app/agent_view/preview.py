@@ -11,7 +11,7 @@ from ..domain.state import ABSENT, TEMP, UNKNOWN
 from ..history.moments import Moment
 from ..reads.deltas import Writer
 from ..reads.event_views import ordered
-from ..reads.weights import Small
+from ..reads.size_limits import Small
 from ..sources import database
 from .conversation import events_upto
 from .instructions import Piece, pieces

@@ -11,7 +11,7 @@ from pydantic import Field
 from ..access.actor import Actor
 from ..domain.errors import NotFound
 from ..domain.session_ref import SessionRef
-from ..edits import approving, proposals
+from ..edits import proposal_job, proposals
 from ..edits.proposals import Proposal
 from . import schemas
 from .authorize import actor_of, names_of, source_of
@@ -69,7 +69,7 @@ def get(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | No
 def withdraw(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
     """Withdraws a proposal that this token made. Answers 409 if it is decided, 403 if somebody else made it."""
     _of_app(request, source_of(request, app_name, source, "append"), app_name, proposal_id)
-    return answer(_told(approving.withdraw(proposal_id, actor=actor_of(request)), actor_of(request)))
+    return answer(_told(proposal_job.withdraw(proposal_id, actor=actor_of(request)), actor_of(request)))
 
 
 def _of_app(request: HttpRequest, source: str, app_name: str, proposal_id: UUID) -> Proposal:

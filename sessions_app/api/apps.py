@@ -12,7 +12,7 @@ from ..domain.errors import SourceError
 from ..reads import lists
 from ..reads.paging import read_cursor, write_cursor
 from ..sources import identity, registry
-from ..sources.complaints import shown
+from ..sources.errors import shown
 from . import schemas
 from .authorize import actor_of, may_know, runs_everything, source_of
 from .bodies import answer

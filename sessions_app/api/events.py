@@ -17,7 +17,7 @@ from ..history.edit_log import edits
 from ..reads import timeline, views, whole_session
 from ..reads.event_views import EventView
 from ..reads.filters import FILTERS
-from ..sources.complaints import shown
+from ..sources.errors import shown
 from ..writes.append import Appended, append_event
 from . import schemas
 from .authorize import actor_of, check_order, names_of, ref_of

@@ -19,8 +19,8 @@ from ..access import roles
 from ..access.actor import Actor
 from ..domain.metrics import REGISTRY
 from ..http.problems import problem
-from ..sources import readiness
-from ..sources.readiness import State
+from ..sources import health
+from ..sources.health import State
 from .authorize import Bearer
 from .bodies import answer
 
@@ -33,7 +33,7 @@ def addresses() -> list[URLPattern]:
 
 def ready(request: HttpRequest) -> HttpResponse:
     """Answers 200 if adkweb can work, else 503: a word for strangers, and what each source lacks for who sees all of it."""
-    now = readiness.look()
+    now = health.look()
     word = "ready" if now.whole else "impaired" if now.ready else "not ready"
     actor = _asks(request) if now.own.usable else None
     details: dict[str, Any] = {"state": word}

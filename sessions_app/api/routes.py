@@ -19,7 +19,7 @@ from ..domain.errors import Behind, Error, TooOften
 from ..domain.state import ABSENT
 from ..http.names import Name
 from ..http.problems import TITLES, problem, status_of
-from ..sources.complaints import shown
+from ..sources.errors import shown
 from . import (
     agent_view,
     approval,

@@ -17,12 +17,12 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import Event, SearchName, SearchSession, SearchSpan
 from ..reads.event_views import EventView
-from ..reads.weights import Small
+from ..reads.size_limits import Small
 from ..search import masked
 from ..search.folding import MOST_ARTIFACTS, artifact_name
+from ..search.index.tables import NAME_LENGTH
 from ..search.lines import clean
 from ..search.outline import so_far_of
-from ..search.storing import NAME_LENGTH
 from ..sources import database, registry
 
 LOOKED_AT: Final = 2_000  # saves of a session that are looked at together

@@ -25,7 +25,8 @@ from ..edits import queue
 from ..jobs import runner
 from ..jobs.claims import DONE, STOPPED, Outcome, Progress
 from ..models import BatchItem, Job
-from ..search import feeding, sharing
+from ..search import sharing
+from ..search.index import feed
 from ..search.language import parse
 from ..search.results import every
 from ..sources import database
@@ -102,7 +103,7 @@ def _behind(beat: runner.Beat) -> list[str]:
 
     def reaches(source: str) -> bool:
         with suppress(SourceError):  # it is away
-            return feeding.reaches(source, max(0.0, until - time.monotonic()), lambda: beat(Progress(step=TRYING)))
+            return feed.reaches(source, max(0.0, until - time.monotonic()), lambda: beat(Progress(step=TRYING)))
         return False
 
     return [source.alias for source in database.opened() if not reaches(source.alias)]

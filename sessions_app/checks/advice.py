@@ -16,8 +16,8 @@ from ..domain.state import Scope, full_key, scope_of
 from ..history import key_history, moments
 from ..search.drift_looks import drifted, drifted_keys
 from ..search.health import Of
+from ..search.index.tables import ref_of
 from ..search.sql import rows
-from ..search.storing import ref_of
 from . import names
 from .samples import OneState, Sample, sample
 from .values import signs

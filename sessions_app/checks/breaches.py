@@ -10,8 +10,8 @@ from ..domain.positions import Seq, is_creation, seq_of
 from ..domain.session_ref import SessionRef
 from ..reads.paging import Page, read_cursor, write_cursor
 from ..search.health import EVERYBODY, Of, Range, owners_of
+from ..search.index.tables import ref_of
 from ..search.sql import is_one_of, rows
-from ..search.storing import ref_of
 from ..sources import database, registry
 from .rules import RuleView
 

@@ -23,8 +23,8 @@ from ..history.index import written
 from ..history.steps import Step, Steps, steps_of
 from ..models import Breach, Rule, SearchSession
 from ..search import tree
-from ..search.reading import Stored, is_large, rows_of, shared_states, state_of
-from ..search.storing import ref_of
+from ..search.index.read import Stored, is_large, rows_of, shared_states, state_of
+from ..search.index.tables import ref_of
 from ..sources import database, registry
 from . import condition
 

@@ -9,7 +9,7 @@ from django.db import IntegrityError
 from ..domain.errors import Behind, Error, SourceError
 from ..domain.session_ref import digest_of
 from ..models import CheckedSession, DueSession, Rule, SearchSession, SearchSource
-from ..search import feeding
+from ..search.index import feed
 from ..sources import registry
 from .checking import TOGETHER, Checked, Subject, check, checked, look_again, subjects
 
@@ -18,7 +18,7 @@ def check_due(source: str, seconds: float) -> bool:
     """Checks for some seconds, if this process feeds the index. Returns whether there is more. Raises SourceError."""
     where, until = registry.identity(source), time.monotonic() + seconds
     while due := list(DueSession.objects.filter(where=where).order_by("pk")[:TOGETHER]):
-        if not SearchSource.objects.filter(where=where, claim=feeding.PROCESS).exists():
+        if not SearchSource.objects.filter(where=where, claim=feed.PROCESS).exists():
             return False
         there = subjects(source, SearchSession.objects.filter(source__where=where, digest__in=[x.digest for x in due]))
         rules = _rules(where)  # read after the sessions: the job of a newer rule comes to their events by itself

@@ -23,7 +23,8 @@ from ..domain.secrets import has_secret_name
 from ..domain.state import State, full_key
 from ..models import MaskRule, SearchSource
 from ..reads import lists
-from ..search import feeding, labels
+from ..search import labels
+from ..search.index import feed
 from ..sources import registry
 from .samples import OneState, sample
 
@@ -97,7 +98,7 @@ def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Acto
     masking.forget()
     labels.mask_again()
     for where in SearchSource.objects.values_list("where", flat=True):
-        feeding.clear(where)
+        feed.clear(where)
     return known
 
 

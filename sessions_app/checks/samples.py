@@ -13,9 +13,9 @@ from ..domain.json_values import read_stored_or_none
 from ..domain.session_ref import SessionRef, digest_of, own_session
 from ..domain.state import State
 from ..models import SearchOwner
-from ..search import feeding
+from ..search.index import feed
+from ..search.index.tables import ref_of
 from ..search.sql import rows
-from ..search.storing import ref_of
 from ..sources import database, registry
 from ..sources.dialect import is_wanted, wanted
 
@@ -67,7 +67,7 @@ def sample(source: str, app_name: str, *, actor: Actor) -> Sample:
     """Returns what is looked at of an app. Raises NotFound, SourceError."""
     actor.check_sees(own_session(source, app_name))
     owner = SearchOwner.objects.filter(source__where=registry.identity(source), digest=digest_of(app_name, "")).first()
-    looked_at = Sample(source, share=feeding.share(source))
+    looked_at = Sample(source, share=feed.share(source))
     with database.using(source) as db:
         read = _Reader(db, source, actor)
         if owner is not None:

@@ -38,7 +38,7 @@ from ..reads import views as reads_views
 from ..reads.event_views import EventView, events_of, view_of
 from ..sources import database
 from ..writes.copies import ImportedEvent, ImportedSession, import_session
-from ..writes.half_made import IMPORTING, is_half
+from ..writes.incomplete import IMPORTING, is_half
 from ..writes.sessions import delete_session
 from . import edit as edits
 from .fork_tree import note_id, note_in

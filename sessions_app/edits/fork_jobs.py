@@ -19,7 +19,7 @@ from ..jobs.claims import DONE, REFUSED, WAITING, Outcome
 from ..models import Job
 from ..reads import views
 from ..sources import registry
-from ..writes.half_made import is_half
+from ..writes.incomplete import is_half
 from . import fork, fork_tree
 from .fork import Values
 

@@ -1,6 +1,6 @@
 """Proposals: edits that wait for a second person. Keeps them, and tells what became of each.
 
-A proposal is a job (jobs/), which nothing runs: another editor applies or declines it (approving.py). `task` has the
+A proposal is a job (jobs/), which nothing runs: another editor applies or declines it (proposal_job.py). `task` has the
 event as it is to be appended, and what it is compared with, as the edit itself would be; absent values are left out:
 {"event": {…}, "expected": [{"key": "user:tier", "value": "gold"}], "revision": null}
 The id of a proposal is made from that of its event, so that an edit that is sent again is proposed once."""

@@ -24,11 +24,11 @@ from ..history import moments
 from ..history.index import build, query
 from ..reads import timeline, views
 from ..reads.event_views import EventView, events_of, ordered, view_of
-from ..reads.weights import SIZE_OF, SMALL
+from ..reads.size_limits import SIZE_OF, SMALL
 from ..sources import database
 from ..sources.dialect import if_json
 from ..writes.append import Appended, append_event
-from ..writes.half_made import check_whole
+from ..writes.incomplete import check_whole
 from . import edit, proposals
 from .edit import Entry
 

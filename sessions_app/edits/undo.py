@@ -23,7 +23,7 @@ from ..history import adk_merge_bug, key_history, moments
 from ..reads import timeline, views
 from ..reads.deltas import Writer
 from ..reads.event_views import EventView
-from ..writes.half_made import check_whole
+from ..writes.incomplete import check_whole
 from .edit import Entry
 
 _LOOKED_UP: Final = 20  # missing keys, for which the event that removed them is looked up

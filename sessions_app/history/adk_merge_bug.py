@@ -26,7 +26,7 @@ from ..domain.positions import Position, Seq, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, State, scope_of, split
 from ..domain.state import same as _same
-from ..reads.weights import SIZE_OF, large, measured_sql
+from ..reads.size_limits import SIZE_OF, large, measured_sql
 from ..sources import database, registry
 from ..sources.dialect import if_json
 

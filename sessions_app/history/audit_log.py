@@ -24,7 +24,7 @@ from ..reads.audit_rows import Entry, Filter
 from ..reads.event_views import EventView
 from ..reads.lists import PAGE
 from ..reads.paging import Page, read_cursor, write_cursor
-from ..reads.weights import LARGE
+from ..reads.size_limits import LARGE
 from . import edit_log
 from .edit_log import LAST, EditAt, of_each_source, position_below, views_at
 from .index import build

@@ -20,10 +20,10 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
 from ..models import read_instant
 from ..reads import views
-from ..reads.weights import large, measured_sql
+from ..reads.size_limits import large, measured_sql
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION
-from ..writes.half_made import IMPORTING
+from ..writes.incomplete import IMPORTING
 from . import adk_merge_bug, key_history, moments
 from .index import written
 

@@ -17,7 +17,7 @@ from ..models import Event, Projection, StateChange
 from ..reads.event_views import EventView, any_of, batches, edit_view, measured, unpacked
 from ..reads.lists import PAGE
 from ..reads.paging import Page, read_cursor, write_cursor
-from ..reads.weights import LARGE, Size
+from ..reads.size_limits import LARGE, Size
 from ..sources import database, registry
 from ..sources.dialect import SEQ
 from .index import build

@@ -27,7 +27,7 @@ _STYLES: Final = """
     access/tokens masking access/second_factor history/moment errors home/home checks/schema session/labels
     history/strip session/chosen_range history/pins drift agent_view html/difference history/history
     compare/compare compare/state artifacts edits/fork edits/undo edits/rewind
-    checks/state_health session/panes search/bar
+    checks/state_health session/page search/params
 """
 _SCRIPTS: Final = """
     editor edit types days turns statefilter densities window live strip striprange pins travel steps pane

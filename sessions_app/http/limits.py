@@ -23,7 +23,7 @@ from ..access import actor as access_actor
 from ..access import rates, roles, sign_in, tokens
 from ..access.audit import refusals
 from ..domain.errors import NotAllowed, TooOften
-from ..sources import complaints
+from ..sources import errors
 from .problems import for_programs, sentence
 
 SMALL: Final = 64 * 1024  # bytes that anybody may send
@@ -153,7 +153,7 @@ class _Body:
             refusals.note("refused", sender.name, "upload")
             raise Refused(403, error.message) from error
         except DatabaseError as error:
-            raise Refused(503, complaints.of_own(error)) from error
+            raise Refused(503, errors.of_own(error)) from error
 
     def _program(self) -> access_actor.Actor:
         kind, _space, text = self._headers.get(b"authorization", b"").decode("latin-1").partition(" ")

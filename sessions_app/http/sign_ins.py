@@ -3,7 +3,7 @@
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import HttpRequest, HttpResponse
 
-from ..sources.complaints import best_effort
+from ..sources.errors import best_effort
 
 
 class SignIns(SessionMiddleware):

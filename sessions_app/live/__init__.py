@@ -10,5 +10,5 @@ search_feeder.py     keeps the index of search/ up to date
 source_finder.py     opens databases that appear
 lags.py              how many watch, and how far these threads are behind, for `/metrics`
 
-reads/tail.py tells what is new in a source.
+reads/changes.py tells what is new in a source.
 """

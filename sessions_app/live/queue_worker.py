@@ -13,9 +13,9 @@ from .. import broadcast
 from ..access.audit import refusals
 from ..batches import batch
 from ..broadcast import Move
-from ..edits import approving, ending, fork_jobs, queue
+from ..edits import ending, fork_jobs, proposal_job, queue
 from ..jobs import runner
-from ..privacy import erasures, exports, retaining
+from ..privacy import erasures, exports, retention_job
 from ..transfer import imports
 
 KINDS: Final = (
@@ -23,7 +23,7 @@ KINDS: Final = (
     fork_jobs.KIND,
     exports.KIND,
     erasures.KIND,
-    retaining.KIND,
+    retention_job.KIND,
 )  # the jobs to take over; importing their modules registers them
 log = logging.getLogger("adkweb.live")
 
@@ -58,10 +58,10 @@ class Worker(threading.Thread):
             try:
                 refusals.record_ended()
                 runner.take_over()
-                retaining.begin_due()
+                retention_job.begin_due()
                 queue.apply_due()
                 ending.apply_due()
-                approving.lapse_due()
+                proposal_job.lapse_due()
                 batch.lapse_due()
                 rest = _rest()
             except DatabaseError as error:  # of adkweb's own database, where the edits are kept

@@ -16,8 +16,8 @@ from ..domain.invocations import Running
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..reads import newest, timeline, views
-from ..sources.complaints import unusable
-from ..web.session import news
+from ..sources.errors import unusable
+from ..web.session import updates
 from ..web.session.timeline import TurnRows
 from .client import FAULT, GONE, SIGNED_OUT, Watcher, push, rest_after
 
@@ -35,7 +35,7 @@ class Seat:
     `mask` stands for the rules by which its page hides values, as far as it is known (masking.digest)."""
 
     watcher: Watcher
-    chosen: news.Filter
+    chosen: updates.Filter
     seq: Seq
     mask: str = ""
     fresh: bool = True  # it has just said where it is
@@ -59,7 +59,7 @@ class Room:
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
-        self._last: dict[tuple[news.Filter, Seq], TurnRows] = {}  # what a timeline ends with, by filter and seq
+        self._last: dict[tuple[updates.Filter, Seq], TurnRows] = {}  # what a timeline ends with, by filter and seq
         self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
 
     def follow(self, revision: newest.Revision | None, *, moved: bool) -> None:
@@ -87,7 +87,7 @@ class Room:
                 groups[seat.chosen, seat.seq, seat.watcher.language].append(seat)
         for (chosen, seq, language), seats in groups.items():
             with translation.override(language):
-                following = news.following(self.ref, seq, chosen, PEOPLE, self._last.get((chosen, seq)))
+                following = updates.following(self.ref, seq, chosen, PEOPLE, self._last.get((chosen, seq)))
             if following.last:
                 self._last[chosen, following.seq] = following.last
             message = {"events": following.html, "seq": following.seq} if following.html else {"seq": following.seq}
@@ -172,7 +172,7 @@ class Room:
             if "state" not in self._parts[seat.watcher.language]:
                 self._stale |= INTERVALS.keys()
                 self._earliest.clear()
-            if news.must_reset(self.ref, seat.seq, PEOPLE):
+            if updates.must_reset(self.ref, seat.seq, PEOPLE):
                 seat.behind, seat.lost = False, True
                 push([seat.watcher], {"reset": True})
 
@@ -187,9 +187,9 @@ class Room:
         view = views.session(self.ref, partly=True, actor=PEOPLE)
         self._running, cut = timeline.standing(self.ref, actor=PEOPLE)
         makers: dict[str, Callable[[], str]] = {
-            "status": lambda: news.status(self._running, cut, view.revision),
-            "state": lambda: news.state(view, PEOPLE),
-            "stats": lambda: news.stats(self.ref, PEOPLE),
+            "status": lambda: updates.status(self._running, cut, view.revision),
+            "state": lambda: updates.state(view, PEOPLE),
+            "stats": lambda: updates.stats(self.ref, PEOPLE),
         }
         for part in due:
             began = time.monotonic()

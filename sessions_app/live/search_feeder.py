@@ -15,7 +15,7 @@ from ..checks.live_checks import check_due
 from ..domain.errors import SourceError
 from ..search import damage
 from ..search.drift_looks import Looker
-from ..search.feeding import Feeder
+from ..search.index.feed import Feeder
 from ..search.saved.match_watcher import LOOK_SECONDS as LOOK_AT_TIME
 from ..search.saved.match_watcher import notice_silence, noticing
 from ..sources import database

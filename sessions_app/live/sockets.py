@@ -34,8 +34,8 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..jobs import runner
 from ..reads.users import ref_meant
-from ..web.session import news
-from ..web.session.densities import known
+from ..web.session import updates
+from ..web.session.modes import known
 from ..web.urls import LIVE_SESSION
 from . import lags, queue_worker, source_follower  # noqa: F401 - lags registers its figures
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, has_room, watchers
@@ -146,7 +146,7 @@ class SessionSocket(Socket):
     async def enter(self, watcher: Watcher) -> None:
         """Takes a seat where the client says it was."""
         density = known(self.query.get("density", ""))
-        chosen = news.Filter(self.query.get("kind", ""), self.query.get("author", ""), density)
+        chosen = updates.Filter(self.query.get("kind", ""), self.query.get("author", ""), density)
         self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")), self.query.get("mask", ""))
         try:
             self.ref = await database_sync_to_async(self._named, thread_sensitive=False)()
@@ -163,9 +163,9 @@ class SessionSocket(Socket):
     def _named(self) -> SessionRef:
         return ref_meant(SessionRef(**self.scope["url_route"]["kwargs"]), actor=actor_of(self.person))
 
-    def _check(self, chosen: news.Filter) -> None:
+    def _check(self, chosen: updates.Filter) -> None:
         actor_of(self.person).check_sees(self.ref)
-        news.check(self.ref, chosen, PEOPLE)
+        updates.check(self.ref, chosen, PEOPLE)
 
     async def leave(self, watcher: Watcher) -> None:
         """Gives up the seat."""
@@ -239,7 +239,7 @@ async def _person(scope: Any) -> tuple[str, User]:
 
 def _seq(said: Any) -> Seq:
     try:
-        return Seq(news.number_in(str(said)))
+        return Seq(updates.number_in(str(said)))
     except Invalid as error:
         raise Refused(BAD_REQUEST, "after: must be a seq") from error
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from django.db import connections
 
-from ..sources import adopting, database
+from ..sources import adopt_job, database
 from . import feed
 
 log = logging.getLogger("adkweb.live")
@@ -44,7 +44,7 @@ class Searcher(threading.Thread):
                     log.info("opened %s", ", ".join(source.where for source in opened))
                     feed.look()
                 if (began := time.monotonic()) >= due:
-                    adopting.go_on()
+                    adopt_job.go_on()
                     due = time.monotonic() + max(INDEX_SECONDS, SHARE * (time.monotonic() - began))
             except Exception:
                 log.exception("searching for sources")

@@ -21,7 +21,7 @@ from ..domain.errors import Error, NotFound
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..reads import newest
-from ..reads.tail import Tail
+from ..reads.changes import Tail
 from .room import PRESENCE_SECONDS, Room, Seat
 
 log = logging.getLogger("adkweb.live")

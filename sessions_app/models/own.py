@@ -167,7 +167,7 @@ class Projection(models.Model):
     `marks` are checkpoints: positions with the event that stood there, which show that a number was given again. `holes`
     are numbers that were passed over, each with the time until which its event is awaited. `created` has the newest
     positions of sessions. `deleted` says how far the source's `adkweb_deleted_writes` are read. If events have no numbers,
-    `marks` says how far by_time.py is, and `seq` how much it has read. A record of another `version` is made anew.
+    `marks` says how far unadopted.py is, and `seq` how much it has read. A record of another `version` is made anew.
     """
 
     where = models.TextField(unique=True)

@@ -33,7 +33,7 @@ from ..transfer import exporting
 from ..transfer.exporting import Filter
 from ..transfer.formats import jsonl
 from ..transfer.items import EventItem, Item, SessionItem, StateItem
-from .erasing import count_events
+from .erasure_job import count_events
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 _NAME_LENGTH: Final = 60

@@ -21,7 +21,7 @@ from ..sources import database, registry
 from ..transfer import exporting
 from ..writes.sessions import is_on_hold
 from . import remains, user_jobs
-from .erasing import Report, count_events, erase, refs_of
+from .erasure_job import Report, count_events, erase, refs_of
 from .remains import Remains
 
 Stage = Literal["working", "done", "stopped"]

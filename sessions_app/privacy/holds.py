@@ -13,7 +13,7 @@ from ..domain.errors import Invalid
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SessionHold
 from ..reads import views
-from ..search.storing import names_of
+from ..search.index.tables import names_of
 from ..sources import registry
 
 REASON_LENGTH: Final = 500

@@ -31,8 +31,8 @@ from ..models import (
     WebhookDelivery,
 )
 from ..models.pages import in_pages
+from ..search.index.tables import forget
 from ..search.language import parse
-from ..search.storing import forget
 from ..search.tree import Match, leaves
 from ..search.words import folded
 from ..sources import registry

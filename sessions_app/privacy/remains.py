@@ -15,7 +15,8 @@ from ..access.handles import shown_user
 from ..artifacts import contents
 from ..domain.errors import Error
 from ..reads import views
-from ..search import feeding, results
+from ..search import results
+from ..search.index import feed
 from ..search.language import parse
 from ..search.tree import quoted
 
@@ -84,7 +85,7 @@ def _texts(value: Any) -> Iterator[str]:
 def _look_at_sessions(remains: Remains, source: str, app_name: str, user_id: str, actor: Actor) -> None:
     text = f"source:{quoted(source)} app:{quoted(app_name)} {quoted(user_id)}"
     query = parse(text, now=time.time(), zone=get_default_timezone())
-    if query.problems or feeding.share(source) < 1:
+    if query.problems or feed.share(source) < 1:
         remains.sessions_complete = False
     if query.problems:  # an id without any word: it cannot be looked for
         return

@@ -1,4 +1,4 @@
-"""Rules that delete the sessions of an app to which nobody has written for some days. `retaining.py` does it."""
+"""Rules that delete the sessions of an app to which nobody has written for some days. `retention_job.py` does it."""
 
 import json
 import time

@@ -23,7 +23,7 @@ from ..sources import database
 from ..sources.dialect import if_json
 from .event_views import EventView, before_cursor, events_of, one_by_one, ordered, views
 from .listed import sessions_since
-from .weights import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
+from .size_limits import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
 
 NEAR: Final = 40  # events that are searched first
 RECENT: Final = 500  # events that are searched for the last writer or the previous value of a key

@@ -34,7 +34,7 @@ from .filters import BY_AUTHOR, FILTERS
 from .large_events import beginning_of
 from .listed import names_of_apps
 from .paging import read_cursor, write_cursor
-from .weights import LARGE, Measured, Size, large, weight
+from .size_limits import LARGE, Measured, Size, large, weight
 
 ACTIVE: Final = 12  # sessions that are searched for the newest events of all
 APPS: Final = 50  # apps whose sessions are searched so for an actor who may not see every app

@@ -14,7 +14,7 @@ from ..models import App, Session, User
 from ..sources import database, registry
 from ..sources.dialect import SEQ_IN_SESSION
 from .filters import FILTERS
-from .weights import GLANCED
+from .size_limits import GLANCED
 
 SPOKEN: Final = 100  # events that are searched for one that is not an edit
 # Selects the events of a row of `sessions`, as SQL.

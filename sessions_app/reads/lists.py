@@ -32,8 +32,8 @@ from .listed import (
     sessions_of,
 )
 from .paging import Page, read_cursor, write_cursor
+from .size_limits import Small
 from .users import in_cursor, order_of_users, rank_of
-from .weights import Small
 
 PAGE: Final = 50  # rows of a table
 COUNT_LIMIT: Final = 10_000

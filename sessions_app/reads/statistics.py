@@ -14,7 +14,7 @@ from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION
 from .filters import FILTERS, TOKENS
 from .listed import newest_first
-from .weights import GLANCED, SIZE_OF
+from .size_limits import GLANCED, SIZE_OF
 
 MOST: Final = 10_000  # events that are counted
 HEAVIEST: Final = 20_000_000  # characters of all of them together

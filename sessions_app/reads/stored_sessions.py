@@ -18,8 +18,8 @@ from ..sources import database
 from ..sources.dialect import each_row
 from .listed import listed
 from .paging import Page, read_cursor, write_cursor
+from .size_limits import LARGE, weight
 from .users import in_cursor, order_of_users, rank_of
-from .weights import LARGE, weight
 from .whole_session import PAGE, TEXT_OF, StoredSession, read_state
 
 

@@ -26,7 +26,7 @@ from .deltas import add_changes
 from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, ordered, view_of, views
 from .lists import GLANCE
 from .paging import Page
-from .weights import LARGE, SIZE_OF
+from .size_limits import LARGE, SIZE_OF
 
 EVENTS: Final = 100  # events of a timeline page
 IN_FLIGHT: Final = 100  # events that are searched for the invocation in flight

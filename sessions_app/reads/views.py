@@ -17,7 +17,7 @@ from ..sources import database
 from .labels import called
 from .listed import sessions_of
 from .lists import AppRow, app_rows, title_of
-from .weights import Measured, large, measured_sql
+from .size_limits import Measured, large, measured_sql
 
 
 @dataclass(frozen=True, slots=True)

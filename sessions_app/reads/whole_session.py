@@ -21,7 +21,7 @@ from ..domain.units import text_in_seconds
 from ..models import read_instant, stored_instant
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION, each_row
-from .weights import LARGE, weight
+from .size_limits import LARGE, weight
 
 STATE: Final = 3 * LARGE  # what a scope's state may weigh that a request loads
 _FEW: Final = 100

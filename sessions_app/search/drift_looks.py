@@ -20,11 +20,11 @@ from ..history import drift, moments
 from ..models import DriftedSession, SearchSession, SearchSource
 from ..reads.labels import said
 from ..sources import database, registry
-from ..writes.half_made import is_half
-from . import feeding
+from ..writes.incomplete import is_half
 from .health import EVERYBODY, Of, owners_of
+from .index import feed
+from .index.tables import ref_of
 from .sql import is_one_of, rows
-from .storing import ref_of
 
 MOST: Final = 2_000  # sessions of a round
 ROUND_SECONDS: Final = 10.0  # from one round to the next, at least
@@ -68,7 +68,7 @@ class Looker:
     def _newest(self) -> deque[tuple[int, int, SessionRef]]:
         """Returns the sessions that were active last, if this process feeds the index."""
         where = registry.identity(self.source)
-        if not SearchSource.objects.filter(where=where, claim=feeding.PROCESS, walks__gt=0).exists():
+        if not SearchSource.objects.filter(where=where, claim=feed.PROCESS, walks__gt=0).exists():
             return deque()
         newest = SearchSession.objects.filter(source__where=where, listed=True).order_by("-last", "-pk")[:MOST]
         columns = newest.values_list("pk", "app_owner", "names")

@@ -16,9 +16,9 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchName, SearchOwner, SearchSession
 from ..sources import registry
 from . import tree
+from .index.tables import ref_of
 from .selecting import seen_apps, select
 from .sql import is_one_of, rows, whole
-from .storing import ref_of
 
 BARS: Final = 48  # of a chart
 TOOLS: Final = 8

@@ -26,11 +26,11 @@ from ..reads.lists import title_of
 from ..sources import database, registry
 from ..sources.dialect import is_wanted, wanted
 from . import masked
+from .index.read import rows_of, state_of
+from .index.tables import names_of
 from .lines import clean
-from .reading import rows_of, state_of
 from .selecting import sessions_in_seen_apps
 from .sql import rows
-from .storing import names_of
 from .titling import LENGTH, retitle
 from .words import folded
 

@@ -9,7 +9,7 @@ from django.db import connection
 
 from ..models import SearchDoc
 from . import vocabulary
-from .reading import OVERLAP
+from .index.read import OVERLAP
 from .word_tables import PIECES, quoted
 from .words import asked, is_part
 

@@ -24,7 +24,7 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..models import MOMENT, SearchName, SearchSession, SearchSpan, by_time
 from ..reads.event_views import EventView, events_of, ordered, views
 from ..reads.lists import GLANCE
-from ..reads.weights import Measured
+from ..reads.size_limits import Measured
 from ..sources import database, registry
 from ..sources.dialect import SEQ_IN_SESSION
 from .folding import Span, Summary, fold

@@ -28,16 +28,17 @@ from ..reads.labels import Labels, labels_of, said
 from ..reads.large_events import beginning_of
 from ..reads.lists import title_of
 from ..reads.paging import read_cursor, write_cursor
-from ..reads.weights import large, measured_sql
+from ..reads.size_limits import large, measured_sql
 from ..sources import database, registry
 from ..sources.dialect import SEQ_IN_SESSION
-from . import feeding, tree
+from . import tree
+from .index import feed
+from .index.read import Names, Owner, rows_of, shared_states
+from .index.tables import ref_of
 from .lines import lines_of
 from .matching import newest_pieces
-from .reading import Names, Owner, rows_of, shared_states
 from .selecting import Selection, seen_apps, select
 from .sql import is_one_of, rows
-from .storing import ref_of
 from .words import asked, spans, where_in
 
 # --- The line in which words stand, for a row -------------------------------------------------------------------------
@@ -237,7 +238,7 @@ def _within() -> list[str]:
 
 def behind() -> list[tuple[str, float]]:
     """Returns the open sources that are not read yet, each with how much of it is."""
-    shares = ((source.alias, feeding.share(source.alias)) for source in database.opened())
+    shares = ((source.alias, feed.share(source.alias)) for source in database.opened())
     return [(alias, share) for alias, share in shares if share < 1]
 
 

@@ -11,7 +11,7 @@ from ..domain.session_ref import digest_of, own_session
 from ..domain.state import STORED, scope_of
 from ..models import SearchKey, SearchOwner
 from ..sources import registry
-from . import feeding
+from .index import feed
 
 _SOME: Final = 500  # keys of a query
 
@@ -35,7 +35,7 @@ def schemas(source: str, app_name: str, *, actor: Actor) -> Schemas:
     for key, text in SearchKey.objects.filter(app_owner_id=number).values_list("name", "learnt"):
         keys[key] = _shown(key, text, actor, app_name)
     in_order = sorted(keys, key=lambda key: (STORED.index(scope_of(key)[0]), key))
-    return Schemas({key: keys[key] for key in in_order}, len(keys) == MOST_KEYS, feeding.share(source))
+    return Schemas({key: keys[key] for key in in_order}, len(keys) == MOST_KEYS, feed.share(source))
 
 
 def schemas_of(source: str, app_name: str, keys: Sequence[str], *, actor: Actor) -> dict[str, KeySchema]:

@@ -13,11 +13,11 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import Scope
 from ..models import SearchOwner, SearchSession, SearchSpan
 from ..sources import registry
-from . import feeding
+from .index import feed
+from .index.tables import ref_of
 from .outline import turn_at
 from .selecting import BUSY
 from .sql import is_one_of, rows
-from .storing import ref_of
 
 MOST: Final = 10_000  # sessions that are counted
 NAMED: Final = 5  # of those that run or wait
@@ -57,7 +57,7 @@ class Sharing:
 def sharing(ref: SessionRef, scope: str, *, actor: Actor) -> Sharing:
     """Returns which sessions share the `user` or `app` state of a session, which need not exist. Raises NotFound."""
     actor.check_sees(ref)
-    share = feeding.share(ref.source)
+    share = feed.share(ref.source)
     digest = digest_of(ref.app_name, ref.user_id if scope == "user" else "")
     owners = SearchOwner.objects.filter(source__where=registry.identity(ref.source), digest=digest)
     owner = owners.values_list("pk", flat=True).first()
@@ -138,7 +138,7 @@ class Readers:
 def readers(ref: SessionRef, seq: Seq, at: float, scope: Scope, *, actor: Actor) -> Readers:
     """Returns who reads an edit that was made at a time, in seconds, as the event `seq` of a session."""
     actor.check_sees(ref)
-    known = feeding.share(ref.source) == 1.0
+    known = feed.share(ref.source) == 1.0
     if scope not in ("user", "app"):
         return _of_session(ref, seq) if known else Readers()
     where, names = registry.identity(ref.source), (ref.app_name, ref.user_id if scope == "user" else "")

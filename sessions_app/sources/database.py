@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor, read_only_sources
 from ..domain.errors import Invalid, NotAllowed, NotFound, SourceError
-from . import adoption, complaints, hung, identity, online, registry
+from . import adoption, errors, hung, identity, online, registry
 from .files import choose_mode, content_of, file_of
 from .finding import in_shell, log
 from .registry import UNOPENED, Source, lock, opened_files
@@ -371,7 +371,7 @@ def problem(alias: str, error: Exception) -> SourceError:
     where = source.where if source else alias
     text = str(error).strip() or type(error).__name__
     log.warning("source %s (%s): %s", alias, where, text)
-    if sentence := complaints.sentence(text):
+    if sentence := errors.sentence(text):
         return SourceError(f"{where}: {sentence} ({text})", alias=alias)
     return SourceError(_("%(where)s cannot be used: %(error)s") % {"where": where, "error": text}, alias=alias)
 

@@ -26,7 +26,7 @@ from ..models import read_instant, stored_instant
 from ..reads.lists import app_names
 from ..sources import database
 from ..sources.dialect import SEQ_IN_SESSION
-from ..writes.half_made import IMPORTING
+from ..writes.incomplete import IMPORTING
 from .items import EventItem, Item, SessionItem, StateItem, canonical, event_item, microseconds, parse
 
 UNFINISHED: Final = canonical(IMPORTING)  # the state of a session whose import is not done

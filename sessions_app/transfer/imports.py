@@ -26,7 +26,7 @@ from ..models import Job
 from ..models.pages import in_pages
 from ..sources import database, identity, registry
 from . import uploads
-from .importing import Counts, Differing, Report, Skipped
+from .import_job import Counts, Differing, Report, Skipped
 from .items import replacing_nul
 from .uploads import Preview, Upload
 

@@ -31,9 +31,9 @@ from ..access.actor import Actor
 from ..domain.errors import NotFound, SourceError
 from ..domain.session_ref import SessionRef
 from ..sources import database
-from . import FORMATS, importing
+from . import FORMATS, import_job
 from .formats import opened as formats_opened
-from .importing import Counts, Report
+from .import_job import Counts, Report
 from .items import EventItem, Fault, Item, Reader, SessionItem, StateItem, beating
 
 KEPT_SECONDS: Final = 24 * 60 * 60
@@ -93,9 +93,9 @@ def preview(upload: Upload, source: str, actor: Actor, *, told: Told = lambda sh
     heart = _Heart(told)
     with beating(heart.beat), _looked_at(upload, source, actor, sessions) as (form, read):
         first, second = _steps(_PREVIEW_STEPS, heart)
-        counts = importing.check(read, first)
+        counts = import_job.check(read, first)
         named = list(sessions)
-        report = importing.bring(read, source, actor=actor, preview=True, told=second)
+        report = import_job.bring(read, source, actor=actor, preview=True, told=second)
     return Preview(form, counts, report, named)
 
 
@@ -120,7 +120,7 @@ def bring(
     heart = _Heart(told)
     with beating(heart.beat), _looked_at(upload, source, actor, []) as (_form, read):
         first, second = _steps(_BRING_STEPS, heart)
-        importing.check(read, first)
+        import_job.check(read, first)
         os.utime(upload.path)  # it is still needed, so `sweep` must not delete it
 
         @contextmanager
@@ -128,7 +128,7 @@ def bring(
             with read() as reader:
                 yield _Left(reader, brought, note)
 
-        return importing.bring(left, source, actor=actor, state=state, told=second)
+        return import_job.bring(left, source, actor=actor, state=state, told=second)
 
 
 def discard(upload: Upload) -> None:
@@ -153,7 +153,7 @@ def _folder() -> Path:
 @contextmanager
 def _looked_at(
     upload: Upload, source: str, actor: Actor, sessions: list[SessionRef]
-) -> Iterator[tuple[str, importing.Open]]:
+) -> Iterator[tuple[str, import_job.Open]]:
     """Yields a file's format and how to open it. `sessions` is filled while it is read."""
     strict = database.get(source).vendor == "postgresql"
     try:
@@ -248,13 +248,13 @@ class _Allowed(_Passing):
             yield item
 
 
-def _steps(shares: tuple[float, float], told: Told) -> list[importing.Told]:
+def _steps(shares: tuple[float, float], told: Told) -> list[import_job.Told]:
     """Returns a callback for each step of the work.
 
     It is called with a reader and reports the share of the whole work.
     """
 
-    def step(before: float, share: float) -> importing.Told:
+    def step(before: float, share: float) -> import_job.Told:
         return lambda reader: told(before + share * min(1.0, reader.done / max(1, reader.total)))
 
     return [step(0.0, shares[0]), step(shares[0], shares[1])]

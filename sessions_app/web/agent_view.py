@@ -30,9 +30,9 @@ from ..http.problems import status_of
 from ..reads import timeline, views
 from ..reads.event_views import EventView
 from ..search import outline
-from .html.links import query
 from .html.render import page
-from .html.targets import actor
+from .request import actor
+from .templatetags.links import query
 
 _NO_BRANCH: Final = "."  # in a link; no branch has this name
 _OFFERED: Final = 200  # keys that are offered as templates

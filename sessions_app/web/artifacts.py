@@ -24,8 +24,8 @@ from ..reads import views
 from ..reads.event_views import EventView
 from ..search.outline import outline
 from .html.render import data, page
-from .html.targets import actor
-from .session.news import number_in
+from .request import actor
+from .session.updates import number_in
 
 register = template.Library()
 _THUMBNAIL: Final = 2_000_000  # bytes of an image that stands in a list

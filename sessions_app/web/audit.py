@@ -18,7 +18,7 @@ from ..history.audit_log import EDIT
 from ..http.streaming import streamed
 from ..reads import audit_rows
 from .html.render import page
-from .html.targets import actor
+from .request import actor
 
 
 @dataclass(frozen=True, slots=True)

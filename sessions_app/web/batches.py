@@ -22,7 +22,7 @@ from ..domain.state import ABSENT
 from ..http.problems import status_of
 from .edits import state_form
 from .html.render import page
-from .html.targets import actor
+from .request import actor
 
 _LISTED = (*items.OUTCOMES[2:], "held")  # the outcomes whose sessions are listed: those that were left alone
 

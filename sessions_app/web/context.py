@@ -16,7 +16,7 @@ from ..edits import proposals, queue
 from ..edits.queue import Queued
 from ..search.saved import watching
 from ..search.saved.watching import Watched
-from ..sources import adopting, database
+from ..sources import adopt_job, database
 from . import sources as demo
 
 
@@ -69,7 +69,7 @@ def _unadopted(source: str, who: Actor | None) -> dict[str, Any] | None:
         return None
     return {
         "source": source,
-        "adoption": adopting.of(source),
+        "adoption": adopt_job.of(source),
         "read_only": who is None or not who.runs_everything or database.is_read_only(source),
         "ordered": database.has_order(source),
     }

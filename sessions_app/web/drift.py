@@ -27,7 +27,7 @@ from ..sources import database
 from .edits.edit import tell_saved
 from .edits.state_form import kept
 from .html.render import page
-from .html.targets import actor, check_may
+from .request import actor, check_may
 
 ROWS: Final = 200  # keys on the page
 LENGTH: Final = 1_000_000  # characters of their values

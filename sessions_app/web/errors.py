@@ -19,9 +19,9 @@ from ..domain.session_ref import SessionRef
 from ..http import request_id
 from ..http.problems import for_programs, problem, status_of
 from ..search import damage
-from ..sources import complaints, readiness
+from ..sources import errors, health
 from .html.render import data, page
-from .html.targets import actor
+from .request import actor
 from .session.page import wants_sentence
 
 log = logging.getLogger("adkweb.web")
@@ -58,7 +58,7 @@ def answer_to(request: HttpRequest, error: Exception) -> HttpResponse | None:
         return _behind(request, error)
     if isinstance(error, Held) and "proposal" in error.detail and not for_programs(request.path):
         return _proposed(request, error)
-    return answer(request, complaints.shown(error, actor(request)), status_of(error))
+    return answer(request, errors.shown(error, actor(request)), status_of(error))
 
 
 def _proposed(request: HttpRequest, held: Held) -> HttpResponse:
@@ -102,8 +102,8 @@ def _behind(request: HttpRequest, error: Behind) -> HttpResponse:
 
 def _waits(request: HttpRequest, error: OperationalError) -> HttpResponse:
     log.warning("adkweb's own database: %s", error)
-    readiness.doubt()
-    message = complaints.of_own(error)
+    health.doubt()
+    message = errors.of_own(error)
     try:
         response = answer(request, message, 503)
     except OperationalError:  # a page says who is signed in, which stands there, too

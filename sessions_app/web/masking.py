@@ -15,7 +15,7 @@ from ..domain.mask_patterns import CARD, EMAIL, FORMS, JWT, PHONE, SERVICE
 from ..domain.masks import KINDS, Rule
 from ..http.problems import STATUS
 from .html.render import page
-from .html.targets import actor
+from .request import actor
 
 _FORM = {"apps": "", "kind": "key", "pattern": ""}
 

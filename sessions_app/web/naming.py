@@ -13,7 +13,7 @@ from ..http.paths import Segment, segment_of
 from ..http.problems import for_programs
 from ..reads.users import meant
 from .errors import answer_to
-from .html.targets import actor
+from .request import actor
 
 
 class UserSegment(Segment):

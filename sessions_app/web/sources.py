@@ -12,9 +12,9 @@ from ..access.roles import actor_of
 from ..domain.errors import Error
 from ..domain.session_ref import SessionRef
 from ..reads import views
-from ..sources import adopting, database, demo
+from ..sources import adopt_job, database, demo
 from .html.render import page
-from .html.targets import actor
+from .request import actor
 
 CLOSED: Final = "adkweb_demo"  # the cookie with which demo.js remembers a closed line while the browser is open
 _OWN: Final = "path/to/session.db"
@@ -71,7 +71,7 @@ def adoption(request: HttpRequest, source: str) -> HttpResponse:
     """Shows what adopting would add, starts it, and shows its progress. htmx gets only the part that changes."""
     actor_of(request.user).check_runs_everything()  # type: ignore[arg-type]
     if request.method == "POST":
-        adopting.start(source, actor_of(request.user), agreed="agreed" in request.POST)  # type: ignore[arg-type]
+        adopt_job.start(source, actor_of(request.user), agreed="agreed" in request.POST)  # type: ignore[arg-type]
         return redirect("adoption", source)
     opened = database.get(source)
     context = {
@@ -81,9 +81,9 @@ def adoption(request: HttpRequest, source: str) -> HttpResponse:
         "unknown": "" if database.is_agreed(source) else database.newer(source),
         "adopted": database.keeps_creations(source),
         "begun": database.is_begun(source),
-        "adoption": adopting.of(source),
+        "adoption": adopt_job.of(source),
     }
     if opened.vendor == "postgresql" and not context["done"] and not context["adoption"]:
-        context["plan"] = adopting.plan(source)
+        context["plan"] = adopt_job.plan(source)
     template = "sources/_progress.html" if request.htmx else "sources/adoption.html"  # type: ignore[attr-defined]
     return page(request, template, context)

@@ -18,8 +18,8 @@ from .history import history, moment, stretch, strip
 from .home import home, sessions
 from .naming import UserSegment
 from .privacy import erase, export, retention
-from .search import asked, chosen, histogram, results, views
-from .session import chosen_range, densities, event, labels, news, page, reveal, trace
+from .search import bulk_actions, histogram, params, results, views
+from .session import chosen_range, event, labels, modes, page, reveal, trace, updates
 from .transfer import imports
 
 register_converter(Segment, "name")
@@ -39,14 +39,14 @@ urlpatterns = [
     path("audit/export/", audit.export, name="audit-export"),
     path("sessions/", results.results, name="search"),
     path("sessions/histogram/", histogram.over_time, name="histogram"),
-    path("sessions/complete/", asked.complete, name="complete"),
+    path("sessions/complete/", params.complete, name="complete"),
     path("sessions/views/", views.save, name="save-view"),
     path("sessions/views/<uuid:view_id>/", views.change, name="change-view"),
     path("sessions/views/<uuid:view_id>/watch/", views.watch, name="watch-view"),
     path("sessions/views/<uuid:view_id>/webhook/", views.webhook, name="webhook"),
     path("sessions/views/<uuid:view_id>/webhook/deliveries/", views.deliveries, name="deliveries"),
     path("sessions/views/<uuid:view_id>/delete/", views.delete, name="delete-view"),
-    path("sessions/chosen/", chosen.chosen, name="chosen"),
+    path("sessions/chosen/", bulk_actions.chosen, name="chosen"),
     path("batches/", batches.batches, name="batches"),
     path("batches/<uuid:batch_id>/", batches.batch, name="batch"),
     path("sessions/new/", sessions.new, name="new-session"),
@@ -127,9 +127,9 @@ urlpatterns = [
     path(SESSION + "title/", labels.title, name="session-title"),
     path(SESSION + "tags/", labels.tags, name="session-tags"),
     path(SESSION + "events/", page.events, name="events"),
-    path(SESSION + "chat/", densities.chat, name="chat"),
+    path(SESSION + "chat/", modes.chat, name="chat"),
     path(SESSION + "preview/", results.preview, name="preview"),
-    path(SESSION + "news/", news.news, name="news"),
+    path(SESSION + "news/", updates.news, name="news"),
     path(SESSION + "stats/", page.stats, name="stats"),
     path(SESSION + "strip/", strip.strip, name="strip"),
     path(SESSION + "range/", chosen_range.numbers, name="range"),

@@ -34,7 +34,7 @@ from ..models import keeps_milliseconds, read_instant, stored_instant
 from ..sources import database
 from . import commits
 from .counted import counted
-from .half_made import MARK, check_unmarked, check_whole, half_made
+from .incomplete import MARK, check_unmarked, check_whole, half_made
 from .rows import (
     SESSION,
     check_names,
@@ -51,7 +51,7 @@ log = logging.getLogger("adkweb.writes")
 _STEP: Final = 1e-6  # seconds: a revision advances by at least this much, the resolution of the databases
 _STEP_OF_JS: Final = 1e-3  # the resolution of adk-js
 
-# Copies of sessions come through copies.py. “approved” is an edit that a second person applies (edits/approving.py).
+# Copies of sessions come through copies.py. “approved” is an edit that a second person applies (edits/proposal_job.py).
 Origin = Literal["agent", "person", "approved"]
 # An edit carries adkweb's note. The note on a fork's copy never comes through an append.
 _REFUSED_NOTES: Final[dict[Origin, tuple[str, ...]]] = {"agent": NOTES, "person": (ORIGIN,), "approved": (ORIGIN,)}

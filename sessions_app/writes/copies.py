@@ -19,7 +19,7 @@ from ..domain.state import ABSENT, Scope, State
 from ..models import keeps_milliseconds, stored_instant
 from ..sources import database
 from ..sources.dialect import SEQ, SEQ_IN_SESSION
-from .half_made import IMPORTING, check_whole
+from .incomplete import IMPORTING, check_whole
 from .rows import (
     SESSION,
     check_names,

@@ -21,7 +21,7 @@ from ..domain.state import split, without_temp
 from ..models import SessionHold, SessionTag, SessionTitle, stored_instant, tables
 from ..sources import database, registry
 from .append import Origin, log
-from .half_made import check_unmarked
+from .incomplete import check_unmarked
 from .rows import check_names, locked, merge, note_place, revision_of, transaction_on
 
 

@@ -23,8 +23,8 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.trace import Trace, trace
 from sessions_app.reads import timeline
 from sessions_app.search import health, outline
-from sessions_app.search.feeding import Feeder
 from sessions_app.search.health import Range
+from sessions_app.search.index.feed import Feeder
 from sessions_app.sources import database, online
 from tests.adk.services import APP, USER, Adk
 

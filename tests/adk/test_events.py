@@ -24,7 +24,7 @@ from sessions_app.domain import json_values
 from sessions_app.domain.errors import Invalid
 from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event
-from sessions_app.writes.half_made import MARK
+from sessions_app.writes.incomplete import MARK
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import APP, USER, Adk, key_of
 

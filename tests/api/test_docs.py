@@ -13,7 +13,7 @@ import pytest
 from sessions_app.agent_view.instructions import LONGEST, MOST
 from sessions_app.api.routes import document
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.search.feeding import Feeder
+from sessions_app.search.index.feed import Feeder
 from tests.api.program import Answer, Program, address
 from tests.api_docs import PAGE, written
 from tests.support.stored import execute, state_of

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.incomplete import IMPORTING
 from tests.api.conftest import fill
 from tests.api.program import Program, address
 from tests.support.stored import counts, events_of, everything, execute, in_threads, state_of

@@ -9,7 +9,7 @@ import pytest
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.search.feeding import Feeder
+from sessions_app.search.index.feed import Feeder
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program

@@ -22,7 +22,7 @@ from pytest_django import Settings
 from sessions_app.access import tokens
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import NotAllowed
-from sessions_app.sources import adoption, database, readiness, registry
+from sessions_app.sources import adoption, database, health, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.servers import NOBODY, PostgreSQL
@@ -38,11 +38,11 @@ _numbers = itertools.count()
 @pytest.fixture(autouse=True)
 def _unseen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing has been looked at, and each question is a new look, which is waited for."""
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 10.0)
-    readiness.forget()
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(health, "PATIENCE_SECONDS", 10.0)
+    health.forget()
     yield
-    readiness.forget()
+    health.forget()
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_a_probe_from_elsewhere_is_answered_before_there_is_an_account(address: 
 
 
 def test_the_first_look_is_waited_for(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(health, "PATIENCE_SECONDS", 0.0)
     assert ask()[0] == 200
     settle()
 
@@ -243,7 +243,7 @@ def test_a_look_that_takes_long_delays_no_answer_and_what_was_seen_is_told_meanw
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ask()[0] == 200
-    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.03)
+    monkeypatch.setattr(health, "PATIENCE_SECONDS", 0.03)
     using = database.using
 
     ended = threading.Event()
@@ -255,7 +255,7 @@ def test_a_look_that_takes_long_delays_no_answer_and_what_was_seen_is_told_meanw
     monkeypatch.setattr(database, "using", slow)
     try:
         assert ask()[0] == 200
-        monkeypatch.setattr(readiness, "SILENT_SECONDS", 0.2)
+        monkeypatch.setattr(health, "SILENT_SECONDS", 0.2)
         time.sleep(0.3)
         assert ask()[0] == 503
     finally:

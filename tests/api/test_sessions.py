@@ -15,7 +15,7 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.errors import NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import stored_sessions, whole_session
-from sessions_app.reads.weights import LARGE
+from sessions_app.reads.size_limits import LARGE
 from sessions_app.sources import adoption, database, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session

@@ -30,8 +30,8 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import AuditRow
 from sessions_app.reads import lists as reads_views
 from sessions_app.search.saved import views, watching, webhooks
-from sessions_app.sources import adopting
-from sessions_app.transfer import importing, uploads
+from sessions_app.sources import adopt_job
+from sessions_app.transfer import import_job, uploads
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.api.program import Program
 from tests.management.conftest import environment, run
@@ -244,9 +244,9 @@ def test_views_webhooks_and_rules_are_recorded(ref: SessionRef, person: User, se
 
 
 def test_adopting_is_recorded(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adopting.database, "keeps_creations", lambda alias: False)
-    adopting.start(ref.source, ALICE)
-    adopting.wait(ref.source, lambda adoption: None)
+    monkeypatch.setattr(adopt_job.database, "keeps_creations", lambda alias: False)
+    adopt_job.start(ref.source, ALICE)
+    adopt_job.wait(ref.source, lambda adoption: None)
     assert recorded() == [("adopted", "alice")]
 
 
@@ -292,7 +292,7 @@ def full(ref: SessionRef, own: str) -> str:
 def test_on_a_full_disk_nothing_is_deleted_exported_imported_or_given(ref: SessionRef, full: str) -> None:
     for act in (
         lambda: delete_session(ref, actor=ALICE),
-        lambda: importing.bring(lambda: pytest.fail("read"), ref.source, actor=ALICE),
+        lambda: import_job.bring(lambda: pytest.fail("read"), ref.source, actor=ALICE),
         lambda: roles.give("viewer", by=TERMINAL, person="maria"),
         lambda: groups.make("Support", actor=TERMINAL),
     ):

@@ -36,8 +36,8 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import reveal
 from sessions_app.privacy import erasures, holds, retention
 from sessions_app.search.saved import views, watching, webhooks
-from sessions_app.sources import adopting, own_backups
-from sessions_app.transfer import importing
+from sessions_app.sources import adopt_job, own_backups
+from sessions_app.transfer import import_job
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
 from tests.audit.test_acts import refusing_rows
@@ -112,7 +112,7 @@ def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
     """Returns what tries an act."""
     source = ref.source
     if act == "adopted":
-        patch.setattr(adopting.database, "keeps_creations", lambda alias: False)
+        patch.setattr(adopt_job.database, "keeps_creations", lambda alias: False)
     if act == "admin-made":
         patch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
     number = {"role-taken": a_role, "rule-changed": lambda: a_rule(ref), "rule-deleted": lambda: a_rule(ref)}.get(act)
@@ -121,11 +121,11 @@ def prepared(act: str, ref: SessionRef, patch: pytest.MonkeyPatch) -> Act:
     return {
         "account-made": lambda: sign_in.sign_in_token(),
         "admin-made": lambda: call_command("createsuperuser", **options),
-        "adopted": lambda: adopting.start(source, ALICE),
+        "adopted": lambda: adopt_job.start(source, ALICE),
         "approval-rule-made": lambda: approval.make(by=TERMINAL, keys="user:tier"),
         "exported": lambda: list(transfer.export("jsonl", source, transfer.exporting.Filter(), actor=ALICE)),
         "group-made": a_group,
-        "imported": lambda: importing.bring(lambda: pytest.fail("read"), source, actor=ALICE),
+        "imported": lambda: import_job.bring(lambda: pytest.fail("read"), source, actor=ALICE),
         "invited": lambda: invitations.make("Ana", [], **BY),
         "mask-rule-made": lambda: mask_rules.create("*", "key", "password", actor=ALICE),
         "retention-changed": lambda: retention.save(source, "booking", 30, export=False, actor=ALICE),

@@ -24,7 +24,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.history import edit_log
 from sessions_app.jobs import runner
 from sessions_app.models import BatchItem, Job, Role
-from sessions_app.search import feeding
+from sessions_app.search.index import feed as feeding
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from sessions_app.web.html.tags import count
+from sessions_app.web.templatetags.tags import count
 from tests.browser import many
 from tests.browser.conftest import serve
 from tests.browser.serving import Adkweb

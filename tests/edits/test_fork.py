@@ -29,7 +29,7 @@ from sessions_app.history.index import build
 from sessions_app.reads import timeline, views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
-from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.incomplete import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.booking import APP, START
 from tests.support.bulk import fill

@@ -20,7 +20,7 @@ from sessions_app.edits.fork import Copying
 from sessions_app.jobs import claims, runner
 from sessions_app.models import Job
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
-from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.incomplete import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support import processes
 from tests.support.at_work import settle

@@ -18,7 +18,7 @@ from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.errors import Conflict, Error, Held, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
-from sessions_app.edits import approving, edit, ending, expiry, proposals, queue, rewind
+from sessions_app.edits import edit, ending, expiry, proposal_job, proposals, queue, rewind
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.proposals import Proposal
 from sessions_app.models import ApprovalRule, AuditRow, Job
@@ -81,7 +81,7 @@ def test_an_edit_of_such_a_key_waits_until_another_editor_applies_it_and_has_bot
     ]
     assert (waiting.state, waiting.own, waiting.decidable) == ("waiting", True, False)
     assert (proposals.count(actor=ben), proposals.count(actor=maria)) == (1, 0)
-    applied = approving.apply(waiting.id, actor=ben)
+    applied = proposal_job.apply(waiting.id, actor=ben)
     (_seq, event), *more = events_of(ref)
     note = edit_of(event)
     assert (note["actor"], note["approved_by"], note["reason"]) == ("maria", "ben", "by phone")
@@ -106,15 +106,15 @@ def test_nobody_is_their_own_second_person_and_a_program_is_none(ref: SessionRef
         (ben, bot_waits),
         (hal, bot_waits),
     ):
-        for act in (approving.apply, approving.decline):
+        for act in (proposal_job.apply, proposal_job.decline):
             with pytest.raises(NotAllowed):
                 act(which.id, actor=who)
     with pytest.raises(NotFound):
-        approving.apply(waiting.id, actor=roles.actor_of(somebody("sam", "admin", "weather")))
+        proposal_job.apply(waiting.id, actor=roles.actor_of(somebody("sam", "admin", "weather")))
     with pytest.raises(NotAllowed):
-        approving.withdraw(waiting.id, actor=ben)
+        proposal_job.withdraw(waiting.id, actor=ben)
     assert (events_of(ref), token.created_by) == ([], "ben")
-    assert approving.apply(bot_waits.id, actor=maria).state == "applied"
+    assert proposal_job.apply(bot_waits.id, actor=maria).state == "applied"
 
 
 def test_a_proposal_whose_event_was_written_before_adkwebs_own_database_went_away_is_applied(
@@ -130,9 +130,9 @@ def test_a_proposal_whose_event_was_written_before_adkwebs_own_database_went_awa
     with monkeypatch.context() as patch:
         patch.setattr(edit, "append_once", cut)
         with pytest.raises(OperationalError):
-            approving.apply(waiting.id, actor=ben)
+            proposal_job.apply(waiting.id, actor=ben)
     with pytest.raises(Conflict):
-        approving.decline(waiting.id, actor=ben)
+        proposal_job.decline(waiting.id, actor=ben)
     assert (proposals.get(waiting.id, actor=ben).state, len(events_of(ref))) == ("applied", 1)
 
 
@@ -151,8 +151,8 @@ def test_who_renewed_a_programs_token_knows_its_text_and_is_no_second_person(
     waiting = propose(ref, bot)
     for person in (dora, pia, hal, hana):  # hal has the text from before
         with pytest.raises(NotAllowed):
-            approving.apply(waiting.id, actor=roles.actor_of(person))
-    assert approving.apply(waiting.id, actor=maria).state == "applied"
+            proposal_job.apply(waiting.id, actor=roles.actor_of(person))
+    assert proposal_job.apply(waiting.id, actor=maria).state == "applied"
 
 
 def test_where_nobody_knows_who_has_a_programs_token_two_people_have_to_apply_what_it_proposes(
@@ -162,16 +162,16 @@ def test_where_nobody_knows_who_has_a_programs_token_two_people_have_to_apply_wh
     bot = tokens.actor_of(text)
     assert bot is not None
     waiting = propose(ref, bot)
-    first = approving.apply(waiting.id, actor=maria)
+    first = proposal_job.apply(waiting.id, actor=maria)
     assert (first.state, first.first, first.decidable, events_of(ref)) == ("waiting", "maria", False, [])
     with pytest.raises(NotAllowed):
-        approving.apply(waiting.id, actor=maria)
+        proposal_job.apply(waiting.id, actor=maria)
     # Who may not edit the app any more counts no more.
     somebody("maria", "viewer", "booking")
-    second = approving.apply(waiting.id, actor=ben)
+    second = proposal_job.apply(waiting.id, actor=ben)
     assert (second.state, second.first) == ("waiting", "ben")
     maria = roles.actor_of(somebody("maria", "editor", "booking"))
-    done = approving.apply(waiting.id, actor=maria)
+    done = proposal_job.apply(waiting.id, actor=maria)
     assert (done.state, done.decided_by) == ("applied", "ben, maria")
     assert edit_of(events_of(ref)[0][1])["approved_by"] == "ben, maria"
     assert list(AuditRow.objects.filter(act__startswith="proposal-").order_by("number").values_list("act", "by")) == [
@@ -190,13 +190,13 @@ def test_a_holder_is_an_account(own: str) -> None:
 def test_rights_are_asked_when_somebody_decides(ref: SessionRef, maria: Actor, ben: Actor) -> None:
     waiting = propose(ref, maria)
     lost = roles.actor_of(somebody("ben", "viewer", "booking"))
-    for act in (approving.apply, approving.decline):
+    for act in (proposal_job.apply, proposal_job.decline):
         with pytest.raises(NotAllowed):
             act(waiting.id, actor=lost)
     back = roles.actor_of(somebody("ben", "editor", "booking"))
     somebody("maria", "viewer", "booking")
     with pytest.raises(NotAllowed, match="maria"):
-        approving.apply(waiting.id, actor=back)
+        proposal_job.apply(waiting.id, actor=back)
     assert (events_of(ref), proposals.get(waiting.id, actor=back).state) == ([], "waiting")
 
 
@@ -204,7 +204,7 @@ def test_a_proposal_whose_key_changed_shows_it_and_is_not_applied(ref: SessionRe
     waiting = propose(ref, maria)
     append_event(ref, {"author": "agent", "actions": {"state_delta": {"user:tier": "none"}}}, actor=AGENT)
     with pytest.raises(Conflict) as conflict:
-        approving.apply(waiting.id, actor=ben, now=True)
+        proposal_job.apply(waiting.id, actor=ben, now=True)
     assert conflict.value.detail["changed"] == ["user:tier"]
     (change,) = proposals.standing(waiting, actor=ben).changed
     assert (change.old, change.new, state(ref)["user:tier"], len(events_of(ref))) == ("gold", "none", "none", 1)
@@ -218,8 +218,8 @@ def test_a_proposal_whose_session_is_gone_says_so_and_can_be_declined(
     delete_session(ref, actor=SYSTEM)
     assert "not found" in proposals.standing(waiting, actor=ben).problem
     with pytest.raises(NotFound):
-        approving.apply(waiting.id, actor=ben)
-    assert approving.decline(waiting.id, actor=ben, why=" gone ").why == "gone"
+        proposal_job.apply(waiting.id, actor=ben)
+    assert proposal_job.decline(waiting.id, actor=ben, why=" gone ").why == "gone"
 
 
 def test_what_lapsed_was_declined_or_withdrawn_is_never_applied_and_can_be_proposed_anew(
@@ -229,9 +229,9 @@ def test_what_lapsed_was_declined_or_withdrawn_is_never_applied_and_can_be_propo
     assert lapsing.until == pytest.approx(time.time() + 7 * 86400, abs=60)
     Job.objects.filter(pk=lapsing.id).update(due=time.time() - 1)
     with pytest.raises(Conflict, match="lapsed"):
-        approving.apply(lapsing.id, actor=ben)
-    approving.decline(declined.id, actor=ben)
-    approving.withdraw(withdrawn.id, actor=maria)
+        proposal_job.apply(lapsing.id, actor=ben)
+    proposal_job.decline(declined.id, actor=ben)
+    proposal_job.withdraw(withdrawn.id, actor=maria)
     ends = [proposals.get(each.id, actor=ben) for each in (lapsing, declined, withdrawn)]
     assert [(each.state, each.decided_by) for each in ends] == [
         ("lapsed", ""),
@@ -239,7 +239,7 @@ def test_what_lapsed_was_declined_or_withdrawn_is_never_applied_and_can_be_propo
         ("withdrawn", "maria"),
     ]
     for each in ends:
-        for act in (approving.apply, approving.decline):
+        for act in (proposal_job.apply, proposal_job.decline):
             with pytest.raises(Conflict):
                 act(each.id, actor=ben)
     with pytest.raises(Conflict, match="proposed before"):
@@ -250,9 +250,9 @@ def test_what_lapsed_was_declined_or_withdrawn_is_never_applied_and_can_be_propo
 
 def test_what_nobody_decided_lapses_by_itself(ref: SessionRef, maria: Actor) -> None:
     waiting = propose(ref, maria)
-    assert approving.lapse_due() == 0
+    assert proposal_job.lapse_due() == 0
     Job.objects.filter(pk=waiting.id).update(due=time.time() - 1)
-    assert (approving.lapse_due(), approving.lapse_due()) == (1, 0)
+    assert (proposal_job.lapse_due(), proposal_job.lapse_due()) == (1, 0)
     assert proposals.get(waiting.id, actor=maria).state == "lapsed"
 
 
@@ -261,7 +261,7 @@ def test_an_edit_that_is_sent_again_is_proposed_once_and_written_once(
 ) -> None:
     waiting = propose(ref, maria, once="form")
     assert propose(ref, maria, once="form").id == waiting.id
-    approving.apply(waiting.id, actor=ben)
+    proposal_job.apply(waiting.id, actor=ben)
     assert edit.edit_state(ref, GOLD, actor=maria, once="form").event["id"] == waiting.event_id
     assert len(events_of(ref)) == 1
 
@@ -272,7 +272,7 @@ def test_many_processes_apply_a_proposal_once(ref: SessionRef, maria: Actor, ben
 
     def act() -> bool:
         try:
-            return approving.apply(waiting.id, actor=ben).state == "applied"
+            return proposal_job.apply(waiting.id, actor=ben).state == "applied"
         except Error:
             return False
 
@@ -284,12 +284,12 @@ def test_a_process_that_died_after_writing_is_followed_by_one_that_sees_it(
     ref: SessionRef, maria: Actor, ben: Actor
 ) -> None:
     waiting = propose(ref, maria)
-    approving.apply(waiting.id, actor=ben)
+    proposal_job.apply(waiting.id, actor=ben)
     died = {"state": "waiting", "finished": None, "claim": "x", "claimed_until": 1.0}
     for act in (
-        lambda: approving.apply(waiting.id, actor=ben),
-        lambda: approving.decline(waiting.id, actor=ben),
-        lambda: approving.withdraw(waiting.id, actor=maria),
+        lambda: proposal_job.apply(waiting.id, actor=ben),
+        lambda: proposal_job.decline(waiting.id, actor=ben),
+        lambda: proposal_job.withdraw(waiting.id, actor=maria),
     ):
         Job.objects.filter(pk=waiting.id).update(**died)
         with suppress(Conflict):
@@ -348,8 +348,8 @@ def test_a_rewind_and_an_event_by_hand_are_applied_as_they_were_proposed(
     by_hand = held.value.detail["proposal"]
     assert proposals.draft_of(by_hand, actor=maria)["actions"] == {"state_delta": {"user:tier": "x"}}
     assert (back.kind, proposals.get(by_hand, actor=ben).kind) == ("rewind", "event")
-    approving.apply(back.id, actor=ben)
-    approving.apply(by_hand, actor=ben)
+    proposal_job.apply(back.id, actor=ben)
+    proposal_job.apply(by_hand, actor=ben)
     assert (state(ref).get("n"), state(ref)["user:tier"], len(events_of(ref))) == (None, "x", 3)
     assert [edit_of(event)["approved_by"] for _seq, event in events_of(ref)[1:]] == ["ben", "ben"]
 
@@ -368,7 +368,7 @@ def test_an_hour_begins_when_the_edit_is_applied_and_ends_without_asking(
     waiting = propose(ref, maria, of={"lasts": 3600.0})
     assert not Job.objects.filter(kind="expiry").exists()
     Job.objects.filter(pk=waiting.id).update(created=time.time() - 86400)
-    approving.apply(waiting.id, actor=ben)
+    proposal_job.apply(waiting.id, actor=ben)
     (lasting,) = expiry.listed(actor=SYSTEM)
     assert lasting.until == pytest.approx(time.time() + 3600, abs=60)
     for act in (
@@ -387,9 +387,9 @@ def test_an_invocation_is_ended_only_if_the_second_person_says_so(ref: SessionRe
     said = {"author": "user", "invocation_id": "i1", "timestamp": time.time(), "content": content}
     append_event(ref, said, actor=AGENT)
     with pytest.raises(Conflict) as conflict:
-        approving.apply(waiting.id, actor=ben)
+        proposal_job.apply(waiting.id, actor=ben)
     assert (conflict.value.detail["running"], len(events_of(ref))) == (True, 1)
-    approving.apply(waiting.id, actor=ben, now=True)
+    proposal_job.apply(waiting.id, actor=ben, now=True)
     assert edit_of(events_of(ref)[-1][1])["ended"] == "i1"
 
 
@@ -414,7 +414,7 @@ def test_a_rule_that_is_none_is_refused(own: str, given: dict[str, Any]) -> None
 
 def test_rules_and_what_became_of_proposals_are_in_the_audit(ref: SessionRef, maria: Actor, ben: Actor) -> None:
     waiting = propose(ref, maria)
-    approving.apply(waiting.id, actor=ben)
+    proposal_job.apply(waiting.id, actor=ben)
     approval.drop(approval.listed()[0].number, by=TERMINAL)
     rows = AuditRow.objects.order_by("number").values_list("act", "by", "session_id")
     assert [row for row in rows if "token" not in row[0]] == [
@@ -447,7 +447,7 @@ def test_what_a_rule_hides_in_a_reason_is_hidden_where_it_waits(ref: SessionRef,
     card = "4111111111111111"
     with pytest.raises(Held) as held:
         edit.edit_state(ref, GOLD, actor=maria, reason=f"for {card}")
-    declined = approving.decline(held.value.detail["proposal"], actor=ben, why=f"not {card}")
+    declined = proposal_job.decline(held.value.detail["proposal"], actor=ben, why=f"not {card}")
     assert (declined.reason, declined.why) == ("for ••••", "not ••••")
     edit.edit_state(ref, [Entry("step", "pay", "search")], actor=maria, reason=f"for {card}", of={"lasts": 60.0})
     assert expiry.listed(actor=maria)[0].reason == "for ••••"

@@ -18,7 +18,7 @@ from sessions_app.edits.repair import Choice, choose
 from sessions_app.history import adk_merge_bug, drift, moments
 from sessions_app.reads import lists, views
 from sessions_app.writes.append import Appended, append_event
-from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.incomplete import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.people import BOB
 from tests.support.stored import events_of, everything, execute, in_threads, state_of

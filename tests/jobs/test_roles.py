@@ -20,7 +20,7 @@ from sessions_app.edits import fork_jobs
 from sessions_app.jobs import runner
 from sessions_app.jobs.claims import Claim, Progress
 from sessions_app.models import Job, RetentionRule, Rule
-from sessions_app.privacy import erasures, exports, retaining, retention
+from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.transfer import imports, uploads
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
@@ -96,7 +96,7 @@ def a_retention(ref: SessionRef, actor: Actor) -> None:
     retention.save(ref.source, APP, 1, export=False, actor=actor)
     RetentionRule.objects.update(due=0.0)
     execute(ref.source, "UPDATE sessions SET update_time = 1.0")
-    retaining.begin_due()
+    retention_job.begin_due()
 
 
 KINDS: Final[dict[str, tuple[Callable[[SessionRef, Actor], None], set[str]]]] = {

@@ -30,7 +30,7 @@ from sessions_app.edits.edit import Entry
 from sessions_app.history import drift, moments
 from sessions_app.live.source_finder import Searcher
 from sessions_app.reads import lists, newest, timeline, views, whole_session
-from sessions_app.sources import adopting, online
+from sessions_app.sources import adopt_job, online
 from sessions_app.sources import adoption as sources_adoption
 from sessions_app.sources import schema as sources_schema
 from sessions_app.transfer import FORMATS, exporting, uploads
@@ -317,11 +317,11 @@ def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
     assert (
         moments.state_now(created, actor=SYSTEM).state.merged() == views.session(created, actor=SYSTEM).state.merged()
     )
-    adopting.go_on()
-    adopting.wait(ref.source, lambda adoption: None)
+    adopt_job.go_on()
+    adopt_job.wait(ref.source, lambda adoption: None)
     assert sources_adoption.missing(ref.source) == []
-    adopting.go_on()
-    assert adopting.of(ref.source) is None
+    adopt_job.go_on()
+    assert adopt_job.of(ref.source) is None
     assert js(place, "delete") is None
     with pytest.raises(NotFound):
         views.session(ref, actor=SYSTEM)
@@ -340,14 +340,14 @@ def test_the_server_puts_them_back(place: str, ref: SessionRef) -> None:
     finally:
         searcher.end()
         searcher.join(30)
-        adopting.wait(ref.source, lambda _adoption: None)
-    assert adopting.of(ref.source) is None
+        adopt_job.wait(ref.source, lambda _adoption: None)
+    assert adopt_job.of(ref.source) is None
 
 
 def test_a_source_that_was_released_is_not_adopted_again_by_this(ref: SessionRef) -> None:
     online.release(ref.source)
-    adopting.go_on()
-    assert adopting.of(ref.source) is None
+    adopt_job.go_on()
+    assert adopt_job.of(ref.source) is None
     assert "sessions.initial_state" in sources_adoption.missing(ref.source)
 
 

@@ -22,7 +22,7 @@ from sessions_app.access.sign_ins import SessionStore
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.http.paths import segment_of
 from sessions_app.reads import timeline
-from sessions_app.web.session.news import BATCH
+from sessions_app.web.session.updates import BATCH
 from tests.browser.serving import Adkweb
 from tests.servers import HOST
 from tests.support.own import own_database

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.web.session.news import BATCH, CATCH_UP
+from sessions_app.web.session.updates import BATCH, CATCH_UP
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import key_of
 from tests.live.conftest import WRITER, Stage

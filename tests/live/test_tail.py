@@ -17,9 +17,9 @@ from django.db import connections
 from sessions_app.access.actor import Actor
 from sessions_app.domain.errors import SourceError
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.reads import changes as tail_module
 from sessions_app.reads import newest as reads_newest
-from sessions_app.reads import tail as tail_module
-from sessions_app.reads.tail import LOOK_BACK, PATIENCE_SECONDS, Tail
+from sessions_app.reads.changes import LOOK_BACK, PATIENCE_SECONDS, Tail
 from sessions_app.sources import adoption
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session

@@ -25,8 +25,8 @@ from sessions_app.live.feed import Lobby
 from sessions_app.live.room import Seat
 from sessions_app.reads import newest
 from sessions_app.sources import database, registry
-from sessions_app.sources.complaints import unusable
-from sessions_app.web.session import news
+from sessions_app.sources.errors import unusable
+from sessions_app.web.session import updates
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.conftest import formats
@@ -74,7 +74,7 @@ class House:
 
     def watch(self, ref: SessionRef, after: int = 0, **options: str) -> Reader:
         reader = Reader(self.sign_in, **options)
-        seat = Seat(reader, news.Filter(), after)  # type: ignore[arg-type]
+        seat = Seat(reader, updates.Filter(), after)  # type: ignore[arg-type]
         found = source_follower.follow(ref.source, lambda found: found.enter(ref, seat))
         self._seats.append((found, ref, seat))
         return reader
@@ -309,7 +309,7 @@ def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
     house: House, source: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, good = house.session(source, "bad"), house.session(source, "good")
-    real = news.following
+    real = updates.following
 
     def following(ref: SessionRef, *rest: Any) -> Any:
         if ref == bad:
@@ -318,7 +318,7 @@ def test_a_fault_in_one_session_closes_its_own_sockets_and_no_others(
 
     other = house.watch(good)
     eventually(lambda: other.parts.get("status"), "the first message")
-    monkeypatch.setattr(news, "following", following)
+    monkeypatch.setattr(updates, "following", following)
     reader = house.watch(bad)
     eventually(lambda: reader.ended, "the end of the socket")
     assert reader.ended == (1011, "fault")

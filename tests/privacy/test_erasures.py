@@ -33,8 +33,8 @@ from sessions_app.models import (
     SessionTitle,
     StateOwner,
 )
-from sessions_app.privacy import erasing, erasures, holds, own_rows
-from sessions_app.privacy.erasing import Report, count_events
+from sessions_app.privacy import erasure_job, erasures, holds, own_rows
+from sessions_app.privacy.erasure_job import Report, count_events
 from sessions_app.privacy.erasures import Erasure
 from sessions_app.search import labels
 from sessions_app.sources import registry
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.usefixtures("own")
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Iterator[None]:
-    monkeypatch.setattr(erasing, "BUSY_SECONDS", 0.5)
+    monkeypatch.setattr(erasure_job, "BUSY_SECONDS", 0.5)
     settings.SETTLE_SECONDS = 0.0
     yield
     settle("erase")
@@ -146,7 +146,7 @@ def test_a_session_on_hold_is_deleted_by_no_way_and_the_state_stays_with_it(
 def test_a_session_whose_agent_is_at_work_stays_and_the_report_says_so(
     ref: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(erasure_job, "BUSY_SECONDS", 0.0)
     append_event(ref, {"author": "user", "invocation_id": "i1", "content": {"parts": [{"text": "Hi"}]}}, actor=ALICE)
     made = erase(ref)
     assert (made.stage, made.report.kept) == ("done", [["s1", "busy"]])
@@ -156,7 +156,7 @@ def test_a_session_whose_agent_is_at_work_stays_and_the_report_says_so(
 def test_a_session_that_an_agent_begins_meanwhile_is_erased_too(
     ref: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = erasing.delete_session
+    real = erasure_job.delete_session
 
     def slowly(of: SessionRef, **more: Any) -> None:
         real(of, **more)
@@ -167,7 +167,7 @@ def test_a_session_that_an_agent_begins_meanwhile_is_erased_too(
             agent.start()
             agent.join()
 
-    monkeypatch.setattr(erasing, "delete_session", slowly)
+    monkeypatch.setattr(erasure_job, "delete_session", slowly)
     assert erase(ref).report.sessions == 2
     assert names_in(ref.source) == set()
 

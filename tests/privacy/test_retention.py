@@ -19,11 +19,11 @@ from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, SourceErro
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.jobs import runner
 from sessions_app.models import AuditRow, DueSession, Job, RetentionRule, stored_instant
-from sessions_app.privacy import holds, retaining, retention
+from sessions_app.privacy import holds, retention, retention_job
 from sessions_app.sources import database, registry
 from sessions_app.transfer import uploads
 from sessions_app.writes.append import append_event
-from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.incomplete import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.at_work import settle
 from tests.support.people import ALICE, BOB, CHARLIE, somebody
@@ -65,7 +65,7 @@ def run(source: str, *, days: int = 30, export: bool = False, actor: Actor = ALI
     """The rule after it has run."""
     retention.save(source, "booking", days, export=export, actor=actor)
     RetentionRule.objects.update(due=0.0)
-    assert retaining.begin_due() == 1
+    assert retention_job.begin_due() == 1
     settle("retention")
     (rule,) = retention.listed(actor=ALICE)
     return rule
@@ -100,14 +100,14 @@ def test_a_session_on_hold_and_one_with_edits_of_shared_state_stay(five: Session
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 def test_a_session_that_somebody_writes_to_meanwhile_stays(five: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = retaining.delete_session
+    real = retention_job.delete_session
 
     def slowly(ref: SessionRef, **more: Any) -> None:
         if ref.session_id == "s2":
             append_event(ref, {"author": "agent"}, actor=ALICE)
         real(ref, **more)
 
-    monkeypatch.setattr(retaining, "delete_session", slowly)
+    monkeypatch.setattr(retention_job, "delete_session", slowly)
     rule = run(five.source)
     assert (rule.result["deleted"], rule.result["moved"]) == (1, 1)
     assert "s2" in ids_in(five.source)
@@ -154,7 +154,7 @@ def test_a_rule_deletes_nothing_once_who_saved_it_is_no_admin(five: SessionRef) 
     retention.save(five.source, "booking", 30, export=False, actor=actor)
     somebody("ria", "editor", "booking*")
     RetentionRule.objects.update(due=0.0)
-    retaining.begin_due()
+    retention_job.begin_due()
     settle("retention")
     (rule,) = retention.listed(actor=ALICE)
     assert rule.result["state"] == "refused"
@@ -163,27 +163,27 @@ def test_a_rule_deletes_nothing_once_who_saved_it_is_no_admin(five: SessionRef) 
 
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_a_run_is_begun_once_and_a_long_one_goes_on_soon(five: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retaining, "MOST", 1)
+    monkeypatch.setattr(retention_job, "MOST", 1)
     rule = run(five.source)
     assert (rule.result["deleted"], rule.result["more"]) == (1, 1)
     assert rule.due < time.time() + 100
-    assert retaining.begin_due() == 0  # it is not due
+    assert retention_job.begin_due() == 0  # it is not due
     RetentionRule.objects.update(due=0.0)
-    assert (retaining.begin_due(), retaining.begin_due()) == (1, 0)
+    assert (retention_job.begin_due(), retention_job.begin_due()) == (1, 0)
 
 
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_a_run_whose_rule_was_changed_meanwhile_deletes_no_more(
     five: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retaining, "TOGETHER", 1)
-    real = retaining.delete_session
+    monkeypatch.setattr(retention_job, "TOGETHER", 1)
+    real = retention_job.delete_session
 
     def slowly(ref: SessionRef, **more: Any) -> None:
         real(ref, **more)
         retention.save(five.source, "booking", 35, export=False, actor=ALICE)
 
-    monkeypatch.setattr(retaining, "delete_session", slowly)
+    monkeypatch.setattr(retention_job, "delete_session", slowly)
     assert run(five.source).result["deleted"] == 1
     assert ids_in(five.source) == ["s2", "s3", "s4", "s5"]
     assert Job.objects.count() == 0
@@ -257,7 +257,7 @@ def test_a_run_that_an_error_ended_leaves_what_it_began_to_the_next(
     five: SessionRef, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where, digest = registry.identity(five.source), digest_of(*five[1:])
-    real = retaining.delete_session
+    real = retention_job.delete_session
 
     def cut(ref: SessionRef, **more: Any) -> None:
         real(ref, **more)
@@ -265,7 +265,7 @@ def test_a_run_that_an_error_ended_leaves_what_it_began_to_the_next(
         raise SourceError("the source is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(retaining, "delete_session", cut)
+        patch.setattr(retention_job, "delete_session", cut)
         run(five.source)
     assert DueSession.objects.filter(where=where, digest=digest).exists()
     run(five.source)

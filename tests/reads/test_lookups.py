@@ -14,14 +14,15 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import samples
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import newest
-from sessions_app.reads.tail import Rowids
-from sessions_app.search import labels, reading
+from sessions_app.reads.changes import Rowids
+from sessions_app.search import labels
+from sessions_app.search.index import read
 from sessions_app.writes.append import append_event
 from tests.search.finding import feed
 
 LOOKUPS: dict[str, Callable[[SessionRef], Any]] = {
-    "sessions with their state": lambda ref: reading.rows_of(connections[ref.source], [ref[1:]]),
-    "shared state": lambda ref: reading.shared_states(connections[ref.source], {ref[1:3]}),
+    "sessions with their state": lambda ref: read.rows_of(connections[ref.source], [ref[1:]]),
+    "shared state": lambda ref: read.shared_states(connections[ref.source], {ref[1:3]}),
     "revisions": lambda ref: newest.revisions(ref.source, [ref], actor=SYSTEM),
     "tags": lambda ref: labels.tag([ref], "vip", actor=SYSTEM),
     "samples": lambda ref: samples.sample(ref.source, ref.app_name, actor=SYSTEM),

@@ -8,7 +8,7 @@ from collections import Counter
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.models import SearchOwner, SearchSession, SearchSource
 from sessions_app.search import tree
-from sessions_app.search.feeding import Feeder
+from sessions_app.search.index.feed import Feeder
 from sessions_app.search.language import parse
 from sessions_app.search.results import Results, Row, search
 from tests.search.test_language import SEOUL

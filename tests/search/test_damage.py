@@ -9,7 +9,8 @@ from django.db import DatabaseError, connection
 
 from sessions_app.live.search_feeder import SearchFeeder
 from sessions_app.models import SearchSession
-from sessions_app.search import damage, feeding
+from sessions_app.search import damage
+from sessions_app.search.index import feed as feeding
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.live.pages import eventually

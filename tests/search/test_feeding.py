@@ -27,8 +27,10 @@ from sessions_app.models import (
     SearchWord,
     Waiting,
 )
-from sessions_app.search import feeding, masked, reading, storing
-from sessions_app.search.feeding import Feeder
+from sessions_app.search import masked
+from sessions_app.search.index import feed as feeding
+from sessions_app.search.index import read, tables
+from sessions_app.search.index.feed import Feeder
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -99,7 +101,7 @@ def test_a_long_session_is_stored_in_parts(
     own: str, followed: tuple[str, Adk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, adk = followed
-    monkeypatch.setattr(reading, "MOST_PIECES", 2)
+    monkeypatch.setattr(read, "MOST_PIECES", 2)
     for session in (adk.get("s0"), adk.create("s1"), adk.create("s2")):
         for number in range(7):
             adk.append(session, f"the {number}th of {session.id} " + "word " * 200)
@@ -363,7 +365,7 @@ def test_what_is_not_read_yet_is_said_while_history_reads(
 
 
 def test_more_owners_are_fed_than_are_remembered(own: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storing, "REMEMBERED", 1)
+    monkeypatch.setattr(tables, "REMEMBERED", 1)
     for user in ("ana", "bo", "cy"):
         create_session(source, "booking", user, session_id=user, actor=ALICE)
     execute(source, "DELETE FROM user_states WHERE user_id <> 'ana'")

@@ -11,8 +11,8 @@ from sessions_app.domain.cost import Usage
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import SearchSource
 from sessions_app.search import health
-from sessions_app.search.feeding import Feeder
 from sessions_app.search.health import Of, Range
+from sessions_app.search.index.feed import Feeder
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.people import ALICE

@@ -13,10 +13,10 @@ import pytest
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.models import SearchSession
-from sessions_app.search import feeding
 from sessions_app.search.completing import complete
-from sessions_app.search.feeding import Feeder
 from sessions_app.search.health import histogram
+from sessions_app.search.index import feed as feeding
+from sessions_app.search.index.feed import Feeder
 from sessions_app.search.results import search
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

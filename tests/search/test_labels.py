@@ -20,8 +20,10 @@ from sessions_app.edits.fork import fork
 from sessions_app.models import SearchSession, SessionTag, SessionTitle
 from sessions_app.reads import lists
 from sessions_app.reads.labels import Labels, labels_of
-from sessions_app.search import feeding, labels, storing
+from sessions_app.search import labels
 from sessions_app.search.completing import complete
+from sessions_app.search.index import feed as feeding
+from sessions_app.search.index import tables
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed, ids, rows
@@ -138,7 +140,7 @@ def test_a_title_that_is_given_while_the_session_is_indexed_is_kept(
         connections.close_all()
 
     thread = threading.Thread(target=rename)
-    states, insert = feeding.shared_states, storing.insert
+    states, insert = feeding.shared_states, tables.insert
 
     def before(*given: Any) -> Any:  # the session has been read, and nothing of it is stored
         if not thread.ident:
@@ -157,7 +159,7 @@ def test_a_title_that_is_given_while_the_session_is_indexed_is_kept(
         if moment == "before":
             patch.setattr(feeding, "shared_states", before)
         else:
-            patch.setattr(storing, "insert", meanwhile)
+            patch.setattr(tables, "insert", meanwhile)
         feed(source)
     thread.join()
     assert (ids("title:refund"), ids("refund"), ids("anything")) == (["s0"], ["s0"], ["s0"])

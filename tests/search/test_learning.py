@@ -15,7 +15,8 @@ from sessions_app.domain.key_schema import KeySchema
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.models import SearchKey
-from sessions_app.search import feeding, learning, schemas
+from sessions_app.search import learning, schemas
+from sessions_app.search.index import feed as feeding
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.search import lines, reading, vocabulary
+from sessions_app.search import lines, vocabulary
+from sessions_app.search.index import read
 from sessions_app.search.words import LONGEST, asked, folded, has_parts, is_part, spans, stands_in, tokens, where_in
 from tests.strategies import MANY
 
@@ -157,6 +158,6 @@ def test_the_page_names_the_limits_of_the_code() -> None:
         f"first {lines.LENGTH:,} characters of a line",
         f"first {lines.MOST_LINES:,} lines of an event",
         f"more than {vocabulary.MOST:,} different words",
-        f"first {reading.OVERLAP:,} words of a phrase",
+        f"first {read.OVERLAP:,} words of a phrase",
     ):
         assert limit in page, limit

@@ -12,7 +12,7 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
 from sessions_app.history import moments
-from sessions_app.sources import adopting, database, registry
+from sessions_app.sources import adopt_job, database, registry
 from sessions_app.sources import adoption as sources_adoption
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -43,8 +43,8 @@ def again(open_source: Callable[[str, str], str], ref: SessionRef) -> None:
     connections.databases[ref.source]["ADKWEB"].pop("creations")
     registry.opened_files.pop(ref.source)
     database.get(ref.source)
-    adopting.go_on()
-    adopting.wait(ref.source, lambda adoption: None)
+    adopt_job.go_on()
+    adopt_job.wait(ref.source, lambda adoption: None)
 
 
 @pytest.mark.guarantee("Databases and files", "A database whose adoption is unfinished is completed when it is opened.")

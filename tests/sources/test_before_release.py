@@ -11,7 +11,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from sessions_app.access.people import User
 from sessions_app.domain.errors import Invalid
-from sessions_app.sources import own_backups, readiness, versions
+from sessions_app.sources import health, own_backups, versions
 from tests.support.own import own_database
 from tests.support.people import somebody
 
@@ -71,5 +71,5 @@ def test_backups_are_taken_over_or_refused_by_the_same_rule(own: str, tmp_path: 
 @pytest.mark.parametrize("name", ["0026_roles", "0999_later"])
 def test_nobody_is_sent_to_a_process_whose_database_is_of_another_version(own: str, name: str) -> None:
     made_by(OLDER[0], name)
-    readiness.forget()
-    assert readiness.look().own.lacks == (readiness.SCHEMA,)
+    health.forget()
+    assert health.look().own.lacks == (health.SCHEMA,)

@@ -19,7 +19,7 @@ from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.domain.errors import Invalid, NotAllowed, SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import lists, views
-from sessions_app.sources import adopting, adoption, database, online, registry
+from sessions_app.sources import adopt_job, adoption, database, online, registry
 from sessions_app.sources.schema import CREATE_SQLITE, TYPES
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -365,7 +365,7 @@ def test_an_unknown_version_of_the_schema_is_shown_and_written_only_after_a_yes(
     assert views.session(ref, actor=SYSTEM).ref == ref
     with pytest.raises(NotAllowed, match=r"version 2 of ADK's schema.* adkweb adopt --yes"):
         append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
-    adopting.go_on()
+    adopt_job.go_on()
     assert not database.is_begun(alias)
     database.forget(alias)
     code, _out, errors = run(tmp_path, "adopt", address)
@@ -402,8 +402,8 @@ def test_a_source_that_was_adopted_and_becomes_an_unknown_version_waits_for_a_ye
         append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
     assert views.session(ref, actor=SYSTEM).ref == ref
     with pytest.raises(Invalid, match="Say first"):
-        adopting.start(ref.source, TERMINAL)
-    adopting.start(ref.source, TERMINAL, agreed=True)
+        adopt_job.start(ref.source, TERMINAL)
+    adopt_job.start(ref.source, TERMINAL, agreed=True)
     append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
     online.release(ref.source)
     assert not adoption.inspect(ref.source).agreed  # releasing leaves nothing

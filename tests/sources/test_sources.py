@@ -27,7 +27,7 @@ from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import lists, statistics, timeline, views
-from sessions_app.sources import adopting, database, finding, online, registry
+from sessions_app.sources import adopt_job, database, finding, online, registry
 from sessions_app.sources.finding import log
 from sessions_app.sources.registry import Source
 from sessions_app.writes import commits
@@ -379,7 +379,7 @@ def test_a_file_that_is_named_for_reading_only_is_not_written_to(form: str, tmp_
         lambda: append_event(row.ref, {"author": "user", "invocation_id": "i"}, actor=actor),
         lambda: create_session(source.alias, APP, USER, actor=actor),
         lambda: actor.check_may("append", source.alias, APP),
-        lambda: adopting.start(source.alias, actor),
+        lambda: adopt_job.start(source.alias, actor),
     ):
         with pytest.raises(NotAllowed, match="opened for reading only, as its address asks"):
             write()
@@ -471,8 +471,8 @@ def test_a_file_that_was_locked_when_it_was_opened_is_adopted_in_the_background(
         other.execute("BEGIN IMMEDIATE")
         source = opened(str(file))
         other.execute("ROLLBACK")
-    adopting.go_on()
-    adopting.wait(source.alias, lambda progress: None)
+    adopt_job.go_on()
+    adopt_job.wait(source.alias, lambda progress: None)
     assert database.is_adopted(source.alias)
 
 

@@ -436,7 +436,7 @@ OF_SOMEBODY: Final = {"source", "ref", "selection", "event", "view"}  # paramete
 # What only the machine asks for: where events were read to, and that they are read again. It tells nothing that is stored.
 MACHINES: Final = {
     "history/index/build.py",
-    "search/feeding.py",
+    "search/index/feed.py",
     "search/saved/match_watcher.py",
     "checks/live_checks.py",
 }
@@ -469,7 +469,7 @@ TELL_NO_VALUE: Final = {
         "history/index/read_source.py",
         "history/adk_merge_bug.py",
         "search/language.py",
-        "search/reading.py",
+        "search/index/read.py",
         "checks/condition.py",
     ),
     *("search/saved/match_watcher.py", "search/saved/views.py", "search/saved/watching.py", "reads/large_events.py"),
@@ -619,10 +619,10 @@ _REASONS: Final = {
     "holds numbers and places of events, and names of keys": """
         history/index/build.py paces  history/index/build.py memories  history/adk_merge_bug.py _seen""",
     "holds sources, folders and how they do": """
-        artifacts/buckets.py client  artifacts/buckets.py _silent  live/search_feeder.py whole  sources/adopting.py _threads
+        artifacts/buckets.py client  artifacts/buckets.py _silent  live/search_feeder.py whole  sources/adopt_job.py _threads
         sources/hung.py _waiting  sources/hung.py _connections  sources/hung.py _hung  sources/hung.py _due
-        sources/adopting.py _left_out  sources/database.py _files  sources/database.py due  sources/database.py _opening
-        sources/database.py _tried  sources/finding.py _unreadable  sources/readiness.py _sources
+        sources/adopt_job.py _left_out  sources/database.py _files  sources/database.py due  sources/database.py _opening
+        sources/database.py _tried  sources/finding.py _unreadable  sources/health.py _sources
         sources/versions.py _loader  sources/registry.py sources  sources/registry.py searched_folders
         sources/registry.py opened_files  sources/registry.py identities  sources/registry.py _found
         sources/registry.py refusals  sources/registry.py _addresses  sources/database.py _problems
@@ -642,7 +642,7 @@ _REASONS: Final = {
         api/adk/models.py _model  api/adk/sending.py _fields  api/routes.py document  domain/adk_fields.py models
         domain/adk_fields.py _validator  domain/differences.py _token  domain/masks.py _field_of
         domain/camel_case.py _renaming  http/headers.py _static  search/language.py _parser  web/html/markdown.py _parser
-        web/search/asked.py _zones  web/transfer/single_file.py _style  web/transfer/single_file.py _script
+        web/search/params.py _zones  web/transfer/single_file.py _style  web/transfer/single_file.py _script
         web/transfer/single_file.py _icons  writes/append.py _append_statement  writes/commits.py _with_question_marks""",
 }
 KEPT: Final = {tuple(each.split()) for names in _REASONS.values() for each in re.split(r"\s{2,}", names.strip())}

@@ -13,8 +13,8 @@ from django.db import connections
 
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.transfer import FORMATS, exporting, importing
-from sessions_app.transfer.importing import Open
+from sessions_app.transfer import FORMATS, exporting, import_job
+from sessions_app.transfer.import_job import Open
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.stored import execute
@@ -41,17 +41,17 @@ def opening(file: bytes, form: str = "jsonl", strict: bool = False) -> Iterator[
         yield partial(read, stored_file.name, strict)
 
 
-def checked(file: bytes, form: str = "jsonl", strict: bool = False) -> importing.Counts:
+def checked(file: bytes, form: str = "jsonl", strict: bool = False) -> import_job.Counts:
     """What a file holds; raises its fault."""
     with opening(file, form, strict) as opened:
-        return importing.check(opened)
+        return import_job.check(opened)
 
 
-def imported(source: str, file: bytes, form: str = "jsonl", **options: Any) -> importing.Report:
+def imported(source: str, file: bytes, form: str = "jsonl", **options: Any) -> import_job.Report:
     """A file brought into a source, as the command does it."""
     with opening(file, form, connections[source].vendor == "postgresql") as opened:
-        importing.check(opened)
-        return importing.bring(opened, source, actor=ANA, **options)
+        import_job.check(opened)
+        return import_job.bring(opened, source, actor=ANA, **options)
 
 
 def lines(file: bytes) -> list[Line]:

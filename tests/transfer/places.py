@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db import connections
 
-from sessions_app.transfer import FORMATS, importing, recognise
-from sessions_app.transfer.importing import Open
+from sessions_app.transfer import FORMATS, import_job, recognise
+from sessions_app.transfer.import_job import Open
 from sessions_app.transfer.items import EventItem, Item, SessionItem, StateItem
 from tests.transfer.files import ANA
 
@@ -32,11 +32,11 @@ def items(place: str, form: str, strict: bool = False) -> list[Item]:
     return found
 
 
-def bring(place: str, form: str, source: str, **options: Any) -> importing.Report:
+def bring(place: str, form: str, source: str, **options: Any) -> import_job.Report:
     """A place brought into a source."""
     read = opened(place, form, connections[source].vendor == "postgresql")
-    importing.check(read)
-    return importing.bring(read, source, actor=ANA, **options)
+    import_job.check(read)
+    return import_job.bring(read, source, actor=ANA, **options)
 
 
 def events(found: list[Item]) -> list[Any]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.sources import registry
-from sessions_app.transfer import exporting, importing, recognise
+from sessions_app.transfer import exporting, import_job, recognise
 from sessions_app.transfer.formats.databases import recognise_database
 from sessions_app.transfer.items import Fault
 from tests.adk.services import Adk
@@ -231,7 +231,7 @@ def test_a_damaged_file_gives_items_or_a_fault(
     file.write_bytes(damaged[: int(end * len(damaged))])
     with suppress(Fault):
         recognise(str(file))
-        importing.check(opened(str(file), form))
+        import_job.check(opened(str(file), form))
 
 
 def test_a_name_that_is_no_text_is_a_fault(kinds: dict[str, bytes], tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_any_value_in_any_column_gives_items_or_a_fault(
             database.commit()
             file.write_bytes(database.serialize())
         try:
-            importing.check(opened(str(file), form))
+            import_job.check(opened(str(file), form))
         except Fault:
             faults += 1
     assert 0 < faults < len(columns)
@@ -324,4 +324,4 @@ def test_memory_does_not_grow_with_a_session(tmp_path: Path, form: str, new_data
     assert run(tmp_path, "import", tmp_path / "large.jsonl", "--into", place)[0] == 0
     assert measured(tmp_path, "import", place, "--into", into) < MEGABYTES
     with opened(into, "adk-database")() as reader:
-        assert reader.total == importing.check(opened(place, "adk-database")).events == 20_000
+        assert reader.total == import_job.check(opened(place, "adk-database")).events == 20_000

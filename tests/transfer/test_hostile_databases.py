@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.access.actor import SYSTEM
-from sessions_app.transfer import importing, recognise, uploads
+from sessions_app.transfer import import_job, recognise, uploads
 from sessions_app.transfer.formats import opened as formats_opened
 from sessions_app.transfer.items import Fault, beating
 from tests.browser.serving import Adkweb
@@ -48,7 +48,7 @@ def write(file: Path, *statements: str, **tables: str) -> Path:
     return file
 
 
-def check(file: Path) -> importing.Counts:
+def check(file: Path) -> import_job.Counts:
     """Reads a database to its end, or to a Fault; raises TimeoutError where that takes long."""
     end = time.monotonic() + SECONDS
 
@@ -58,7 +58,7 @@ def check(file: Path) -> importing.Counts:
 
     with beating(heart):
         formats_opened.check_pages(str(file))
-        return importing.check(opened(str(file), recognise(str(file))), heart)
+        return import_job.check(opened(str(file), recognise(str(file))), heart)
 
 
 NAMES = {

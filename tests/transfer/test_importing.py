@@ -13,11 +13,11 @@ from sessions_app.domain.errors import Conflict, NotAllowed
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.reads import timeline, views
-from sessions_app.transfer import exporting, importing
+from sessions_app.transfer import exporting, import_job
 from sessions_app.transfer.items import Fault
 from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
-from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.incomplete import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.stored import counts, everything, execute
 from tests.transfer.conftest import Make
@@ -29,7 +29,7 @@ COUNT = 9
 @pytest.fixture
 def file(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """A session of several batches, one of none, one of exactly one."""
-    monkeypatch.setattr(importing, "BATCH", 2)
+    monkeypatch.setattr(import_job, "BATCH", 2)
     return file_of(
         {"type": "app", "app": "app", "state": {"plan": "x"}, "updated": 3.0},
         {"type": "user", "app": "app", "user": "u", "state": {"lang": "ko"}, "updated": 3.25},
@@ -53,7 +53,7 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
             raise KeyboardInterrupt
         real(*args, **options)
 
-    monkeypatch.setattr(importing, "import_session", dying)
+    monkeypatch.setattr(import_job, "import_session", dying)
 
 
 @pytest.mark.guarantee("Databases and files", "Importing twice changes nothing.")
@@ -175,7 +175,7 @@ def test_a_session_that_somebody_writes_to_while_it_is_imported_is_left_to_them(
             as_google_adk_does(ref)
         real(*args, **options)
 
-    monkeypatch.setattr(importing, "import_session", slow)
+    monkeypatch.setattr(import_job, "import_session", slow)
     report = imported(source, file)
     assert [(left.ref, "wrote" in left.why) for left in report.skipped] == [(ref, True)]
     assert report.new == 3

@@ -22,7 +22,7 @@ from sessions_app.edits.edit import Entry
 from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.reads import views
-from sessions_app.transfer import importing, imports, uploads
+from sessions_app.transfer import import_job, imports, uploads
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
 from tests.support.people import somebody
@@ -65,7 +65,7 @@ def test_an_import_that_is_begun_again_leaves_values_that_people_edited_since(
         raise OperationalError("adkweb's own database is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(importing, "import_session", cut)
+        patch.setattr(import_job, "import_session", cut)
         imports.go_on(begun, maria, state=True)
         settle("import")
     assert views.app(ref.source, "booking", actor=SYSTEM)[1] == {"plan": "pro"}

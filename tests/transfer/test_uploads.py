@@ -19,7 +19,7 @@ from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, SourceErro
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import lists, views
 from sessions_app.transfer import uploads
-from sessions_app.transfer.importing import Counts
+from sessions_app.transfer.import_job import Counts
 from sessions_app.transfer.uploads import Upload
 from tests.support.people import BOB
 from tests.transfer.files import event_line, exported, file_of, furnish, session_line

@@ -24,7 +24,7 @@ from google.adk.sessions import VertexAiSessionService
 from google.genai import types
 
 from sessions_app.domain.errors import SourceError
-from sessions_app.transfer import importing
+from sessions_app.transfer import import_job
 from sessions_app.transfer.formats import vertex
 from sessions_app.transfer.items import EventItem, Fault, SessionItem
 from tests.support.stored import counts
@@ -214,7 +214,7 @@ def test_what_the_service_says_is_told_and_nothing_enters(
         service.sessions[0]["updateTime"] = "soon"
     source = open_source(new_database("sqlite"))
     with pytest.raises(SourceError, match="Vertex AI does not answer as it should"):
-        importing.check(opened(PLACE, "vertex"))
+        import_job.check(opened(PLACE, "vertex"))
     assert counts(source)["sessions"] == 0
 
 

@@ -13,7 +13,7 @@ from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.errors import NotAllowed
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import newest, timeline, views
-from sessions_app.sources import adopting, database, online, schema
+from sessions_app.sources import adopt_job, database, online, schema
 from sessions_app.sources import adoption as sources_adoption
 from sessions_app.sources.steps import Progress
 from sessions_app.writes.append import append_event
@@ -46,8 +46,8 @@ def open_unadopted(open_source: Callable[..., str]) -> Callable[[str], str]:
 def adopted_by(maria: Browser, source: str) -> None:
     """Presses the button and waits."""
     assert maria.send("adoption", {}, source=source).status_code == 302
-    adopting.wait(source, lambda adoption: None)
-    assert adopting.of(source) is None
+    adopt_job.wait(source, lambda adoption: None)
+    assert adopt_job.of(source) is None
 
 
 def test_what_was_never_adopted_is_shown_and_not_changed(ref: SessionRef, maria: Browser) -> None:
@@ -90,7 +90,7 @@ def test_a_version_that_adkweb_does_not_know_has_a_warning_of_its_own_and_needs_
     assert "required" in asked.one("input", name="agreed")
     assert maria.send("adoption", {}, source=ref.source).status_code == 400
     assert maria.send("adoption", {"agreed": "1"}, source=ref.source).status_code == 302
-    adopting.wait(ref.source, lambda adoption: None)
+    adopt_job.wait(ref.source, lambda adoption: None)
     assert "is adopted" in maria.open("adoption", source=ref.source).text
     append_event(ref, {"author": "x"}, actor=actor)
 
@@ -130,7 +130,7 @@ def test_what_is_in_the_way_is_said_and_the_same_button_goes_on(
     with monkeypatch.context() as patch:
         patch.setitem(schema.STEPS["postgresql"], "adkweb_deleted", ["CREATE TABLE sessions (x int)"])
         maria.send("adoption", {}, source=ref.source)
-        adopting.wait(ref.source, lambda adoption: None)
+        adopt_job.wait(ref.source, lambda adoption: None)
         page = maria.open("adoption", source=ref.source)
         assert "already exists" in page.one("p", role="alert").text
         assert page.one("button", "primary").text == "Go on adopting"
@@ -152,8 +152,8 @@ def test_an_adoption_that_was_interrupted_goes_on_by_itself(ref: SessionRef, mon
     database.due[ref.source] = 0.0
     database.get(ref.source)
     assert (database.is_begun(ref.source), database.is_adopted(ref.source)) == (True, False)
-    adopting.go_on()
-    adopting.wait(ref.source, lambda adoption: None)
+    adopt_job.go_on()
+    adopt_job.wait(ref.source, lambda adoption: None)
     assert sources_adoption.missing(ref.source) == []
 
 
@@ -162,8 +162,8 @@ def test_indexes_that_another_program_drops_come_back_by_themselves(ref: Session
     with database.using(ref.source) as db, db.cursor() as cursor:
         cursor.execute("DROP INDEX adkweb_events_seq")
     assert [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows] == ["Hello"]
-    adopting.go_on()
-    adopting.wait(ref.source, lambda adoption: None)
+    adopt_job.go_on()
+    adopt_job.wait(ref.source, lambda adoption: None)
     assert sources_adoption.missing(ref.source) == []
 
 
@@ -180,8 +180,8 @@ def test_read_only_offers_no_adoption(ref: SessionRef, maria: Browser, settings:
     assert not maria.open("home").all("a", href=f"/adopt/{ref.source}/")
     assert "not adopted" in maria.open("session", **ref._asdict()).text
     assert maria.send("adoption", {}, source=ref.source).status_code == 403
-    adopting.go_on()
-    assert adopting.of(ref.source) is None
+    adopt_job.go_on()
+    assert adopt_job.of(ref.source) is None
 
 
 def test_home_names_the_newest_events_and_what_runs(ref: SessionRef, maria: Browser) -> None:

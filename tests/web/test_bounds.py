@@ -16,9 +16,9 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.history import drift, key_history, moments
 from sessions_app.reads import statistics, stored_sessions, timeline, views, whole_session
-from sessions_app.reads.weights import LARGE
+from sessions_app.reads.size_limits import LARGE
 from sessions_app.transfer.formats import adk_json
-from sessions_app.web.html.targets import MOST_ROWS
+from sessions_app.web.html.state_panel import MOST_ROWS
 from tests.costs import ACTS, APP, PAGES, READS, SESSION, USER, delta, measure, parts, write
 from tests.shapes import SHAPES
 from tests.web.conftest import Browser

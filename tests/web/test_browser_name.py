@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.web.html.tags import browser_name
+from sessions_app.web.templatetags.tags import browser_name
 
 
 @pytest.mark.parametrize(

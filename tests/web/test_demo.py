@@ -12,8 +12,8 @@ from pytest_django import Settings
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources.demo import BEST, FAILED
-from sessions_app.web.html.terms import TERMS
 from sessions_app.web.sources import CLOSED
+from sessions_app.web.templatetags.terms import TERMS
 from sessions_app.writes.sessions import delete_session
 from tests.search.finding import feed
 from tests.support.stored import query

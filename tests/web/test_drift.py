@@ -19,7 +19,7 @@ from sessions_app.history import drift
 from sessions_app.history.index import build
 from sessions_app.sources import online, registry
 from sessions_app.web.drift import LONG
-from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.incomplete import IMPORTING
 from tests.support import bulk
 from tests.support.stored import events_of, everything, execute, state_of
 from tests.web.conftest import NAME, Browser

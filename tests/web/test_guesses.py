@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sessions_app.access.guesses import FREE
+from sessions_app.access.lockout import FREE
 from tests.browser.serving import Adkweb
 from tests.servers import PostgreSQL
 

@@ -37,7 +37,7 @@ from sessions_app.search.completing import complete
 from sessions_app.search.results import every, search
 from sessions_app.transfer import WRITTEN, export, exporting, uploads
 from sessions_app.web.home import home
-from sessions_app.web.session import news
+from sessions_app.web.session import updates
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
@@ -202,8 +202,8 @@ def test_damaged_rows_that_are_left_out_are_named_by_handles(hidden: SessionRef,
 
 def test_sockets_say_handles_to_all_and_home_says_ids_to_who_may_see_them(hidden: SessionRef) -> None:
     told = [
-        news.following(hidden, NO_SEQ, news.Filter(density="chat"), PEOPLE).html,
-        news.state(views.session(hidden, actor=PEOPLE), PEOPLE),
+        updates.following(hidden, NO_SEQ, updates.Filter(density="chat"), PEOPLE).html,
+        updates.state(views.session(hidden, actor=PEOPLE), PEOPLE),
         *home.parts(home.activity(PEOPLE)).values(),
     ]
     assert CANARY not in "".join(told)

@@ -17,7 +17,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.search.drift_looks import Looker
 from sessions_app.sources import registry
-from sessions_app.web.html.links import session_url
+from sessions_app.web.templatetags.links import session_url
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
 from tests.search.finding import feed

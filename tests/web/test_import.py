@@ -25,7 +25,7 @@ from sessions_app.sources import database as sources_database
 from sessions_app.sources import registry
 from sessions_app.transfer import imports, uploads
 from sessions_app.writes.append import append_event
-from sessions_app.writes.half_made import IMPORTING
+from sessions_app.writes.incomplete import IMPORTING
 from tests.support.at_work import settle
 from tests.support.people import somebody
 from tests.support.stored import execute, query

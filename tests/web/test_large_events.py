@@ -18,7 +18,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import UNKNOWN
 from sessions_app.edits import undo
 from sessions_app.reads import timeline
-from sessions_app.reads.weights import LARGE
+from sessions_app.reads.size_limits import LARGE
 from sessions_app.search import outline
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

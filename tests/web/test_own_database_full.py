@@ -12,7 +12,7 @@ from django.db import OperationalError, connection, connections
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import timeline, views
-from sessions_app.sources import complaints, readiness
+from sessions_app.sources import errors, health
 from tests.support.own import migrated, own_database
 
 from .conftest import Browser, names_of
@@ -96,7 +96,7 @@ def test_what_must_be_recorded_is_refused_in_words_with_nothing_done(maria: Brow
     ],
 )
 def test_what_is_wrong_is_said_in_words(error: str, said: str) -> None:
-    assert complaints.of_own(OperationalError(error)).startswith(said)
+    assert errors.of_own(OperationalError(error)).startswith(said)
 
 
 @pytest.fixture
@@ -105,15 +105,15 @@ def file(tmp_path: Path) -> Iterator[Path]:
     path = migrated(tmp_path / "own.db")
     with own_database(f"sqlite:///{path}"):
         connections.databases["default"]["ENGINE"] = "adkweb.sqlite3"
-        readiness.forget()
+        health.forget()
         yield path
-    readiness.forget()
+    health.forget()
 
 
 def ready() -> tuple[str, ...]:
     """What adkweb's own database lacks."""
-    readiness.doubt()
-    return readiness.look().own.lacks
+    health.doubt()
+    return health.look().own.lacks
 
 
 def test_ready_tries_a_write(file: Path) -> None:

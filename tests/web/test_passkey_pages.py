@@ -10,7 +10,7 @@ from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from pytest_django import Settings
 
-from sessions_app.access import guesses
+from sessions_app.access import lockout
 from sessions_app.models import AuditRow
 from tests.support.device import Device
 from tests.web.conftest import Browser
@@ -107,7 +107,7 @@ def test_a_refused_passkey_says_so_and_a_recovery_code_or_the_next_try_helps(pho
 
 def test_too_many_refused_passkeys_have_to_wait(phone: tuple[Device, list[str]]) -> None:
     browser = first_step()
-    for _time in range(guesses.FREE):
+    for _time in range(lockout.FREE):
         assert browser.send("second-step", {"credential": "x"}).status_code == 403
     answer = show(browser, phone[0])
     assert (answer.status_code, answer["Retry-After"]) == (429, "5")

@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from sessions_app.access import guesses, passkeys, second_factor
+from sessions_app.access import lockout, passkeys, second_factor
 from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from sessions_app.models import AuditRow
 from tests.support.device import Device
@@ -198,7 +198,7 @@ def test_an_answer_that_is_none_is_refused_in_words(ana: User, answer: str) -> N
 def test_an_answer_of_which_any_part_is_missing_or_spoilt_is_refused_in_words(
     ana: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guesses, "FREE", 1_000)
+    monkeypatch.setattr(lockout, "FREE", 1_000)
     device, request = added(ana), browser()
 
     def spoilt(good: str, name: str, value: Any) -> str:
@@ -219,11 +219,11 @@ def test_an_answer_of_which_any_part_is_missing_or_spoilt_is_refused_in_words(
 
 def test_guesses_are_slowed_down_together_with_those_of_codes(ana: User) -> None:
     device, request = added(ana), browser()
-    for _time in range(guesses.FREE - 1):
+    for _time in range(lockout.FREE - 1):
         refused(ana, request, "x")
     with pytest.raises(Invalid):
         second_factor.check(request, ana, "000000")
-    with pytest.raises(guesses.TryLater):
+    with pytest.raises(lockout.TryLater):
         passkeys.use(request, ana, device.sign(passkeys.begin_use(request, ana)))
 
 

@@ -27,8 +27,8 @@ from sessions_app.search.completing import Suggestion
 from sessions_app.search.health import Bar
 from sessions_app.search.language import parse
 from sessions_app.search.results import MOST_COLUMNS, Match, Results, Row
-from sessions_app.web.search import asked, columns, histogram, results
-from sessions_app.web.search.asked import Asked
+from sessions_app.web.search import columns, histogram, params, results
+from sessions_app.web.search.params import Asked
 from tests.support.stored import events_of
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
@@ -91,7 +91,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world.bars = [Bar(NOON + n * HOUR, NOON + (n + 1) * HOUR, n + 3, n + 2) for n in range(-3, 1)]
     monkeypatch.setattr(results, "search", world.search)
     monkeypatch.setattr(histogram, "histogram", world.histogram)
-    monkeypatch.setattr(asked, "suggestions_for", world.complete)
+    monkeypatch.setattr(params, "suggestions_for", world.complete)
     return world
 
 

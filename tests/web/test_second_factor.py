@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from pytest_django import Settings
 
-from sessions_app.access import guesses, invitations, sign_in
+from sessions_app.access import invitations, lockout, sign_in
 from sessions_app.access.actor import TERMINAL
 from sessions_app.models import AuditRow
 from tests.web.conftest import Browser
@@ -119,7 +119,7 @@ def test_a_code_that_is_none_is_refused_in_words(app: tuple[str, list[str]], cod
 
 
 def test_guessing_codes_has_to_wait_although_the_password_is_given_again(app: tuple[str, list[str]]) -> None:
-    for number in range(guesses.FREE):
+    for number in range(lockout.FREE):
         browser, _answer = first_step()
         browser.defaults["REMOTE_ADDR"] = f"203.0.113.{number}"
         assert browser.send("second-step", {"code": "000000"}).status_code == 403
@@ -129,7 +129,7 @@ def test_guessing_codes_has_to_wait_although_the_password_is_given_again(app: tu
     assert (answer.status_code, answer["Retry-After"]) == (429, "5")
     assert not is_in(browser)
     failed = AuditRow.objects.filter(act="sign-in-failed", by="ana", detail='{"how":"code"}')
-    assert failed.count() == guesses.FREE
+    assert failed.count() == lockout.FREE
 
 
 def test_the_second_step_ends_after_ten_minutes_or_with_the_account(
@@ -266,8 +266,8 @@ def test_the_printed_link_asks_for_no_code(ana: User, settings: Settings, monkey
 
 def test_whoever_is_signed_in_and_repeats_a_wrong_password_keeps_nobody_out(ana: User) -> None:
     chief, _answer = first_step("chief")
-    answers = [chief.send("new-codes", {"old": "wrong"}).status_code for _ in range(guesses.FREE + 1)]
-    assert answers == [400] * guesses.FREE + [429]
+    answers = [chief.send("new-codes", {"old": "wrong"}).status_code for _ in range(lockout.FREE + 1)]
+    assert answers == [400] * lockout.FREE + [429]
     for name in ("ana", "chief"):  # from the same address
         browser, _answer = first_step(name)
         assert is_in(browser), name

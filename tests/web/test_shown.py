@@ -29,10 +29,10 @@ from sessions_app.edits.edit import Entry, edit_state, overwrite_state
 from sessions_app.history import drift
 from sessions_app.management.commands._words import told
 from sessions_app.reads import views
-from sessions_app.reads.tail import Following, Only
+from sessions_app.reads.changes import Following, Only
 from sessions_app.sources import registry
 from sessions_app.transfer import FORMATS, export, exporting, uploads
-from sessions_app.web.session import news
+from sessions_app.web.session import updates
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.api.program import Program
@@ -165,8 +165,8 @@ def others(ref: SessionRef, person: User) -> dict[str, Door]:
 
     writers = {name: form.write for name, form in FORMATS.items() if form.write}
     return {
-        "rows of a socket": lambda: news.following(ref, NO_SEQ, news.Filter(), PEOPLE).html,
-        "state of a socket": lambda: news.state(views.session(ref, actor=PEOPLE), PEOPLE),
+        "rows of a socket": lambda: updates.following(ref, NO_SEQ, updates.Filter(), PEOPLE).html,
+        "state of a socket": lambda: updates.state(views.session(ref, actor=PEOPLE), PEOPLE),
         "tail": lambda: "".join(map(told, Following(source, Only(), actor=TERMINAL).newest(10))),
         "doctor": lambda: repr((drift.own(ref, actor=TERMINAL), drift.shared(ref, actor=TERMINAL))),
         "refused": refused,

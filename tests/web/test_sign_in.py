@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.translation import override
 from pytest_django import Settings
 
-from sessions_app.access import guesses, sign_in
+from sessions_app.access import lockout, sign_in
 from sessions_app.access.sign_ins import digest
 from sessions_app.models import PasswordTries, SignInToken
 from sessions_app.web.urls import urlpatterns
@@ -226,13 +226,13 @@ def test_an_account_that_was_closed_signs_nobody_in(guest: Browser, admin: User)
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The passwords that were hashed."""
     seen: list[str] = []
-    whole = guesses.authenticate
+    whole = lockout.authenticate
 
     def authenticate(request: HttpRequest, **given: str) -> User | None:
         seen.append(given["password"])
         return whole(request, **given)
 
-    monkeypatch.setattr(guesses, "authenticate", authenticate)
+    monkeypatch.setattr(lockout, "authenticate", authenticate)
     return seen
 
 
@@ -244,23 +244,23 @@ def guess(browser: Browser, name: str = NAME, password: str = "wrong", address: 
 def test_after_a_few_wrong_passwords_no_other_is_looked_at_for_a_while(
     guest: Browser, admin: User, hashed: list[str]
 ) -> None:
-    assert [guess(guest).status_code for _ in range(guesses.FREE)] == [403] * guesses.FREE
+    assert [guess(guest).status_code for _ in range(lockout.FREE)] == [403] * lockout.FREE
     refused = guess(guest, password=PASSWORD)
     assert (refused.status_code, refused["Retry-After"]) == (429, "5")
     assert "Too many passwords were wrong. Try again in 5 seconds." in page_of(refused).one(role="alert").text
     assert not signed_in(guest)
-    assert hashed == ["wrong"] * guesses.FREE
+    assert hashed == ["wrong"] * lockout.FREE
 
 
 def test_the_pause_grows_and_ends(guest: Browser, admin: User) -> None:
     pauses = []
-    for _ in range(guesses.FREE + 12):
+    for _ in range(lockout.FREE + 12):
         PasswordTries.objects.update(until=0)
         guess(guest)
         pauses.append(int(guess(guest).headers.get("Retry-After", 0)))
     expected = [0, 0, 5, 10, 20, 40, 80]  # the second try of a round counts where there is no pause
     assert all(0 <= wanted - pause <= 3 for wanted, pause in zip(expected, pauses, strict=False)), pauses
-    assert pauses[-1] == guesses.LONGEST_PAUSE
+    assert pauses[-1] == lockout.LONGEST_PAUSE
     PasswordTries.objects.update(until=0)
     assert guess(guest, password=PASSWORD)["Location"] == "/"
 
@@ -268,20 +268,20 @@ def test_the_pause_grows_and_ends(guest: Browser, admin: User) -> None:
 def test_a_name_waits_wherever_it_is_guessed_from(guest: Browser, admin: User) -> None:
     """X-Forwarded-For says whatever its sender likes, where a proxy lets it pass."""
     answers = [guess(guest, address=f"203.0.113.{n}").status_code for n in range(10)]
-    assert answers == [403] * guesses.FREE + [429] * (10 - guesses.FREE)
+    assert answers == [403] * lockout.FREE + [429] * (10 - lockout.FREE)
 
 
 @pytest.mark.parametrize("network", ["203.0.113.7", "2001:db8:0:1::{0:x}", "::ffff:203.0.113.7"])
 def test_an_address_waits_whichever_names_it_guesses(guest: Browser, admin: User, network: str) -> None:
     answers = [guess(guest, f"name{n}", address=network.format(n)).status_code for n in range(1, 11)]
-    assert answers == [403] * guesses.FREE + [429] * (10 - guesses.FREE)
+    assert answers == [403] * lockout.FREE + [429] * (10 - lockout.FREE)
     assert guess(guest, password=PASSWORD, address="198.51.100.1")["Location"] == "/"
 
 
 def test_whoever_has_a_password_cannot_guess_anothers_more_often_by_it(guest: Browser, admin: User) -> None:
     get_user_model().objects.create_user("eve", password=PASSWORD)
     answers = []
-    for n in range(guesses.FREE * 2):
+    for n in range(lockout.FREE * 2):
         answers.append(guess(guest, f"name{n}").status_code)
         guess(Browser(), "eve", PASSWORD)
     assert answers[-1] == 429
@@ -289,25 +289,25 @@ def test_whoever_has_a_password_cannot_guess_anothers_more_often_by_it(guest: Br
 
 def test_a_right_password_starts_the_count_anew(guest: Browser, admin: User) -> None:
     for _ in range(3):
-        for _wrong in range(guesses.FREE - 1):
+        for _wrong in range(lockout.FREE - 1):
             assert guess(guest, address=AWAY).status_code == 403
-            PasswordTries.objects.filter(pk=guesses.key_of("address", AWAY)).delete()
+            PasswordTries.objects.filter(pk=lockout.key_of("address", AWAY)).delete()
         assert guess(guest, password=PASSWORD).status_code == 302
         guest.logout()
 
 
 def test_an_empty_password_is_no_try_and_ends_no_pause(guest: Browser, admin: User) -> None:
-    for _ in range(guesses.FREE):
+    for _ in range(lockout.FREE):
         guess(guest)
         assert guess(guest, password="").status_code == 403
     assert guess(guest).status_code == 429
 
 
 def test_a_password_of_megabytes_is_not_hashed(guest: Browser, admin: User, hashed: list[str]) -> None:
-    assert guess(guest, password="x" * (guesses.LONGEST_PASSWORD + 1)).status_code == 403
-    assert guess(guest, password=PASSWORD + "\u0000" * guesses.LONGEST_PASSWORD).status_code == 403
+    assert guess(guest, password="x" * (lockout.LONGEST_PASSWORD + 1)).status_code == 403
+    assert guess(guest, password=PASSWORD + "\u0000" * lockout.LONGEST_PASSWORD).status_code == 403
     assert hashed == []
-    assert guess(guest, password="x" * guesses.LONGEST_PASSWORD).status_code == 403
+    assert guess(guest, password="x" * lockout.LONGEST_PASSWORD).status_code == 403
     assert len(hashed) == 1
 
 
@@ -317,7 +317,7 @@ def test_neither_names_nor_passwords_that_were_tried_are_stored(guest: Browser, 
 
 
 def test_tries_are_forgotten_after_a_day(guest: Browser, admin: User) -> None:
-    for n in range(guesses.FREE):
+    for n in range(lockout.FREE):
         guess(guest, f"name{n}")
     PasswordTries.objects.update(seen=time.time() - 25 * 3600)
     guess(guest)
@@ -328,7 +328,7 @@ def test_who_signs_in_and_out_and_who_fails_is_in_the_log(
     guest: Browser, admin: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "adkweb.sign_in")
-    for _ in range(guesses.FREE + 1):
+    for _ in range(lockout.FREE + 1):
         guess(guest, address=AWAY)
     guest.get("/sign-in/", {"token": sign_in.sign_in_token()})
     guest.post("/sign-out/")
@@ -337,7 +337,7 @@ def test_who_signs_in_and_out_and_who_fails_is_in_the_log(
     guess(guest, password=PASSWORD, address="::1")
     login = get_user_model().objects.exclude(username=NAME).get().username
     assert caplog.messages == [
-        *[f"{NAME}: a wrong password from {AWAY}"] * guesses.FREE,
+        *[f"{NAME}: a wrong password from {AWAY}"] * lockout.FREE,
         f"{NAME}: no further password is tried from {AWAY} for 5 s",
         f"{login} signed in by the link from 127.0.0.1",
         f"{login} signed out from 127.0.0.1",

@@ -16,8 +16,8 @@ from sessions_app.domain.clock import Ended
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.trace import MODEL, TOOL, Span, trace_of
 from sessions_app.reads import timeline
-from sessions_app.web.html.tags import COLOURS, SHORT, colour_of, shortened
 from sessions_app.web.session.trace import MOST_TICKS, in_words, scale_of
+from sessions_app.web.templatetags.tags import COLOURS, SHORT, colour_of, shortened
 from sessions_app.writes.sessions import create_session
 from tests.support.house import ROOT
 from tests.support.stored import as_they_happened

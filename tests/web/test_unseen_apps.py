@@ -19,12 +19,12 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.reads.tail import Following, Only
+from sessions_app.reads.changes import Following, Only
 from sessions_app.sources import registry
 from sessions_app.transfer import exporting
 from sessions_app.web import urls
 from sessions_app.web.home import home
-from sessions_app.web.session import news
+from sessions_app.web.session import updates
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.people import somebody
@@ -120,9 +120,9 @@ def test_lists_of_all_apps_leave_out_those_that_somebody_may_not_see(
 
 def test_sockets_commands_and_exports_leave_them_out_too(ref: SessionRef, other: SessionRef) -> None:
     with pytest.raises(NotFound):
-        news.check(other, news.Filter(), OWN)
+        updates.check(other, updates.Filter(), OWN)
     with pytest.raises(NotFound):
-        news.following(other, NO_SEQ, news.Filter(), OWN)
+        updates.following(other, NO_SEQ, updates.Filter(), OWN)
     assert {event.ref.app_name for event in home.activity(OWN).events} == set()
     assert {event.ref.app_name for event in home.activity(SYSTEM).events} == {"weather"}
     (source,) = [each for each in registry.listed() if each.alias == ref.source]

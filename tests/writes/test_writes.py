@@ -18,7 +18,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State, without_temp
 from sessions_app.reads import timeline, views, whole_session
 from sessions_app.writes.append import Appended, append_event
-from sessions_app.writes.half_made import MARK
+from sessions_app.writes.incomplete import MARK
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.strategies import TEXTS, events, floats, nested, states
 from tests.support.people import ALICE

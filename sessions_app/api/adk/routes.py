@@ -27,7 +27,7 @@ from ...http.streaming import streamed
 from ...reads import lists, stored_sessions, whole_session
 from ...reads.users import meant, ref_meant
 from ...sources import database, registry
-from ...sources.complaints import shown
+from ...sources.errors import shown
 from ...writes.append import append_event
 from ...writes.sessions import create_session, delete_session
 from .. import routes

@@ -17,8 +17,8 @@ from ...domain.positions import Position, Seq, first_position, seq_of
 from ...domain.session_ref import SessionRef
 from ...domain.state import STORED
 from ...models import Projection, StateChange, StateOwner
-from ...reads.tail import Hole, still_missing
-from ...sources import adoption, complaints, database, registry
+from ...reads.changes import Hole, still_missing
+from ...sources import adoption, database, errors, registry
 from .. import unadopted
 from . import read_source
 from .tables import Owners, Row, Standing, drop_after, insert
@@ -64,7 +64,7 @@ def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None =
                 raise pace.behind()
     except OperationalError as error:  # adkweb's own database takes no writes; what was read before can be asked
         log.warning("adkweb's own database: what is new in %s cannot be noted: %s", source, error)
-        raise Behind(complaints.of_own(error), share=pace.share) from error
+        raise Behind(errors.of_own(error), share=pace.share) from error
     finally:
         pace.lock.release()
     return reached

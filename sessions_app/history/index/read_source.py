@@ -18,7 +18,7 @@ from ...domain.positions import Position, Seq, first_position, position_of, seq_
 from ...domain.session_ref import SessionRef
 from ...domain.state import TEMP, scope_of
 from ...models import MOMENT, by_time, read_instant
-from ...reads.tail import Hole
+from ...reads.changes import Hole
 from ...sources.dialect import SEQ, each_row
 from .tables import Row
 

@@ -18,7 +18,7 @@ from ...models import MOMENT, read_instant, stored_instant
 from ...reads import views
 from ...reads.deltas import Writer, said_of_state, state_sql
 from ...reads.event_views import events_of, ordered
-from ...reads.weights import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
+from ...reads.size_limits import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
 from ...sources import database, registry
 from ...sources.dialect import SEQ, SEQ_IN_SESSION, each_row
 from .. import adk_merge_bug

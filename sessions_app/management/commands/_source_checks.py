@@ -16,7 +16,7 @@ from ...sources import adoption, database, identity, schema
 from ...sources.dialect import SEQ
 from ...sources.finding import in_shell
 from ...sources.registry import Source
-from ...writes.half_made import IMPORTING
+from ...writes.incomplete import IMPORTING
 from ._checks import BAD, NOTE, OK, Finding
 from ._drift_checks import drift, shared_drift
 from ._rows import query, some

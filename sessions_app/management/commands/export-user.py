@@ -13,7 +13,7 @@ from ...access.audit.record import record
 from ...domain.errors import Error, SourceError
 from ...domain.session_ref import SessionRef
 from ...privacy import bundle
-from ...search import feeding
+from ...search.index import feed
 from ._output import output
 from ._progress import progress
 from ._sources import one_source
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             of = SessionRef(source.alias, options["app"], options["user"], "")
             record("exported", TERMINAL.name, ref=of, what="everything of the user")
             with progress("indexing", "sessions") as bar:
-                feeding.catch_up(source.alias, bar.at)
+                feed.catch_up(source.alias, bar.at)
             with output(options["output"]) as file, progress("exporting", "events") as bar:
                 made = bundle.write(file, source.alias, options["app"], options["user"], actor=TERMINAL, moved=bar.at)
         except SourceError as error:

@@ -22,7 +22,8 @@ from rich.text import Text
 
 from ...access.actor import TERMINAL
 from ...domain.errors import Error, SourceError
-from ...search import damage, feeding, language, results
+from ...search import damage, language, results
+from ...search.index import feed
 from ...search.results import as_json
 from ...search.tree import Problem, Query
 from ...sources import database, registry
@@ -107,7 +108,7 @@ class Command(BaseCommand):
         for source in list(named_sources(named or settings.SOURCES)):
             database.open_source(source)
             with progress("indexing", "sessions") as bar:
-                feeding.catch_up(source.alias, bar.at)
+                feed.catch_up(source.alias, bar.at)
 
     def _show(self, query: Query, options: dict[str, Any]) -> None:
         greatest_first = (options["sort"] not in _ASCENDING) != options["reverse"]

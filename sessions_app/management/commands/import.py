@@ -17,7 +17,7 @@ from ... import transfer
 from ...access.actor import TERMINAL
 from ...domain.errors import Error, SourceError
 from ...sources import registry
-from ...transfer import FORMATS, importing
+from ...transfer import FORMATS, import_job
 from ...transfer.items import Fault, Reader, replacing_nul
 from ._progress import Bar, progress
 from ._sources import one_source
@@ -73,7 +73,7 @@ class Command(BaseCommand):
         if skipped:
             raise CommandError(f"{skipped} sessions were skipped, as the source has others under their names.")
 
-    def _tell(self, name: str, report: importing.Report, options: dict[str, Any]) -> None:
+    def _tell(self, name: str, report: import_job.Report, options: dict[str, Any]) -> None:
         would = "would be " if options["preview"] else ""
         table = Table(show_header=False)
         table.add_column(justify="right")
@@ -127,14 +127,14 @@ class _Input:
     def check(self) -> None:
         """Reads it to its end. Raises CommandError if something is wrong."""
         with self._faults(), progress("checking", "read") as bar:
-            importing.check(self._open, _Moves(bar))
+            import_job.check(self._open, _Moves(bar))
 
-    def bring(self, options: dict[str, Any]) -> importing.Report:
+    def bring(self, options: dict[str, Any]) -> import_job.Report:
         """Imports it, or finds out what that would do."""
         state, preview = options["state"], options["preview"]
         # A fault now means that the file has changed since it was checked.
         with self._faults(), progress("importing", "read") as bar:
-            return importing.bring(
+            return import_job.bring(
                 self._open, self._into.alias, actor=TERMINAL, state=state, preview=preview, told=_Moves(bar)
             )
 

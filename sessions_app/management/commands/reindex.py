@@ -8,7 +8,8 @@ from django.db import DatabaseError
 
 from ...domain.errors import Invalid, SourceError
 from ...history.index import build
-from ...search import damage, feeding
+from ...search import damage
+from ...search.index import feed
 from ...sources import database, registry
 from ._progress import progress
 from ._sources import OverSources
@@ -45,5 +46,5 @@ class Command(OverSources):
             except Invalid as error:
                 raise SourceError(f"{source.where}: {error.message}") from error
         with progress("indexing", "sessions") as bar:
-            sessions = feeding.rebuild(source.alias, bar.at)
+            sessions = feed.rebuild(source.alias, bar.at)
         self.stdout.write(f"{writes:,} writes of keys; sessions: {sessions:,}")

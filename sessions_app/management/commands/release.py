@@ -8,7 +8,7 @@ from django.db import DatabaseError
 from ...access.actor import TERMINAL
 from ...access.audit.record import record
 from ...history.index import build
-from ...search import feeding
+from ...search.index import feed
 from ...sources import database, identity, online, registry
 from ._sources import OverSources
 
@@ -31,7 +31,7 @@ class Command(OverSources):
         try:
             identity.released(source)
             build.forget(source.alias)  # its seqs are gone, and would be different ones after adopting again
-            feeding.clear(registry.identity(source.alias))
+            feed.clear(registry.identity(source.alias))
         except DatabaseError as error:
             self.stderr.write(
                 f"What adkweb's own database keeps of {source.where} stays, as it cannot be used "

@@ -23,7 +23,7 @@ from ...access import actor, identities, private_files, sign_in
 from ...domain.errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 from ...privacy import exports
-from ...sources import adopting, database, demo, identity, registry
+from ...sources import adopt_job, database, demo, identity, registry
 from ...sources.finding import SESSION_FILE, in_shell
 from ...transfer import uploads
 from ._server import Protocol, Server
@@ -128,7 +128,7 @@ class Command(BaseCommand):
         if source.vendor == "postgresql" and not (
             database.is_begun(source.alias) or database.is_read_only(source.alias)
         ):
-            plan = adopting.plan(source.alias)
+            plan = adopt_job.plan(source.alias)
             self.stdout.write(
                 f"{'':<18} not adopted, so it is only shown. To edit its sessions: adkweb adopt "
                 f"{plain(in_shell(source.where))}\n"
@@ -145,7 +145,7 @@ class Command(BaseCommand):
                 and not database.is_adopted(source.alias)
                 and not database.why_shown(source.alias)
             ):
-                adopting.start(source.alias, actor.SYSTEM)
+                adopt_job.start(source.alias, actor.SYSTEM)
 
     def _announce(self, host: str, port: int) -> None:
         address = _address(host, port)

@@ -21,8 +21,8 @@ from ...access.actor import TERMINAL
 from ...domain.errors import SourceError
 from ...domain.kinds import TABLE
 from ...domain.state import ABSENT, UNKNOWN, Change
+from ...reads.changes import Following, Only
 from ...reads.event_views import EventView
-from ...reads.tail import Following, Only
 from ...sources import registry
 from ...sources.finding import SESSION_FILE
 from ._terminal import local_zone, plain, short, silence_logs, words

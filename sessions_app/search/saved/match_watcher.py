@@ -20,9 +20,9 @@ from ...domain.session_ref import SessionRef
 from ...models import SearchSession, SearchSource, ViewWatch
 from ...sources import registry
 from .. import damage, tree
+from ..index.tables import ref_of
 from ..language import parse
 from ..selecting import among
-from ..storing import ref_of
 from . import watching
 
 log = logging.getLogger("adkweb.saved")

@@ -26,8 +26,8 @@ from ...domain.session_ref import SessionRef
 from ...models import SavedView, SearchSession, ViewWatch, Webhook, WebhookDelivery
 from ...reads.labels import called
 from ...sources import registry
+from ..index.tables import ref_of
 from ..results import status_of
-from ..storing import ref_of
 from . import sending
 from .views import check_may_keep
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from ...access import guesses, identities, invitations, passwords
+from ...access import identities, invitations, lockout, passwords
 from ...access.audit import refusals
 from ...access.sign_ins import CHECKED
 from ...domain.errors import Error, NotFound
@@ -68,7 +68,7 @@ def new_password(request: HttpRequest) -> HttpResponse:
     except Error as error:
         context["errors"] = {error.detail.get("field", "form"): error.message}
         return page(request, "access/join/password.html", context, status_of(error))
-    except guesses.TryLater as later:
+    except lockout.TryLater as later:
         context["errors"] = {"old": too_many_tries(later)}
         response = page(request, "access/join/password.html", context, 429)
         response["Retry-After"] = str(later.seconds)

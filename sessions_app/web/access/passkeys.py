@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from ...access import guesses, passwords
+from ...access import lockout, passwords
 from ...access import passkeys as core
 from ...access.sign_ins import CHECKED
 from ...domain.errors import Error
@@ -36,7 +36,7 @@ def add_passkey(request: HttpRequest) -> HttpResponse:
             return creation_page(request, person, reverse("second-factor"))
     except Error as error:
         return _form(request, _errors(error), status_of(error))
-    except guesses.TryLater as later:
+    except lockout.TryLater as later:
         return slowed_down(_form(request, {"old": too_many_tries(later)}, 429), later)
     request.session[CHECKED] = True
     return set_up(request, codes, reverse("second-factor"))
@@ -57,7 +57,7 @@ def remove_passkey(request: HttpRequest, number: int) -> HttpResponse:
     except Error as error:
         context["error"] = error.message
         return page(request, "access/passkeys/remove.html", context, status_of(error))
-    except guesses.TryLater as later:
+    except lockout.TryLater as later:
         context["error"] = too_many_tries(later)
         return slowed_down(page(request, "access/passkeys/remove.html", context, 429), later)
     messages.success(request, _("The passkey “%(name)s” is removed.") % {"name": passkey.name})

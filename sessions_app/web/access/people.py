@@ -14,7 +14,7 @@ from ...access import people as core
 from ...domain.errors import Error
 from ...http.problems import status_of
 from ..html.render import page
-from ..html.targets import actor
+from ..request import actor
 
 
 @require_GET

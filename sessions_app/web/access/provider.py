@@ -21,7 +21,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from requests import RequestException
 
-from ...access import guesses, identities, oidc, passwords
+from ...access import identities, lockout, oidc, passwords
 from ...access.audit import refusals
 from ...access.oidc import Identity
 from ...domain.errors import Error, Invalid, NotFound
@@ -81,7 +81,7 @@ def connect(request: HttpRequest) -> HttpResponse:
     try:
         passwords.confirm(request, person, request.POST.get("old", ""))
         identities.connect(person, identity)
-    except guesses.TryLater as later:
+    except lockout.TryLater as later:
         response = _ask(request, identity, too_many_tries(later), 429)
         response["Retry-After"] = str(later.seconds)
         return response

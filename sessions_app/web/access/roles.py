@@ -13,7 +13,7 @@ from ...access.actor import Actor
 from ...domain.errors import Error
 from ...http.problems import STATUS
 from ..html.render import page
-from ..html.targets import actor
+from ..request import actor
 
 _FORM = {"holder": "", "role": "viewer", "sources": "", "apps": "", "reveals": ""}
 

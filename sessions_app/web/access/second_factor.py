@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...access import guesses, passkeys, passwords
+from ...access import lockout, passkeys, passwords
 from ...access import second_factor as core
 from ...access.sign_in import is_loopback
 from ...access.sign_ins import CHECKED
@@ -61,7 +61,7 @@ def _confirmed(request: HttpRequest, field: str) -> HttpResponse:
         core.remove_app(person)
     except Error as error:
         return _page(request, {field: error.message}, status_of(error))
-    except guesses.TryLater as later:
+    except lockout.TryLater as later:
         return slowed_down(_page(request, {field: too_many_tries(later)}, 429), later)
     messages.success(request, _("The app is removed."))
     return redirect("second-factor")
@@ -89,7 +89,7 @@ def set_up(request: HttpRequest, codes: list[str], next_page: str) -> HttpRespon
     return redirect(next_page)
 
 
-def slowed_down(response: HttpResponse, later: guesses.TryLater) -> HttpResponse:
+def slowed_down(response: HttpResponse, later: lockout.TryLater) -> HttpResponse:
     """Returns an answer that also says to programs when the next try is allowed."""
     response["Retry-After"] = str(later.seconds)
     return response
@@ -102,7 +102,7 @@ def codes_page(request: HttpRequest, codes: list[str], next_page: str) -> HttpRe
     return response
 
 
-def too_many_codes(later: guesses.TryLater) -> str:
+def too_many_codes(later: lockout.TryLater) -> str:
     """Says when the next code or passkey may be tried."""
     return ngettext(
         "Too many tries were wrong. Try again in %(n)s second.",

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from ...access import guesses, passkeys, second_factor
+from ...access import lockout, passkeys, second_factor
 from ...domain.errors import Error
 from ..html.render import page
 from .passkeys import creation_page
@@ -42,7 +42,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
             second_factor.check(request, waiting.person, request.POST.get("code", ""))
     except Error as error:
         return _page(request, waiting.person, {field: error.message}, 403)
-    except guesses.TryLater as later:
+    except lockout.TryLater as later:
         return slowed_down(_page(request, waiting.person, {field: too_many_codes(later)}, 429), later)
     return enter(request, waiting.person, _how(waiting, field), waiting.next_page, checked=True)
 

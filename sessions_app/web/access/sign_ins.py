@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from ...access import sign_ins as core
 from ...access.audit.record import record
 from ..html.render import page
-from ..html.targets import person_of
+from ..request import person_of
 
 log = logging.getLogger("adkweb.sign_in")
 

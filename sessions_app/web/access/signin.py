@@ -21,7 +21,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...access import guesses, second_factor, sign_ins
+from ...access import lockout, second_factor, sign_ins
 from ...access import sign_in as access_sign_in
 from ...access.audit import refusals
 from ...access.audit.record import record
@@ -72,8 +72,8 @@ class Form(AuthenticationForm):
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if name and password:
             try:
-                self.user_cache = guesses.person_of(cast(HttpRequest, self.request), name, password)
-            except guesses.TryLater as later:
+                self.user_cache = lockout.person_of(cast(HttpRequest, self.request), name, password)
+            except lockout.TryLater as later:
                 self.pause = later.seconds
                 raise ValidationError(too_many_tries(later)) from later
             if self.user_cache is None:
@@ -81,7 +81,7 @@ class Form(AuthenticationForm):
         return self.cleaned_data
 
 
-def too_many_tries(later: guesses.TryLater) -> str:
+def too_many_tries(later: lockout.TryLater) -> str:
     """Says when the next password may be tried."""
     return ngettext(
         "Too many passwords were wrong. Try again in %(n)s second.",

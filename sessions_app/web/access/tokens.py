@@ -12,7 +12,7 @@ from ...access import tokens as core
 from ...domain.errors import Error
 from ...http.problems import STATUS
 from ..html.render import page
-from ..html.targets import actor
+from ..request import actor
 
 
 @require_http_methods(["GET", "POST"])

@@ -15,12 +15,12 @@ from ...access.actor import Actor
 from ...batches import reading
 from ...domain.errors import Error, Invalid
 from ...domain.session_ref import OWN_NAME, SessionRef
-from ...edits import approving
+from ...edits import proposal_job
 from ...edits import proposals as proposal
 from ...edits.proposals import WAITING, Proposal, Standing
 from ...http.problems import status_of
 from ..html.render import page
-from ..html.targets import actor
+from ..request import actor
 
 
 @require_GET
@@ -46,14 +46,14 @@ def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
 def _decide(proposal_id: UUID, action: str, why: str, who: Actor) -> str:
     match action:
         case "apply" | "now":
-            if approving.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
+            if proposal_job.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
                 return _("Nobody knows who has this program's token, so another person has to apply it, too.")
             return _("The edit is written, with both names.")
         case "decline":
-            approving.decline(proposal_id, actor=who, why=why)
+            proposal_job.decline(proposal_id, actor=who, why=why)
             return _("The proposal was declined; nothing was written.")
         case "withdraw":
-            approving.withdraw(proposal_id, actor=who)
+            proposal_job.withdraw(proposal_id, actor=who)
             return _("The proposal was withdrawn; nothing was written.")
     raise Invalid(_("Apply, decline or withdraw it."))
 

@@ -13,7 +13,7 @@ from ...access.actor import Actor
 from ...domain.errors import Error, Invalid
 from ...http.problems import status_of
 from ..html.render import page
-from ..html.targets import actor
+from ..request import actor
 
 _FORM = {"keys": "", "sessions": "", "apps": "", "sources": "", "days": str(core.DAYS)}
 

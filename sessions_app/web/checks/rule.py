@@ -19,7 +19,8 @@ from ...checks.rules import RuleView
 from ...domain.errors import Invalid
 from ...reads import lists
 from ..html.render import page
-from ..html.targets import actor, address_at
+from ..html.state_panel import address_at
+from ..request import actor
 
 LIMITS = {"title": rules.TITLE_LENGTH, "condition": condition.MOST_CHARACTERS, "example": condition.EXAMPLE}
 

@@ -12,10 +12,10 @@ from ...domain.key_schema import MOST_KEYS, MOST_TEXTS, NAME_LENGTH, KeySchema, 
 from ...domain.session_ref import own_session
 from ...domain.state import Scope, scope_of
 from ...reads import views
-from ...search import feeding
+from ...search.index import feed
 from ...search.schemas import schemas, schemas_of
 from ..html.render import data, page
-from ..html.targets import actor
+from ..request import actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def card(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "source": source,
         "app_name": app_name,
         "told": _told(key[:NAME_LENGTH], known, readers.get(key, ())),
-        "share": feeding.share(source),
+        "share": feed.share(source),
     }
     return page(request, "checks/schema/_card.html", context)
 

@@ -19,7 +19,8 @@ from ...reads import lists, views
 from ...search import tree
 from ...search.selecting import query_of
 from ..html.render import page
-from ..html.targets import actor, address_at
+from ..html.state_panel import address_at
+from ..request import actor
 from .rule import LIMITS, shown
 from .words import ADVICE, Advice, said
 

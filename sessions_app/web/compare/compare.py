@@ -28,10 +28,10 @@ from ...reads import views
 from ...reads.event_views import EventView
 from ...search.outline import Numbers
 from ..html.difference import Differences
-from ..html.links import query
 from ..html.render import page
-from ..html.targets import actor
+from ..request import actor
 from ..session.runs import Run, Runs, Start, in_numbers_of, read_starts, runs, why, write_starts
+from ..templatetags.links import query
 from .aligned import FILTERS, Block, blocks
 from .other_run import NOW, choices, is_link, other
 from .state import compare_state

@@ -16,9 +16,9 @@ from ...reads import views
 from ...search.language import parse, with_filter
 from ...search.results import search
 from ...search.selecting import HASTY, patience
-from ..html.targets import actor
 from ..naming import page_of
-from ..search.asked import zone_of
+from ..request import actor
+from ..search.params import zone_of
 
 NOW: Final = "now"
 _NAME_LENGTH: Final = 128  # of an id in ADK's tables

@@ -23,7 +23,7 @@ from ...reads import lists, views
 from ...search import outline
 from ..html import difference
 from ..html.render import data, page
-from ..html.targets import actor
+from ..request import actor
 from .other_run import NOW
 from .other_run import other as other_run
 

@@ -31,11 +31,12 @@ from ...reads import timeline, views
 from ...reads.deltas import last_writer
 from ...reads.event_views import EventView
 from ...search import outline
-from ...sources.complaints import best_effort
-from ...writes.half_made import is_half
+from ...sources.errors import best_effort
+from ...writes.incomplete import is_half
 from ..context import about
 from ..html.render import page
-from ..html.targets import Target, actor, check_may, of_app, of_session, of_user
+from ..html.state_panel import Target, of_app, of_session, of_user
+from ..request import actor, check_may
 from . import state_form
 from .state_form import reached
 

@@ -26,9 +26,9 @@ from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.users import meant, ref_meant
 from ...search import outline
-from ...writes.half_made import is_half
+from ...writes.incomplete import is_half
 from ..html.render import page
-from ..html.targets import actor, check_may
+from ..request import actor, check_may
 from . import state_form
 
 _STILL: Final = 20  # looks at a fork that makes no progress, before it counts as stopped

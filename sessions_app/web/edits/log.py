@@ -19,10 +19,10 @@ from ...reads.event_views import EventView
 from ...reads.labels import called
 from ...search import sharing
 from ...search.sharing import Readers
-from ...sources import complaints
+from ...sources import errors
 from ..html.render import page
-from ..html.tags import count
-from ..html.targets import actor
+from ..request import actor
+from ..templatetags.tags import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def edits(request: HttpRequest) -> HttpResponse:
         "edits": listed,
         "rows": _rows(listed.rows, actor(request)),
         "behind": behind,
-        "problems": [complaints.shown(error, actor(request)) for error in problems if error not in behind],
+        "problems": [errors.shown(error, actor(request)) for error in problems if error not in behind],
         "where": request.get_full_path(),
     }
     return page(request, "edits/log/_rows.html" if htmx and htmx.target != "edits" else whole, context)

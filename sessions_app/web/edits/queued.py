@@ -17,7 +17,7 @@ from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT
 from ...edits import expiry, queue
 from ..html.render import data, page
-from ..html.targets import actor
+from ..request import actor
 from . import state_form
 
 _QUEUED: Final = "adkweb:queued"  # the event on which a page loads its queued edits again

@@ -20,7 +20,7 @@ from ...http.problems import status_of
 from ...reads import views
 from ...search import outline
 from ..html.render import page
-from ..html.targets import actor, check_may
+from ..request import actor, check_may
 from .edit import tell_saved
 
 

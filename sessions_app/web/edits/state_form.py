@@ -31,8 +31,9 @@ from ...search.schemas import schemas_of
 from ...search.selecting import query_of
 from ...search.sharing import Active, Sharing, sharing
 from ..html.render import page
-from ..html.targets import Target, actor
-from ..search.asked import zone_of
+from ..html.state_panel import Target
+from ..request import actor
+from ..search.params import zone_of
 
 Operation = Literal["set", "null", "remove"]
 

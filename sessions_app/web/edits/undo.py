@@ -13,7 +13,7 @@ from ...reads import timeline
 from ...reads.event_views import EventView
 from ...search import outline
 from ..html.render import page
-from ..html.targets import actor, check_may
+from ..request import actor, check_may
 from . import edit, rewind
 
 

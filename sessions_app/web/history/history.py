@@ -24,7 +24,8 @@ from ...reads import views
 from ...search import outline
 from ..html import difference
 from ..html.render import page
-from ..html.targets import Target, actor, of_app, of_session, of_user
+from ..html.state_panel import Target, of_app, of_session, of_user
+from ..request import actor
 
 KEYS: Final = 500  # that are offered for choosing
 _WIDTH: Final = 600  # of the line, in its own units

@@ -26,9 +26,10 @@ from ...search.outline import Reached
 from ...sources import database
 from ..html.difference import Differences
 from ..html.render import data, page
-from ..html.targets import MOST_ROWS, ROWS, Group, Row, actor, address_at, turn_of, written_last
+from ..html.state_panel import MOST_ROWS, ROWS, Group, Row, address_at, turn_of, written_last
+from ..request import actor
 from ..session.event import about
-from ..session.news import number_in
+from ..session.updates import number_in
 
 SHOWN: Final = ("merged", "changes", "event")
 _MOST_STEPS: Final = 1_000_000

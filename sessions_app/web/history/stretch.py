@@ -21,7 +21,8 @@ from ...reads.paging import write_cursor
 from ...search import outline
 from ...sources import database
 from ..html.render import page
-from ..html.targets import ROWS, Row, actor, turn_of, written_last
+from ..html.state_panel import ROWS, Row, turn_of, written_last
+from ..request import actor
 
 _AROUND: Final = 40  # events before the one that is asked for, and after it
 

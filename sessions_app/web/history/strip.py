@@ -15,9 +15,9 @@ from ...domain.session_ref import SessionRef
 from ...history.overview import Bar, bars
 from ...search.outline import Picture, Spans, picture
 from ..html.render import page
-from ..html.tags import colour_of, shortened
-from ..html.targets import actor
+from ..request import actor
 from ..session.chosen_range import chosen_range
+from ..templatetags.tags import colour_of, shortened
 from .pins import pinned, pinned_lines
 from .strip_axis import Axis, Fold, Step, axis_of
 

@@ -17,8 +17,8 @@ from ...access.actor import Actor
 from ...domain.cost import cost_of
 from ...search import health
 from ...search.health import EVERYBODY, Figures, InTime, Of, Range
-from ..html.tags import count, dollars, in_short
-from ..html.times import duration
+from ..templatetags.tags import count, dollars, in_short
+from ..templatetags.times import duration
 
 RANGES: Final = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}  # seconds
 USUAL: Final = "24h"

@@ -11,7 +11,7 @@ from ...search.health import EVERYBODY, Of, OfApp
 from ...search.results import behind
 from ...search.selecting import query_of
 from ...search.tree import quoted
-from ..html.targets import actor
+from ..request import actor
 from . import charts
 from .attention import Item, attention
 from .charts import Chart, Chosen

@@ -16,11 +16,11 @@ from ...reads import lists
 from ...reads import newest as reads_newest
 from ...reads.event_views import EventView
 from ...search.health import Figures, OfApp
-from ...sources import adopting, complaints, database, identity, registry
+from ...sources import adopt_job, database, errors, identity, registry
 from ..edits.log import last_edits
 from ..html.render import page
-from ..html.targets import actor
-from ..session.news import fragment
+from ..request import actor
+from ..session.updates import fragment
 from . import charts
 from .figures import figures
 
@@ -85,7 +85,7 @@ class Shown:
     problem: str = ""
     adopted: bool = True
     read_only: bool = False
-    adoption: adopting.Adoption | None = None
+    adoption: adopt_job.Adoption | None = None
     copy_of: str = ""
 
 
@@ -121,9 +121,9 @@ def home(request: HttpRequest) -> HttpResponse:
             item.apps, item.more = [_app(row, shown_figures.apps) for row in apps.rows], apps.next is not None
             item.read_only = database.is_read_only(source.alias)
             item.copy_of = identity.copy_of(source.alias) if who.runs_everything else ""
-            item.adopted, item.adoption = database.is_adopted(source.alias), adopting.of(source.alias)
+            item.adopted, item.adoption = database.is_adopted(source.alias), adopt_job.of(source.alias)
         except SourceError as error:
-            item.problem = complaints.shown(error, who)
+            item.problem = errors.shown(error, who)
         if item.apps or item.problem or who.sees_all_of(source.alias):
             shown.append(item)
     context = {

@@ -18,12 +18,13 @@ from ...http.problems import status_of
 from ...privacy import holds
 from ...reads import lists, views
 from ...reads.users import meant
-from ...search import feeding
 from ...search.health import Of
+from ...search.index import feed
 from ...sources import database, registry
 from ...writes.sessions import create_session, delete_session
 from ..html.render import page, to_type, typed
-from ..html.targets import actor, check_may, of_app, of_user, with_writers
+from ..html.state_panel import of_app, of_user, with_writers
+from ..request import actor, check_may
 from .figures import figures
 
 
@@ -154,7 +155,7 @@ def users(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
 
 def _behind(request: HttpRequest, source: str, app_name: str) -> bool:
     """Tells whether users may be missing: where ids are hidden, those are listed whom the index has."""
-    return are_hidden(source, app_name, actor(request)) and feeding.share(source) < 1
+    return are_hidden(source, app_name, actor(request)) and feed.share(source) < 1
 
 
 @require_GET

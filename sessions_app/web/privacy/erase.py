@@ -14,7 +14,7 @@ from ...http.problems import status_of
 from ...http.reader import user_for_reader
 from ...privacy import erasures
 from ..html.render import page, to_type, typed
-from ..html.targets import actor, check_may
+from ..request import actor, check_may
 
 
 @require_http_methods(["GET", "POST"])

@@ -17,7 +17,7 @@ from ...http.streaming import streamed
 from ...privacy import exports
 from ...reads import views
 from ..html.render import page
-from ..html.targets import actor, check_may
+from ..request import actor, check_may
 
 _UNSAFE: Final = re.compile(r"[^\w.@+-]+")
 _NAME_LENGTH: Final = 100

@@ -14,7 +14,7 @@ from ...privacy import holds
 from ...privacy import retention as core
 from ...reads import views
 from ..html.render import page
-from ..html.targets import actor, check_may
+from ..request import actor, check_may
 
 
 @require_http_methods(["GET", "POST"])

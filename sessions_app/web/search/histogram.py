@@ -21,8 +21,8 @@ from ...search.language import parse
 from ...search.selecting import HASTY, patience
 from ...search.tree import And, Node, Query, Time
 from ..html.render import page
-from ..html.targets import actor
-from .asked import Asked, read
+from ..request import actor
+from .params import Asked, read
 
 PITCH: Final = 20  # from bar to bar, in the picture's own units
 HEIGHT: Final = 44

@@ -27,13 +27,14 @@ from ...search.saved import watching
 from ...search.selecting import HASTY, PATIENT, patience
 from ...search.tree import And, Node, Query, leaves
 from ..html.render import page
-from ..html.targets import Group, actor, of_session, person_of, who_wrote
-from ..session.news import number_in
+from ..html.state_panel import Group, of_session, who_wrote
+from ..request import actor, person_of
 from ..session.timeline import grouped
+from ..session.updates import number_in
 from . import columns
-from .asked import LINKED, Asked, pieces, read
 from .columns import Column
 from .histogram import chosen_range
+from .params import LINKED, Asked, pieces, read
 
 _OFFERED: Final = 200  # tags that the field completes
 _DIALS: Final = ("from", "to", "move", "choose")  # what a form asks for; the answer is another address

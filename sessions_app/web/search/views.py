@@ -15,8 +15,8 @@ from ...domain.errors import AlreadyExists, Invalid, NotFound
 from ...domain.shorten import words
 from ...search.saved import views, watching, webhooks
 from ..html.render import offer_undo, page
-from ..html.targets import actor, person_of
-from .asked import zone_of
+from ..request import actor, person_of
+from .params import zone_of
 
 
 @require_POST

@@ -20,8 +20,8 @@ from ...reads import statistics, timeline
 from ...search import outline
 from ...search.outline import Outline, Reached
 from ..html.render import page
-from ..html.targets import actor
-from .news import number_in
+from ..request import actor
+from .updates import number_in
 
 _KEPT: Final = ("kind", "author", "density", "from", "to")
 

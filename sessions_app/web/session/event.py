@@ -36,11 +36,12 @@ from ...reads.event_views import EventView
 from ...search import outline, sharing
 from ...search.sharing import Readers
 from ...sources import database
-from ...writes.half_made import is_half
+from ...writes.incomplete import is_half
 from ..html.markdown import Texts
 from ..html.render import data, page
-from ..html.targets import Target, actor, check_may, of_app, of_session, of_user
-from .news import number_in
+from ..html.state_panel import Target, of_app, of_session, of_user
+from ..request import actor, check_may
+from .updates import number_in
 
 RAW_LIMIT: Final = 100_000  # characters of raw JSON on the page
 PARTS: Final = 200  # parts, and also changes, on the page

@@ -18,7 +18,7 @@ from ...reads import labels as reads_labels
 from ...reads import lists
 from ...search import labels
 from ..html.render import offer_undo, page
-from ..html.targets import actor, check_may
+from ..request import actor, check_may
 
 _OFFERED = 200  # tags that the field completes
 

@@ -28,17 +28,18 @@ from ...search import outline
 from ...search.conditions import time_of
 from ...search.outline import Reached
 from ...sources import database
-from ...writes.half_made import is_half
+from ...writes.incomplete import is_half
 from ..history.moment import chosen, panel, renamed
 from ..history.pins import MOST, pinned
 from ..html.render import page
-from ..html.targets import actor, address_at, of_session, who_wrote
-from ..search.asked import zone_of
+from ..html.state_panel import address_at, of_session, who_wrote
+from ..request import actor
+from ..search.params import zone_of
 from . import labels
 from .chosen_range import ChosenRange, by_numbers, chosen_range, counted, query_of
-from .densities import density_of, fill, remember
-from .news import number_in, numbers
+from .modes import density_of, fill, remember
 from .timeline import grouped, no_longer_given
+from .updates import number_in, numbers
 
 _BEFORE: Final = 60  # events that a page about one event shows before it, and including it
 _AFTER: Final = 40

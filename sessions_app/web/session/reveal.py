@@ -14,7 +14,7 @@ from ...domain.state import Scope
 from ...edits import reveal
 from ...http.problems import status_of
 from ..html.render import page
-from ..html.targets import actor
+from ..request import actor
 
 
 @require_http_methods(["GET", "POST"])

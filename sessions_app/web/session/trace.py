@@ -24,9 +24,9 @@ from ...domain.trace import trace as read
 from ...reads import timeline
 from ...reads.event_views import EventView
 from ..html.render import page
-from ..html.tags import colour_of, shortened
-from ..html.targets import actor
-from ..html.times import duration
+from ..request import actor
+from ..templatetags.tags import colour_of, shortened
+from ..templatetags.times import duration
 
 ROWS: Final = 100
 DEEPEST: Final = 8  # levels that are indented

@@ -26,7 +26,7 @@ from ...transfer import export as written
 from ...transfer import imports as core
 from ...transfer.exporting import left_out_header
 from ..html.render import page
-from ..html.targets import actor
+from ..request import actor
 
 _ONE_SESSION: Final = ("adk-json", "html")  # formats that hold only one session
 _MIME: Final = {".jsonl": "application/jsonl", ".html": "text/html; charset=utf-8"}

@@ -31,13 +31,13 @@ from ...domain.units import event_in_seconds
 from ...http.reader import read_by
 from ...reads.event_views import EventView, timed
 from ...reads.large_events import beginning_in
-from ...reads.weights import LARGE, large, weight
+from ...reads.size_limits import LARGE, large, weight
 from ...transfer.formats import html
 from ...transfer.items import EventItem, canonical, parse
 from ...transfer.single_file import WholeSession
 from ..html.markdown import Texts
-from ..html.tags import register
 from ..session.chat import PLAIN, Message, messages
+from ..templatetags.tags import register
 
 BARS: Final = 300
 

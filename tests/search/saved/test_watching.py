@@ -14,12 +14,12 @@ from pytest_django import Settings
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import SearchSession, SearchSource, ViewNews
-from sessions_app.search import feeding
-from sessions_app.search.feeding import Feeder
+from sessions_app.search.index import feed as feeding
+from sessions_app.search.index.feed import Feeder
+from sessions_app.search.index.tables import Keeper
 from sessions_app.search.saved import match_watcher, views, watching
 from sessions_app.search.saved.views import View
 from sessions_app.search.sql import rows
-from sessions_app.search.storing import Keeper
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed, ids

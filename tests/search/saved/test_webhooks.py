@@ -19,7 +19,7 @@ from sessions_app.access.handles import handle_of
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.models import Webhook, WebhookDelivery
-from sessions_app.search.feeding import Feeder
+from sessions_app.search.index.feed import Feeder
 from sessions_app.search.saved import match_watcher, sending, views, watching, webhooks
 from sessions_app.search.saved.views import View
 from sessions_app.search.saved.webhooks import Delivery

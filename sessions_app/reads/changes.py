@@ -32,7 +32,7 @@ from . import newest
 from .deltas import add_changes
 from .event_views import EventView, events_of, ordered, views
 from .lists import app_names
-from .weights import LARGE
+from .size_limits import LARGE
 
 LOOK_BACK: Final = 1_000  # numbers before the newest that may still be committing
 PATIENCE_SECONDS: Final = 60.0  # for a number that was taken; after that its transaction was surely rolled back

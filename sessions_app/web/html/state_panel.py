@@ -4,13 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from django.contrib.auth.models import AbstractBaseUser
-from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from ...access import actor as access_actor
-from ...access import roles
 from ...domain.errors import Behind, Invalid
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef, own_session
@@ -23,7 +20,7 @@ from ...reads import views
 from ...reads.deltas import Writer, written_beside
 from ...search import outline
 from ...writes.append import Appended
-from ...writes.half_made import is_half
+from ...writes.incomplete import is_half
 
 ROWS: Final = 300  # keys of a scope that a panel shows
 MOST_ROWS: Final = 2_000  # keys that it shows when a person asks for all
@@ -82,23 +79,6 @@ class Target:
     apply: Callable[[Sequence[Entry], access_actor.Actor, str, str, Mapping[str, Any]], Appended]
     groups: list[Group] = field(default_factory=list)
     drifted: int = 0
-
-
-def actor(request: HttpRequest) -> access_actor.Actor:
-    """Returns the person who is signed in."""
-    return roles.actor_of(request.user)  # type: ignore[arg-type]
-
-
-def check_may(request: HttpRequest, right: access_actor.Right, ref: SessionRef) -> None:
-    """Raises NotFound where the person may not see the app, as if it were not there; NotAllowed where a right is lacking."""
-    who = actor(request)
-    who.check_sees(ref)
-    who.check_may(right, ref.source, ref.app_name)
-
-
-def person_of(request: HttpRequest) -> AbstractBaseUser:
-    """Returns the account of the person who is signed in."""
-    return request.user  # type: ignore[return-value]
 
 
 def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more: str) -> str:

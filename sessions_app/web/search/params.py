@@ -24,7 +24,7 @@ from ...search.saved import views
 from ...search.saved.views import View
 from ...search.tree import Problem, Query, Text, leaves
 from ..html.render import page
-from ..html.targets import actor, person_of
+from ..request import actor, person_of
 from . import columns
 from .columns import Column
 
@@ -204,7 +204,7 @@ def complete(request: HttpRequest) -> HttpResponse:
         wanted = text.strip().casefold()
         destinations = [each for each in _destinations(request) if wanted in each.title.casefold()]
     context = {"suggestions": suggestions_for(text, cursor, actor=actor(request)), "destinations": destinations}
-    return page(request, "search/asked/_options.html", context)
+    return page(request, "search/params/_options.html", context)
 
 
 def _destinations(request: HttpRequest) -> list[Destination]:

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ..domain.errors import Error, NotAllowed
-from . import complaints, database, registry, versions
+from . import database, errors, registry, versions
 from .registry import Source
 
 FRESH_SECONDS = 2.0  # that what was seen is told without another look
@@ -105,7 +105,7 @@ class _Looks:
             state = self._look()
         except (Error, DatabaseError) as error:
             own = isinstance(error, DatabaseError)
-            state = State((REACHABLE,), complaints.of_own(error) if own else str(error).strip())
+            state = State((REACHABLE,), errors.of_own(error) if own else str(error).strip())
         finally:
             connections.close_all()
         self._seen = time.monotonic(), state
@@ -162,7 +162,7 @@ def _own_database() -> State:
         with connection.cursor() as cursor:
             cursor.execute(_WRITE[connection.vendor])
     except DatabaseError as error:
-        return State((WRITABLE,), complaints.of_own(error))
+        return State((WRITABLE,), errors.of_own(error))
     return State()
 
 

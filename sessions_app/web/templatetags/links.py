@@ -21,8 +21,9 @@ from ...reads import lists
 from ...reads.event_views import EventView
 from ...search.saved.watching import NEWS, Watched
 from ...search.tree import quoted
+from ..html.state_panel import Target, address_at
+from ..request import actor
 from .tags import plain, register, soft
-from .targets import Target, actor, address_at
 
 # --- Links ------------------------------------------------------------------------------------------------------------
 

@@ -9,24 +9,24 @@ from typing import Any, Final, NamedTuple
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ..domain.invocations import running
-from ..domain.json_values import as_object, read_stored_or_none
-from ..domain.key_schema import KeySchema, learn
-from ..domain.kinds import describe
-from ..domain.session_ref import OWN_NAME, SessionRef
-from ..domain.state import State
-from ..models import MOMENT, SearchSession, by_time, read_instant, written
-from ..reads.lists import title_of
-from ..reads.weights import GLANCED, LARGE, SIZE_OF, measured_sql
-from ..sources.dialect import SEQ_IN_SESSION, is_wanted, wanted
-from . import masked
-from .folding import Span, Summary, fold
-from .lines import LENGTH as LINE
-from .lines import Fact, clean, facts_of, lines_of
-from .titling import LENGTH, fields
-from .values import Value, comparable
-from .word_tables import BREAK
-from .words import tokens
+from ...domain.invocations import running
+from ...domain.json_values import as_object, read_stored_or_none
+from ...domain.key_schema import KeySchema, learn
+from ...domain.kinds import describe
+from ...domain.session_ref import OWN_NAME, SessionRef
+from ...domain.state import State
+from ...models import MOMENT, SearchSession, by_time, read_instant, written
+from ...reads.lists import title_of
+from ...reads.size_limits import GLANCED, LARGE, SIZE_OF, measured_sql
+from ...sources.dialect import SEQ_IN_SESSION, is_wanted, wanted
+from .. import masked
+from ..folding import Span, Summary, fold
+from ..lines import LENGTH as LINE
+from ..lines import Fact, clean, facts_of, lines_of
+from ..titling import LENGTH, fields
+from ..values import Value, comparable
+from ..word_tables import BREAK
+from ..words import tokens
 
 Owner = tuple[str, str]  # of shared state: app and user, or app and ""
 _KEYS: Final = 50  # whose schemas take as much memory as a piece

@@ -11,9 +11,9 @@ from ...domain.json_values import KEY_LENGTH
 from ...domain.masks import has_dots
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...domain.shorten import words
+from ..html.state_panel import Row, Target, address_at
 from .links import icon, query, session_name
 from .tags import register
-from .targets import Row, Target, address_at
 
 
 @register.simple_tag(takes_context=True)

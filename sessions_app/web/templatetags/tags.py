@@ -25,10 +25,10 @@ from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...domain.summary import Piece, cut_off, media_name, summary
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
-from .difference import value as whole_value
-from .json_tree import NODE_LIMIT, Tree, css_class, ends, name
-from .markdown import Text, Texts
-from .targets import actor
+from ..html.difference import value as whole_value
+from ..html.json_tree import NODE_LIMIT, Tree, css_class, ends, name
+from ..html.markdown import Text, Texts
+from ..request import actor
 
 register = template.Library()
 PRETTY_LENGTH: Final = 20_000  # characters of a value; templates show fewer

@@ -21,8 +21,9 @@ from ...reads.event_views import EventView
 from ...reads.paging import write_cursor
 from ...search import outline
 from ...sources import database
-from ..html.targets import actor, of_session, who_wrote
-from .densities import EVENTS, density_of, fill
+from ..html.state_panel import of_session, who_wrote
+from ..request import actor
+from .modes import EVENTS, density_of, fill
 from .timeline import TurnRows, dollars_of, grouped
 
 BATCH: Final = 100  # events in one push
@@ -81,7 +82,7 @@ def state(view: views.SessionView, who: Actor) -> str:
 
 def status(running: Running | None, cut: EventView | None, revision: float) -> str:
     """Renders whether an invocation runs or waits, the edit that `cut` it short, or when the session was last active."""
-    return fragment("session/news/_status.html", revision=revision, running=running, cut=cut)
+    return fragment("session/updates/_status.html", revision=revision, running=running, cut=cut)
 
 
 def stats(ref: SessionRef, who: Actor) -> str:

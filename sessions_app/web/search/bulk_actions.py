@@ -27,9 +27,9 @@ from ...search import labels
 from ...transfer import FORMATS, export_sessions
 from ...transfer.exporting import damaged_of, left_out_header
 from ..html.render import offer_undo
-from ..html.targets import actor
 from ..naming import page_of
-from .asked import zone_of
+from ..request import actor
+from .params import zone_of
 
 _MOST: Final = 5_000  # sessions that a form names one by one
 _MOST_TAGGED: Final = 10_000

@@ -15,13 +15,14 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Max
 
-from ..domain.errors import Behind, Invalid
-from ..domain.session_ref import SessionRef, digest_of
-from ..history.index import build
-from ..models import DueSession, Rule, SearchSession, SearchSource, Waiting, read_instant
-from ..sources import database, registry
-from . import masked, word_tables
-from .reading import (
+from ...domain.errors import Behind, Invalid
+from ...domain.session_ref import SessionRef, digest_of
+from ...history.index import build
+from ...models import DueSession, Rule, SearchSession, SearchSource, Waiting, read_instant
+from ...sources import database, registry
+from .. import masked, word_tables
+from ..values import comparable
+from .read import (
     MOST,
     MOST_PIECES,
     Names,
@@ -35,8 +36,7 @@ from .reading import (
     rows_of,
     shared_states,
 )
-from .storing import Keeper, forget, forget_keys, forget_owners
-from .values import comparable
+from .tables import Keeper, forget, forget_keys, forget_owners
 
 SOME: Final = 200  # sessions that are read before they are stored
 _CLAIM_SECONDS: Final = 15.0  # a process that is silent for so long has died

@@ -9,8 +9,8 @@ from typing import Any, Final
 from django.db import connection, transaction
 from django.db.models import F
 
-from ..domain.session_ref import SessionRef, digest_of
-from ..models import (
+from ...domain.session_ref import SessionRef, digest_of
+from ...models import (
     DriftedSession,
     SearchDoc,
     SearchFact,
@@ -22,16 +22,16 @@ from ..models import (
     SearchSpan,
     SearchValue,
 )
-from . import learning, masked, vocabulary
-from .folding import Summary
-from .learning import forget_users
-from .lines import clean
-from .reading import Owner, Reading
-from .titling import fields as titled
-from .titling import given, insert
-from .values import Value
-from .word_tables import PIECES, delete_pieces, delete_rows, insert_words
-from .words import folded, marked
+from .. import learning, masked, vocabulary
+from ..folding import Summary
+from ..learning import forget_users
+from ..lines import clean
+from ..titling import fields as titled
+from ..titling import given, insert
+from ..values import Value
+from ..word_tables import PIECES, delete_pieces, delete_rows, insert_words
+from ..words import folded, marked
+from .read import Owner, Reading
 
 _SOME: Final = 200  # rows of a statement
 REMEMBERED: Final = 50_000  # names, owners and words that are known to be stored

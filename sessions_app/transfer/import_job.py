@@ -1,6 +1,6 @@
 """Imports items into a source: checks all of them first, then writes session by session, or only says what it would do.
 
-A new session is written in batches, each in a transaction; until the last, its state marks it (writes/half_made.py).
+A new session is written in batches, each in a transaction; until the last, its state marks it (writes/incomplete.py).
 One that is marked and has the first events of the file goes on after them. Other sessions stay; a difference is told.
 """
 

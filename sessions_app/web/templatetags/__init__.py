@@ -1,0 +1,1 @@
+"""The tags and filters that are built into every template."""
