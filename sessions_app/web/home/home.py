@@ -65,7 +65,7 @@ def activity(who: Actor, away: Collection[str] = ()) -> Activity:
 
 def parts(activity: Activity) -> dict[str, str]:
     """Returns home's fragments by name, and digests of the list of sources and of the rules of masking."""
-    fragments = {name: fragment(f"home/feed/_{name}.html", activity=activity) for name in ("running", "feed")}
+    fragments = {name: fragment(f"home/home/_{name}.html", activity=activity) for name in ("running", "feed")}
     return {**fragments, "sources": activity.sources, "mask": str(activity.mask)}
 
 
