@@ -13,6 +13,11 @@ class SessionsConfig(AppConfig):
 
     name = "sessions_app"
 
+    def import_models(self) -> None:
+        """Loads the models: those of `models/`, and those that stand with what they do."""
+        super().import_models()
+        from .access import tokens  # noqa: F401
+
     def ready(self) -> None:
         """Names the sources; they are opened when first needed."""
         from .domain.errors import SourceError

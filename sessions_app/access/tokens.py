@@ -1,7 +1,11 @@
-"""Manages the tokens of programs. A token has one right, for the apps that match a pattern.
+"""Tokens, with which programs sign in. A token has one right, for the apps that match a pattern.
+
+    token, text = tokens.create("booking-agent", "append", "booking", by=actor)
+    text = token.renew(by=actor, hours=24)
+    token.revoke(by=actor)
 
 Its text is shown once and stored as a hash. A token ends when it expires or is revoked, and with the person who made it.
-A renewed token has a new text; the text from before goes on for a while, so that programs can be given the new one.
+A renewed token has a new text; the text from before still works for a while, so that programs can be given the new one.
 """
 
 import hashlib
@@ -11,88 +15,112 @@ import secrets
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError, OperationalError, transaction
-from django.db.models import Max, Q, QuerySet
+from django.db import IntegrityError, OperationalError, models, transaction
+from django.db.models import Max, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
-from ..models import ApiToken, OldTokenText
 from .actor import RIGHTS, Actor, Grant, Right
 from .audit.record import record, record_with
 
+log = logging.getLogger("adkweb.tokens")
+
+PREFIX: Final = "adkweb_"  # scanners recognise a published secret by it
+NAME_LENGTH: Final = 100
+APPS_LENGTH: Final = 200
+ADDRESS_LENGTH: Final = 45  # of an IPv6 address
 MOST_DAYS: Final = 3650
 MOST_HOURS: Final = 30 * 24
 MOST_RATE: Final = 1_000_000
-OVERLAP_HOURS: Final = 24  # in which a renewed token's text from before goes on, unless somebody chooses another time
-
+OVERLAP_HOURS: Final = (
+    24  # in which a renewed token's text from before still works, unless somebody chooses another time
+)
+SOON: Final = timedelta(days=7)  # before a token expires, the list warns
+_USED_STEP: Final = timedelta(minutes=1)  # so that a request rarely costs a write
+_TRUSTED_SECONDS: Final = 1.0  # looking a token up takes half the time of a small request
 _BOUNDS: Final = {"days": (1, MOST_DAYS), "hours": (0, MOST_HOURS), "rate": (1, MOST_RATE)}
 
 
-def number_of(field: str, text: str, *, needed: bool = False) -> int | None:
-    """Reads a number as a form sends it: None for a blank, unless it is needed. Raises Invalid."""
-    if not text.strip() and not needed:
-        return None
-    try:
-        number = int(text)
-    except ValueError as error:
-        raise _refusal(field) from error
-    check(field, number)
-    return number
+class TokenQuerySet(models.QuerySet["ApiToken"]):
+    """The questions that are asked about tokens."""
+
+    def named(self, name: str) -> "ApiToken":
+        """Returns a token by its name. Raises NotFound."""
+        token = self.filter(name=name).first()
+        if token is None:
+            raise NotFound(_("There is no token “%(name)s”.") % {"name": name})
+        return token
+
+    def listed(self) -> list["ApiToken"]:
+        """Returns all tokens by name, with those that ended last."""
+        until = dict(self.values_list("pk", Max("old_texts__until")))
+        tokens = sorted(self.order_by("name"), key=lambda token: token.ended)
+        for token in tokens:
+            token.overlap = until.get(token.pk)
+        return tokens
+
+    def with_text(self, text: str) -> "ApiToken | None":
+        """Returns the token with this text, or with a text from before it was renewed: then with the end of that text."""
+        digest = _digest(text)
+        if token := self.filter(digest=digest).first():
+            return token
+        old = OldTokenText.objects.select_related("token", "person").filter(digest=digest).first()
+        if old is None:
+            return None
+        old.token.found_by = old
+        return old.token
 
 
-def check(field: str, number: int | None) -> None:
-    """Raises Invalid for a number that is too small or too large."""
-    least, most = _BOUNDS[field]
-    if number is not None and not least <= number <= most:
-        raise _refusal(field)
+class TokenManager(models.Manager.from_queryset(TokenQuerySet)):  # type: ignore[misc]
+    """Tokens come with the person whom they end with."""
+
+    def get_queryset(self) -> TokenQuerySet:
+        """Returns the tokens, each read together with its person."""
+        return cast(TokenQuerySet, super().get_queryset().select_related("person"))
 
 
-def _refusal(field: str) -> Invalid:
-    most = {"most": _BOUNDS[field][1]}
-    text = {
-        "days": _("The days are a whole number from 1 to %(most)s.") % most,
-        "hours": _("The hours are a whole number from 0 to %(most)s.") % most,
-        "rate": _("The requests a minute are a whole number from 1 to %(most)s.") % most,
-    }[field]
-    return Invalid(text, field=field)
+class ApiToken(models.Model):
+    """A token. One that ended stays, so that its name still says who wrote something.
 
-
-SOON: Final = timedelta(days=7)  # before a token expires, the list warns
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token without its text. `right` includes the rights before it; `used` is None if it was never used.
-
-    `expires` is None if it does not. `orphaned`: the person who made it, or who renewed it last, was deleted or may not
-    sign in any more. `holders` are the people who have its text. Until `overlap`, texts from before it was renewed go on.
+    `person` made it, or renewed it last, and it ends with them: the number stays when the person is deleted. It is null
+    if a command did. `holders` are the names of the people who have its text, as JSON.
     """
 
-    number: int
-    name: str
-    right: Right
-    apps: str
-    created_by: str
-    created: datetime
-    used: datetime | None
-    used_from: str
-    revoked_by: str
-    revoked: datetime | None
-    renewed_by: str
-    renewed: datetime | None
-    rate: int | None
-    expires: datetime | None = None
-    orphaned: bool = False
-    holders: tuple[str, ...] = ()
-    overlap: datetime | None = None
+    name = models.CharField(max_length=NAME_LENGTH, unique=True)
+    digest = models.CharField(max_length=64, unique=True)
+    right = models.CharField(max_length=10)  # includes the rights before it
+    apps = models.CharField(max_length=APPS_LENGTH)
+    created_by = models.CharField(max_length=150)
+    created = models.DateTimeField(auto_now_add=True)
+    used = models.DateTimeField(null=True)  # last, to the minute
+    used_from = models.CharField(max_length=ADDRESS_LENGTH, default="")  # the address then
+    rate = models.IntegerField(null=True)  # requests a minute
+    renewed_by = models.CharField(max_length=150, default="")
+    renewed = models.DateTimeField(null=True)
+    revoked_by = models.CharField(max_length=150, default="")
+    revoked = models.DateTimeField(null=True)
+    expires = models.DateTimeField(null=True)
+    holders = models.TextField(default="[]")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
+    )
+
+    overlap: datetime | None = None  # until when texts from before it was renewed still work, where that was asked
+    found_by: "OldTokenText | None" = None  # a text from before, if it was found by one
+
+    objects = TokenManager()
+
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """Returns the names of the people who have its text."""
+        return tuple(json.loads(self.holders))
 
     @property
     def maker(self) -> str:
@@ -101,13 +129,24 @@ class Token:
 
     @property
     def overlaps(self) -> bool:
-        """Tells whether a text from before it was renewed still goes on."""
+        """Tells whether a text from before it was renewed still works."""
         return not self.revoked and self.overlap is not None and self.overlap > timezone.now()
+
+    @property
+    def ends(self) -> datetime | None:
+        """Returns until when the text that it was found by works; None if it does not expire."""
+        return self.found_by.until if self.found_by else self.expires
 
     @property
     def expired(self) -> bool:
         """Tells whether its time is over."""
-        return self.expires is not None and self.expires <= timezone.now()
+        return self.ends is not None and self.ends <= timezone.now()
+
+    @property
+    def orphaned(self) -> bool:
+        """Tells whether the person whom it ends with was deleted, or may not sign in any more."""
+        text = self.found_by or self
+        return text.person_id is not None and (text.person is None or not text.person.is_active)
 
     @property
     def ended(self) -> bool:
@@ -119,38 +158,118 @@ class Token:
         """Tells whether it will expire within a week."""
         return not self.ended and self.expires is not None and self.expires - timezone.now() <= SOON
 
+    @property
+    def actor(self) -> Actor | None:
+        """Returns the actor that it stands for, or None if it ended."""
+        if self.ended:
+            return None
+        return Actor(f"token {self.name}", (Grant(cast(Right, self.right), self.apps),), f"token {self.pk}")
 
-def token_of(row: ApiToken, holder: ApiToken | OldTokenText | None = None) -> Token:
-    """Returns a token as it is told; `holder` is what is tied to a person, if it is not the token itself."""
-    holder = holder or row
-    return Token(
-        number=row.pk,
-        name=row.name,
-        right=cast(Right, row.right),
-        apps=row.apps,
-        created_by=row.created_by,
-        created=row.created,
-        used=row.used,
-        used_from=row.used_from,
-        revoked_by=row.revoked_by,
-        revoked=row.revoked,
-        renewed_by=row.renewed_by,
-        renewed=row.renewed,
-        rate=row.rate,
-        expires=row.expires,
-        holders=tuple(json.loads(row.holders)),
-        orphaned=holder.person_id is not None and (holder.person is None or not holder.person.is_active),
+    def renew(self, *, by: Actor, hours: int = OVERLAP_HOURS, holders: Iterable[str] | None = None) -> str:
+        """Gives it a new text, and as many days as it had, and returns the text.
+
+        Texts from before still work for `hours`, but no longer than they would have. From now on, the token ends with the
+        person who renews it. It has the same holders if none are named.
+        Raises NotAllowed, Invalid, and Conflict if it is revoked.
+        """
+        by.check_runs_everything()
+        check("hours", hours)
+        held = None if holders is None else _holders(holders)
+        now, text = timezone.now(), _new_text()
+        with transaction.atomic():
+            self.refresh_from_db(from_queryset=ApiToken.objects.select_for_update(of=("self",)))
+            if self.revoked:
+                raise Conflict(_("The token “%(name)s” is revoked; make a new one.") % {"name": self.name})
+            record("token-renewed", by.name, app_name=self.apps, name=self.name, hours=hours, holders=held or None)
+            until = now if self.ended else now + timedelta(hours=hours)
+            self.old_texts.create(
+                digest=self.digest,
+                person_id=self.person_id,
+                holders=self.holders,
+                until=min(until, self.expires or until),
+            )
+            self.old_texts.filter(until__gt=until).update(until=until)
+            if self.expires is not None:
+                self.expires = now + (self.expires - (self.renewed or self.created))
+            self.holders = self.holders if held is None else json.dumps(held)
+            self.digest, self.person_id, self.renewed, self.renewed_by = _digest(text), _person(by), now, by.name
+            self.save()
+        known.clear()
+        log.info("%s renewed the token %s; texts from before still work until %s", by.name, self.name, until)
+        self.overlap = until
+        return text
+
+    def revoke(self, *, by: Actor) -> None:
+        """Revokes it, in this process at once and in others within a second. Raises NotAllowed.
+
+        A token that is revoked already stays as it is.
+        """
+        by.check_runs_everything()
+        rows = ApiToken.objects.filter(pk=self.pk, revoked=None)
+        if record_with(
+            lambda: rows.update(revoked=timezone.now(), revoked_by=by.name), "token-revoked", by.name, name=self.name
+        ):
+            known.clear()
+            log.info("%s revoked the token %s", by.name, self.name)
+        self.refresh_from_db(fields=["revoked", "revoked_by"])
+
+
+class OldTokenText(models.Model):
+    """The text that a token had before it was renewed, as a hash. It ends with whoever had made or renewed it then."""
+
+    token = models.ForeignKey(ApiToken, models.CASCADE, related_name="old_texts")
+    digest = models.CharField(max_length=64, unique=True)
+    until = models.DateTimeField()
+    holders = models.TextField(default="[]")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
     )
 
 
-log = logging.getLogger("adkweb.tokens")
+def create(
+    name: str,
+    right: str,
+    apps: str,
+    *,
+    by: Actor,
+    days: int | None = None,
+    rate: int | None = None,
+    holders: Iterable[str] = (),
+) -> tuple[ApiToken, str]:
+    """Creates a token and returns it with its text, which cannot be read again. Raises NotAllowed, Invalid, AlreadyExists.
 
-PREFIX: Final = "adkweb_"  # scanners recognise a published secret by it
-NAME_LENGTH: Final = 100
-APPS_LENGTH: Final = 200
-ADDRESS_LENGTH: Final = 45  # of an IPv6 address
-_USED_STEP: Final = timedelta(minutes=1)  # so that a request rarely costs a write
-_TRUSTED_SECONDS: Final = 1.0  # looking a token up takes half the time of a small request
+    It ends with the account that makes it, if a person does; a command has none. It expires after `days`.
+    `rate` is a limit of requests a minute of its own. `holders` names the people who have its text: with it, they are one
+    person, and do not decide on what its program proposes.
+    """
+    by.check_runs_everything()
+    name, apps = name.strip(), apps.strip() or "*"
+    _check(name, right, apps)
+    check("days", days)
+    check("rate", rate)
+    held, text = _holders(holders), _new_text()
+    expires = None if days is None else timezone.now() + timedelta(days=days)
+    try:
+        with transaction.atomic():
+            record("token-created", by.name, app_name=apps, name=name, right=right, holders=held or None)
+            token = ApiToken.objects.create(
+                name=name,
+                digest=_digest(text),
+                right=right,
+                apps=apps,
+                created_by=by.name,
+                person_id=_person(by),
+                expires=expires,
+                rate=rate,
+                holders=json.dumps(held),
+            )
+    except IntegrityError as error:
+        raise AlreadyExists(
+            _("There is a token “%(name)s” already; a name stays with its token, revoked or not.") % {"name": name},
+            field="name",
+        ) from error
+    log.info("%s created the token %s: %s, apps %s, expires %s", by.name, name, right, apps, expires or "never")
+    return token, text
 
 
 class SignedIn(NamedTuple):
@@ -168,134 +287,14 @@ class SignedIn(NamedTuple):
 known: dict[str, tuple[float, SignedIn]] = {}  # by digest: until when it is trusted, and whose it is
 
 
-def create(
-    name: str,
-    right: str,
-    apps: str,
-    *,
-    by: Actor,
-    days: int | None = None,
-    rate: int | None = None,
-    holders: Iterable[str] = (),
-) -> tuple[Token, str]:
-    """Creates a token and returns it with its text, which cannot be read again. Raises NotAllowed, Invalid, AlreadyExists.
-
-    It ends with the account that makes it, if a person does; a command has none. It expires after `days`.
-    `rate` is a limit of requests a minute of its own. `holders` names the people who have its text: with it, they are one
-    person, and do not decide on what its program proposes.
-    """
-    by.check_runs_everything()
-    name, apps = name.strip(), apps.strip() or "*"
-    _check(name, right, apps)
-    check("days", days)
-    check("rate", rate)
-    held = _holders(holders)
-    expires = None if days is None else timezone.now() + timedelta(days=days)
-    text = _new_text()
-    try:
-        with transaction.atomic():
-            record("token-created", by.name, app_name=apps, name=name, right=right, holders=held or None)
-            row = ApiToken.objects.create(
-                name=name,
-                digest=_digest(text),
-                right=right,
-                apps=apps,
-                created_by=by.name,
-                person_id=_person(by),
-                expires=expires,
-                rate=rate,
-                holders=json.dumps(held),
-            )
-    except IntegrityError as error:
-        raise AlreadyExists(
-            _("There is a token “%(name)s” already; a name stays with its token, revoked or not.") % {"name": name},
-            field="name",
-        ) from error
-    log.info("%s created the token %s: %s, apps %s, expires %s", by.name, name, right, apps, expires or "never")
-    return token_of(row), text
-
-
-def renew(
-    name: str,
-    *,
-    by: Actor,
-    hours: int = OVERLAP_HOURS,
-    holders: Iterable[str] | None = None,
-) -> tuple[Token, str]:
-    """Gives a token a new text, and as many days as it had, and returns it with the text.
-
-    Texts from before go on for `hours`, but no longer than they would have. From now on, the token ends with the person
-    who renews it. It has the same holders if none are named.
-    Raises NotAllowed, NotFound, Invalid, and Conflict if it is revoked.
-    """
-    by.check_runs_everything()
-    check("hours", hours)
-    held = None if holders is None else _holders(holders)
-    now, text = timezone.now(), _new_text()
-    with transaction.atomic():
-        row = _rows().select_for_update(of=("self",)).filter(name=name).first()
-        if row is None:
-            raise _not_found(name)
-        token = token_of(row)
-        if token.revoked:
-            raise Conflict(_("The token “%(name)s” is revoked; make a new one.") % {"name": name})
-        record("token-renewed", by.name, app_name=row.apps, name=name, hours=hours, holders=held or None)
-        until = now if token.ended else now + timedelta(hours=hours)
-        OldTokenText.objects.create(
-            token=row,
-            digest=row.digest,
-            person_id=row.person_id,
-            holders=row.holders,
-            until=min(until, row.expires or until),
-        )
-        row.old_texts.filter(until__gt=until).update(until=until)
-        if row.expires is not None:
-            row.expires = now + (row.expires - (row.renewed or row.created))
-        row.holders = row.holders if held is None else json.dumps(held)
-        row.digest, row.person_id, row.renewed, row.renewed_by = _digest(text), _person(by), now, by.name
-        row.save()
-    known.clear()
-    log.info("%s renewed the token %s; texts from before go on until %s", by.name, name, until)
-    return replace(token_of(_rows().get(pk=row.pk)), overlap=until), text
-
-
-def listed() -> list[Token]:
-    """Returns all tokens by name, with those that ended last."""
-    rows = _rows().annotate(overlap=Max("old_texts__until")).order_by("name")
-    return sorted((replace(token_of(row), overlap=row.overlap) for row in rows), key=lambda token: token.ended)
-
-
-def named(name: str) -> Token:
-    """Returns a token by its name. Raises NotFound."""
-    row = _rows().filter(name=name).first()
-    if row is None:
-        raise _not_found(name)
-    return token_of(row)
-
-
-def revoke(name: str, *, by: Actor) -> Token:
-    """Revokes a token, in this process at once and in others within a second. Raises NotAllowed and NotFound.
-
-    A token that is revoked already stays as it is.
-    """
-    by.check_runs_everything()
-    rows = ApiToken.objects.filter(name=name, revoked=None)
-    if record_with(
-        lambda: rows.update(revoked=timezone.now(), revoked_by=by.name), "token-revoked", by.name, name=name
-    ):
-        known.clear()
-        log.info("%s revoked the token %s", by.name, name)
-    return named(name)
-
-
 def sign_in(text: str, address: str = "") -> SignedIn | None:
     """Returns whose token this is, or None if it is unknown or ended. Notes the use, by minute, and its address."""
     digest = _digest(text)
     until, signed_in = known.get(digest, (0.0, None))
     if signed_in is not None and time.monotonic() < until:
         return signed_in
-    token = _by_digest(digest)
-    actor = None if token is None else _actor(token)
+    token = ApiToken.objects.with_text(text)
+    actor = None if token is None else token.actor
     if token is None or actor is None:
         known.pop(digest, None)
         return None
@@ -303,8 +302,8 @@ def sign_in(text: str, address: str = "") -> SignedIn | None:
     if token.used is None or now - token.used > _USED_STEP:
         stale = Q(used=None) | Q(used__lt=now - _USED_STEP)
         with suppress(OperationalError):  # locked: the next request writes it
-            ApiToken.objects.filter(stale, pk=token.number).update(used=now, used_from=address[:ADDRESS_LENGTH])
-    left = _TRUSTED_SECONDS if token.expires is None else (token.expires - now).total_seconds()
+            ApiToken.objects.filter(stale, pk=token.pk).update(used=now, used_from=address[:ADDRESS_LENGTH])
+    left = _TRUSTED_SECONDS if token.ends is None else (token.ends - now).total_seconds()
     signed_in = SignedIn(actor, token.rate)
     known[digest] = (time.monotonic() + min(_TRUSTED_SECONDS, left), signed_in)
     return signed_in
@@ -318,15 +317,15 @@ def actor_of(text: str, address: str = "") -> Actor | None:
 
 def actor_numbered(number: int) -> Actor | None:
     """Returns the actor that a token stands for now, or None if it ended."""
-    row = _rows().filter(pk=number).first()
-    return None if row is None else _actor(token_of(row))
+    token: ApiToken | None = ApiToken.objects.filter(pk=number).first()
+    return None if token is None else token.actor
 
 
 def knows(account: str, name: str) -> bool:
     """Tells whether an account (`token 3`) is a token that the person of this name made, renewed or holds, now or before it
     was renewed: they know, or knew, its text."""
     kind, _space, number = account.partition(" ")
-    row = ApiToken.objects.filter(pk=int(number)).select_related("person").first() if kind == "token" else None
+    row = ApiToken.objects.filter(pk=int(number)).first() if kind == "token" else None
     if row is None:
         return False
     texts: list[ApiToken | OldTokenText] = [row, *OldTokenText.objects.filter(token=row).select_related("person")]
@@ -343,13 +342,12 @@ def has_holder(account: str) -> bool:
 
 def why_refused(text: str) -> str:
     """Returns the sentence for whoever sends a token for which there is no actor."""
-    digest = _digest(text)
-    token = _by_digest(digest)
+    token = ApiToken.objects.with_text(text)
     if token is None:
         return _("This token is unknown, or was revoked.")
     if token.revoked:
         return _("This token was revoked.")
-    if token.expired and OldTokenText.objects.filter(digest=digest).exists():
+    if token.expired and OldTokenText.objects.filter(digest=_digest(text)).exists():
         return _("This token was renewed, and the time of its text from before is over; use the new one.")
     if token.expired:
         return _("This token expired; make a new one.")
@@ -386,35 +384,38 @@ def _check(name: str, right: str, apps: str) -> None:
         raise Invalid(_("The right is one of: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")
 
 
-def _actor(token: Token) -> Actor | None:
-    """Returns the actor that a token stands for, or None if it ended."""
-    if token.ended:
-        return None
-    return Actor(f"token {token.name}", (Grant(token.right, token.apps),), f"token {token.number}")
-
-
-def _rows() -> QuerySet[ApiToken]:
-    return ApiToken.objects.select_related("person")
-
-
-def _by_digest(digest: str) -> Token | None:
-    """Returns the token with this text; with one from before, it has the end of that."""
-    row = _rows().filter(digest=digest).first()
-    if row is not None:
-        return token_of(row)
-    old = OldTokenText.objects.select_related("token", "person").filter(digest=digest).first()
-    if old is None:
-        return None
-    return replace(token_of(old.token, old), expires=old.until)
-
-
-def _not_found(name: str) -> NotFound:
-    return NotFound(_("There is no token “%(name)s”.") % {"name": name})
-
-
 def _new_text() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def number_of(field: str, text: str, *, needed: bool = False) -> int | None:
+    """Reads a number as a form sends it: None for a blank, unless it is needed. Raises Invalid."""
+    if not text.strip() and not needed:
+        return None
+    try:
+        number = int(text)
+    except ValueError as error:
+        raise _refusal(field) from error
+    check(field, number)
+    return number
+
+
+def check(field: str, number: int | None) -> None:
+    """Raises Invalid for a number that is too small or too large."""
+    least, most = _BOUNDS[field]
+    if number is not None and not least <= number <= most:
+        raise _refusal(field)
+
+
+def _refusal(field: str) -> Invalid:
+    most = {"most": _BOUNDS[field][1]}
+    text = {
+        "days": _("The days are a whole number from 1 to %(most)s.") % most,
+        "hours": _("The hours are a whole number from 0 to %(most)s.") % most,
+        "rate": _("The requests a minute are a whole number from 1 to %(most)s.") % most,
+    }[field]
+    return Invalid(text, field=field)

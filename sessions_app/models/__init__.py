@@ -1,4 +1,4 @@
-"""ADK's tables and adkweb's own as Django models. They decide nothing."""
+"""ADK's tables and adkweb's own as Django models. Those of tokens are in access/tokens.py, beside what they do."""
 
 from .adk import (
     MOMENT,
@@ -21,10 +21,8 @@ from .batches import BatchItem
 from .checks import Breach, CheckedSession, DueSession, Rule
 from .masking import MaskRule
 from .own import (
-    ApiToken,
     Invitation,
     Job,
-    OldTokenText,
     PasswordTries,
     Projection,
     Role,
@@ -54,7 +52,6 @@ from .sources import KnownSource
 
 __all__ = [
     "MOMENT",
-    "ApiToken",
     "App",
     "ApprovalRule",
     "AuditReceiver",
@@ -71,7 +68,6 @@ __all__ = [
     "Job",
     "KnownSource",
     "MaskRule",
-    "OldTokenText",
     "PasswordTries",
     "Projection",
     "RetentionRule",

@@ -36,45 +36,6 @@ class PasswordTries(models.Model):
     seen = models.FloatField(default=0.0, db_index=True)
 
 
-class ApiToken(models.Model):
-    """A token that a program signs in with. Only its hash is kept. One that ended stays, so that its name still says who.
-
-    `person` made it, or renewed it last, and it ends with them: the number stays when the person is deleted. It is null
-    if a command did. `holders` are the names of the people who have its text, as JSON.
-    """
-
-    name = models.CharField(max_length=100, unique=True)
-    digest = models.CharField(max_length=64, unique=True)
-    right = models.CharField(max_length=10)
-    apps = models.CharField(max_length=200)
-    created_by = models.CharField(max_length=150)
-    created = models.DateTimeField(auto_now_add=True)
-    used = models.DateTimeField(null=True)  # last, to the minute
-    used_from = models.CharField(max_length=45, default="")  # the address then
-    rate = models.IntegerField(null=True)  # requests a minute
-    renewed_by = models.CharField(max_length=150, default="")
-    renewed = models.DateTimeField(null=True)
-    revoked_by = models.CharField(max_length=150, default="")
-    revoked = models.DateTimeField(null=True)
-    expires = models.DateTimeField(null=True)
-    holders = models.TextField(default="[]")
-    person = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
-    )
-
-
-class OldTokenText(models.Model):
-    """The text that a token had before it was renewed, as a hash. It ends with whoever had made or renewed it then."""
-
-    token = models.ForeignKey(ApiToken, models.CASCADE, related_name="old_texts")
-    digest = models.CharField(max_length=64, unique=True)
-    until = models.DateTimeField()
-    holders = models.TextField(default="[]")
-    person = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
-    )
-
-
 class Role(models.Model):
     """A role (access/roles.py) of a person or a group, in the apps and sources whose names match patterns."""
 

@@ -11,7 +11,7 @@ from typing import Self
 import uvicorn
 
 from sessions_app.access import tokens
-from sessions_app.models import ApiToken
+from sessions_app.access.tokens import ApiToken
 from tests.servers import free_port
 from tests.support.people import as_admin
 

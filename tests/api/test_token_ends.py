@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from sessions_app.access import tokens
+from sessions_app.access.tokens import ApiToken
 from sessions_app.domain.errors import Invalid
-from sessions_app.models import ApiToken
 from tests.api.program import Answer, Program
 from tests.support.people import as_admin
 
@@ -50,7 +50,7 @@ def test_an_expired_token_is_refused_and_told_so(maria: User) -> None:
     assert {answer.status for answer in asked(text)} == {200}
     ApiToken.objects.update(expires=timezone.now())
     assert_refused(text, "expired")
-    assert tokens.listed()[0].ended
+    assert ApiToken.objects.listed()[0].ended
 
 
 def test_a_token_that_is_trusted_for_a_second_expires_on_time() -> None:
@@ -66,14 +66,14 @@ def test_a_token_that_is_trusted_for_a_second_expires_on_time() -> None:
 def test_the_list_warns_a_week_before_a_token_expires(left: float, soon: bool) -> None:
     tokens.create("agent", "read", "*", by=as_admin("maria"), days=1)
     ApiToken.objects.update(expires=timezone.now() + timedelta(days=left))
-    assert tokens.listed()[0].ends_soon is soon
+    assert ApiToken.objects.listed()[0].ends_soon is soon
 
 
 @pytest.mark.parametrize("days", [0, -1, 3651, 10**30])
 def test_a_time_that_is_none_is_refused(days: int) -> None:
     with pytest.raises(Invalid, match="3650"):
         tokens.create("agent", "read", "*", by=as_admin("maria"), days=days)
-    assert tokens.listed() == []
+    assert ApiToken.objects.listed() == []
 
 
 @pytest.mark.parametrize("left", ["deactivated", "deleted"])
@@ -91,7 +91,7 @@ def test_a_token_ends_with_the_person_who_made_it(maria: User, left: str) -> Non
     assert tokens.actor_numbered(numbers["agent"]) is None  # so a job of its own does not go on
     assert tokens.actor_numbered(numbers["of a command"]) is not None
     assert {answer.status for answer in asked(other)} == {200}
-    assert [token.name for token in tokens.listed()] == ["of a command", "agent"]
+    assert [token.name for token in ApiToken.objects.listed()] == ["of a command", "agent"]
 
 
 def test_a_token_goes_on_when_its_person_comes_back(maria: User) -> None:

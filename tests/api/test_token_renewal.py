@@ -11,8 +11,9 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from sessions_app.access import rates, tokens
+from sessions_app.access.tokens import ApiToken, OldTokenText
 from sessions_app.domain.errors import Conflict, Invalid, NotFound
-from sessions_app.models import ApiToken, AuditRow, OldTokenText
+from sessions_app.models import AuditRow
 from tests.api.program import Program
 from tests.support.people import as_admin
 
@@ -41,7 +42,7 @@ def made(days: int | None = None, person: int | None = None) -> str:
 
 def renewed(hours: int = 24, person: int | None = None) -> str:
     """The token's new text."""
-    return tokens.renew("agent", by=as_admin("ben", person), hours=hours)[1]
+    return ApiToken.objects.named("agent").renew(by=as_admin("ben", person), hours=hours)
 
 
 def works(text: str) -> bool:
@@ -57,10 +58,10 @@ def test_both_texts_work_until_the_chosen_time_and_then_the_new_one_alone(clock:
     assert tokens.actor_of(before) == tokens.actor_of(after)
     clock.shift(timedelta(hours=23, minutes=59))
     assert (works(before), works(after)) == (True, True)
-    assert tokens.listed()[0].overlaps
+    assert ApiToken.objects.listed()[0].overlaps
     clock.shift(timedelta(minutes=1))
     assert (works(before), works(after)) == (False, True)
-    assert not tokens.listed()[0].overlaps
+    assert not ApiToken.objects.listed()[0].overlaps
     assert "was renewed" in Program(before).get("/api/apps").detail
 
 
@@ -88,7 +89,7 @@ def test_a_renewed_token_has_as_many_days_as_it_had_each_time(clock: time_machin
     for _each in range(2):
         clock.shift(timedelta(days=29))
         text = renewed()
-        expires = tokens.named("agent").expires
+        expires = ApiToken.objects.named("agent").expires
         assert expires is not None
         assert timedelta(days=29, hours=23) < expires - timezone.now() <= timedelta(days=30)
     clock.shift(timedelta(days=31))
@@ -117,12 +118,12 @@ def test_each_text_ends_with_the_person_who_got_it(maria: User) -> None:
     assert "person who made it" in Program(of_maria).get("/api/apps").detail
     User.objects.filter(username="ben").update(is_active=False)
     assert not works(of_ben)
-    assert tokens.named("agent").maker == "ben"
+    assert ApiToken.objects.named("agent").maker == "ben"
 
 
 def test_revoking_ends_all_texts_and_a_revoked_token_is_not_renewed() -> None:
     texts = [made(), renewed(), renewed()]
-    tokens.revoke("agent", by=as_admin("maria"))
+    ApiToken.objects.named("agent").revoke(by=as_admin("maria"))
     assert [works(text) for text in texts] == [False] * 3
     with pytest.raises(Conflict):
         renewed()
@@ -135,9 +136,9 @@ def test_a_time_that_is_none_is_refused_and_nothing_is_renewed(hours: int) -> No
     with pytest.raises(Invalid, match="720"):
         renewed(hours=hours)
     with pytest.raises(NotFound):
-        tokens.renew("ghost", by=as_admin("ben"))
+        ApiToken.objects.named("ghost").renew(by=as_admin("ben"))
     assert works(before)
-    assert tokens.named("agent").renewed is None
+    assert ApiToken.objects.named("agent").renewed is None
 
 
 def test_renewing_is_recorded_and_no_text_is_stored() -> None:
@@ -154,16 +155,16 @@ def test_the_address_of_the_last_use_is_known() -> None:
     text = made()
     program = Program(text)
     program.get("/api/apps")
-    first = tokens.named("agent")
+    first = ApiToken.objects.named("agent")
     assert first.used_from == "127.0.0.1"
     ApiToken.objects.update(used=timezone.now() - timedelta(minutes=2))
     tokens.known.clear()
     assert tokens.actor_of(text, FAR)
-    assert tokens.named("agent").used_from == FAR
+    assert ApiToken.objects.named("agent").used_from == FAR
     ApiToken.objects.update(used=None)
     tokens.known.clear()
     assert tokens.actor_of(text, "x" * 500)
-    assert tokens.named("agent").used_from == "x" * 45
+    assert ApiToken.objects.named("agent").used_from == "x" * 45
 
 
 def test_a_token_may_have_a_limit_of_its_own_which_is_never_above_that_of_all(settings: object) -> None:
@@ -172,7 +173,7 @@ def test_a_token_may_have_a_limit_of_its_own_which_is_never_above_that_of_all(se
     fast = Program(tokens.create("fast", "read", "*", by=as_admin("maria"))[1])
     assert [slow.get("/api/apps").status for _each in range(3)] == [200, 200, 429]
     assert [fast.get("/api/apps").status for _each in range(3)] == [200, 200, 200]
-    tokens.renew("slow", by=as_admin("maria"))
+    ApiToken.objects.named("slow").renew(by=as_admin("maria"))
     assert slow.get("/api/apps").status == 429
     settings.RATE_TOKEN = 1  # type: ignore[attr-defined]
     greedy = Program(tokens.create("greedy", "read", "*", by=as_admin("maria"), rate=1000)[1])

@@ -18,10 +18,10 @@ from pytest_django import DjangoDbBlocker
 
 from sessions_app.access import approval, rates, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL
+from sessions_app.access.tokens import ApiToken, OldTokenText
 from sessions_app.api.openapi import RIGHT
 from sessions_app.api.routes import document
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import ApiToken, OldTokenText
 from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -118,8 +118,8 @@ def new_tokens() -> dict[str, str]:
     for kind in ("expired", "revoked", "renewed"):
         made[kind] = tokens.create(kind, "admin", "*", by=as_admin("maria"), days=1)[1]
     ApiToken.objects.filter(name="expired").update(expires=timezone.now())
-    tokens.revoke("revoked", by=as_admin("maria"))
-    tokens.renew("renewed", by=as_admin("maria"), hours=1)
+    ApiToken.objects.named("revoked").revoke(by=as_admin("maria"))
+    ApiToken.objects.named("renewed").renew(by=as_admin("maria"), hours=1)
     OldTokenText.objects.update(until=timezone.now())
     return made
 

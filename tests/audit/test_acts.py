@@ -24,11 +24,12 @@ from sessions_app.access import groups, invitations, people, roles, sign_in, tok
 from sessions_app.access.actor import AGENT, TERMINAL
 from sessions_app.access.audit import acts, refusals
 from sessions_app.access.audit.record import record
+from sessions_app.access.tokens import ApiToken
 from sessions_app.checks import rules
 from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import AuditRow
-from sessions_app.reads import lists as reads_views
+from sessions_app.reads import views as reads_views
 from sessions_app.search.saved import views, watching, webhooks
 from sessions_app.sources import adopt_job
 from sessions_app.transfer import import_job, uploads
@@ -175,8 +176,8 @@ def test_an_invitation_that_is_spent_is_recorded_without_its_text(client: Client
 
 def test_a_token_that_is_made_or_revoked_is_recorded_once_and_its_text_is_not() -> None:
     _token, text = tokens.create("agent", "append", "booking*", by=as_admin("maria"))
-    tokens.revoke("agent", by=as_admin("bob"))
-    tokens.revoke("agent", by=as_admin("eve"))
+    ApiToken.objects.named("agent").revoke(by=as_admin("bob"))
+    ApiToken.objects.named("agent").revoke(by=as_admin("eve"))
     assert rows() == [
         ("token-created", "maria", "", {"name": "agent", "right": "append"}),
         ("token-revoked", "bob", "", {"name": "agent"}),
@@ -298,7 +299,7 @@ def test_on_a_full_disk_nothing_is_deleted_exported_imported_or_given(ref: Sessi
     ):
         with pytest.raises(NotRecorded):
             act()
-    tokens.revoke("agent", by=as_admin("maria"))  # this takes access away, and happens all the same
+    ApiToken.objects.named("agent").revoke(by=as_admin("maria"))  # this takes access away, and happens all the same
     assert tokens.actor_of(full) is None
     assert reads_views.session(ref, actor=BOB).ref == ref
     assert [role.role for role in roles.listed()] == ["admin"]
@@ -313,7 +314,9 @@ def test_a_token_is_revoked_even_where_a_full_disk_undoes_the_whole_transaction(
             """CREATE TRIGGER full BEFORE INSERT ON sessions_app_auditrow
             BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END"""
         )
-    assert tokens.revoke("agent", by=as_admin("maria")).revoked
+    token = ApiToken.objects.named("agent")
+    token.revoke(by=as_admin("maria"))
+    assert token.revoked
     assert tokens.actor_of(text) is None
 
 

@@ -30,6 +30,7 @@ from sessions_app.access import (
 from sessions_app.access.actor import TERMINAL, Actor, Grant
 from sessions_app.access.audit import acts
 from sessions_app.access.oidc import Identity
+from sessions_app.access.tokens import ApiToken
 from sessions_app.checks import mask_rules, rules
 from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
@@ -173,7 +174,7 @@ def after_more(act: str, ref: SessionRef) -> Act:
         return lambda: holds.release(ref, actor=ALICE)
     if act == "token-renewed":
         tokens.create("agent", "append", "*", by=as_admin("maria"))
-        return lambda: tokens.renew("agent", by=as_admin("maria"))
+        return lambda: ApiToken.objects.named("agent").renew(by=as_admin("maria"))
     return of_a_person(act)
 
 

@@ -59,6 +59,7 @@ def _accounts(owner: Any, admin: Any, who: Any) -> dict[str, Any]:
 
     from sessions_app.access import approval, groups, invitations, roles, tokens
     from sessions_app.access.sign_ins import SessionStore
+    from sessions_app.access.tokens import ApiToken
     from sessions_app.checks import mask_rules
 
     person = User.objects.create_user(PERSON, email=LINK)
@@ -70,8 +71,8 @@ def _accounts(owner: Any, admin: Any, who: Any) -> dict[str, Any]:
         roles.give("viewer", by=who, apps=pattern, group=GROUP)
     for name, text in ((TOKEN, BREAKOUT), (SCRIPT, IMAGE), (TEMPLATE, SCRIPT)):
         tokens.create(name, "admin", text, by=who, days=3)
-    tokens.renew(TOKEN, by=who)
-    tokens.revoke(SCRIPT, by=who)
+    ApiToken.objects.named(TOKEN).renew(by=who)
+    ApiToken.objects.named(SCRIPT).revoke(by=who)
     tokens.sign_in("guess", IMAGE)
     _invitation, invitation = invitations.make(IMAGE, [GROUP, BREAKOUT], actor=admin)
     mask_rules.create(TEMPLATE, "key", KEY, actor=who)

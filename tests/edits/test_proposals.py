@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from sessions_app.access import approval, roles, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL, Actor
+from sessions_app.access.tokens import ApiToken
 from sessions_app.checks import mask_rules
 from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.errors import Conflict, Error, Held, Invalid, NotAllowed, NotFound
@@ -143,9 +144,10 @@ def test_who_renewed_a_programs_token_knows_its_text_and_is_no_second_person(
     hal, hana = (somebody(name, "editor", "booking") for name in ("hal", "hana"))
     tokens.create("bot", "append", "*", by=as_admin("terminal"), holders=["hal"])
     for person in (dora, pia):
-        _token, text = tokens.renew("bot", by=as_admin(person.username, person.pk))
-    assert tokens.named("bot").holders == ("hal",)
-    assert tokens.renew("bot", by=as_admin("terminal"), holders=[" hana "])[0].holders == ("hana",)
+        text = ApiToken.objects.named("bot").renew(by=as_admin(person.username, person.pk))
+    assert ApiToken.objects.named("bot").held_by == ("hal",)
+    ApiToken.objects.named("bot").renew(by=as_admin("terminal"), holders=[" hana "])
+    assert ApiToken.objects.named("bot").held_by == ("hana",)
     bot = tokens.actor_of(text)
     assert bot is not None
     waiting = propose(ref, bot)
@@ -184,7 +186,7 @@ def test_where_nobody_knows_who_has_a_programs_token_two_people_have_to_apply_wh
 def test_a_holder_is_an_account(own: str) -> None:
     with pytest.raises(Invalid, match="ghost"):
         tokens.create("bot", "append", "*", by=as_admin("terminal"), holders=["ghost"])
-    assert tokens.listed() == []
+    assert ApiToken.objects.listed() == []
 
 
 def test_rights_are_asked_when_somebody_decides(ref: SessionRef, maria: Actor, ben: Actor) -> None:

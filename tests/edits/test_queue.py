@@ -616,7 +616,7 @@ def test_an_edit_of_a_database_that_goes_away_waits_until_it_is_back(
     def away(*_: Any, **__: Any) -> Any:
         raise SourceError("away")
 
-    monkeypatch.setattr(lists, "session", away)
+    monkeypatch.setattr(views, "session", away)
     assert queue.apply_due() == 0
     monkeypatch.undo()
     queue.withdraw(waiting.id, maria)  # certainly not written

@@ -16,7 +16,7 @@ from sessions_app.domain.state import ABSENT, Change
 from sessions_app.edits import repair as edits_repair
 from sessions_app.edits.repair import Choice, choose
 from sessions_app.history import adk_merge_bug, drift, moments
-from sessions_app.reads import lists, views
+from sessions_app.reads import views
 from sessions_app.writes.append import Appended, append_event
 from sessions_app.writes.incomplete import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
@@ -220,7 +220,7 @@ def test_what_is_written_while_somebody_looks_is_no_drift(ref: SessionRef, monke
         written.append(add(ref, n=10 + len(written)))
         return answer
 
-    monkeypatch.setattr(lists, "session", written_just_after)
+    monkeypatch.setattr(views, "session", written_just_after)
     assert glance(ref) == {}
     assert len(written) == 2
 

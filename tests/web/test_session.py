@@ -252,11 +252,11 @@ def test_a_writer_stands_only_beside_the_value_that_it_wrote(
         asked: SessionRef, **options: Any
     ) -> views.SessionView:  # an agent that writes between two questions of a page
         view = read(asked, **options)
-        monkeypatch.setattr(lists, "session", read)
+        monkeypatch.setattr(views, "session", read)
         add(ref, actions={"state_delta": {"step": "done", "count": 3, "nothing": 1, "app:limit": 11}})
         return view
 
-    monkeypatch.setattr(lists, "session", then_written)
+    monkeypatch.setattr(views, "session", then_written)
     page = open_session(maria, ref)
     by = {name: cell.text for name, cell in written_by(page).items()}
     assert scopes(page)["session"]["step"] == '"pay"'

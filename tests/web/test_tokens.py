@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 
 from sessions_app.access import tokens
 from sessions_app.access.actor import Grant
+from sessions_app.access.tokens import ApiToken
 from tests.support.people import as_admin, somebody
 from tests.web.conftest import NAME, Browser
 from tests.web.html import page_of
@@ -71,7 +72,7 @@ def test_every_token_is_listed_with_who_made_it(maria: Browser) -> None:
 
 def test_a_form_without_a_right_makes_no_token(maria: Browser) -> None:
     assert maria.send("tokens", {"name": "agent", "scope": "read"}).status_code == 400
-    assert tokens.listed() == []
+    assert ApiToken.objects.listed() == []
 
 
 def test_without_tokens_the_page_says_what_one_is_for(maria: Browser) -> None:
@@ -106,7 +107,7 @@ def test_looking_at_the_question_revokes_nothing(maria: Browser) -> None:
 
 def test_a_revoked_token_is_not_asked_about_again(maria: Browser) -> None:
     make(maria, name="a")
-    tokens.revoke("a", by=as_admin("omar"))
+    ApiToken.objects.named("a").revoke(by=as_admin("omar"))
     assert maria.get("/tokens/a/revoke/")["Location"] == "/tokens/"
     maria.send("revoke-token", {}, name="a")
     assert "omar" in rows(maria)[0]
@@ -136,7 +137,7 @@ def test_a_refused_form_comes_back_as_it_was_sent(
     assert (back["name"], back["apps"]) == (sent["name"], sent["apps"])
     assert back.get("right") == (sent["right"] if sent["right"] == "admin" else None)
     assert page.all("code", id="token-text") == []
-    assert [token.name for token in tokens.listed()] == ["taken"]
+    assert [token.name for token in ApiToken.objects.listed()] == ["taken"]
 
 
 def test_a_token_that_is_not_there_is_not_found(maria: Browser) -> None:
@@ -191,12 +192,12 @@ def test_a_renewal_without_a_time_is_refused_and_nothing_is_renewed(maria: Brows
     assert "from 0 to 720" in page.one(id="hours-error").text
     assert page.one("form", class_="form").fields()["hours"] == hours
     assert tokens.actor_of(text)
-    assert tokens.named("a").renewed is None
+    assert ApiToken.objects.named("a").renewed is None
 
 
 def test_a_revoked_token_is_not_renewed(maria: Browser) -> None:
     make(maria, name="a")
-    tokens.revoke("a", by=as_admin("omar"))
+    ApiToken.objects.named("a").revoke(by=as_admin("omar"))
     for response in (maria.get("/tokens/a/renew/"), maria.send("renew-token", {"hours": "1"}, name="a")):
         assert response["Location"] == "/tokens/"
     maria.open("renew-token", name="nobody", status=404)
@@ -216,7 +217,7 @@ def test_days_that_are_none_come_back_as_they_were_sent(maria: Browser) -> None:
     page = page_of(response)
     assert "from 1 to 3650" in page.one(id="days-error").text
     assert page.one("form", class_="form").fields()["days"] == "soon"
-    assert tokens.listed() == []
+    assert ApiToken.objects.listed() == []
 
 
 def test_the_people_who_hold_a_token_are_named_when_it_is_made_and_changed_when_it_is_renewed(maria: Browser) -> None:

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ...access import tokens
 from ...access.actor import RIGHTS, TERMINAL, Actor
-from ...access.tokens import Token
+from ...access.tokens import ApiToken
 from ...domain.errors import Error
 from ._terminal import plain
 
@@ -79,13 +79,14 @@ class Command(BaseCommand):
         self.stdout.write(text)
 
     def _renew(self, options: dict[str, Any]) -> None:
-        token, text = tokens.renew(options["name"], by=_me(), hours=options["hours"], holders=options["holder"])
+        token = ApiToken.objects.named(options["name"])
+        text = token.renew(by=_me(), hours=options["hours"], holders=options["holder"])
         before = f"goes on until {token.overlap:%Y-%m-%d %H:%M} UTC" if token.overlaps else "is refused"
         self.stderr.write(f"The token {token.name} is renewed; its text from before {before}. It is shown only now:")
         self.stdout.write(text)
 
     def _list(self, options: dict[str, Any]) -> None:
-        listed = tokens.listed()
+        listed = ApiToken.objects.listed()
         if not listed:
             self.stderr.write("There is no token yet: adkweb token create NAME")
             return
@@ -96,11 +97,12 @@ class Command(BaseCommand):
             self.stdout.write("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     def _revoke(self, options: dict[str, Any]) -> None:
-        token = tokens.revoke(options["name"], by=_me())
+        token = ApiToken.objects.named(options["name"])
+        token.revoke(by=_me())
         self.stderr.write(f"The token {token.name} is revoked.")
 
 
-def _row(token: Token) -> tuple[str, ...]:
+def _row(token: ApiToken) -> tuple[str, ...]:
     return (
         plain(token.name),
         token.right,
@@ -112,11 +114,11 @@ def _row(token: Token) -> tuple[str, ...]:
     )
 
 
-def _held(token: Token) -> str:
-    return f"held by {plain(', '.join(token.holders))}" if token.holders else ""
+def _held(token: ApiToken) -> str:
+    return f"held by {plain(', '.join(token.held_by))}" if token.held_by else ""
 
 
-def _standing(token: Token) -> str:
+def _standing(token: ApiToken) -> str:
     if token.revoked:
         return f"revoked {_day(token.revoked)} by {token.revoked_by}"
     if token.expired:

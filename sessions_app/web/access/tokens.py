@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from ...access import tokens as core
+from ...access.tokens import ApiToken
 from ...domain.errors import Error
 from ...http.problems import STATUS
 from ..html.render import page
@@ -45,25 +46,25 @@ def tokens(request: HttpRequest) -> HttpResponse:
 def renew(request: HttpRequest, name: str) -> HttpResponse:
     """Gives a token a new text, after asking how long the one from before goes on. Shows it once."""
     actor(request).check_runs_everything()
-    token = core.named(name)
+    token = ApiToken.objects.named(name)
     if token.revoked:
         return redirect("tokens")
     hours, status = request.POST.get("hours", str(core.OVERLAP_HOURS)), 200
     context: dict[str, Any] = {
         "token": token,
         "hours": hours,
-        "holders": request.POST.get("holders", ", ".join(token.holders)),
+        "holders": request.POST.get("holders", ", ".join(token.held_by)),
     }
     if request.method == "POST":
         try:
             number = core.number_of("hours", hours, needed=True)
             held = context["holders"].split(",")
-            made, text = core.renew(name, by=actor(request), hours=number or 0, holders=held)
+            text = token.renew(by=actor(request), hours=number or 0, holders=held)
         except Error as refused:
             field = "holders_error" if refused.detail.get("field") == "holders" else "error"
             context[field], status = refused.message, STATUS[type(refused)]
         else:
-            return _list(request, {"made": made, "text": text, "given": _FORM})
+            return _list(request, {"made": token, "text": text, "given": _FORM})
     return page(request, "access/tokens/renew.html", context, status)
 
 
@@ -71,18 +72,18 @@ def renew(request: HttpRequest, name: str) -> HttpResponse:
 def revoke(request: HttpRequest, name: str) -> HttpResponse:
     """Revokes a token, after asking for confirmation."""
     actor(request).check_runs_everything()
-    token = core.named(name)
+    token = ApiToken.objects.named(name)
     if request.method == "GET" and not token.revoked:
         return page(request, "access/tokens/revoke.html", {"token": token})
     if request.method == "POST":
-        core.revoke(name, by=actor(request))
+        token.revoke(by=actor(request))
         messages.success(request, _("The token “%(name)s” is revoked.") % {"name": name})
     return redirect("tokens")
 
 
 def _list(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
     """Shows the tokens; the text of one may be in the context, and is kept by no cache."""
-    more = {"tokens": core.listed(), "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
+    more = {"tokens": ApiToken.objects.listed(), "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
     response = page(request, "access/tokens/tokens.html", context | more, status)
     response["Cache-Control"] = "private, no-store"
     return response
