@@ -40,16 +40,15 @@ lint: $(VENV)/test.stamp $(VENV)/node.stamp
 	$(BIN)/djlint templates --lint --quiet
 	cd frontend && ../$(BIN)/node node_modules/@biomejs/biome/bin/biome ci ..
 
-bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, REST, session services, time travel; memory, opening a long session and a large store, searching, rules; what roles, masks and approval cost, and what an agent notices of privacy
+bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, pages, time travel, search; what roles, masks and approval cost, and what an agent notices (SIZE=0.01 to try it)
 	$(BIN)/python -m benchmarks.appends
-	$(BIN)/python -m benchmarks.agents
-	$(BIN)/python -m benchmarks.time
-	$(BIN)/python -m benchmarks.opening
+	$(BIN)/python -m benchmarks.pages
+	$(BIN)/python -m benchmarks.history
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.access
 	$(BIN)/python -m benchmarks.guest
 
-bench-live: $(VENV)/test.stamp ## live pages: from commit to the browser, 200 watchers, a burst, an idle server; reading a long session in the browser
+bench-live: $(VENV)/test.stamp ## from a commit to one browser and to 200 watchers; reading a long session in the browser
 	$(BIN)/python -m benchmarks.live
 	$(BIN)/python -m benchmarks.reading
 

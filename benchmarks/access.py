@@ -1,338 +1,133 @@
-"""Measures what roles and rules cost: pages, answers to programs and appends, with many of them and with none.
+"""What roles, masks and approval cost: pages, answers to programs and appends, with many rules and with none.
 
-    python -m benchmarks.access [--rounds 60]
-
-Two adkwebs, each one process, on databases with the same rows: in one, whoever asks has 50 roles, and there are 100 rules of
-masking and 20 of approval; in the other, they have one role, and there are no rules. The sides take turns, request by
-request. “noise” is what the side without rules differs from itself, its odd requests from its even ones. Queries are counted
-apart: those of a request that finds nothing remembered, and of one right after it.
+Two adkwebs, one process each, on databases with the same rows. In one, whoever asks has 50 roles, and there are 100 rules
+that mask and 20 keys that need approval; in the other, they have one role, and there are no rules. The sides take turns.
+“noise” is how much the side without rules differs from itself: its odd requests from its even ones.
 """
 
-from __future__ import annotations
-
-import argparse
 import asyncio
-import multiprocessing
-import os
 import statistics
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import urlencode
+from typing import Any
 
-from benchmarks.agents import APP, LONG, SHORT, USER, Client, fill, free_port, server
-from benchmarks.appends import TEXT, prepare
-from tests.servers import PostgreSQL
-from tests.support.people import as_admin
+from django.conf import settings
+
+from benchmarks import harness as bench
+from benchmarks.harness import APP, LONG, USER, Served, sized
+from sessions_app.access import approval
+from sessions_app.access.actor import TERMINAL
+from sessions_app.adk import DjangoSessionService
+from sessions_app.checks import mask_rules
+from sessions_app.domain.mask_patterns import FORMS
+from sessions_app.domain.masks import FORM, KEY, PATH, TOOL
+from sessions_app.models import Role
+from tests.live.pages import signed_in
 
 ROLES, MASKS, APPROVALS, SOURCES = 50, 100, 20, 20
-MOST_SLOWER, MOST_READY = 1.10, 0.05
-SESSION = f"{APP}/{USER}/{LONG}"
-PAGES = {
+SESSIONS, EVENTS, ROUNDS = sized(10_000, 100), sized(5_000, 100), sized(60, 4)
+PAGE, API = f"/s/SOURCE/{APP}/{USER}/{LONG}/", f"/api/apps/{APP}/users"
+ASKED = {
     "home": "/",
     "sessions": "/sessions/",
     "sessions with a word": "/sessions/?q=flights",
-    "app": f"/a/SOURCE/{APP}/",
-    "sessions of the app": f"/a/SOURCE/{APP}/sessions/",
-    "user": f"/u/SOURCE/{APP}/{USER}/",
-    "session of 5,000 events": f"/s/SOURCE/{SESSION}/",
-    "the same as a chat": f"/s/SOURCE/{SESSION}/?density=chat",
-    "its events, a page more": f"/s/SOURCE/{SESSION}/events/",
-    "form of its state": f"/s/SOURCE/{SESSION}/edit/",
+    "an app": f"/a/SOURCE/{APP}/",
+    "a user": f"/u/SOURCE/{APP}/{USER}/",
+    f"a session of {EVENTS:,} events": PAGE,
+    "the same as a chat": f"{PAGE}?density=chat",
+    "the form of its state": f"{PAGE}edit/",
     "edits": "/edits/",
     "proposals": "/proposals/",
-}
-_API = f"/api/apps/{APP}/users/{USER}/sessions"
-ANSWERS = {
-    "sessions": f"{_API}?limit=50",
-    "a session of 20 events": f"{_API}/{SHORT}",
-    "a session of 5,000 events, the newest 100": f"{_API}/{LONG}?newest=100",
-    "all of them": f"{_API}/{LONG}",
-    "its state": f"{_API}/{LONG}/state",
-    "its events, 100": f"{_API}/{LONG}/events?limit=100",
-    "search": "/api/sessions?q=flights",
-    "export of a session of 20 events": f"/api/export?{urlencode({'app': APP, 'user': USER, 'session': SHORT})}",
+    "REST: sessions": f"{API}/u0/sessions?limit=50",
+    f"REST: all {EVENTS:,} events": f"{API}/{USER}/sessions/{LONG}",
+    "REST: 100 events": f"{API}/{USER}/sessions/{LONG}/events?limit=100",
+    "REST: search": "/api/sessions?q=flights",
+    "REST: an export of 20 events": f"/api/export?app={APP}&user=u0&session=s0",
 }
 
 
-@dataclass(frozen=True)
-class Side:
-    """One adkweb: who may ask there, and how many queries each address took."""
-
-    source: str
-    token: str
-    cookie: str
-    queries: dict[str, tuple[int, int]]
-
-
-# --- Setting a side up, in a process of its own -----------------------------------------------------------------------
-
-
-def set_up(data: str, place: str, ruled: bool, pipe: Connection) -> None:
-    """Adopts and indexes a source, makes people and rules, and counts queries."""
-    os.environ["ADKWEB_DATA_DIR"] = data
-    prepare()
-    from django.core.management import call_command
-    from django.db import connections
-
-    from sessions_app.access import tokens
-    from sessions_app.search.index import feed
-    from sessions_app.sources import database, registry
-
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    connections.databases["default"]["NAME"] = f"{data}/adkweb.db"
-    call_command("migrate", verbosity=0)
-    (source,) = registry.add(place)
-    database.open_source(source, adopting=True)
-    cookie = _person(ruled)
+def set_up(place: str, ruled: bool) -> tuple[str, dict[str, str], dict[str, str]]:
+    """In a worker, makes people and rules. Returns the alias of the source, and the headers of a person and of a program."""
+    alias = bench.opened(place)
+    cookie = {"Cookie": f"{settings.SESSION_COOKIE_NAME}={signed_in('maria')}"}
     if ruled:
-        _rules()
-    feed.catch_up(source.alias)
-    token = tokens.create("bench", "admin", "*", by=as_admin("maria"))[1]
-    addresses = [*PAGES.values(), *ANSWERS.values()]
-    queries = {each: _queries(each.replace("SOURCE", source.alias), source.alias, token, cookie) for each in addresses}
-    pipe.send(Side(source.alias, token, cookie, queries))
-    connections.close_all()
-
-
-def _person(ruled: bool) -> str:
-    """Signs in somebody with many roles, or one. Returns the cookie."""
-    from django.conf import settings
-
-    from sessions_app.models import Role
-    from tests.live.pages import signed_in
-
-    key = signed_in("maria")
-    if ruled:
-        row = Role.objects.get()
-        row.apps = "book*"
-        row.save()
+        role = Role.objects.get()
+        role.apps = "book*"
+        role.save()
         for number in range(ROLES - 1):
-            Role.objects.create(person=row.person, role="viewer", apps=f"team-{number}*", given_by="bench")
-    return f"{settings.SESSION_COOKIE_NAME}={key}"
+            Role.objects.create(person=role.person, role="viewer", apps=f"team-{number}*", given_by="bench")
+        made = [("*", FORM, form) for form in FORMS]
+        made += [("book*", PATH, f"profile.card{number}.number") for number in range(20)]
+        made += [("*", TOOL, f"charge_{number}: card.number") for number in range(15)]
+        made += [("*" if number % 2 else "book*", KEY, f"*secret-{number}*") for number in range(MASKS - len(made))]
+        for each in made:
+            mask_rules.create(*each, actor=TERMINAL)
+        for number in range(APPROVALS):
+            approval.make(by=TERMINAL, keys=f"limit-{number}-*", apps="book*")
+    return alias, cookie, bench.token()
 
 
-def _rules() -> None:
-    from sessions_app.access import approval
-    from sessions_app.access.actor import TERMINAL
-    from sessions_app.checks import mask_rules
-    from sessions_app.domain.mask_patterns import FORMS
-    from sessions_app.domain.masks import FORM, KEY, PATH, TOOL
-
-    made = [("*", FORM, form) for form in FORMS]
-    made += [("book*", PATH, f"profile.card{number}.number") for number in range(20)]
-    made += [("*", TOOL, f"charge_{number}: card.number") for number in range(15)]
-    made += [("*" if number % 2 else "book*", KEY, f"*secret-{number}*") for number in range(MASKS - len(made))]
-    for each in made:
-        mask_rules.create(*each, actor=TERMINAL)
-    for number in range(APPROVALS):
-        approval.make(by=TERMINAL, keys=f"limit-{number}-*", apps="book*")
-
-
-def _queries(address: str, alias: str, token: str, cookie: str) -> tuple[int, int]:
-    """Returns how many queries a request takes that finds nothing remembered, and one right after it."""
-    from django.db import connections
-    from django.test import Client as Tester
-    from django.test.utils import CaptureQueriesContext
-
-    from sessions_app.access import approval, masking, roles, tokens
-
-    client, counts = Tester(SERVER_NAME="localhost"), []
-    name, _, value = cookie.partition("=")
-    client.cookies[name] = value
-    headers = {"Authorization": f"Bearer {token}"} if address.startswith("/api/") else {}
-    client.get(address, headers=headers)
-    for known in (roles.known, tokens.known, approval.known):
-        known.clear()
-    masking.forget()
-    for _time in range(2):
-        with CaptureQueriesContext(connections["default"]) as own, CaptureQueriesContext(connections[alias]) as theirs:
-            answer = client.get(address, headers=headers)
-            b"".join(answer) if answer.streaming else answer.content  # type: ignore[arg-type]
-        assert answer.status_code == 200, (address, answer.status_code)
-        counts.append(len(own) + len(theirs))
-    return counts[0], counts[1]
-
-
-# --- Measuring --------------------------------------------------------------------------------------------------------
-
-
-class Asker(Client):
-    """Asks one of the two, as a person or as a program."""
-
-    def __init__(self, port: int, side: Side) -> None:
-        super().__init__(port, side.token)
-        self.side = side
-
-    def took(self, address: str) -> float:
-        """Returns milliseconds until an answer is there, which must be one."""
-        headers = (
-            {"Authorization": f"Bearer {self.token}"} if address.startswith("/api/") else {"Cookie": self.side.cookie}
-        )
-        began = time.perf_counter()
-        self._connection.request("GET", address.replace("SOURCE", self.side.source), headers=headers)
-        answer = self._connection.getresponse()
-        text = answer.read()
-        took = (time.perf_counter() - began) * 1000
-        assert answer.status == 200, (address, answer.status, text[:500])
-        return took
-
-    def appended(self, number: int) -> float:
-        """Returns milliseconds of appending an event."""
-        event = {
-            "author": "agent",
-            "content": {"role": "model", "parts": [{"text": TEXT}]},
-            "actions": {"state_delta": {"n": number, "user:n": number}},
-        }
-        began = time.perf_counter()
-        status, text = self.call("POST", f"{_API}/{SHORT}/events", event)
-        took = (time.perf_counter() - began) * 1000
-        assert status == 201, (status, text[:500])
-        return took
-
-
-def compared(what: str, none: list[float], ruled: list[float], queries: str = "") -> bool:
-    """Prints a line, and returns whether the side with rules is not too much slower."""
-    median, other = statistics.median(none), statistics.median(ruled)
+def compared(what: str, none: list[float], ruled: list[float]) -> None:
+    """Prints both sides."""
+    slower = statistics.median(ruled) / statistics.median(none) - 1
     noise = statistics.median(none[::2]) / statistics.median(none[1::2]) - 1
-    print(
-        f"  {what:<44} {median:>7.1f} {_late(none):>7.1f}   {other:>7.1f} {_late(ruled):>7.1f}   "
-        f"{(other / median - 1) * 100:>+5.0f} %  {abs(noise) * 100:>4.0f} %   {queries}",
-        flush=True,
-    )
-    return other / median <= MOST_SLOWER
+    bench.row(what, none, ruled, f"{slower:+.0%}", f"{abs(noise):.0%}")
 
 
-def _late(taken: list[float]) -> float:
-    return sorted(taken)[int(len(taken) * 0.95)]
+def over_http(aliases: list[str], people: list[Served], programs: list[Served]) -> None:
+    """Prints pages, answers to programs and appends."""
+    for what, address in ASKED.items():
+        none, ruled = programs if address.startswith("/api/") else people
+        first, second = (address.replace("SOURCE", alias) for alias in aliases)
+        compared(what, *bench.taking_turns(ROUNDS, lambda: none.read(first), lambda: ruled.read(second)))  # noqa: B023
+
+    def append(served: Served) -> None:
+        served.ask("POST", f"{API}/u0/sessions/s0/events", bench.as_json(bench.event_of(time.monotonic_ns())))
+
+    compared("REST: an append", *bench.taking_turns(ROUNDS * 5, *(lambda s=s: append(s) for s in programs)))
 
 
-def measure(none: Asker, ruled: Asker, rounds: int) -> None:
-    """Prints pages, answers and appends of both sides."""
-    head = f"{'':<44} {'none':>7} {'p95':>7}   {'rules':>7} {'p95':>7}   {'':>7}  {'noise':>6}   queries, cold and warm"
-    slower = []
-    for kind, addresses in (("Pages", PAGES), ("Answers to programs", ANSWERS)):
-        print(f"\n{kind}, milliseconds (median of {rounds})\n\n  {head}")
-        for what, address in addresses.items():
-            for _time in range(3):
-                none.took(address), ruled.took(address)
-            pairs = [(none.took(address), ruled.took(address)) for _ in range(rounds)]
-            queries = ", ".join(
-                f"{a} → {b}" for a, b in zip(none.side.queries[address], ruled.side.queries[address], strict=True)
-            )
-            sides = [list(side) for side in zip(*pairs, strict=True)]
-            if not compared(what, *sides, queries):
-                slower.append(what)
-    print(f"\nAppends by HTTP, milliseconds (median of {rounds * 5})\n")
-    pairs = [(none.appended(n), ruled.appended(n)) for n in range(rounds * 5)]
-    compared("POST of an event", *(list(side) for side in zip(*pairs, strict=True)))
-    print(f"\n  more than {MOST_SLOWER - 1:.0%} slower: {', '.join(slower) or 'none'}")
+def in_process(places: list[str]) -> None:
+    """Prints how long an agent's append takes."""
+    with asyncio.Runner() as runner:
+        services: list[Any] = [DjangoSessionService(place) for place in places]
+        sessions = [runner.run(service.create_session(app_name=APP, user_id=USER)) for service in services]
+
+        def append(side: int) -> None:
+            runner.run(services[side].append_event(sessions[side], bench.event_of(1)))
+
+        taken = bench.taking_turns(ROUNDS * 10, lambda: append(0), lambda: append(1))
+        compared("an append through DjangoSessionService", *taken)
+        for service in services:
+            runner.run(service.close())
 
 
-async def appends(places: dict[bool, str], rounds: int) -> None:
-    """Prints how long an agent's append takes in its own process."""
-    from google.adk.events import Event, EventActions
-    from google.genai import types
-
-    from sessions_app.adk import DjangoSessionService
-
-    sides: dict[bool, list[float]] = {False: [], True: []}
-    services = {ruled: DjangoSessionService(place) for ruled, place in places.items()}
-    sessions = {ruled: await service.create_session(app_name=APP, user_id=USER) for ruled, service in services.items()}
-    for number in range(rounds * 10):
-        for ruled, service in services.items():
-            content = types.Content(role="model", parts=[types.Part(text=TEXT)])
-            event = Event(author="agent", content=content, actions=EventActions(state_delta={"n": number}))
-            began = time.perf_counter()
-            await service.append_event(sessions[ruled], event)
-            sides[ruled].append((time.perf_counter() - began) * 1000)
-    compared("DjangoSessionService", sides[False], sides[True])
-    for service in services.values():
-        await service.close()
-
-
-def ready(directory: Path) -> None:
+def ready(folder: Path) -> None:
     """Prints how long `/ready` takes with many sources."""
-    import sqlite3
-
-    from google.adk.sessions.sqlite_session_service import SqliteSessionService
-
-    first = directory / "source0.db"
-    service = SqliteSessionService(str(first))
-    asyncio.run(service.create_session(app_name="app", user_id="ana"))
-    places = [str(first)]
-    for number in range(1, SOURCES):
-        places.append(str(directory / f"source{number}.db"))
-        with sqlite3.connect(first) as db, sqlite3.connect(places[-1]) as copy:
-            db.backup(copy)
-    with _adkweb(str(directory / "ready"), places) as client:
-        client.read("/ready")
-        taken = []
-        for _ in range(150):
-            began = time.perf_counter()
-            client.read("/ready")
-            taken.append(time.perf_counter() - began)
+    places = [bench.make(str(folder / f"source{number}.db")) for number in range(SOURCES)]
+    taken = []
+    with bench.adkweb(*places) as served:
+        served.read("/ready")
+        for _ in range(sized(150, 10)):
+            taken.append(bench.timed(lambda: served.read("/ready")))
             time.sleep(0.1)  # long enough for new looks
-    ordered = sorted(taken)
-    print(
-        f"\n/ready with {SOURCES} sources: median {statistics.median(ordered) * 1000:.1f} ms, p95 "
-        f"{ordered[int(len(ordered) * 0.95)] * 1000:.1f} ms, worst {ordered[-1] * 1000:.1f} ms "
-        f"(at most {MOST_READY * 1000:.0f})"
-    )
-
-
-@contextmanager
-def _adkweb(data: str, places: list[str]) -> Iterator[Client]:
-    port = free_port()
-    command = [str(Path(sys.executable).parent / "adkweb"), *places, "--port", str(port)]
-    with server(command, port, {"ADKWEB_DATA_DIR": data, "ADKWEB_RATE_PERSON": "0"}) as client:
-        yield client
-
-
-def _copies(database: PostgreSQL) -> dict[bool, str]:
-    """Returns two databases with the same rows."""
-    first = database.create_database("none")
-    asyncio.run(fill(first))
-    second = database.create_database("ruled", template="none")
-    return {False: first, True: second}
-
-
-def main() -> None:
-    """Runs everything, in about three minutes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=60, help="in which the sides take turns (60)")
-    given = parser.parse_args()
-    began, context = time.monotonic(), multiprocessing.get_context("spawn")
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "adkweb.settings")
-    with (
-        tempfile.TemporaryDirectory(prefix="adkweb-bench-") as name,
-        PostgreSQL(fsync=True) as database,
-        ExitStack() as stack,
-    ):
-        os.environ["ADKWEB_DATA_DIR"] = f"{name}/agent"
-        places, askers = _copies(database), {}
-        for ruled, place in places.items():
-            data = Path(name, f"data-{ruled}")
-            data.mkdir(mode=0o700)
-            mine, theirs = context.Pipe()
-            child = context.Process(target=set_up, args=(str(data), place, ruled, theirs))
-            child.start()
-            side = mine.recv()
-            child.join()
-            port = stack.enter_context(_adkweb(str(data), [place])).port
-            askers[ruled] = Asker(port, side)
-        time.sleep(5)
-        measure(askers[False], askers[True], given.rounds)
-        asyncio.run(appends(places, given.rounds))
-        stack.close()
-        ready(Path(name))
-    print(f"\n{os.cpu_count()} processors, {time.monotonic() - began:.0f} s in all")
+    bench.heading(f"`/ready` with {SOURCES} sources", *bench.LATE)
+    bench.row(*bench.late(taken))
 
 
 if __name__ == "__main__":
-    main()
+    with bench.benchmark("Roles, masks and approval") as (folder, server), ExitStack() as stack:
+        first = bench.fill(server.create_database("none"), SESSIONS, each=2, long=EVENTS, of_a_user=SESSIONS)
+        places = [first, server.create_database("ruled", template="none")]
+        sides = []
+        for ruled, place in enumerate(places):
+            with bench.Worker(data := folder / f"data{ruled}") as worker:
+                alias, cookie, token = worker.call(set_up, place, bool(ruled))
+            served = stack.enter_context(bench.adkweb(place, data=data, headers=cookie))
+            sides.append((alias, served, served.again(token)))
+        time.sleep(sized(5.0, 1.0))
+        bench.heading("Milliseconds", "", "no rules", "rules", "slower", "noise")
+        over_http(*map(list, zip(*sides, strict=True)))
+        in_process(places)
+        ready(folder)

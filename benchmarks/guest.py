@@ -1,223 +1,150 @@
-"""Measures what an agent notices while adkweb does, in its database, what roles, rules and privacy are about.
+"""What an agent notices while adkweb works in its database.
 
-    python -m benchmarks.guest [--events 1000000] [--alone 60]
-
-A PostgreSQL of a million events, with fsync, to which an agent appends 20 events a second by google-adk's own service: by
-itself first, and then while another process reads home for somebody with one quiet app, looks for secrets, indexes
-everything anew behind masks, exports and erases users, tries and applies a rule of retention, reveals values, writes
-edits that end, and applies proposals.
+The agent appends 20 events a second by google-adk's own service to a database of a million events: by itself first, and
+then while another process opens, adopts and indexes it; on PostgreSQL then also while that does what masks, approval and
+privacy are about; and at the end by itself again, which tells what adkweb's triggers and indexes cost.
 """
 
-from __future__ import annotations
-
-import argparse
-import asyncio
-import multiprocessing
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
 from typing import Any
 
-from benchmarks.appends import prepare
-from benchmarks.opening import EVENTS, Appends, agent, fill, make
-from tests.servers import PostgreSQL
+from django.core.management import call_command
 
-MANY = 100  # edits, proposals, and values that are revealed
-READS = 3_000  # of home
-USERS = 20  # that are exported, and others that are erased
+from benchmarks import harness as bench
+from benchmarks.harness import APP, EACH, sized
+from sessions_app.access import approval, roles
+from sessions_app.checks import mask_rules
+from sessions_app.domain.errors import Held
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT, UNKNOWN
+from sessions_app.edits import edit, ending, proposal_job, proposals, reveal
+from sessions_app.edits.edit import Entry
+from sessions_app.history.index import build
+from sessions_app.models import Job, RetentionRule, Role
+from sessions_app.privacy import erasures, exports, retention, retention_job
+from sessions_app.search.index import feed
+from sessions_app.sources import database, registry
+from tests.support.at_work import settle
+from tests.support.people import an_admin
+
+SESSIONS = sized(100_000, 100)
+ALONE = sized(60.0, 5.0)  # seconds that the agent writes by itself
+MANY, USERS = sized(100, 5), sized(20, 2)  # edits and the like; users that are exported, and others that are erased
 
 Work = Iterator[tuple[str, Callable[[], Any]]]
 
 
-def works(url: str, folder: str, pipe: Connection) -> None:
-    """A process that does one thing after the other, and sends what it was, how long it took and what came of it."""
-    os.environ["ADKWEB_DATA_DIR"] = folder
-    prepare()
-    from django.core.management import call_command
-    from django.db import connections
+def opening(place: str) -> Work:
+    """Opens a source for the first time."""
+    call_command("migrate", verbosity=0)
+    (source,) = registry.add(place)
+    before = bench.most_memory()
+    yield "opens it", lambda: database.open_source(source)
+    yield "adopts it", lambda: database.open_source(source, adopting=True)
 
-    from sessions_app.access import roles
-    from sessions_app.models import Role
-    from tests.support.own import own_database
-    from tests.support.people import an_admin
-
-    with own_database(f"sqlite:///{folder}/adkweb.db"):
-        call_command("migrate", verbosity=0)
-        people = [an_admin(name) for name in ("maria", "ben")]
-        Role.objects.update(reveals=True)
-        maria, ben = map(roles.actor_of, people)
-        for what, act in (*_opening(url), *_reading(maria), *_hiding(maria), *_editing(maria, ben), *_privacy(maria)):
-            began = time.monotonic()
-            result = act()
-            pipe.send((what, time.monotonic() - began, str(result or "")))
-        connections.close_all()
-    pipe.send(None)
-
-
-def _opening(url: str) -> Work:
-    from sessions_app.history.index import build
-    from sessions_app.search.index import feed
-    from sessions_app.sources import database, registry
-
-    (source,) = registry.add(url)
-
-    def opened() -> None:
-        database.open_source(source, adopting=True)
+    def index() -> str:
         build.catch_up(source.alias, 3_600.0)
         feed.catch_up(source.alias)
+        return f"{bench.most_memory() - before:.0f} MB of memory"
 
-    yield "opens, adopts and indexes it", opened
-
-
-def _reading(maria: Any) -> Work:
-    from sessions_app.access.actor import Actor, Grant
-    from sessions_app.reads import newest
-    from sessions_app.writes.append import append_event
-    from sessions_app.writes.sessions import create_session
-
-    vera = Actor("vera", (Grant("read", apps="quiet"),))
-
-    def at_home() -> str:
-        append_event(create_session(_alias(), "quiet", "ana", actor=maria), {"author": "user"}, actor=maria)
-        for _ in range(READS):
-            running, views = newest.running_now(_alias(), actor=vera), newest.newest_events(_alias(), 10, actor=vera)
-        return f"{len(running)} running, {len(views)} event"
-
-    yield f"reads home {READS:,} times for who sees one app", at_home
+    yield "indexes it", index
 
 
-def _hiding(maria: Any) -> Work:
-    from sessions_app.checks import mask_rules
-    from sessions_app.search.index import feed
+def guarding(place: str) -> Work:
+    """What masks, approval and privacy are about, with a result that says whether it was done."""
+    (alias,) = (source.alias for source in registry.add(place))
+    people = [an_admin(name) for name in ("maria", "ben")]
+    Role.objects.update(reveals=True)
+    maria, ben = map(roles.actor_of, people)
+    refs = [SessionRef(alias, APP, f"u{number}", f"s{2 * number}") for number in range(MANY)]
 
-    yield "looks for what looks like a secret", lambda: f"{len(mask_rules.proposals(actor=maria))} rules proposed"
-
-    def masked() -> None:
+    def mask() -> None:
         mask_rules.create("*", "key", "*token*", actor=maria)
         mask_rules.create("*", "form", "card", actor=maria)
-        feed.catch_up(_alias())
+        feed.catch_up(alias)
 
-    yield "indexes it anew behind masks", masked
+    yield "indexes it anew behind masks", mask
 
+    def end() -> str:
+        for ref in refs:
+            edit.edit_state(ref, [Entry("user:trial", 1, ABSENT)], actor=maria, of={"lasts": 0.001})
+        return f"{ending.apply_due()} ended"
 
-def _editing(maria: Any, ben: Any) -> Work:
-    from sessions_app.access import approval
-    from sessions_app.domain.errors import Held
-    from sessions_app.domain.state import ABSENT, UNKNOWN
-    from sessions_app.edits import edit, ending, expiry, proposal_job, proposals, reveal
-    from sessions_app.edits.edit import Entry
+    yield f"writes {MANY} edits that end, and takes them back", end
 
-    def timed() -> str:
-        for number in range(MANY):
-            edit.edit_state(_ref(number), [Entry("user:trial", 1, ABSENT)], actor=maria, of={"lasts": 0.001})
-        return f"{ending.apply_due()} ended, {expiry.rows().filter(state='waiting').count()} wait"
-
-    yield f"writes {MANY} edits that end, and ends them", timed
-
-    def approved() -> str:
+    def approve() -> str:
         approval.make(by=maria, keys="user:tier")
-        for number in range(MANY):
+        for ref in refs:
             try:
-                edit.overwrite_state(_ref(number), [Entry("user:tier", "vip", UNKNOWN)], actor=maria)
+                edit.overwrite_state(ref, [Entry("user:tier", "vip", UNKNOWN)], actor=maria)
             except Held as held:
                 proposal_job.apply(held.detail["proposal"], actor=ben)
         return f"{proposals.rows().filter(state='applied').count()} applied"
 
-    yield f"proposes {MANY} edits, and applies them", approved
+    yield f"proposes {MANY} edits, and applies them", approve
 
-    def revealed() -> str:
-        for number in range(MANY):
-            edit.edit_state(_ref(number), [Entry("token", "abc", ABSENT)], actor=ben)
-        return f"{sum(reveal.key(_ref(n), 'token', 'a call', actor=ben) == 'abc' for n in range(MANY))} revealed"
+    def show() -> str:
+        for ref in refs:
+            edit.edit_state(ref, [Entry("token", "abc", ABSENT)], actor=ben)
+        return f"{sum(reveal.key(ref, 'token', 'a call', actor=ben) == 'abc' for ref in refs)} revealed"
 
-    yield f"writes {MANY} values, and reveals them", revealed
-
-
-def _privacy(maria: Any) -> Work:
-    from sessions_app.models import Job, RetentionRule
-    from sessions_app.privacy import erasures, exports, retention, retention_job
-    from tests.support.at_work import settle
+    yield f"writes {MANY} values, and reveals them", show
 
     def done(kind: str, begin: Callable[..., Any], first: int) -> str:
         for number in range(first, first + USERS):
-            begin(_alias(), "app", f"u{number}", actor=maria)
+            begin(alias, APP, f"u{number}", actor=maria)
             settle(kind, 600)
         return f"{Job.objects.filter(kind=kind, state='done').count()} done"
 
-    yield f"exports {USERS} users", lambda: done("export", exports.begin, 200)
-    yield f"erases {USERS} users", lambda: done("erase", erasures.begin, 400)
+    yield f"exports {USERS} users", lambda: done("export", exports.begin, MANY)
+    yield f"erases {USERS} users", lambda: done("erase", erasures.begin, MANY + USERS)
+    yield "tries a rule of retention", lambda: retention.try_(alias, APP, 30, actor=maria)
 
-    def retained() -> str:
-        retention.save(_alias(), "app", 30, export=False, actor=maria)
+    def retain() -> str:
+        retention.save(alias, APP, 30, export=False, actor=maria)
         RetentionRule.objects.update(due=0)
         retention_job.begin_due()
         settle("retention", 600)
         return str(RetentionRule.objects.get().result)
 
-    yield "tries a rule of retention", lambda: retention.try_(_alias(), "app", 30, actor=maria)
-    yield "deletes idle sessions by it", retained
+    yield "deletes idle sessions by it", retain
 
 
-def _alias() -> str:
-    from sessions_app.sources import registry
-
-    (source,) = registry.listed()
-    return source.alias
-
-
-def _ref(number: int) -> Any:
-    from sessions_app.domain.session_ref import SessionRef
-
-    return SessionRef(_alias(), "app", f"u{number}", f"s{2 * number}")
+def work(place: str) -> None:
+    """In a worker, does one thing after the other. Tells each, how long it took and what came of it."""
+    for works in (opening, guarding) if "://" in place else (opening,):
+        for what, act in works(place):
+            began = time.monotonic()
+            result = act()
+            bench.tell((what, time.monotonic() - began, result or ""))
 
 
-def measure(url: str, folder: str, alone: float) -> None:
+def measure(place: str, agent: bench.Worker, guest: bench.Worker) -> None:
     """Prints what the agent notices, by itself and at each thing that adkweb does."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    writer = context.Process(target=agent, args=(url, there), daemon=True)
-    writer.start()
 
-    def appends() -> Appends:
-        here.send("tell")
-        return Appends(*here.recv())
+    def noticed(what: str, seconds: float, result: Any = "") -> None:
+        taken, failed = agent.call(None)
+        bench.row(what, seconds, len(taken), *bench.late(taken), failed, result)
 
-    def by_itself() -> None:
-        appends()
-        time.sleep(alone)
-        print(f"  {'nothing: the agent is by itself':<51} {appends()}", flush=True)
+    def nothing(what: str) -> None:
+        agent.call(None)
+        time.sleep(ALONE)
+        noticed(what, ALONE)
 
-    time.sleep(5)  # for it to start
-    by_itself()
-    mine, theirs = context.Pipe()
-    guest = context.Process(target=works, args=(url, folder, theirs))
-    guest.start()
-    while (done := mine.recv()) is not None:
-        what, seconds, result = done
-        print(f"  {what:<42} {seconds:6.1f} s  {appends()}  {result}", flush=True)
-    guest.join()
-    by_itself()
-    here.send("stop")
-    writer.join()
-
-
-def main() -> None:
-    """Fills a database, and measures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=EVENTS, help=f"of the source ({EVENTS})")
-    parser.add_argument("--alone", type=float, default=60, help="seconds that the agent writes by itself (60)")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="adkweb-bench-") as name, PostgreSQL(fsync=True) as server:
-        os.environ["ADKWEB_DATA_DIR"] = name
-        url = server.create_database("agent")
-        asyncio.run(make(url))
-        fill(url, given.events)
-        print(f"\nPostgreSQL, {given.events:,} events: what adkweb does, and what the agent notices\n", flush=True)
-        measure(url, name, given.alone)
-    print(f"\n{os.cpu_count()} processors")
+    nothing("does nothing")
+    guest.begin(work, place)
+    while (done := guest.hear()) is not None:
+        noticed(*done)
+    nothing("has adopted it, and does nothing")
 
 
 if __name__ == "__main__":
-    main()
+    with bench.benchmark(f"What an agent notices, with {SESSIONS * EACH:,} events") as (folder, server):
+        for what, place in bench.both(folder, server).items():
+            bench.fill(place, SESSIONS)
+            bench.heading(what, "adkweb", "seconds", "appends", *bench.LATE, "failed", "")
+            with bench.Worker(folder / "agent") as agent, bench.Worker(folder / what) as guest:
+                agent.begin(bench.agent, place)
+                time.sleep(sized(5.0, 1.0))  # for it to start
+                measure(place, agent, guest)

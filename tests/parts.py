@@ -19,6 +19,7 @@ NAMES: Final = ("browser", "agents", "crash", "random")
 PARTS: Final = {
     "browser/": "browser",
     **dict.fromkeys(("batches/test_ten_thousand.py", "sources/test_adoption.py", "transfer/", "writes/"), "crash"),
+    "test_benchmarks.py": "agents",
     **dict.fromkeys(("api/", "test_", "web/"), "random"),
     "": "agents",
 }
