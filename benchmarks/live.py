@@ -1,8 +1,8 @@
 """How soon a live page shows what was written, to one browser and to 200 watchers.
 
-In the browser, a MutationObserver notes when an event's row is there. A watcher is a websocket of the process that writes.
-Events count from the moment when the append returned; those through adkweb's API from when the request was sent. All clocks
-are this machine's. Targets stand beside the figures.
+In the browser, a MutationObserver notes when an event's row is there. A watcher is a websocket of another process. Events
+count from the moment when the append returned; those through adkweb's API from when the request was sent. All clocks are
+this machine's. Targets stand beside the figures.
 """
 
 import asyncio
@@ -44,54 +44,57 @@ def moments(rate: float, seconds: float) -> Iterator[float]:
         at += (0.5 + random.random()) / rate
 
 
-async def write(side: str, place: str, names: list[str], rate: float) -> dict[str, float]:
-    """Appends to these sessions, `rate` events a second in all. Returns by event when its append returned."""
-    service: Any = DjangoSessionService(place) if side == "adkweb" else bench.adk(place, writers=SESSIONS)
-    written = {}
+def write(side: str, place: str, names: list[str], rate: float) -> dict[str, float]:
+    """In a worker, appends to these sessions, `rate` events a second in all. Returns by event when its append returned."""
 
-    async def work(name: str) -> None:
-        session = await service.get_session(app_name=APP, user_id=USER, session_id=name)
-        for number, at in enumerate(moments(rate / len(names), SECONDS)):
-            await asyncio.sleep(max(0.0, at - time.monotonic()))
-            event = bench.event_of(number)
-            await service.append_event(session, event)
-            written[event.id] = time.time()
+    async def write_all() -> dict[str, float]:
+        service: Any = DjangoSessionService(place) if side == "adkweb" else bench.adk(place, writers=SESSIONS)
+        written = {}
 
-    await asyncio.gather(*map(work, names))
-    await service.close()
-    return written
+        async def work(name: str) -> None:
+            session = await service.get_session(app_name=APP, user_id=USER, session_id=name)
+            for number, at in enumerate(moments(rate / len(names), SECONDS)):
+                await asyncio.sleep(max(0.0, at - time.monotonic()))
+                event = bench.event_of(number)
+                try:
+                    await service.append_event(session, event)
+                    written[event.id] = time.time()
+                except Exception:  # whatever it raises is a failed append, after which a session is loaded anew
+                    session = await service.get_session(app_name=APP, user_id=USER, session_id=name)
+
+        await asyncio.gather(*map(work, names))
+        await service.close()
+        return written
+
+    return asyncio.run(write_all())
 
 
-def alone(*given: Any) -> dict[str, float]:
-    """In a worker, the same."""
-    return asyncio.run(write(*given))
+def watch(address: str, cookie: str, paths: list[str]) -> dict[tuple[int, str], float]:
+    """In a worker, watches until all events are there, or it is too late. Returns by watcher and event when it came."""
 
-
-def watched(address: str, cookie: str, paths: list[str], *given: Any) -> tuple[int, int, list[float]]:
-    """In a worker, the same while others watch. Returns how many were written and lost, and milliseconds of the others."""
-
-    async def run() -> tuple[int, int, list[float]]:
+    async def watch_all() -> dict[tuple[int, str], float]:
         row, received = re.compile(r'id=\\"event-([^"\\]+)\\"'), dict[tuple[int, str], float]()
 
-        async def watch(number: int, socket: Any) -> None:
-            async for frame in socket:
-                received.update({(number, found): time.time() for found in row.findall(frame)})
+        async def one(number: int, socket: Any) -> None:
+            async with socket:  # a server has room for so many of one person
+                async for frame in socket:
+                    received.update({(number, found): time.time() for found in row.findall(frame)})
 
         tasks = []
         for number in range(WATCHERS):
             url, headers = address.replace("http", "ws") + paths[number % len(paths)], {"Cookie": cookie}
             socket = await connect(url, origin=address, additional_headers=headers, compression=None, max_size=None)
-            tasks.append(asyncio.create_task(watch(number, socket)))
-        written = await write(*given)
-        expected, deadline = len(written) * WATCHERS // SESSIONS, time.monotonic() + PATIENCE
+            tasks.append(asyncio.create_task(one(number, socket)))
+        bench.tell("ready")
+        expected, deadline = RATE * SECONDS * WATCHERS / SESSIONS, time.monotonic() + SECONDS + PATIENCE
         while time.monotonic() < deadline and len(received) < expected:
             await asyncio.sleep(0.1)
         for task in tasks:
             task.cancel()
-        late = [(at - written[name]) * 1000 for (_number, name), at in received.items()]
-        return len(written), expected - len(late), late
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return received
 
-    return asyncio.run(run())
+    return asyncio.run(watch_all())
 
 
 def path(alias: str, name: str, kind: str = "s") -> str:
@@ -126,23 +129,29 @@ def one_page(what: str, place: str, alias: str, served: Served, writer: Worker) 
             program.ask("POST", f"/api/apps/{APP}/users/{USER}/sessions/own/events", bench.as_json(event))
         told("adkweb's API", began, page, "median < 50, 99 < 200")
     with bench.chromium_at(served, path(alias, "foreign"), OBSERVE) as page:
-        writer.begin(alone, "google-adk", place, ["foreign"], PAGE_RATE)
+        writer.begin(write, "google-adk", place, ["foreign"], PAGE_RATE)
         while not writer.pipe.poll():
             page.wait_for_timeout(50)  # Playwright's own work goes on
         told("google-adk", writer.hear(), page, "median < 300")
 
 
-def crowd(what: str, place: str, alias: str, served: Served, writer: Worker) -> None:
+def crowd(what: str, place: str, alias: str, served: Served, writer: Worker, watchers: Worker) -> None:
     """Prints many watchers of many sessions, which google-adk and adkweb write to."""
     for side, names in CROWDS.items():
         paths = [path(alias, name, "live/session") + "?after=0&language=en" for name in names]
-        who = (served.address, served.headers["Cookie"], paths)
-        figures = writer.call(watched, *who, side, place, names, RATE)
-        bench.row(what, side, *figures[:2], *bench.late(figures[2]), served.memory())
+        assert watchers.call(watch, served.address, served.headers["Cookie"], paths) == "ready"
+        written, received = writer.call(write, side, place, names, RATE), watchers.hear()
+        times = [(at - written[name]) * 1000 for (_number, name), at in received.items() if name in written]
+        lost = len(written) * WATCHERS // SESSIONS - len(times)
+        bench.row(what, side, len(written), lost, *bench.late(times), served.memory())
 
 
 if __name__ == "__main__":
-    with bench.benchmark("Live pages") as (folder, server), Worker(folder / "writer") as writer:
+    with (
+        bench.benchmark("Live pages") as (folder, server),
+        Worker(folder / "writer") as writer,
+        Worker(folder / "watchers") as watchers,
+    ):
         places, aliases = bench.both(folder, server), {}
         for what, place in places.items():
             bench.make(place, "own", "foreign", *CROWDS["google-adk"], *CROWDS["adkweb"])
@@ -155,4 +164,4 @@ if __name__ == "__main__":
         bench.heading(title, "", "writer", "events", "lost", *bench.LATE, "MB of the server")
         for what, place in places.items():
             with bench.adkweb(place) as served:
-                crowd(what, place, aliases[what], served, writer)
+                crowd(what, place, aliases[what], served, writer, watchers)
