@@ -98,6 +98,9 @@ def _members(row: Group) -> Members:
     return Members(row.name, tuple(sorted(person.get_username() for person in row.user_set.all())))
 
 
+# --- Names that people give: to a group, to a passkey -----------------------------------------------------------------
+
+
 def checked_name(name: str, empty: str, limit: int) -> str:
     """Returns a name without blanks around it. Raises Invalid; `empty` is its message where there is no name."""
     name = name.strip()

@@ -235,6 +235,9 @@ for _changed in (post_save, post_delete):
 m2m_changed.connect(_forget, User.groups.through, weak=False)
 
 
+# --- What somebody may do now: roles and tokens change while a job or a long answer runs ------------------------------
+
+
 def actor_now(name: str, account: str) -> Actor:
     """Returns who acts by an account, with the rights of now: none if it, or the token, is gone.
 

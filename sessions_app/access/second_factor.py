@@ -216,6 +216,8 @@ def _uses_recovery(person: User, code: str) -> bool:
         return row is not None and bool(code) and bool(RecoveryCodes(row).validate_code(code))
 
 
+# --- Who has given the right password, and still has to show the second factor ----------------------------------------
+
 SECONDS: Final = 600.0  # between the password and the code
 _KEY: Final = "pending"
 

@@ -112,6 +112,8 @@ def _expires(data: dict[str, Any]) -> datetime:
     return min(latest, timezone.now() + timedelta(seconds=settings.IDLE_SECONDS))
 
 
+# --- The browsers that a person is signed in with ---------------------------------------------------------------------
+
 _LONGEST: Final = 400  # characters of what a browser says of itself
 
 

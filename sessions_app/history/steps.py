@@ -30,6 +30,8 @@ from .key_history import chain_of
 from .overview import ERROR, STATE
 from .scope_past import ScopePast
 
+# --- The values of some keys along a session --------------------------------------------------------------------------
+
 MOST: Final = 100  # values of a key
 
 
@@ -107,6 +109,8 @@ def _point(position: Position, edges: Sequence[Position], value: Any, *, elsewhe
     stretch = min(len(edges) - 2, max(0, bisect_left(edges, position) - 1))
     return Point(stretch, seq_of(position), value, elsewhere)
 
+
+# --- From one event to the next ---------------------------------------------------------------------------------------
 
 _TOGETHER: Final = 100  # keys that are asked for by one statement
 

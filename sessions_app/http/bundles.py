@@ -76,6 +76,9 @@ def bundle(name: str) -> str:
     return str(rjsmin.jsmin(text)) if name.endswith(".js") else _INDENTS.sub("\n", _COMMENTS.sub("", text)).lstrip()
 
 
+# --- Addresses that change with the content, so that browsers may keep files for ever ---------------------------------
+
+
 class VersionedStaticFiles(StaticFilesStorage):
     """Adds the start of the content's hash to an address, without a collectstatic step or renamed files."""
 

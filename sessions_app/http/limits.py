@@ -180,6 +180,9 @@ async def _refuse(send: Send, path: str, refused: Refused) -> None:
     await send({"type": "http.response.body", "body": response.content})
 
 
+# --- How often people and strangers may ask ---------------------------------------------------------------------------
+
+
 class Rated:
     """Answers 429 to people who ask too often, and to addresses from which strangers do."""
 

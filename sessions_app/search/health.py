@@ -290,6 +290,8 @@ def owners_of(actor: Actor, of: Of) -> tuple[list[int], str]:
     return [app.number for app in seen], digest_of(of.app_name, of.user_id) if of.user_id else ""
 
 
+# --- Sessions over time: in each bar those that `after:` and `before:` its ends would list ----------------------------
+
 MOST: Final = 60  # bars
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _STEPS: Final = (  # seconds of a bar

@@ -379,6 +379,9 @@ def _at(path: str, ref: SessionRef, state: State, shared: dict[Owner, State], ac
     return value
 
 
+# --- As JSON, for programs: the API and `adkweb find --json` ----------------------------------------------------------
+
+
 def as_json(row: Row, actor: Actor) -> dict[str, Any]:
     """Returns a row with names as in the rest of the API. Columns that have no value are left out."""
     ref = row.ref

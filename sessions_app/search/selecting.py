@@ -315,6 +315,9 @@ _LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {
 }
 
 
+# --- Which indexed apps somebody may see, in the sources that are open ------------------------------------------------
+
+
 class App(NamedTuple):
     """An indexed app of a listed source: the numbers that the index has for it and for the source, the digest that stands
     for its name, which may be cut, and how many of its sessions are listed."""
@@ -391,6 +394,8 @@ def all_read() -> bool:
     """Tells whether no listed source is in the index as other rules of masking read it."""
     return len(listed_sources()) == SearchSource.objects.filter(where__in=registry.aliases()).count()
 
+
+# --- A search that runs past its deadline is stopped ------------------------------------------------------------------
 
 HASTY: Final = 3.0  # seconds, before somebody is asked
 PATIENT: Final = 60.0

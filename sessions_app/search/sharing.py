@@ -108,6 +108,8 @@ def _count(condition: str, values: list[Any], most: int) -> int:
     return int(rows(f"SELECT count(*) FROM ({statement}) AS counted", [*values, most + 1])[0][0])
 
 
+# --- The first turn that read an edit. No event is read for it --------------------------------------------------------
+
 LOOKED_AT: Final = 2_000  # turns of all sessions, after an edit of shared state
 COUNT_LIMIT: Final = 1_000  # sessions of a user
 

@@ -373,6 +373,8 @@ def _json(text: str, ref: SessionRef, actor: Actor, scope: Kind = "session", eve
         raise Invalid(f"What is stored for {where} cannot be exported: {error.message}") from error
 
 
+# --- What an export left out, as a header: a file of google-adk's has no place for it ---------------------------------
+
 NAME: Final = "Adkweb-Left-Out"
 _LENGTH: Final = 4_000  # characters: more is cut by proxies
 

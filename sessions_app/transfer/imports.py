@@ -248,6 +248,8 @@ def _view(job: Job, actor: Actor) -> Import:
     )
 
 
+# --- What is in a file, as the JSON that a job keeps ------------------------------------------------------------------
+
 _SHOWN: Final = 100  # of anything that is listed one by one
 _VALUE_LENGTH: Final = 10_000  # characters of a value
 

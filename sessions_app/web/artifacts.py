@@ -1,4 +1,4 @@
-"""The artifacts of a session: which there are, who saved each version, and what is in it."""
+"""The artifacts of a session: which there are, who saved each version, and what is in it. Its tags are built in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The demo: what its pages say beside their content, and the session that it opens on."""
+"""Pages about a source: the demo, with the session that it opens on; and adopting, with its progress."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -64,6 +64,9 @@ def best(request: HttpRequest) -> HttpResponse:
     except Error:
         return redirect("home")
     return redirect("session", **ref._asdict())
+
+
+# --- Adopting a PostgreSQL database -----------------------------------------------------------------------------------
 
 
 @require_http_methods(["GET", "POST"])

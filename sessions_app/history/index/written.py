@@ -228,6 +228,8 @@ def _creations_at(source: str, wanted: list[Position], budget: _Budget, actor: A
     return sessions
 
 
+# --- What sessions began with: initial state is stored, but no event has it -------------------------------------------
+
 FOREVER: Final = Position(2**62)  # after every position
 
 

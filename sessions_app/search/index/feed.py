@@ -340,6 +340,9 @@ def share(source: str) -> float:
     return 1.0 if at.walks else min(0.99, at.done / max(1, at.total))
 
 
+# --- Sessions that were read again, for the rules that check them -----------------------------------------------------
+
+
 def note(where: str, refs: Iterable[SessionRef]) -> None:
     """Notes those sessions of a source whose app has rules."""
     apps = {*Rule.objects.filter(where=where).values_list("digest", flat=True).distinct()}

@@ -269,6 +269,9 @@ def _insert(table: str, columns: Sequence[str], values: Sequence[Sequence[Any]],
             cursor.execute(f"{insert} {rows} {on_conflict}", [each for one in some for each in one])
 
 
+# --- Forgetting sessions ----------------------------------------------------------------------------------------------
+
+
 def forget(numbers: Sequence[int]) -> None:
     """Forgets sessions, by the numbers of their rows. Their words stay on SQLite, where nothing leads to them any more."""
     if not numbers:

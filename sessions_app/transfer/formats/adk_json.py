@@ -182,6 +182,9 @@ def checked_event(given: Any, where: str, strict: bool, session: str = "") -> Ev
         raise Fault(error.message, place=where) from error
 
 
+# --- A file that holds one JSON value ---------------------------------------------------------------------------------
+
+
 def load(file: BinaryIO) -> Any:
     """Reads the JSON value of a file. Raises Fault with line and column."""
     data = file.read(MOST + 1)

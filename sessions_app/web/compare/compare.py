@@ -36,6 +36,8 @@ from .aligned import FILTERS, Block, blocks
 from .other_run import NOW, choices, is_link, other
 from .state import compare_state
 
+# --- What the models of both were given for the first call that differs, or that follows the difference ---------------
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -153,6 +155,8 @@ def _contents(shown: Conversation) -> list[EventView]:
             contents.append(replace(line.event, data=data, description=describe(data), changes=[], size=0))
     return contents
 
+
+# --- The page ---------------------------------------------------------------------------------------------------------
 
 _GIVEN: Final = "given"  # chosen like a filter: what the models got, instead of the events
 

@@ -1,4 +1,4 @@
-"""The page of all edits: who, when, why, old → new."""
+"""The page of all edits: who, when, why, old → new; and the last ones, for home."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -73,6 +73,8 @@ def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
             undone.setdefault((view.ref, str(view.description.edit.get("undoes"))), (view, set()))[1].update(keys)
     return rows
 
+
+# --- The last ones, for home: and whether an agent has read each since ------------------------------------------------
 
 RECENT: Final = 6
 _SECONDS: Final = 0.2  # for reading what is new

@@ -1,4 +1,4 @@
-"""Queued edits: lists and withdraws them, and tells their authors the outcome."""
+"""Queued edits: lists and withdraws them, and shows the outcome. Expiring edits: lists, extends, keeps them."""
 
 import json
 from typing import Final
@@ -76,6 +76,9 @@ def _back(request: HttpRequest, queued_id: UUID, message: str = "") -> HttpRespo
         messages.info(request, message)
     ref = queue.get(queued_id, actor=actor(request)).ref
     return redirect(reverse("session", kwargs=ref._asdict()) if ref else reverse("home"))
+
+
+# --- Edits that revert after a time -----------------------------------------------------------------------------------
 
 
 @require_GET

@@ -313,6 +313,9 @@ def typed_end(request: HttpRequest, of: dict[str, Any]) -> dict[str, Any]:
     return {"lasts": lasts, "until": until, "offered_ends": [(str(each), each) for each in LASTS]}
 
 
+# --- What its keys have been: a warning, and values that were seen ----------------------------------------------------
+
+
 @require_POST
 def check(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """Says what is unusual about the value of one key, while it is typed."""
@@ -356,6 +359,9 @@ def usual_type(schema: KeySchema) -> str:
     """Returns the type that a key has mostly been, as the form names it; null does not count, if there is another."""
     seen = {name: number for name, number in schema.types.items() if name != "null"}
     return type_named(max(seen, key=lambda name: seen[name])) if seen else ""
+
+
+# --- Whom an edit of shared state reaches -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

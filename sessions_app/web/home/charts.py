@@ -20,6 +20,8 @@ from ...search.health import EVERYBODY, Figures, InTime, Of, Range
 from ..templatetags.tags import count, dollars, in_short
 from ..templatetags.times import duration
 
+# --- The range of time: one of a few that end now (?range=24h), or any other (?from= and ?to=) ------------------------
+
 RANGES: Final = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}  # seconds
 USUAL: Final = "24h"
 LEAST: Final = 60.0  # seconds
@@ -78,6 +80,8 @@ def _seconds(text: str | None) -> float:
         return math.nan
     return float(math.floor(seconds)) if 0 <= seconds <= _LAST else math.nan
 
+
+# --- The charts -------------------------------------------------------------------------------------------------------
 
 WIDTH: Final = 320  # of a picture, in its own units
 HEIGHT: Final = 48

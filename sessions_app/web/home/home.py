@@ -24,6 +24,8 @@ from ..session.updates import fragment
 from . import charts
 from .figures import figures
 
+# --- What runs now, and the newest events; sent over a websocket, or asked for again and again ------------------------
+
 EVENTS: Final = 12
 
 
@@ -73,6 +75,9 @@ def parts(activity: Activity) -> dict[str, str]:
 def feed(request: HttpRequest) -> HttpResponse:
     """Returns what the websocket would push, for a page without a websocket."""
     return JsonResponse(parts(activity(actor(request))), headers={"Cache-Control": "private, no-cache"})
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

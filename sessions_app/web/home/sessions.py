@@ -1,4 +1,4 @@
-"""Lists, creates and deletes sessions."""
+"""Lists, creates and deletes sessions; shows the apps of a source, an app, and a user."""
 
 from typing import Any, Final
 
@@ -111,6 +111,8 @@ def _create(request: HttpRequest, given: dict[str, Any]) -> SessionRef:
         origin="person",
     )
 
+
+# --- Apps and users ---------------------------------------------------------------------------------------------------
 
 USERS: Final = 10  # on the page of an app; there are more on the following ones
 

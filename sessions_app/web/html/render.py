@@ -1,4 +1,4 @@
-"""Makes responses with HTML, and with any other data."""
+"""Makes responses with HTML and with other data, and the message with a button that undoes what was done."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -30,6 +30,9 @@ def data(content: bytes | str, mime_type: str, status: int = 200) -> HttpRespons
     return HttpResponse(raw, mime_type, status, headers={"Cache-Control": "private, no-cache"})
 
 
+# --- A name that somebody types to confirm ----------------------------------------------------------------------------
+
+
 def typed(name: str) -> str:
     """Normalizes a name as a text field does, which drops line breaks. confirm.js has the same rule."""
     return unicodedata.normalize("NFC", "".join(name.split()))
@@ -38,6 +41,9 @@ def typed(name: str) -> str:
 def to_type(name: str) -> str:
     """Returns what confirms a name. One that nobody could type is confirmed by a word instead."""
     return name if typed(name) else "delete"
+
+
+# --- Undo -------------------------------------------------------------------------------------------------------------
 
 
 def offer_undo(request: HttpRequest, said: str, address: str, fields: Iterable[tuple[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""Rules that delete idle sessions: what they would do, and what they did."""
+"""Rules that delete idle sessions: what they would do, and what they did. Sessions on hold are not deleted."""
 
 from typing import Any
 
@@ -43,6 +43,9 @@ def remove(request: HttpRequest, number: int) -> HttpResponse:
     actor(request).check_right("admin")
     core.remove(number, actor=actor(request))
     return redirect("retention")
+
+
+# --- A session on hold ------------------------------------------------------------------------------------------------
 
 
 @require_http_methods(["GET", "POST"])

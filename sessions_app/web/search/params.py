@@ -153,6 +153,8 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
+# --- The query bar on top of every page: what it marks in a query, and what it offers to complete it ------------------
+
 _MOST_VIEWS: Final = 12
 
 

@@ -211,6 +211,8 @@ def _less(asked: Asked, query: Query) -> Iterator[tuple[Node, str]]:
             yield node, rest
 
 
+# --- The preview beside the table -------------------------------------------------------------------------------------
+
 _BEFORE: Final = 4  # events up to the one that matched
 _AFTER: Final = 3
 _KEYS: Final = 12  # of each scope

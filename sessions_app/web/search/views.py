@@ -1,4 +1,4 @@
-"""Saves, changes and deletes views: the tabs above the table of sessions."""
+"""Saves, changes and deletes views, the tabs above the table of sessions, and sets up their webhooks."""
 
 from typing import Any
 from uuid import UUID
@@ -91,6 +91,9 @@ def _refused(request: HttpRequest, error: Exception) -> HttpResponse:
     given = {name: request.POST.get(name, "") for name in ("q", "sort", "cols")}
     query = urlencode({name: value.encode("utf-8", "replace") for name, value in given.items() if value})
     return redirect(reverse("search") + (f"?{query}" if query else ""))
+
+
+# --- The webhook of a watched view ------------------------------------------------------------------------------------
 
 
 @require_http_methods(["GET", "POST"])

@@ -1,4 +1,4 @@
-"""The page of an event, its data, and the form that adds one."""
+"""The page of an event, its data and its outcome, the form that adds one, and whole values of state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -209,6 +209,8 @@ def _object(value: Any) -> dict[str, Any]:
     return value
 
 
+# --- The outcome of an edit: which turn loaded it, and when its keys were next given to a model or written ------------
+
 MOST: Final = 12  # keys
 _AGENTS: Final = 3  # whose instruction has a key
 
@@ -273,6 +275,9 @@ def _written(ref: SessionRef, keys: Sequence[str], seq: Seq, who: Actor) -> Mapp
         return next_writes(ref, keys, seq, actor=who)
     except Behind:  # the history is still being read; who opens the event again is told
         return {}
+
+
+# --- Whole values of state: one as JSON text, or a scope as a file ----------------------------------------------------
 
 
 @require_GET

@@ -1,4 +1,4 @@
-"""The session page: the timeline and the state, now or at an event."""
+"""The session page: the timeline and the state, now or at an event; its panes; and going to an event by name."""
 
 import json
 import re
@@ -181,6 +181,8 @@ def _narrowed(request: HttpRequest, chosen: ChosenRange | None, density: str) ->
         "narrowed": query_of(request, "kind", "author", *ends, density=density),
     }
 
+
+# --- Panes, and going to an event -------------------------------------------------------------------------------------
 
 PANE: Final = "X-Pane"  # a pane asks with it, and without HX-Request: for the page, not for a part of it
 _REDIRECTS: Final = (301, 302, 303, 307, 308)

@@ -248,6 +248,8 @@ def signed(number: int) -> str:
 register.filter("number", number_of)
 
 
+# --- Agents and other names -------------------------------------------------------------------------------------------
+
 COLOURS: Final = 8  # --agent-0 to --agent-7 in tokens.css
 
 

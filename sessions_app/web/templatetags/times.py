@@ -99,6 +99,9 @@ def _time(seconds: float, attribute: str, form: str) -> SafeString:
     )
 
 
+# --- The number of an event in its session, which begins with 1. `numbers` has those of some events, by seq -----------
+
+
 @register.filter
 def numbered(event: Any, numbers: Mapping[Seq, int]) -> int | str:
     """Returns an event's number, or nothing if nobody knows it. Expects anything with a `seq`."""
