@@ -189,7 +189,7 @@ def test_a_renewal_without_a_time_is_refused_and_nothing_is_renewed(maria: Brows
     response = maria.send("renew-token", {"hours": hours}, name="a")
     assert response.status_code == 400
     page = page_of(response)
-    assert "from 0 to 720" in page.one(id="hours-error").text
+    assert "from 0 to 720" in page.one(id="hours_error").text
     assert page.one("form", class_="form").fields()["hours"] == hours
     assert tokens.actor_of(text)
     assert ApiToken.objects.named("a").renewed is None
@@ -208,14 +208,14 @@ def test_a_limit_of_requests_is_listed_and_a_wrong_one_comes_back(maria: Browser
     assert "append 600 a minute" in rows(maria)[0]
     response = maria.send("tokens", {"name": "b", "right": "read", "rate": "0"})
     assert response.status_code == 400
-    assert "from 1 to 1000000" in page_of(response).one(id="rate-error").text
+    assert "from 1 to 1000000" in page_of(response).one(id="rate_error").text
 
 
 def test_days_that_are_none_come_back_as_they_were_sent(maria: Browser) -> None:
     response = maria.send("tokens", {"name": "agent", "right": "read", "days": "soon"})
     assert response.status_code == 400
     page = page_of(response)
-    assert "from 1 to 3650" in page.one(id="days-error").text
+    assert "from 1 to 3650" in page.one(id="days_error").text
     assert page.one("form", class_="form").fields()["days"] == "soon"
     assert ApiToken.objects.listed() == []
 

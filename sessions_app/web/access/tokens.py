@@ -1,45 +1,93 @@
 """Lists, creates, renews and revokes the tokens of programs."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from ...access import tokens as core
 from ...access.tokens import ApiToken
-from ...domain.errors import Error
-from ...http.problems import STATUS
+from ..forms import Form, Read, Text, act
 from ..html.render import page
 from ..request import actor
+
+_RIGHTS: Final = {
+    "read": gettext_lazy("sees sessions, events and state"),
+    "append": gettext_lazy("also creates sessions, appends events, edits state: what an agent needs"),
+    "admin": gettext_lazy("also deletes sessions, and imports"),
+}
+_HOLDERS: Final[dict[str, Any]] = {
+    "label": gettext_lazy("Held by"),
+    "help_text": gettext_lazy(
+        "Names of the people who have its text, with commas. They do not decide on what this program proposes. "
+        "Left empty, two other people have to."
+    ),
+    "attrs": {"maxlength": 1000, "dir": "auto"},
+}
+
+
+class TokenForm(Form):
+    """Makes a token. No field falls back to a default: a token must not get more than was chosen."""
+
+    name = Text(
+        label=pgettext_lazy("token", "Name"),
+        help_text=gettext_lazy("Shown as the author of this program's edits."),
+        needed=True,
+        attrs={"maxlength": core.NAME_LENGTH, "dir": "auto", "placeholder": "booking-agent"},
+    )
+    right = Text(label=pgettext_lazy("token", "Right"))
+    apps = Text(
+        label=gettext_lazy("Apps"),
+        help_text=gettext_lazy("One app by its name, or several by a pattern like booking-*. Left empty: all of them."),
+        attrs={"class": "mono", "maxlength": core.APPS_LENGTH, "spellcheck": "false", "placeholder": "*"},
+    )
+    holders = Read(lambda text: text.split(","), **_HOLDERS)
+    days = Read(
+        lambda text: core.number_of("days", text),
+        label=gettext_lazy("Days until it expires"),
+        help_text=gettext_lazy(
+            "Left empty, it does not expire. In either case it ends when you may not sign in any more."
+        ),
+        attrs={"maxlength": 4, "placeholder": "90"},
+    )
+    rate = Read(
+        lambda text: core.number_of("rate", text),
+        label=gettext_lazy("Requests a minute"),
+        help_text=gettext_lazy("A limit for this token alone. Left empty, it has the limit of all tokens."),
+        attrs={"maxlength": 7, "inputmode": "numeric"},
+    )
+
+
+class RenewForm(Form):
+    """Gives a token a new text, and says how long the one from before still works."""
+
+    hours = Read(
+        lambda text: core.number_of("hours", text, needed=True),
+        label=gettext_lazy("Hours in which the text from before goes on"),
+        help_text=gettext_lazy(
+            "Time to give the new one to each program. With 0 the text from before is refused at once: "
+            "choose that if somebody else may know it."
+        ),
+        initial=core.OVERLAP_HOURS,
+        needed=True,
+        attrs={"maxlength": 4, "inputmode": "numeric"},
+    )
+    holders = Read(lambda text: text.split(","), **_HOLDERS)
 
 
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
     """Lists the tokens and creates new ones. A new token's text is shown once, on the page that answers the form."""
     actor(request).check_runs_everything()
-    sent = request.method == "POST"  # no field may fall back to a default: a token must not get more than was chosen
-    given = {name: request.POST.get(name, "") for name in _FORM} if sent else _FORM
-    context: dict[str, Any] = {"given": given}
-    status = 200
-    if sent:
-        try:
-            context["made"], context["text"] = core.create(
-                given["name"],
-                given["right"],
-                given["apps"],
-                by=actor(request),
-                days=core.number_of("days", given["days"]),
-                rate=core.number_of("rate", given["rate"]),
-                holders=given["holders"].split(","),
-            )
-            context["given"] = _FORM
-        except Error as error:
-            context["errors"] = {error.detail.get("field", "form"): error.message}
-            status = STATUS[type(error)]
-    return _list(request, context, status)
+    form = TokenForm(request.POST if request.method == "POST" else None, initial={"right": "append"})
+    made, status = act(form, lambda given: core.create(**given, by=actor(request)))
+    if made:
+        return _list(request, *made)
+    return _list(request, form=form, status=status)
 
 
 @require_http_methods(["GET", "POST"])
@@ -49,23 +97,11 @@ def renew(request: HttpRequest, name: str) -> HttpResponse:
     token = ApiToken.objects.named(name)
     if token.revoked:
         return redirect("tokens")
-    hours, status = request.POST.get("hours", str(core.OVERLAP_HOURS)), 200
-    context: dict[str, Any] = {
-        "token": token,
-        "hours": hours,
-        "holders": request.POST.get("holders", ", ".join(token.held_by)),
-    }
-    if request.method == "POST":
-        try:
-            number = core.number_of("hours", hours, needed=True)
-            held = context["holders"].split(",")
-            text = token.renew(by=actor(request), hours=number or 0, holders=held)
-        except Error as refused:
-            field = "holders_error" if refused.detail.get("field") == "holders" else "error"
-            context[field], status = refused.message, STATUS[type(refused)]
-        else:
-            return _list(request, {"made": token, "text": text, "given": _FORM})
-    return page(request, "access/tokens/renew.html", context, status)
+    form = RenewForm(request.POST if request.method == "POST" else None, initial={"holders": ", ".join(token.held_by)})
+    text, status = act(form, lambda given: token.renew(**given, by=actor(request)))
+    if text:
+        return _list(request, token, text)
+    return page(request, "access/tokens/renew.html", {"token": token, "form": form}, status)
 
 
 @require_http_methods(["GET", "POST"])
@@ -81,12 +117,18 @@ def revoke(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("tokens")
 
 
-def _list(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    """Shows the tokens; the text of one may be in the context, and is kept by no cache."""
-    more = {"tokens": ApiToken.objects.listed(), "address": request.build_absolute_uri("/").rstrip("/"), "max": core}
-    response = page(request, "access/tokens/tokens.html", context | more, status)
+def _list(
+    request: HttpRequest, made: ApiToken | None = None, text: str = "", *, form: Form | None = None, status: int = 200
+) -> HttpResponse:
+    """Shows the tokens, and the text of a new one, which no cache keeps."""
+    context: dict[str, Any] = {
+        "made": made,
+        "text": text,
+        "form": form or TokenForm(initial={"right": "append"}),
+        "rights": _RIGHTS.items(),
+        "tokens": ApiToken.objects.listed(),
+        "address": request.build_absolute_uri("/").rstrip("/"),
+    }
+    response = page(request, "access/tokens/tokens.html", context, status)
     response["Cache-Control"] = "private, no-store"
     return response
-
-
-_FORM = {"name": "", "right": "append", "apps": "", "days": "", "rate": "", "holders": ""}

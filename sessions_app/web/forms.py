@@ -1,0 +1,71 @@
+"""What the forms of pages share: fields that the core reads, and what it refuses, shown beside the field.
+
+    form = TokenForm(request.POST if request.method == "POST" else None)
+    made, status = act(form, lambda given: tokens.create(**given, by=actor(request)))
+
+A page shows a field with `{% include "html/_field.html" with field=form.name %}`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from ..domain.errors import Error, Invalid
+from ..http.problems import STATUS
+
+T = TypeVar("T")
+
+
+class Form(forms.Form):
+    """A form whose fields have their names as ids. The first field that is refused gets the focus."""
+
+    def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(data, auto_id="%s", **options)
+
+    def add_error(self, field: str | None, error: Any) -> None:
+        """Puts an error beside a field, or above the form."""
+        super().add_error(field, error)
+        if field in self.fields and list(self.errors) == [field]:
+            self.fields[field].widget.attrs["autofocus"] = True
+
+
+class Text(forms.CharField):
+    """A text as it is typed. The core decides what it may be, so that commands and programs are refused alike."""
+
+    def __init__(self, *, needed: bool = False, **options: Any) -> None:
+        attrs = {"autocomplete": "off", **options.pop("attrs", {})} | ({"required": True} if needed else {})
+        super().__init__(required=False, strip=False, widget=forms.TextInput(attrs), **options)
+
+
+class Read(Text):
+    """A text that a function of the core turns into a value, or refuses with Invalid."""
+
+    def __init__(self, read: Callable[[str], Any], **options: Any) -> None:
+        super().__init__(**options)
+        self._read = read
+
+    def to_python(self, value: Any) -> Any:
+        """Returns the value. Raises ValidationError."""
+        try:
+            return self._read(super().to_python(value) or "")
+        except Invalid as error:
+            raise ValidationError(error.message) from error
+
+
+def act(form: Form, do: Callable[[dict[str, Any]], T]) -> tuple[T | None, int]:
+    """Does what a form asks for, if it was sent and can be read. Returns the result, and the status of the answer.
+
+    What the core refuses is shown beside the field that it names, or above the form.
+    """
+    if not form.is_bound:
+        return None, 200
+    if not form.is_valid():
+        return None, STATUS[Invalid]
+    try:
+        return do(form.cleaned_data), 200
+    except Error as error:
+        field = error.detail.get("field")
+        form.add_error(field if field in form.fields else None, error.message)
+        return None, STATUS[type(error)]
