@@ -6,18 +6,17 @@
 import logging
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any, Final
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models.signals import post_delete, post_save
 from django.utils.translation import gettext as _
 
 from ..domain.errors import Held, Invalid, NotAllowed, NotFound
 from ..domain.json_values import check_name
-from ..models import ApprovalRule, tables
+from ..models import tables
 from .actor import SYSTEM, Actor
 from .audit.record import record
 
@@ -31,17 +30,16 @@ _NAMED: Final = 10  # keys in a message
 _TRUSTED_SECONDS: Final = 1.0  # as long as a role is (roles.py)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class ApprovalRule(models.Model):
     """A rule. `keys` is empty, or `sessions` None, if it is not about that. Its proposals lapse after `days`."""
 
-    number: int
-    sources: str
-    apps: str
-    keys: str
-    sessions: int | None
-    days: int
-    made_by: str
+    sources = models.CharField(max_length=200, default="*")
+    apps = models.CharField(max_length=200, default="*")
+    keys = models.CharField(max_length=200, default="")
+    sessions = models.IntegerField(null=True)
+    days = models.IntegerField(default=7)
+    made_by = models.CharField(max_length=150)
+    made = models.DateTimeField(auto_now_add=True)
 
     def is_about(self, source: str, app_name: str) -> bool:
         """Tells whether the rule is about an app of a source."""
@@ -52,14 +50,14 @@ class Rule:
         return bool(self.keys) and (key == self.keys or fnmatchcase(key, self.keys))
 
 
-known: dict[str, tuple[float, tuple[Rule, ...]]] = {}  # until when all rules are trusted, and they
+known: dict[str, tuple[float, tuple[ApprovalRule, ...]]] = {}  # until when all rules are trusted, and they
 
 
-def listed() -> tuple[Rule, ...]:
+def listed() -> tuple[ApprovalRule, ...]:
     """Returns all rules. A change holds at once here, and within a second elsewhere."""
     until, rules = known.get("rules", (0.0, ()))
     if time.monotonic() >= until:
-        rules = tuple(_rule(row) for row in tables.rows_of(ApprovalRule.objects.order_by("keys", "sessions", "pk")))
+        rules = tuple(tables.rows_of(ApprovalRule.objects.order_by("keys", "sessions", "pk")))
         known["rules"] = (time.monotonic() + _TRUSTED_SECONDS, rules)
     return rules
 
@@ -111,7 +109,7 @@ def named(keys: Sequence[str]) -> str:
 
 def make(
     *, by: Actor, keys: str = "", sessions: int | None = None, days: int = DAYS, apps: str = "*", sources: str = "*"
-) -> Rule:
+) -> ApprovalRule:
     """Makes a rule: `make(by=actor, keys="user:tier", apps="booking*")`. Raises Invalid, NotAllowed."""
     by.check_runs_everything()
     by.check_may_write()
@@ -125,21 +123,22 @@ def make(
     sources, apps = _pattern(sources, "sources") or "*", _pattern(apps, "apps") or "*"
     with transaction.atomic():
         record("approval-rule-made", by.name, source=sources, app_name=apps, keys=keys, sessions=sessions, days=days)
-        row = ApprovalRule.objects.create(
+        rule = ApprovalRule.objects.create(
             sources=sources, apps=apps, keys=keys, sessions=sessions, days=days, made_by=by.name
         )
-    log.info("%s made the approval rule %s (apps %s): keys %s, sessions %s", by.name, row.pk, row.apps, keys, sessions)
-    return _rule(row)
+    log.info(
+        "%s made the approval rule %s (apps %s): keys %s, sessions %s", by.name, rule.pk, rule.apps, keys, sessions
+    )
+    return rule
 
 
-def drop(number: int, *, by: Actor) -> Rule:
+def drop(number: int, *, by: Actor) -> ApprovalRule:
     """Deletes a rule. What waits for a second person by it goes on waiting. Raises NotFound, NotAllowed."""
     by.check_runs_everything()
     by.check_may_write()
-    row = ApprovalRule.objects.filter(pk=number).first()
-    if row is None:
+    rule = ApprovalRule.objects.filter(pk=number).first()
+    if rule is None:
         raise NotFound(_("This rule is gone already."))
-    rule = _rule(row)
     with transaction.atomic():
         record(
             "approval-rule-deleted",
@@ -149,7 +148,7 @@ def drop(number: int, *, by: Actor) -> Rule:
             keys=rule.keys,
             sessions=rule.sessions,
         )
-        row.delete()
+        rule.delete()
     log.info("%s deleted the approval rule %s: keys %s, sessions %s", by.name, number, rule.keys, rule.sessions)
     return rule
 
@@ -163,10 +162,6 @@ def _pattern(text: str, field: str) -> str:
     if not pattern.isprintable():
         raise Invalid(_("A pattern has no line breaks or other characters that cannot be seen."), field=field)
     return pattern
-
-
-def _rule(row: ApprovalRule) -> Rule:
-    return Rule(row.pk, row.sources, row.apps, row.keys, row.sessions, row.days, row.made_by)
 
 
 def _forget(**_signal: Any) -> None:

@@ -1,4 +1,4 @@
-"""ADK's tables and adkweb's own as Django models. Those of tokens are in access/tokens.py, beside what they do."""
+"""ADK's tables and adkweb's own as Django models. Some stand in the module of their subject: see apps.py."""
 
 from .adk import (
     MOMENT,
@@ -15,7 +15,6 @@ from .adk import (
     stored_instant,
     written,
 )
-from .approval import ApprovalRule
 from .audit import AuditReceiver, AuditRow
 from .batches import BatchItem
 from .checks import Breach, CheckedSession, DueSession, Rule
@@ -53,7 +52,6 @@ from .sources import KnownSource
 __all__ = [
     "MOMENT",
     "App",
-    "ApprovalRule",
     "AuditReceiver",
     "AuditRow",
     "BatchItem",

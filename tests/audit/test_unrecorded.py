@@ -157,7 +157,7 @@ def after_more(act: str, ref: SessionRef) -> Act:
             "webhook-removed": lambda: webhooks.remove(view, maria),
         }[act]
     if act == "approval-rule-deleted":
-        rule = approval.make(by=TERMINAL, keys="user:tier").number
+        rule = approval.make(by=TERMINAL, keys="user:tier").pk
         return lambda: approval.drop(rule, by=TERMINAL)
     if act == "joined":
         _invitation, text = invitations.make("Ana", [], **BY)

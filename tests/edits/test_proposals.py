@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from sessions_app.access import approval, roles, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL, Actor
+from sessions_app.access.approval import ApprovalRule
 from sessions_app.access.tokens import ApiToken
 from sessions_app.checks import mask_rules
 from sessions_app.domain.edit_note import edit_of
@@ -22,7 +23,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, ending, expiry, proposal_job, proposals, queue, rewind
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.proposals import Proposal
-from sessions_app.models import ApprovalRule, AuditRow, Job
+from sessions_app.models import AuditRow, Job
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
@@ -417,7 +418,7 @@ def test_a_rule_that_is_none_is_refused(own: str, given: dict[str, Any]) -> None
 def test_rules_and_what_became_of_proposals_are_in_the_audit(ref: SessionRef, maria: Actor, ben: Actor) -> None:
     waiting = propose(ref, maria)
     proposal_job.apply(waiting.id, actor=ben)
-    approval.drop(approval.listed()[0].number, by=TERMINAL)
+    approval.drop(approval.listed()[0].pk, by=TERMINAL)
     rows = AuditRow.objects.order_by("number").values_list("act", "by", "session_id")
     assert [row for row in rows if "token" not in row[0]] == [
         ("approval-rule-made", "terminal", ""),
@@ -429,11 +430,11 @@ def test_rules_and_what_became_of_proposals_are_in_the_audit(ref: SessionRef, ma
 
 def test_only_an_admin_of_everything_makes_and_deletes_rules_which_hold_at_once(ref: SessionRef, maria: Actor) -> None:
     (rule,) = approval.listed()
-    for act in (lambda: approval.make(by=maria, keys="*"), lambda: approval.drop(rule.number, by=maria)):
+    for act in (lambda: approval.make(by=maria, keys="*"), lambda: approval.drop(rule.pk, by=maria)):
         with pytest.raises(NotAllowed):
             act()
     waiting = propose(ref, maria)
-    approval.drop(rule.number, by=TERMINAL)
+    approval.drop(rule.pk, by=TERMINAL)
     edit.edit_state(ref, GOLD, actor=maria)
     assert (len(events_of(ref)), proposals.get(waiting.id, actor=maria).state) == (1, "waiting")
 

@@ -168,5 +168,5 @@ def test_rules_are_made_and_deleted_on_their_page(maria: Browser, ref: SessionRe
     assert (wrong.status_code, page.one("form", class_="form").fields()["keys"]) == (400, HOSTILE)
     assert "no whole number" in page.text
     for rule in approval.listed():
-        assert maria.send("drop-approval", {}, number=rule.number).status_code == 302
+        assert maria.send("drop-approval", {}, number=rule.pk).status_code == 302
     assert "No rules yet" in maria.open("approval").text

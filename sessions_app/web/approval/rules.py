@@ -1,21 +1,49 @@
 """The page of approval rules: which edits need a second person."""
 
-from typing import Any
+from typing import Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ...access import approval as core
-from ...access.actor import Actor
-from ...domain.errors import Error, Invalid
-from ...http.problems import status_of
+from ...domain.errors import Invalid
+from ..forms import Form, Read, Text, act
 from ..html.render import page
 from ..request import actor
 
-_FORM = {"keys": "", "sessions": "", "apps": "", "sources": "", "days": str(core.DAYS)}
+_PATTERN: Final = {"class": "mono", "maxlength": 200, "spellcheck": "false"}
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise Invalid(_("This is no whole number.")) from None
+
+
+class RuleForm(Form):
+    """Makes a rule."""
+
+    keys = Text(
+        label=gettext_lazy("Keys"),
+        help_text=gettext_lazy("One key by its full name, or several by a pattern like app:*."),
+        attrs=_PATTERN | {"placeholder": "user:tier"},
+    )
+    sessions = Read(
+        lambda text: _whole(text) if text.strip() else None,
+        label=gettext_lazy("Batches of more than so many sessions"),
+        help_text=gettext_lazy("Edits and deletions of many sessions. Left empty: their size does not matter."),
+        attrs={"class": "mono"},
+    )
+    apps = Text(label=gettext_lazy("Apps"), attrs=_PATTERN | {"placeholder": "*"})
+    sources = Text(label=gettext_lazy("Sources"), attrs=_PATTERN | {"placeholder": "*"})
+    days = Read(
+        _whole, label=gettext_lazy("A proposal lapses after so many days"), initial=core.DAYS, attrs={"type": "number"}
+    )
 
 
 @require_http_methods(["GET", "POST"])
@@ -23,38 +51,12 @@ def rules(request: HttpRequest) -> HttpResponse:
     """Lists the rules, and makes another one."""
     who = actor(request)
     who.check_runs_everything()
-    given = {name: request.POST.get(name, "") for name in _FORM} if request.method == "POST" else _FORM
-    context: dict[str, Any] = {"given": given}
-    status = 200
-    if request.method == "POST":
-        try:
-            _make(given, who)
-        except Error as error:
-            context["errors"] = {error.detail.get("field", "form"): error.message}
-            status = status_of(error)
-        else:
-            messages.success(request, _("The rule holds now."))
-            return redirect("approval")
-    return page(request, "approval/rules/rules.html", context | {"rules": core.listed()}, status)
-
-
-def _make(given: dict[str, str], who: Actor) -> None:
-    sessions = given["sessions"].strip()
-    core.make(
-        by=who,
-        keys=given["keys"],
-        sessions=_number(sessions, "sessions") if sessions else None,
-        days=_number(given["days"], "days"),
-        apps=given["apps"],
-        sources=given["sources"],
-    )
-
-
-def _number(text: str, field: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise Invalid(_("This is no whole number."), field=field) from None
+    form = RuleForm(request.POST if request.method == "POST" else None)
+    made, status = act(form, lambda given: core.make(**given, by=who))
+    if made:
+        messages.success(request, _("The rule holds now."))
+        return redirect("approval")
+    return page(request, "approval/rules/rules.html", {"form": form, "rules": core.listed()}, status)
 
 
 @require_POST
