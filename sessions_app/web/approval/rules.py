@@ -31,7 +31,7 @@ class RuleForm(Form):
     keys = Text(
         label=gettext_lazy("Keys"),
         help_text=gettext_lazy("One key by its full name, or several by a pattern like app:*."),
-        attrs=_PATTERN | {"placeholder": "user:tier"},
+        attrs=_PATTERN | {"placeholder": "user:tier", "id": "held-keys"},  # the card of keys on every page is `keys`
     )
     sessions = Read(
         lambda text: _whole(text) if text.strip() else None,
