@@ -1,16 +1,17 @@
 """What the forms of pages share: fields that the core reads, and what it refuses, shown beside the field.
 
-    form = TokenForm(request.POST if request.method == "POST" else None)
+    form = TokenForm.of(request, initial={"right": "append"})
     made, status = act(form, lambda given: tokens.create(**given, by=actor(request)))
 
 A page shows a field with `{% include "html/_field.html" with field=form.name %}`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import HttpRequest
 
 from ..domain.errors import Error, Invalid
 from ..http.problems import STATUS
@@ -23,6 +24,11 @@ class Form(forms.Form):
 
     def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(data, auto_id="%s", **options)
+
+    @classmethod
+    def of(cls, request: HttpRequest, **options: Any) -> Self:
+        """Returns the form as a request sent it, or the empty one if the request only looks."""
+        return cls(request.POST if request.method == "POST" else None, **options)
 
     def add_error(self, field: str | None, error: Any) -> None:
         """Puts an error beside a field, or above the form."""

@@ -83,7 +83,7 @@ class RenewForm(Form):
 def tokens(request: HttpRequest) -> HttpResponse:
     """Lists the tokens and creates new ones. A new token's text is shown once, on the page that answers the form."""
     actor(request).check_runs_everything()
-    form = TokenForm(request.POST if request.method == "POST" else None, initial={"right": "append"})
+    form = TokenForm.of(request, initial={"right": "append"})
     made, status = act(form, lambda given: core.create(**given, by=actor(request)))
     if made:
         return _list(request, *made)
@@ -97,7 +97,7 @@ def renew(request: HttpRequest, name: str) -> HttpResponse:
     token = ApiToken.objects.named(name)
     if token.revoked:
         return redirect("tokens")
-    form = RenewForm(request.POST if request.method == "POST" else None, initial={"holders": ", ".join(token.held_by)})
+    form = RenewForm.of(request, initial={"holders": ", ".join(token.held_by)})
     text, status = act(form, lambda given: token.renew(**given, by=actor(request)))
     if text:
         return _list(request, token, text)

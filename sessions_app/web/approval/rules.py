@@ -51,7 +51,7 @@ def rules(request: HttpRequest) -> HttpResponse:
     """Lists the rules, and makes another one."""
     who = actor(request)
     who.check_runs_everything()
-    form = RuleForm(request.POST if request.method == "POST" else None)
+    form = RuleForm.of(request)
     made, status = act(form, lambda given: core.make(**given, by=who))
     if made:
         messages.success(request, _("The rule holds now."))
