@@ -170,11 +170,12 @@ class Copying:
         except NotFound:
             return 0, None
         if not is_half(state):
-            raise AlreadyExists(_("The session %(id)s exists already.") % {"id": self.into.session_id})
+            words = _("The session %(id)s exists already.")
+            raise AlreadyExists(words % {"id": self.into.session_id}, field="session_id")
         words = _(
             "The session %(id)s is half-made, and somebody else has written to it: delete it, or choose another id."
         )
-        taken = AlreadyExists(words % {"id": self.into.session_id})
+        taken = AlreadyExists(words % {"id": self.into.session_id}, field="session_id")
         if state != IMPORTING:
             raise taken
         with database.using(self.into.source):

@@ -20,7 +20,7 @@ from ..batches.reading import Batch
 from ..domain.errors import Conflict, Error, Invalid
 from ..domain.state import ABSENT
 from ..http.problems import status_of
-from .edits import state_form
+from .edits.rows import MOST, FormRow, StateForm, new_row, note_types, posted_rows, too_many
 from .html.render import page
 from .request import actor
 
@@ -90,10 +90,10 @@ def _go_on(request: HttpRequest, shown: Batch) -> HttpResponse:
 
 
 def _try(request: HttpRequest, shown: Batch) -> HttpResponse:
-    rows = state_form.posted_rows(request.POST)
-    entries = state_form.entries(rows)
+    form = StateForm.of(request)
+    entries = form.entries()
     if entries is None:
-        return _page(request, shown, {"rows": rows}, 400)
+        return _page(request, shown, {"rows": form.rows, "error": form.error}, 400)
     values = {entry.key: entry.value for entry in entries}
     if len(values) < len(entries):
         raise Invalid(_("A key appears twice in this edit."))
@@ -106,12 +106,12 @@ def _is_confirmed(request: HttpRequest, shown: Batch) -> bool:
 
 
 def _with_row(request: HttpRequest) -> dict[str, Any]:
-    rows, key = state_form.posted_rows(request.POST), request.POST.get("new-key", "")
+    rows, key = posted_rows(request.POST), request.POST.get("new-key", "")
     if key and any(row.key == key for row in rows):
         return {"error": _("%(key)s is already in this edit.") % {"key": key}}
-    if len(rows) == state_form.MOST:
-        return {"error": state_form.too_many().message}
-    return {"rows": [*rows, state_form.new_row(key, {})] if key else rows}
+    if len(rows) == MOST:
+        return {"error": too_many().message}
+    return {"rows": [*rows, new_row(key, {})] if key else rows}
 
 
 def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = None, status: int = 200) -> HttpResponse:
@@ -123,12 +123,12 @@ def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = N
         "may_act": may_act,
         "editing": may_act and shown.act == "edit" and (typed or shown.stage == "draft"),
         "reason": request.POST.get("reason", "") if typed else shown.reason,
-        "rows": state_form.posted_rows(request.POST) if typed else _rows(shown, who),
+        "rows": posted_rows(request.POST) if typed else _rows(shown, who),
         **(more or {}),
     }
     if context["editing"] and context["rows"]:
         with suppress(Error):  # its source is away; a type can be chosen
-            state_form.note_types(context["rows"], reading.looked_at(shown.id, actor=who))
+            note_types(context["rows"], reading.looked_at(shown.id, actor=who))
     if shown.stage == "held":
         context["decidable"], context["own"] = reading.deciding(shown.id, actor=who)
     if shown.stage in ("ready", "held") and shown.act == "edit":
@@ -148,13 +148,13 @@ def _samples(shown: Batch, request: HttpRequest) -> list[reading.Sample]:
         return []
 
 
-def _rows(shown: Batch, who: Actor) -> list[state_form.FormRow]:
+def _rows(shown: Batch, who: Actor) -> list[FormRow]:
     """Returns the rows of the form for an edit that was tried before. A value that is masked is typed again."""
     rows = []
     for change in reading.changes(shown, actor=who):
         key, value = change.key, shown.values[change.key]
         removed, hidden = value is ABSENT, change.new is not value
-        row = state_form.new_row(key, {} if removed or hidden else {key: value})
+        row = new_row(key, {} if removed or hidden else {key: value})
         row.operation, row.seen = ("remove" if removed else "set"), ""
         rows.append(row)
     return rows

@@ -25,7 +25,7 @@ from ..reads import timeline, views
 from ..search import outline
 from ..sources import database
 from .edits.edit import tell_saved
-from .edits.state_form import kept
+from .edits.rows import kept
 from .html.render import page
 from .request import actor, check_may
 

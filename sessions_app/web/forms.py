@@ -7,7 +7,7 @@ A page shows a field with `{% include "html/_field.html" with field=form.name %}
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -17,6 +17,7 @@ from ..domain.errors import Error, Invalid
 from ..http.problems import STATUS
 
 T = TypeVar("T")
+HIDDEN: Final = {"type": "hidden"}
 
 
 class Form(forms.Form):
@@ -43,6 +44,7 @@ class Text(forms.CharField):
     def __init__(self, *, needed: bool = False, **options: Any) -> None:
         attrs = {"autocomplete": "off", **options.pop("attrs", {})} | ({"required": True} if needed else {})
         super().__init__(required=False, strip=False, widget=forms.TextInput(attrs), **options)
+        self.validators.clear()  # Django's refuse U+0000, in other words than the core
 
 
 class Read(Text):

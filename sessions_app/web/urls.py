@@ -13,7 +13,7 @@ from .approval import rules as approval_rules
 from .checks import rule, schema, state_health
 from .compare import compare
 from .compare import state as compare_state
-from .edits import edit, fork, log, queued, rewind, state_form, undo
+from .edits import edit, fork, log, queued, rewind, undo
 from .history import history, moment, stretch, strip
 from .home import home, sessions
 from .naming import UserSegment
@@ -106,7 +106,7 @@ urlpatterns = [
     path(APP + "schema/", schema.schema, name="schema"),
     path(APP + "schema/state.py", schema.model, name="schema-model"),
     path(APP + "schema/key/", schema.card, name="schema-key"),
-    path(APP + "schema/check/", state_form.check, name="schema-check"),
+    path(APP + "schema/check/", edit.check, name="schema-check"),
     path(APP + "edit/", edit.app, name="app-edit"),
     path(APP + "value/", event.app, name="app-value"),
     path(APP + "reveal/", reveal.app, name="app-reveal"),

@@ -7,7 +7,7 @@
   const DEFAULTS = { string: '""', number: "0", boolean: "false", null: "null", json: "{}" };
   const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
   const TRUTH = { true: "true", yes: "true", on: "true", false: "false", no: "false", off: "false" };
-  const NO_FIELD = /[\r\0]|\p{Surrogate}/u; // what a text field does not send back as it was: state_form.py has the same rule
+  const NO_FIELD = /[\r\0]|\p{Surrogate}/u; // what a text field does not send back as it was: web/edits/rows.py has the same rule
   const typed = new WeakMap(); // by row: the last JSON of each type
   const originals = new WeakMap(); // by row: the JSON that the value is compared with
   const checks = new WeakMap(); // by row: what stops the check that is under way

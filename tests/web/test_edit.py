@@ -14,7 +14,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Scope
 from sessions_app.edits.edit import REASON_LENGTH, Entry, edit_app_state, edit_state
 from sessions_app.reads import lists
-from sessions_app.web.edits import state_form
+from sessions_app.web.edits import rows
 from sessions_app.writes.sessions import delete_session
 from tests.support.stored import events_of, everything, state_of
 from tests.web.conftest import NAME, Browser, names_of
@@ -389,7 +389,7 @@ def test_a_form_has_each_key_and_each_row_once_however_often_they_are_named(ref:
 def test_a_form_of_more_keys_than_a_request_has_fields_for_is_refused(
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_form, "MOST", 2)
+    monkeypatch.setattr(rows, "MOST", 2)
     sent = open_form(maria, ref, "step", "count").json_fields()
     refused = page_of(maria.send("session-edit", {**sent, "new-key": "fresh"}, **ref._asdict()))
     assert "A form can have 2 keys." in refused.one("p", "formerror").text

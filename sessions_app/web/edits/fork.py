@@ -8,29 +8,29 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
 from ...access.actor import Actor
 from ...access.handles import in_address
-from ...domain.errors import AlreadyExists, Error
-from ...domain.event import new_id
 from ...domain.session_ref import SessionRef
 from ...domain.state import UNKNOWN, State, same, scope_of
 from ...edits import fork as forks
 from ...edits import fork_jobs, fork_tree
 from ...history import moments
-from ...http.problems import status_of
 from ...http.reader import user_for_reader
 from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.users import meant, ref_meant
 from ...search import outline
 from ...writes.incomplete import is_half
+from ..forms import Text, act
 from ..html.render import page
 from ..request import actor, check_may
-from . import state_form
+from .rows import FormRow, StateForm, new_rows, note_habits
 
+_ID: Final = {"maxlength": 128, "dir": "auto", "spellcheck": "false"}
 _STILL: Final = 20  # looks at a fork that makes no progress, before it counts as stopped
 
 
@@ -40,38 +40,58 @@ def fork(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     ?session= and ?user=, shows the progress."""
     event = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     check_may(request, "admin", event.ref)
-    if request.method == "GET":
-        if "session" in request.GET:
-            return _progress(request, event)
-        return _page(request, event)
-    rows = state_form.posted_rows(request.POST)
-    entries = state_form.entries(rows) if not {"drop", "as-string"} & request.POST.keys() else None
-    if entries is None:
-        return _page(request, event, rows=rows, status=400 if any(row.error for row in rows) else 200)
-    return _make(
-        request, event, rows, {entry.key: entry.value for entry in entries if not same(entry.value, entry.seen)}
+    if request.method == "GET" and "session" in request.GET:
+        return _progress(request, event)
+    form = ForkForm.of(request, initial={"user_id": user_for_reader(*event.ref[:3])})
+    if form.asks_for_rows:
+        return _page(request, event, form)
+    into, status = act(form, lambda given: _make(event, form.values(), **given, who=actor(request)))
+    if into is None:
+        return _page(request, event, form, status)
+    if fork_jobs.progress(event.ref, event.id, into, actor=actor(request)).done:
+        return _done(request, event.ref, into)
+    return redirect(_watch(event, into, form.cleaned_data["reason"]))
+
+
+class ForkForm(StateForm):
+    """Names the fork, and gives some of its keys other values."""
+
+    user_id = Text(
+        label=gettext_lazy("User"),
+        help_text=gettext_lazy("The fork uses this user's own user: keys; they aren't changed."),
+        needed=True,
+        attrs=_ID,
+    )
+    session_id = Text(
+        label=gettext_lazy("Session id"),
+        help_text=gettext_lazy("Empty: a new UUID."),
+        attrs=_ID | {"class": "mono"},
+    )
+    reason = Text(
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("It goes into the fork's last event, which says where it comes from."),
+        attrs={"maxlength": 1000},
     )
 
+    def values(self) -> forks.Values:
+        """Returns the values of the keys that are not to be as they were at the event."""
+        entries = self.entries() or []
+        return {entry.key: entry.value for entry in entries if not same(entry.value, entry.seen)}
 
-def _make(request: HttpRequest, event: EventView, rows: list[state_form.FormRow], values: forks.Values) -> HttpResponse:
-    user_id, session_id = request.POST.get("user_id", ""), request.POST.get("session_id", "")
-    reason, who = request.POST.get("reason", ""), actor(request)
-    try:
-        user_id = meant(event.ref.source, event.ref.app_name, user_id, actor=who)
-        into = forks.name(event.ref, user_id, session_id, request.POST.get("once", ""))
-        if _is_there(event, into, who):
-            forks.check_values(values, who, reason)
-            forks.write_values(into, values, who, reason)
-        else:
-            named = {"user_id": user_id, "session_id": into.session_id}
-            fork_jobs.begin(event.ref, event.id, **named, actor=who, reason=reason, values=values)
-    except AlreadyExists as error:
-        return _page(request, event, {"session_id": error.message}, 409, rows)
-    except Error as error:
-        return _page(request, event, {error.detail.get("field", "form"): error.message}, status_of(error), rows)
-    if fork_jobs.progress(event.ref, event.id, into, actor=who).done:
-        return _done(request, event.ref, into)
-    return redirect(_watch(event, into, reason))
+
+def _make(
+    event: EventView, values: forks.Values, *, user_id: str, session_id: str, reason: str, once: str, who: Actor
+) -> SessionRef:
+    """Starts the fork, or gives it its values if it is there already. Returns the session that it is."""
+    user_id = meant(event.ref.source, event.ref.app_name, user_id, actor=who)
+    into = forks.name(event.ref, user_id, session_id, once)
+    if _is_there(event, into, who):
+        forks.check_values(values, who, reason)
+        forks.write_values(into, values, who, reason)
+    else:
+        named = {"user_id": user_id, "session_id": into.session_id}
+        fork_jobs.begin(event.ref, event.id, **named, actor=who, reason=reason, values=values)
+    return into
 
 
 @require_GET
@@ -90,41 +110,26 @@ def tree(request: HttpRequest, **names: str) -> HttpResponse:
     return page(request, template, {**context, "half": half, "forks": fork_tree.forks_of(ref, actor=actor(request))})
 
 
-def _page(
-    request: HttpRequest,
-    event: EventView,
-    errors: dict[str, str] | None = None,
-    status: int = 200,
-    rows: list[state_form.FormRow] | None = None,
-) -> HttpResponse:
-    then = moments.state_at(event.ref, event.id, actor=actor(request)).state
-    if rows is None:
-        rows = _rows(request.GET.getlist("key"), then.session)
-    state_form.note_habits(rows, event.ref, actor(request))
+def _page(request: HttpRequest, event: EventView, form: ForkForm, status: int = 200) -> HttpResponse:
+    then = moments.state_at(event.ref, event.id, actor=actor(request)).state.session
+    if not form.is_bound:
+        form.rows = _rows(request.GET.getlist("key"), then)
+    note_habits(form.rows, event.ref, actor(request))
     context: dict[str, Any] = {
         "ref": event.ref,
         "view": views.session(event.ref, actor=actor(request)),
         "event": event,
         "numbers": outline.numbers_of(event.ref, [event.seq], actor=actor(request)),
-        "own": len(then.session),
-        "user_id": request.POST.get("user_id", user_for_reader(*event.ref[:3])),
-        "session_id": request.POST.get("session_id", ""),
-        "reason": request.POST.get("reason", ""),
-        "once": request.POST.get("once") or new_id(),
-        "errors": errors or {},
-        "rows": rows,
-        "changed": any(row.changed for row in rows),
+        "own": len(then),
+        "form": form,
     }
     return page(request, "edits/fork/fork.html", context, status)
 
 
-def _rows(keys: list[str], then: State) -> list[state_form.FormRow]:
+def _rows(keys: list[str], then: State) -> list[FormRow]:
     """Returns a row for each of the session's own keys that are named, with its value at the event."""
     known = {name: value for name, value in then.items() if value is not UNKNOWN}
-    own = [key for key in dict.fromkeys(keys) if scope_of(key)[0] == "session"]
-    if len(own) > state_form.MOST:
-        raise state_form.too_many()
-    return [state_form.new_row(key, known) for key in own]
+    return new_rows([key for key in dict.fromkeys(keys) if scope_of(key)[0] == "session"], known)
 
 
 def _progress(request: HttpRequest, event: EventView) -> HttpResponse:

@@ -18,7 +18,8 @@ from ...domain.state import ABSENT
 from ...edits import expiry, queue
 from ..html.render import data, page
 from ..request import actor
-from . import state_form
+from ..search.params import zone_of
+from .form import EndForm
 
 _QUEUED: Final = "adkweb:queued"  # the event on which a page loads its queued edits again
 
@@ -86,7 +87,7 @@ def expiring(request: HttpRequest) -> HttpResponse:
     """Lists the edits that take themselves back; with ?own=1, those of the person."""
     own = request.GET.get("own") == "1"
     listed = expiry.listed(actor=actor(request), own=own)
-    context = {"listed": listed, "own": own, "offered_ends": [(str(each), each) for each in state_form.LASTS]}
+    context = {"listed": listed, "own": own, "offered_ends": EndForm.offered_ends}
     return page(request, "edits/queued/expiring.html", context)
 
 
@@ -94,10 +95,10 @@ def expiring(request: HttpRequest) -> HttpResponse:
 def extend(request: HttpRequest, expiry_id: UUID) -> HttpResponse:
     """Lets an edit last for some time from now."""
     try:
-        of = state_form.end_of(request)
-        if not of:
+        end = EndForm.of(request, zone=zone_of(request)).end
+        if not end:
             raise Invalid(_("Choose when this edit ends."))
-        expiry.extend(expiry_id, of, actor=actor(request))
+        expiry.extend(expiry_id, end, actor=actor(request))
         messages.success(request, _("The edit lasts longer now."))
     except (Conflict, Held, Invalid) as error:
         messages.error(request, error.message)

@@ -8,17 +8,20 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
+from ...access.actor import Actor
 from ...domain.errors import Error, Invalid, StaleSession
 from ...domain.event import new_id
 from ...domain.json_values import dumps
 from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...edits import rewind as core
-from ...http.problems import status_of
 from ...reads import views
 from ...search import outline
+from ...writes.append import Appended
+from ..forms import HIDDEN, Form, Read, Text, act
 from ..html.render import page
 from ..request import actor, check_may
 from .edit import tell_saved
@@ -37,24 +40,12 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     check_may(request, "append", ref)
     before = request.GET.get("before", "")
-    if request.method == "GET":
-        return _page(request, ref, before)
-    if request.POST.get("action") != "now" and queue.held(ref, actor=actor(request)):
-        return _page(request, ref, before, status=409)  # the form says what is running, and offers a choice
-    try:
-        appended = core.rewind(
-            ref,
-            before,
-            actor=actor(request),
-            reason=request.POST.get("reason", ""),
-            revision=_revision(request),
-            once=request.POST.get("once", ""),
-        )
-    except StaleSession as error:
-        message = _("Somebody wrote to this session after you opened this page. Look again at what would be written.")
-        return _page(request, ref, before, message, status_of(error))
-    except Invalid as error:
-        return _page(request, ref, before, error.message, status_of(error))
+    form = RewindForm.of(request, initial={"once": new_id()})
+    if form.is_bound and form.data.get("action") != "now" and queue.held(ref, actor=actor(request)):
+        return _page(request, ref, before, form, 409)  # the form says what is running, and offers a choice
+    appended, status = act(form, lambda given: _rewind(ref, before, **given, who=actor(request)))
+    if appended is None:
+        return _page(request, ref, before, form, status)
     if appended.seq is None:
         messages.info(request, _("This rewind was written already."))
     else:
@@ -62,7 +53,33 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     return redirect(reverse("session", kwargs=names))
 
 
-def _page(request: HttpRequest, ref: SessionRef, before: str, error: str = "", status: int = 200) -> HttpResponse:
+class RewindForm(Form):
+    """Says why. `revision` is the one that the session had when the page was opened."""
+
+    once = Text(attrs=HIDDEN)
+    revision = Read(lambda text: _revision(text))
+    reason = Text(
+        label=gettext_lazy("Reason"), help_text=gettext_lazy("It goes into the event."), attrs={"maxlength": 1000}
+    )
+
+
+def _revision(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise Invalid(_("This form is not complete; open the page again.")) from error
+
+
+def _rewind(ref: SessionRef, before: str, *, revision: float, reason: str, once: str, who: Actor) -> Appended:
+    try:
+        return core.rewind(ref, before, actor=who, reason=reason, revision=revision, once=once)
+    except StaleSession as error:
+        raise StaleSession(
+            _("Somebody wrote to this session after you opened this page. Look again at what would be written.")
+        ) from error
+
+
+def _page(request: HttpRequest, ref: SessionRef, before: str, form: RewindForm, status: int = 200) -> HttpResponse:
     plan = core.plan(ref, before, actor=actor(request))
     ends = (plan.first, plan.gone.first, plan.gone.last)
     context: dict[str, Any] = {
@@ -72,19 +89,12 @@ def _page(request: HttpRequest, ref: SessionRef, before: str, error: str = "", s
         "numbers": outline.numbers_of(ref, [each.seq for each in ends if each], actor=actor(request)),
         "revision": repr(plan.revision),
         "held": queue.held(ref, actor=actor(request)),
-        "once": request.POST.get("once") or new_id(),
-        "reason": request.POST.get("reason", ""),
-        "error": error,
+        "form": form,
+        "error": next((errors[0] for errors in form.errors.values()), ""),
     }
+    said = [form[name].value() or "" for name in ("reason", "once")]
     try:
-        context["raw"] = dumps(core.event_of(plan, actor(request), context["reason"], context["once"]), indent=2)
+        context["raw"] = dumps(core.event_of(plan, actor(request), *said), indent=2)
     except Error as refused:  # about what the session holds; sending the form reports it, too
-        context["error"] = error or refused.message
+        context["error"] = context["error"] or refused.message
     return page(request, "edits/rewind/rewind.html", context, status)
-
-
-def _revision(request: HttpRequest) -> float:
-    try:
-        return float(request.POST.get("revision", ""))
-    except ValueError as error:
-        raise Invalid(_("This form is not complete; open the page again.")) from error

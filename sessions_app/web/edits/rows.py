@@ -1,39 +1,26 @@
-"""The form that edits state: several keys, each with the value that the person saw."""
+"""The rows of a form that edits state: its keys, each with the value that the person saw. What such forms share."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import islice
 from typing import Any, Final, Literal
 
-from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
-from django.utils.formats import number_format
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST
 
 from ...access.actor import Actor
 from ...domain.errors import Invalid
+from ...domain.event import new_id
 from ...domain.json_values import KEY_LENGTH, dumps, kind, loads
 from ...domain.key_schema import KeySchema, misfits
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
-from ...edits import expiry
 from ...edits.edit import Entry
 from ...edits.undo import Step
-from ...reads import lists, timeline
 from ...reads.deltas import Writer
 from ...reads.views import SessionView
 from ...search.schemas import schemas_of
-from ...search.selecting import query_of
-from ...search.sharing import Active, Sharing, sharing
-from ..html.render import page
-from ..html.state_panel import Target
-from ..request import actor
-from ..search.params import zone_of
+from ..forms import HIDDEN, Form, Text
 
 Operation = Literal["set", "null", "remove"]
 
@@ -49,7 +36,7 @@ class FormRow:
 
     `type` is one of the switch, or empty if it is not known. Of a string, `text` is the value itself; otherwise, it is JSON.
     A `compact` row has no editor: it is `taken` or not. `wrote` is the value that the event to be undone had set.
-    `misfits` and `options` are what habits.py says."""
+    `misfits` and `options` are what `note_habits` says."""
 
     key: str
     operation: str
@@ -176,6 +163,13 @@ def new_row(key: str, state: Mapping[str, Any]) -> FormRow:
     return asked_row(Entry(key, state[key], state[key])) if key in state else FormRow(key, "set", "", "")
 
 
+def new_rows(keys: Collection[str], state: Mapping[str, Any]) -> list[FormRow]:
+    """Returns a row for each key. Raises Invalid if there are more than MOST."""
+    if len(keys) > MOST:
+        raise too_many()
+    return [new_row(key, state) for key in keys]
+
+
 def asked_row(entry: Entry) -> FormRow:
     """Returns a row that is filled in with the entry's value, in the type that it has."""
     seen = "" if entry.seen is ABSENT else kept(entry.seen)
@@ -252,78 +246,75 @@ def _key(data: Mapping[str, str], number: str) -> str:
         return data.get(f"key-{number}", "")
 
 
-def entries(rows: Iterable[FormRow]) -> list[Entry] | None:
-    """Returns the entries of the rows that are taken. If a row is not valid, notes the error in it and returns None."""
-    asked = []
-    for row in rows:
-        if not row.taken:
-            continue
-        try:
-            asked.append(row.entry())
-        except Invalid as error:
-            row.error = error.message
-    return None if any(row.error for row in rows) else asked
+class StateForm(Form):
+    """A form with keys of state as rows: as it was opened, or as it was sent."""
 
+    once = Text(attrs=HIDDEN)
+    reason = Text()
 
-# --- What its note says: what it takes back, and when it ends --------------------------------------------------------
+    def __init__(self, data: Mapping[str, Any] | None = None, *, rows: Iterable[FormRow] = (), **options: Any) -> None:
+        options["initial"] = {"once": new_id(), **options.get("initial", {})}
+        super().__init__(data, **options)
+        self.rows = list(rows) if data is None else posted_rows(data)
+        self.error = ""
 
+    @property
+    def asks_for_rows(self) -> bool:
+        """Tells whether a button was pressed that adds a row, takes one away, or makes its text a string."""
+        sent = self.data.get("new-key") or {"drop", "as-string"} & self.data.keys()
+        return bool(sent) or self.data.get("action") == "add"
 
-TAKING_BACK: Final = ("undoes", "restores")  # what an edit may come from, in its note and in the form
-LASTS: Final = (900, 3600, 4 * 3600, 86400, 7 * 86400)  # seconds; offered in the form
-STAYS, AT = "stays", "until"  # what else the form offers: no end, or a time that is typed
+    @property
+    def changed(self) -> bool:
+        """Tells whether it holds something that a person typed or chose."""
+        return bool(self.data.get("reason")) or any(row.changed for row in self.rows)
 
+    def add_row(self, state: Mapping[str, Any]) -> None:
+        """Adds a row for the key that was named, with its value in a state."""
+        key = self.data.get("new-key", "")
+        if key and any(row.key == key for row in self.rows):
+            self.error = _("%(key)s is already in this edit.") % {"key": key}
+        elif key and len(self.rows) == MOST:
+            self.error = too_many().message
+        elif key:
+            self.rows.append(new_row(key, state))
 
-def taken_back(request: HttpRequest) -> dict[str, str]:
-    """Reads what the edit undoes or restores."""
-    return {name: request.POST[name] for name in TAKING_BACK if request.POST.get(name)}
+    def is_valid(self) -> bool:
+        """Tells whether its fields and its rows can be read."""
+        return super().is_valid() and self.entries() is not None
 
-
-def end_of(request: HttpRequest) -> dict[str, float]:
-    """Reads when the edit ends: after seconds, or at a time in the reader's zone. Raises Invalid."""
-    chosen = request.POST.get("lasts", STAYS)
-    try:
-        if chosen == AT:
-            typed = datetime.fromisoformat(request.POST.get("until", ""))
-            typed = typed if typed.tzinfo else typed.replace(tzinfo=zone_of(request))
-            return {"until": typed.timestamp()}
-        return {} if chosen in ("", STAYS) else {"lasts": float(int(chosen))}
-    except (ValueError, OverflowError):
-        raise Invalid(_("Choose when this edit ends.")) from None
-
-
-def note_of(request: HttpRequest, target: Target) -> dict[str, Any]:
-    """Reads what the note says beside who and why: an event that exists, a time to come. Raises Invalid, NotFound."""
-    of = taken_back(request) if target.kind == "session" else {}
-    if len(of) > 1:
-        raise Invalid(_("An edit undoes an event or restores a moment, not both."))
-    for event_id in of.values():
-        timeline.event(target.ref, event_id, actor=actor(request))
-    ends = end_of(request)
-    expiry.resolved(ends)
-    return {**of, **ends}
-
-
-def typed_end(request: HttpRequest, of: dict[str, Any]) -> dict[str, Any]:
-    """Returns what the fields for the end hold: what was sent, or what a queued edit says."""
-    lasts, until = request.POST.get("lasts", ""), request.POST.get("until", "")
-    if "lasts" in of:
-        lasts = str(int(of["lasts"]))
-    elif AT in of:
-        lasts, until = AT, datetime.fromtimestamp(of[AT], zone_of(request)).strftime("%Y-%m-%dT%H:%M")
-    return {"lasts": lasts, "until": until, "offered_ends": [(str(each), each) for each in LASTS]}
+    def entries(self) -> list[Entry] | None:
+        """Returns the entries of the rows that are taken. If the form is not valid, it says why, and this returns None."""
+        if not super().is_valid():
+            self.error = str(next(iter(self.errors.values()))[0])
+            return None
+        asked = []
+        for row in self.rows:
+            try:
+                if row.taken:
+                    asked.append(row.entry())
+            except Invalid as error:
+                row.error = error.message
+        return None if any(row.error for row in self.rows) else asked
 
 
 # --- What its keys have been: a warning, and values that were seen ----------------------------------------------------
 
 
-@require_POST
-def check(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
-    """Says what is unusual about the value of one key, while it is typed."""
-    given = request.POST
-    key, text, seen, type_ = (given.get(name, "") for name in ("key", "value", "seen", "type"))
-    row = FormRow(key, given.get("operation", "set"), text, seen, type_)
-    note_habits([row], SessionRef(source, app_name, "", ""), actor(request))
-    return page(request, "edits/edit/_misfits.html", {"row": row})
+class CheckForm(Form):
+    """One key with the value that is being typed."""
+
+    key = Text()
+    operation = Text()
+    value = Text()
+    seen = Text()
+    type = Text()
+
+    @property
+    def row(self) -> FormRow:
+        """Returns the row that was sent."""
+        key, operation, text, seen, kind = (self.data.get(name, "") for name in self.fields)
+        return FormRow(key, operation or "set", text, seen, kind)
 
 
 def note_habits(rows: Sequence[FormRow], ref: SessionRef, who: Actor) -> None:
@@ -359,47 +350,3 @@ def usual_type(schema: KeySchema) -> str:
     """Returns the type that a key has mostly been, as the form names it; null does not count, if there is another."""
     seen = {name: number for name, number in schema.types.items() if name != "null"}
     return type_named(max(seen, key=lambda name: seen[name])) if seen else ""
-
-
-# --- Whom an edit of shared state reaches -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The sessions that an edit of a scope reaches, how many they are in words, and the address that lists them. `named` are
-    some of those that run or wait, each with what it is called."""
-
-    sharing: Sharing
-    words: str
-    address: str
-    named: list[tuple[Active, str]]
-
-
-def reached(target: Target, scopes: Iterable[Scope], who: Actor) -> list[Reach]:
-    """Returns what an edit reaches that has keys of these scopes, or is one of an app's or a user's state."""
-    wanted = {*scopes, target.kind}
-    return [_reach(target, scope, who) for scope in ("user", "app") if scope in wanted]
-
-
-def _reach(target: Target, scope: Scope, who: Actor) -> Reach:
-    query = query_of(target.ref.source, target.ref.app_name, target.ref.user_id if scope == "user" else "", actor=who)
-    address = f"{reverse('search')}?{urlencode({'q': query.encode('utf-8', 'replace')})}"
-    told = sharing(target.ref, scope, actor=who)
-    titles = lists.titles([each.ref for each in told.named], actor=who)
-    return Reach(told, _words(scope, told), address, [(each, titles[each.ref]) for each in told.named])
-
-
-def _words(scope: Scope, told: Sharing) -> str:
-    if scope == "user" and told.more:
-        words = _("More than %(n)s sessions share this user's state.")
-    elif told.more:
-        words = _("More than %(n)s sessions share this app's state.")
-    elif scope == "user":
-        words = ngettext(
-            "%(n)s session shares this user's state.", "%(n)s sessions share this user's state.", told.sessions
-        )
-    else:
-        words = ngettext(
-            "%(n)s session shares this app's state.", "%(n)s sessions share this app's state.", told.sessions
-        )
-    return words % {"n": number_format(told.sessions, force_grouping=True)}
