@@ -13,7 +13,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from ..domain.errors import Error, Invalid
+from ..domain.errors import Error, Held, Invalid
 from ..http.problems import STATUS
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Read(Text):
 def act(form: Form, do: Callable[[dict[str, Any]], T]) -> tuple[T | None, int]:
     """Does what a form asks for, if it was sent and can be read. Returns the result, and the status of the answer.
 
-    What the core refuses is shown beside the field that it names, or above the form.
+    What the core refuses is shown beside the field that it names, or above the form. Raises Held.
     """
     if not form.is_bound:
         return None, 200
@@ -73,6 +73,8 @@ def act(form: Form, do: Callable[[dict[str, Any]], T]) -> tuple[T | None, int]:
         return None, STATUS[Invalid]
     try:
         return do(form.cleaned_data), 200
+    except Held:
+        raise  # it has become a proposal, and its page says so
     except Error as error:
         field = error.detail.get("field")
         form.add_error(field if field in form.fields else None, error.message)

@@ -11,6 +11,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
 from ...access.actor import Actor
@@ -18,7 +19,7 @@ from ...agent_view import agent_files
 from ...artifacts import downloads
 from ...domain.content import is_answer
 from ...domain.description import Part
-from ...domain.errors import Behind, Error, Held, Invalid, NotFound
+from ...domain.errors import Behind, Invalid, NotFound
 from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
 from ...domain.positions import Seq
@@ -28,7 +29,6 @@ from ...edits import edit, proposals, queue
 from ...history import moments
 from ...history.index.written import Written
 from ...history.key_history import next_writes
-from ...http.problems import status_of
 from ...http.streaming import streamed
 from ...reads import event_views, timeline, views
 from ...reads import views as reads_views
@@ -36,7 +36,9 @@ from ...reads.event_views import EventView
 from ...search import outline, sharing
 from ...search.sharing import Readers
 from ...sources import database
+from ...writes.append import Appended
 from ...writes.incomplete import is_half
+from ..forms import HIDDEN, Form, Text, act
 from ..html.markdown import Texts
 from ..html.render import data, page
 from ..html.state_panel import Target, of_app, of_session, of_user
@@ -84,32 +86,32 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     who = actor(request)
     check_may(request, "append", ref)
-    once, view = request.POST.get("once") or new_id(), reads_views.session(ref, partly=True, actor=actor(request))
-    context: dict[str, Any] = {
-        "ref": ref,
-        "view": view,
-        "held": queue.held(ref, actor=actor(request)),
-        "half": is_half(view.state.session),
-        "text": dumps(TEMPLATE, indent=2),
-        "once": once,
-    }
-    if request.method == "GET":
-        if "proposal" in request.GET:
-            context["text"] = dumps(proposals.draft_of(request.GET["proposal"], actor=who), indent=2)
-        return page(request, "session/event/add.html", context)
-    text = request.POST.get("event", "").replace("\r\n", "\n")
-    try:
-        event = _object(loads(text))
-        appended = edit.add_event(
-            ref, {"id": edit.id_of(once, event), **event}, actor=who, reason=request.POST.get("reason", "")
-        )
-    except Held:
-        raise
-    except Error as error:
-        context |= {"text": text, "reason": request.POST.get("reason", ""), "error": error.message}
-        return page(request, "session/event/add.html", context, status_of(error))
-    messages.success(request, _("The event was added."))
-    return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
+    text = TEMPLATE
+    if "proposal" in request.GET:
+        text = proposals.draft_of(request.GET["proposal"], actor=who)
+    form = EventForm.of(request, initial={"once": new_id(), "event": dumps(text, indent=2)})
+    appended, status = act(form, lambda given: _add(ref, **given, who=who))
+    if appended:
+        messages.success(request, _("The event was added."))
+        return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
+    view = reads_views.session(ref, partly=True, actor=who)
+    context = {"ref": ref, "view": view, "held": queue.held(ref, actor=who), "half": is_half(view.state.session)}
+    return page(request, "session/event/add.html", {**context, "form": form}, status)
+
+
+class EventForm(Form):
+    """An event as JSON, and why it is added."""
+
+    once = Text(attrs=HIDDEN)
+    event = Text()
+    reason = Text(
+        label=gettext_lazy("Reason"), help_text=gettext_lazy("It goes into the event."), attrs={"maxlength": 1000}
+    )
+
+
+def _add(ref: SessionRef, *, once: str, event: str, reason: str, who: Actor) -> Appended:
+    given = _object(loads(event))
+    return edit.add_event(ref, {"id": edit.id_of(once, given), **given}, actor=who, reason=reason)
 
 
 def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_texts: bool = False) -> dict[str, Any]:
