@@ -7,21 +7,24 @@ A page shows a field with `{% include "html/_field.html" with field=form.name %}
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from ..domain.errors import Error, Held, Invalid
-from ..http.problems import STATUS
+from ..domain.errors import Behind, Error, Held, Invalid
+from ..http.problems import STATUS, status_of
+from ..sources.errors import shown
+from .request import actor
 
 T = TypeVar("T")
-HIDDEN: Final = {"type": "hidden"}
 
 
 class Form(forms.Form):
     """A form whose fields have their names as ids. The first field that is refused gets the focus."""
+
+    request: HttpRequest
 
     def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(data, auto_id="%s", **options)
@@ -29,7 +32,9 @@ class Form(forms.Form):
     @classmethod
     def of(cls, request: HttpRequest, **options: Any) -> Self:
         """Returns the form as a request sent it, or the empty one if the request only looks."""
-        return cls(request.POST if request.method == "POST" else None, **options)
+        form = cls(request.POST if request.method == "POST" else None, **options)
+        form.request = request
+        return form
 
     def add_error(self, field: str | None, error: Any) -> None:
         """Puts an error beside a field, or above the form."""
@@ -39,11 +44,14 @@ class Form(forms.Form):
 
 
 class Text(forms.CharField):
-    """A text as it is typed. The core decides what it may be, so that commands and programs are refused alike."""
+    """A text as it is typed. The core decides what it may be, so that commands and programs are refused alike.
 
-    def __init__(self, *, needed: bool = False, **options: Any) -> None:
+    With the widget HiddenInput, it is the value of a button or of a hidden field, which the template writes.
+    """
+
+    def __init__(self, *, needed: bool = False, widget: type[forms.Widget] = forms.TextInput, **options: Any) -> None:
         attrs = {"autocomplete": "off", **options.pop("attrs", {})} | ({"required": True} if needed else {})
-        super().__init__(required=False, strip=False, widget=forms.TextInput(attrs), **options)
+        super().__init__(required=False, strip=False, widget=widget(attrs), **options)
         self.validators.clear()  # Django's refuse U+0000, in other words than the core
 
 
@@ -65,7 +73,8 @@ class Read(Text):
 def act(form: Form, do: Callable[[dict[str, Any]], T]) -> tuple[T | None, int]:
     """Does what a form asks for, if it was sent and can be read. Returns the result, and the status of the answer.
 
-    What the core refuses is shown beside the field that it names, or above the form. Raises Held.
+    What the core refuses is shown beside the field that it names, or above the form. After it, `form.is_valid()` tells
+    whether it was done. Raises what has a page of its own: Behind and Held.
     """
     if not form.is_bound:
         return None, 200
@@ -73,9 +82,9 @@ def act(form: Form, do: Callable[[dict[str, Any]], T]) -> tuple[T | None, int]:
         return None, STATUS[Invalid]
     try:
         return do(form.cleaned_data), 200
-    except Held:
-        raise  # it has become a proposal, and its page says so
+    except (Behind, Held):
+        raise
     except Error as error:
         field = error.detail.get("field")
-        form.add_error(field if field in form.fields else None, error.message)
-        return None, STATUS[type(error)]
+        form.add_error(field if field in form.fields else None, shown(error, actor(form.request)))
+        return None, status_of(error)

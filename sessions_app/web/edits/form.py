@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.forms import HiddenInput
 from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.http import urlencode
@@ -39,7 +40,7 @@ from ...search.sharing import Active, Sharing, sharing
 from ...sources.errors import best_effort
 from ...writes.append import Appended
 from ...writes.incomplete import is_half
-from ..forms import HIDDEN, Form, Text
+from ..forms import Form, Text
 from ..html.state_panel import Target
 from .rows import StateForm, kept, note_habits, other_keys
 
@@ -82,9 +83,9 @@ class EditForm(StateForm, EndForm):
     not fit. `status` is the one of the answer, and `preview` the event as it would be written.
     """
 
-    queued = Text(attrs=HIDDEN)
-    undoes = Text(attrs=HIDDEN)
-    restores = Text(attrs=HIDDEN)
+    queued = Text(widget=HiddenInput)
+    undoes = Text(widget=HiddenInput)
+    restores = Text(widget=HiddenInput)
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
+from django.forms import HiddenInput
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -21,7 +22,7 @@ from ...edits import rewind as core
 from ...reads import views
 from ...search import outline
 from ...writes.append import Appended
-from ..forms import HIDDEN, Form, Read, Text, act
+from ..forms import Form, Read, Text, act
 from ..html.render import page
 from ..request import actor, check_may
 from .edit import tell_saved
@@ -56,7 +57,7 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
 class RewindForm(Form):
     """Says why. `revision` is the one that the session had when the page was opened."""
 
-    once = Text(attrs=HIDDEN)
+    once = Text(widget=HiddenInput)
     revision = Read(lambda text: _revision(text))
     reason = Text(
         label=gettext_lazy("Reason"), help_text=gettext_lazy("It goes into the event."), attrs={"maxlength": 1000}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal
 
+from django.forms import HiddenInput
 from django.utils.translation import gettext as _
 
 from ...access.actor import Actor
@@ -20,7 +21,7 @@ from ...edits.undo import Step
 from ...reads.deltas import Writer
 from ...reads.views import SessionView
 from ...search.schemas import schemas_of
-from ..forms import HIDDEN, Form, Text
+from ..forms import Form, Text
 
 Operation = Literal["set", "null", "remove"]
 
@@ -249,7 +250,7 @@ def _key(data: Mapping[str, str], number: str) -> str:
 class StateForm(Form):
     """A form with keys of state as rows: as it was opened, or as it was sent."""
 
-    once = Text(attrs=HIDDEN)
+    once = Text(widget=HiddenInput)
     reason = Text()
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, rows: Iterable[FormRow] = (), **options: Any) -> None:

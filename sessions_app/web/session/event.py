@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from django.contrib import messages
+from django.forms import HiddenInput
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -38,7 +39,7 @@ from ...search.sharing import Readers
 from ...sources import database
 from ...writes.append import Appended
 from ...writes.incomplete import is_half
-from ..forms import HIDDEN, Form, Text, act
+from ..forms import Form, Text, act
 from ..html.markdown import Texts
 from ..html.render import data, page
 from ..html.state_panel import Target, of_app, of_session, of_user
@@ -102,7 +103,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
 class EventForm(Form):
     """An event as JSON, and why it is added."""
 
-    once = Text(attrs=HIDDEN)
+    once = Text(widget=HiddenInput)
     event = Text()
     reason = Text(
         label=gettext_lazy("Reason"), help_text=gettext_lazy("It goes into the event."), attrs={"maxlength": 1000}
