@@ -21,8 +21,9 @@ from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits import edit, ending, proposal_job, proposals, reveal
 from sessions_app.edits.edit import Entry
 from sessions_app.history.index import build
-from sessions_app.models import Job, RetentionRule, Role
+from sessions_app.models import Job, Role
 from sessions_app.privacy import erasures, exports, retention, retention_job
+from sessions_app.privacy.retention import RetentionRule
 from sessions_app.search.index import feed
 from sessions_app.sources import database, registry
 from tests.support.at_work import settle
@@ -106,7 +107,7 @@ def guarding(place: str) -> Work:
         RetentionRule.objects.update(due=0)
         retention_job.begin_due()
         settle("retention", 600)
-        return str(RetentionRule.objects.get().result)
+        return RetentionRule.objects.get().result
 
     yield "deletes idle sessions by it", retain
 

@@ -17,6 +17,7 @@ class SessionsConfig(AppConfig):
         """Loads the models: those of `models/`, and those that stand with what they do."""
         super().import_models()
         from .access import approval, tokens  # noqa: F401
+        from .privacy import retention  # noqa: F401
 
     def ready(self) -> None:
         """Names the sources; they are opened when first needed."""

@@ -29,7 +29,7 @@ from .own import (
     StateChange,
     StateOwner,
 )
-from .privacy import RetentionRule, SessionHold
+from .privacy import SessionHold
 from .saved import SavedView, ViewNews, ViewWatch, Webhook, WebhookDelivery
 from .search import (
     DriftedSession,
@@ -68,7 +68,6 @@ __all__ = [
     "MaskRule",
     "PasswordTries",
     "Projection",
-    "RetentionRule",
     "Role",
     "Rule",
     "SavedView",

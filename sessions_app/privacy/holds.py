@@ -1,9 +1,9 @@
 """Puts sessions on hold: while one is, adkweb deletes it by no way. `writes/sessions.py` asks."""
 
 import time
-from dataclasses import dataclass
 from typing import Final
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
@@ -19,21 +19,14 @@ from ..sources import registry
 REASON_LENGTH: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Why a session is kept, who says so, and since when."""
-
-    reason: str
-    by: str
-    at: float
-
-
-def of(ref: SessionRef, *, actor: Actor) -> Hold | None:
-    """Returns the hold of a session; None if it has none, or is not to be seen."""
+def of(ref: SessionRef, *, actor: Actor) -> SessionHold | None:
+    """Returns the hold of a session, with its reason as the actor sees it; None if it has none, or is not to be seen."""
     if not actor.may_see(ref.source, ref.app_name):
         return None
     row = _rows(ref).first()
-    return Hold(shown_words(row.reason, actor, ref.app_name), row.by, row.at) if row else None
+    if row:
+        row.reason = shown_words(row.reason, actor, ref.app_name)
+    return row
 
 
 def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
@@ -43,9 +36,9 @@ def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
     views.session(ref, actor=SYSTEM, partly=True)  # raises NotFound
     reason = " ".join(reason.replace("\0", " ").split())
     if not reason:
-        raise Invalid(_("Say why this session is to be kept."))
+        raise Invalid(_("Say why this session is to be kept."), field="reason")
     if len(reason) > REASON_LENGTH:
-        raise Invalid(_("A reason has at most %(n)s characters.") % {"n": REASON_LENGTH})
+        raise Invalid(_("A reason has at most %(n)s characters.") % {"n": REASON_LENGTH}, field="reason")
     before = _rows(ref).first()
     reason = typed_words(reason, before.reason if before else "", actor, ref.app_name)
     record("session-held", actor.name, ref=ref, reason=reason)
@@ -62,5 +55,5 @@ def release(ref: SessionRef, *, actor: Actor) -> None:
     _rows(ref).delete()
 
 
-def _rows(ref: SessionRef):  # type: ignore[no-untyped-def]
+def _rows(ref: SessionRef) -> QuerySet[SessionHold]:
     return SessionHold.objects.filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:]))

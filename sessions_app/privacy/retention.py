@@ -5,8 +5,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -17,7 +18,7 @@ from ..domain.errors import Invalid, NotFound
 from ..domain.event import ID_LENGTH
 from ..domain.json_values import check_name
 from ..domain.session_ref import OWN_NAME, SessionRef
-from ..models import RetentionRule, Session
+from ..models import Session
 from ..sources import database, registry
 from ..writes.sessions import is_on_hold
 
@@ -26,19 +27,50 @@ _COUNTED: Final = 10_000  # sessions that a dry run looks at
 _FIRST_SECONDS: Final = 60.0  # until a new rule runs first: there is time to take it back
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule of an app. `source` is "" while its source is not open. `result` is what the last run did, {} before it."""
+class RetentionRuleQuerySet(models.QuerySet["RetentionRule"]):
+    """The questions that are asked about rules."""
 
-    number: int
-    source: str
-    app_name: str
-    days: int
-    export: bool
-    by: str
-    changed: float
-    due: float
-    result: dict[str, Any]
+    def administered_by(self, actor: Actor) -> list["RetentionRule"]:
+        """Returns the rules of the apps in which an actor is an admin, by app."""
+        return [
+            rule
+            for rule in self.order_by("app_name", "id")
+            if (actor.may("admin", rule.source, rule.app_name) if rule.source else actor.runs_everything)
+        ]
+
+
+class RetentionRule(models.Model):
+    """Says after how many days without a write the sessions of an app are deleted, and whether they are exported before.
+
+    `where` is registry.identity. `account` is of who set the rule, as in Job: it acts with their rights. `due` is the next
+    run; `result` is what the last one did, as JSON. Times are seconds.
+    """
+
+    where = models.TextField()
+    app_name = models.CharField(max_length=128)
+    days = models.IntegerField()
+    export = models.BooleanField(default=False)
+    by = models.CharField(max_length=150)
+    account = models.CharField(max_length=40, default="")
+    changed = models.FloatField()
+    due = models.FloatField()
+    result = models.TextField(default="")
+
+    objects = RetentionRuleQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["where", "app_name"], name="one_retention_rule")]
+
+    @property
+    def source(self) -> str:
+        """Returns the alias of its source, "" while that is not open."""
+        return registry.alias_of(self.where) or ""
+
+    @property
+    def last_run(self) -> dict[str, Any]:
+        """Returns what the last run did, {} before it."""
+        done: dict[str, Any] = json.loads(self.result or "{}")
+        return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +82,6 @@ class Trial:
     more: bool
 
 
-def listed(*, actor: Actor) -> list[Rule]:
-    """Returns the rules of the apps in which the actor is an admin, by app."""
-    rules = [_view(row) for row in RetentionRule.objects.order_by("app_name", "id")]
-    return [
-        rule
-        for rule in rules
-        if (actor.may("admin", rule.source, rule.app_name) if rule.source else actor.runs_everything)
-    ]
-
-
 def try_(source: str, app_name: str, days: int, *, actor: Actor) -> Trial:
     """Tells how many sessions a rule would delete now. Writes nothing. Raises NotAllowed, NotFound, Invalid, SourceError."""
     _check(source, app_name, days, actor)
@@ -68,7 +90,7 @@ def try_(source: str, app_name: str, days: int, *, actor: Actor) -> Trial:
     return Trial(min(len(some), _COUNTED) - held, held, len(some) > _COUNTED)
 
 
-def save(source: str, app_name: str, days: int, *, export: bool, actor: Actor) -> None:
+def save(source: str, app_name: str, days: int, *, export: bool, actor: Actor) -> RetentionRule:
     """Sets the rule of an app, in place of the one that it has. Raises NotAllowed, NotFound, Invalid, SourceError."""
     _check(source, app_name, days, actor)
     mine = RetentionRule.objects.filter(where=registry.identity(source), app_name=app_name)
@@ -78,14 +100,15 @@ def save(source: str, app_name: str, days: int, *, export: bool, actor: Actor) -
     record("retention-changed", actor.name, source=source, app_name=app_name, days=days, export=export)
     now = time.time()
     fields = {"days": days, "export": export, "by": actor.name, "account": actor.account, "changed": now}
-    RetentionRule.objects.update_or_create(
+    rule, _made = RetentionRule.objects.update_or_create(
         where=registry.identity(source), app_name=app_name, defaults={**fields, "due": now + _FIRST_SECONDS}
     )
+    return rule
 
 
 def remove(number: int, *, actor: Actor) -> None:
-    """Takes a rule away; what it is just doing ends soon. Raises NotFound."""
-    rule = next((each for each in listed(actor=actor) if each.number == number), None)
+    """Takes a rule away; what it is just doing ends soon. Raises NotFound, NotAllowed."""
+    rule = next((each for each in RetentionRule.objects.administered_by(actor) if each.pk == number), None)
     if rule is None:
         raise NotFound(_("There is no such rule."))
     actor.check_may_write()
@@ -95,6 +118,7 @@ def remove(number: int, *, actor: Actor) -> None:
 
 def check_days(text: str) -> int:
     """Returns a number of days that was typed. Raises Invalid."""
+    text = text.strip()
     if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MOST_DAYS and len(text) < 9):
         raise Invalid(_("Type a number of days, from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
     return int(text)
@@ -111,12 +135,6 @@ def _check(source: str, app_name: str, days: int, actor: Actor) -> None:
     database.get(source)
     if not 0 < days <= MOST_DAYS:
         raise Invalid(_("Type a number of days, from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
-
-
-def _view(row: RetentionRule) -> Rule:
-    source = registry.alias_of(row.where) or ""
-    result = json.loads(row.result or "{}")
-    return Rule(row.pk, source, row.app_name, row.days, row.export, row.by, row.changed, row.due, result)
 
 
 # --- Sessions to which nobody has written for a time ------------------------------------------------------------------

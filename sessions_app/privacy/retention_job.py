@@ -26,13 +26,13 @@ from ..domain.errors import Conflict, Invalid, NotFound, SourceError, StaleSessi
 from ..domain.session_ref import SessionRef
 from ..jobs import runner
 from ..jobs.claims import DONE, Outcome, Progress
-from ..models import Job, RetentionRule
+from ..models import Job
 from ..sources import registry
 from ..transfer import exporting
 from ..transfer.formats import jsonl
 from ..writes.sessions import delete_session, is_on_hold
 from . import exports, own_rows
-from .retention import DAY, idle_sessions
+from .retention import DAY, RetentionRule, idle_sessions
 
 log = logging.getLogger("adkweb.jobs")
 
@@ -68,7 +68,7 @@ def _begin(rule: RetentionRule, now: float) -> bool:
                 where=rule.where,
                 app_name=rule.app_name,
                 task=json.dumps({"rule": rule.pk, "days": rule.days, "export": rule.export}),
-                result=json.dumps({"begun": json.loads(rule.result or "{}").get("begun", [])}),
+                result=json.dumps({"begun": rule.last_run.get("begun", [])}),
                 actor=rule.by,
                 account=rule.account,
                 created=now,

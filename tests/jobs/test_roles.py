@@ -19,8 +19,9 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork_jobs
 from sessions_app.jobs import runner
 from sessions_app.jobs.claims import Claim, Progress
-from sessions_app.models import Job, RetentionRule, Rule
+from sessions_app.models import Job, Rule
 from sessions_app.privacy import erasures, exports, retention, retention_job
+from sessions_app.privacy.retention import RetentionRule
 from sessions_app.transfer import imports, uploads
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle

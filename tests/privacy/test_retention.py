@@ -18,8 +18,9 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.jobs import runner
-from sessions_app.models import AuditRow, DueSession, Job, RetentionRule, stored_instant
+from sessions_app.models import AuditRow, DueSession, Job, stored_instant
 from sessions_app.privacy import holds, retention, retention_job
+from sessions_app.privacy.retention import RetentionRule
 from sessions_app.sources import database, registry
 from sessions_app.transfer import uploads
 from sessions_app.writes.append import append_event
@@ -61,13 +62,13 @@ def five(ref: SessionRef) -> SessionRef:
     return ref
 
 
-def run(source: str, *, days: int = 30, export: bool = False, actor: Actor = ALICE) -> retention.Rule:
+def run(source: str, *, days: int = 30, export: bool = False, actor: Actor = ALICE) -> RetentionRule:
     """The rule after it has run."""
     retention.save(source, "booking", days, export=export, actor=actor)
     RetentionRule.objects.update(due=0.0)
     assert retention_job.begin_due() == 1
     settle("retention")
-    (rule,) = retention.listed(actor=ALICE)
+    (rule,) = RetentionRule.objects.administered_by(ALICE)
     return rule
 
 
@@ -81,7 +82,7 @@ def test_what_is_idle_longer_than_the_rule_says_is_deleted_and_nothing_else(five
     trial = retention.try_(five.source, "booking", 30, actor=ALICE)
     assert (trial.sessions, trial.held, trial.more) == (2, 0, False)
     rule = run(five.source)
-    assert (rule.result["deleted"], rule.result["state"]) == (2, "done")
+    assert (rule.last_run["deleted"], rule.last_run["state"]) == (2, "done")
     assert ids_in(five.source) == ["s3", "s4", "s5", "w1"]
     assert rule.due > time.time() + 3_000
     assert Job.objects.count() == 0
@@ -94,7 +95,7 @@ def test_a_session_on_hold_and_one_with_edits_of_shared_state_stay(five: Session
     idle_since(five.source, 40, "adkweb")
     holds.hold(five, "a lawsuit", actor=ALICE)
     rule = run(five.source)
-    assert (rule.result["deleted"], rule.result["held"]) == (1, 1)
+    assert (rule.last_run["deleted"], rule.last_run["held"]) == (1, 1)
     assert ids_in(five.source) == ["adkweb", "s1", "s3", "s4", "s5"]
 
 
@@ -109,13 +110,13 @@ def test_a_session_that_somebody_writes_to_meanwhile_stays(five: SessionRef, mon
 
     monkeypatch.setattr(retention_job, "delete_session", slowly)
     rule = run(five.source)
-    assert (rule.result["deleted"], rule.result["moved"]) == (1, 1)
+    assert (rule.last_run["deleted"], rule.last_run["moved"]) == (1, 1)
     assert "s2" in ids_in(five.source)
 
 
 def test_sessions_are_in_a_file_before_they_are_deleted_and_come_back_from_it(five: SessionRef) -> None:
     before = exported(five.source)
-    assert run(five.source, export=True).result["deleted"] == 2
+    assert run(five.source, export=True).last_run["deleted"] == 2
     (path,) = FOLDER.glob("*")
     assert (path.suffix, path.stat().st_mode & 0o077) == (".zip", 0)
     with zipfile.ZipFile(path) as file:
@@ -128,7 +129,7 @@ def test_sessions_are_in_a_file_before_they_are_deleted_and_come_back_from_it(fi
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_a_session_that_cannot_be_exported_stays(five: SessionRef) -> None:
     execute(five.source, "UPDATE sessions SET state = %s WHERE id = 's2'", [json.dumps(IMPORTING)])
-    assert run(five.source, export=True).result["deleted"] == 1
+    assert run(five.source, export=True).last_run["deleted"] == 1
     assert ids_in(five.source) == ["s2", "s3", "s4", "s5"]
 
 
@@ -143,7 +144,7 @@ def test_if_the_file_cannot_be_written_nothing_is_deleted_and_the_rule_says_so(f
         rule = run(five.source, export=True)
     finally:
         FOLDER.unlink()
-    assert (rule.result["state"], "cannot be kept" in rule.result["message"]) == ("stopped", True)
+    assert (rule.last_run["state"], "cannot be kept" in rule.last_run["message"]) == ("stopped", True)
     assert len(ids_in(five.source)) == 5
 
 
@@ -156,8 +157,8 @@ def test_a_rule_deletes_nothing_once_who_saved_it_is_no_admin(five: SessionRef) 
     RetentionRule.objects.update(due=0.0)
     retention_job.begin_due()
     settle("retention")
-    (rule,) = retention.listed(actor=ALICE)
-    assert rule.result["state"] == "refused"
+    (rule,) = RetentionRule.objects.administered_by(ALICE)
+    assert rule.last_run["state"] == "refused"
     assert len(ids_in(five.source)) == 5
 
 
@@ -165,7 +166,7 @@ def test_a_rule_deletes_nothing_once_who_saved_it_is_no_admin(five: SessionRef) 
 def test_a_run_is_begun_once_and_a_long_one_goes_on_soon(five: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention_job, "MOST", 1)
     rule = run(five.source)
-    assert (rule.result["deleted"], rule.result["more"]) == (1, 1)
+    assert (rule.last_run["deleted"], rule.last_run["more"]) == (1, 1)
     assert rule.due < time.time() + 100
     assert retention_job.begin_due() == 0  # it is not due
     RetentionRule.objects.update(due=0.0)
@@ -184,7 +185,7 @@ def test_a_run_whose_rule_was_changed_meanwhile_deletes_no_more(
         retention.save(five.source, "booking", 35, export=False, actor=ALICE)
 
     monkeypatch.setattr(retention_job, "delete_session", slowly)
-    assert run(five.source).result["deleted"] == 1
+    assert run(five.source).last_run["deleted"] == 1
     assert ids_in(five.source) == ["s2", "s3", "s4", "s5"]
     assert Job.objects.count() == 0
 
@@ -202,17 +203,17 @@ def test_pages_of_idle_sessions_have_each_session_once(ref: SessionRef, monkeypa
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_only_an_admin_of_the_app_sets_and_removes_rules(five: SessionRef) -> None:
     run(five.source, days=36_500)
-    (rule,) = retention.listed(actor=ALICE)
+    (rule,) = RetentionRule.objects.administered_by(ALICE)
     for actor in (BOB, CHARLIE):
-        assert retention.listed(actor=actor) == []
+        assert RetentionRule.objects.administered_by(actor) == []
         with pytest.raises(NotAllowed):
             retention.save(five.source, "booking", 1, export=False, actor=actor)
         with pytest.raises(NotAllowed):
             retention.try_(five.source, "booking", 1, actor=actor)
         with pytest.raises(NotFound):
-            retention.remove(rule.number, actor=actor)
-    retention.remove(rule.number, actor=ALICE)
-    assert retention.listed(actor=ALICE) == []
+            retention.remove(rule.pk, actor=actor)
+    retention.remove(rule.pk, actor=ALICE)
+    assert RetentionRule.objects.administered_by(ALICE) == []
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "x", "９", "99999999999", "36501"])
@@ -234,7 +235,7 @@ def test_a_run_whose_process_died_counts_and_forgets_what_it_had_deleted(five: S
     )  # fmt: skip
     assert runner.take_over() == 1
     settle("retention")
-    result = json.loads(RetentionRule.objects.get().result)
+    result = RetentionRule.objects.get().last_run
     assert (result["deleted"], result["moved"]) == (6, 0)  # s1 by the process that died, s2 now; s5 stays
     assert not DueSession.objects.filter(where=where, digest=digest).exists()
 
@@ -269,5 +270,5 @@ def test_a_run_that_an_error_ended_leaves_what_it_began_to_the_next(
         run(five.source)
     assert DueSession.objects.filter(where=where, digest=digest).exists()
     run(five.source)
-    assert json.loads(RetentionRule.objects.get().result)["deleted"] == 2  # s1, and s2 now
+    assert RetentionRule.objects.get().last_run["deleted"] == 2  # s1, and s2 now
     assert not DueSession.objects.filter(where=where, digest=digest).exists()

@@ -16,8 +16,9 @@ from django.db.models import UUIDField
 from sessions_app.access.actor import AGENT, SYSTEM
 from sessions_app.domain.errors import Conflict, NotAllowed, SourceError
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import BatchItem, Job, KnownSource, RetentionRule, Rule, SessionHold, SessionTag
+from sessions_app.models import BatchItem, Job, KnownSource, Rule, SessionHold, SessionTag
 from sessions_app.privacy import holds
+from sessions_app.privacy.retention import RetentionRule
 from sessions_app.sources import database, identity, online, orphans, registry
 from sessions_app.sources.own_backups import INDEXES
 from sessions_app.writes.sessions import create_session, delete_session

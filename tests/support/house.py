@@ -268,14 +268,15 @@ _ORM_CHANGES: Final = re.compile(r"a?(save|create|update|delete|(get|update)_or_
 def changes_through_models(code: Code) -> list[str]:
     """Calls that would change rows through ADK's models, in any module that has one of them in hand.
 
-    A call on one of adkweb's own models by name is none: `StateChange.objects.filter(…).delete()`.
+    A call on one of adkweb's own models by name is none: `StateChange.objects.filter(…).delete()`. It may stand there.
     """
     problems = []
     for path, source in code.items():
         models = {name for module, name in imports(path, source) if module == "models"}
         if path != "models.py" and not models & {*ADK_MODELS, "", "*"}:
             continue
-        own = models - {*ADK_MODELS, "", "*"}
+        here = {node.name for node in nodes_of(source) if isinstance(node, ast.ClassDef)}
+        own = (models | here) - {*ADK_MODELS, "", "*"}
         problems += [
             f"{path}:{node.lineno} calls .{node.func.attr}()"
             for node in nodes_of(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import RetentionRule
+from sessions_app.privacy.retention import RetentionRule
 from tests.support.stored import execute
 from tests.web.conftest import Browser
 from tests.web.html import page_of

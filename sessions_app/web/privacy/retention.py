@@ -1,20 +1,30 @@
 """Rules that delete idle sessions: what they would do, and what they did. Sessions on hold are not deleted."""
 
-from typing import Any
-
+from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...domain.errors import Error, Invalid
 from ...domain.session_ref import SessionRef
-from ...http.problems import status_of
 from ...privacy import holds
 from ...privacy import retention as core
+from ...privacy.retention import RetentionRule, Trial
 from ...reads import views
+from ..forms import Form, Read, Text, act
 from ..html.render import page
 from ..request import actor, check_may
+
+
+class RuleForm(Form):
+    """Tries a rule, and saves it with the button that the answer has."""
+
+    source = Text(label=gettext_lazy("Source"), widget=forms.Select)
+    app_name = Read(str.strip, label=gettext_lazy("App"), needed=True, attrs={"maxlength": 128, "dir": "auto"})
+    days = Read(core.check_days, label=gettext_lazy("Days without a write"), needed=True, attrs={"maxlength": 8})
+    export = forms.BooleanField(label=gettext_lazy("Export the sessions before they are deleted"), required=False)
+    save = Text(widget=forms.HiddenInput)
 
 
 @require_http_methods(["GET", "POST"])
@@ -22,19 +32,19 @@ def retention(request: HttpRequest) -> HttpResponse:
     """Lists the rules, tries a new one, and saves it."""
     who = actor(request)
     who.check_right("admin")
-    given = {name: request.POST.get(name, "").strip() for name in ("source", "app_name", "days")}
-    context: dict[str, Any] = {**given, "export": "export" in request.POST, "sources": core.sources(who)}
-    status = 200
-    if request.method == "POST":
-        try:
-            days = core.check_days(given["days"])
-            if "save" in request.POST:
-                core.save(given["source"], given["app_name"], days, export=context["export"], actor=who)
-                return redirect("retention")
-            context["trial"] = core.try_(given["source"], given["app_name"], days, actor=who)
-        except Error as error:
-            context["error"], status = error.message, status_of(error)
-    return page(request, "privacy/retention/retention.html", context | {"rules": core.listed(actor=who)}, status)
+    form = RuleForm.of(request)
+    form.fields["source"].widget.choices = [(alias, alias) for alias in core.sources(who)]
+
+    def save_or_try(source: str, app_name: str, days: int, export: bool, save: str) -> RetentionRule | Trial:
+        if save:
+            return core.save(source, app_name, days, export=export, actor=who)
+        return core.try_(source, app_name, days, actor=who)
+
+    done, status = act(form, lambda given: save_or_try(**given))
+    if isinstance(done, RetentionRule):
+        return redirect("retention")
+    context = {"form": form, "trial": done, "rules": RetentionRule.objects.administered_by(who)}
+    return page(request, "privacy/retention/retention.html", context, status)
 
 
 @require_POST
@@ -48,19 +58,28 @@ def remove(request: HttpRequest, number: int) -> HttpResponse:
 # --- A session on hold ------------------------------------------------------------------------------------------------
 
 
+class HoldForm(Form):
+    """Says why a session is to be kept, or ends that with another button."""
+
+    reason = Text(label=gettext_lazy("Reason"), attrs={"maxlength": holds.REASON_LENGTH, "dir": "auto"})
+    release = Text(widget=forms.HiddenInput)
+
+
 @require_http_methods(["GET", "POST"])
 def hold(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows whether a session is on hold, and changes it."""
     ref, who = SessionRef(**names), actor(request)
     check_may(request, "admin", ref)
-    context = {"ref": ref, "view": views.session(ref, partly=True, actor=who), "hold": holds.of(ref, actor=who)}
-    if request.method == "GET":
-        return page(request, "privacy/retention/hold.html", context)
-    try:
-        if "release" in request.POST:
+    view, held = views.session(ref, partly=True, actor=who), holds.of(ref, actor=who)
+    form = HoldForm.of(request, initial={"reason": held.reason if held else ""})
+
+    def hold_or_release(reason: str, release: str) -> None:
+        if release:
             holds.release(ref, actor=who)
         else:
-            holds.hold(ref, request.POST.get("reason", ""), actor=who)
-    except Invalid as error:
-        return page(request, "privacy/retention/hold.html", context | {"error": error.message}, 400)
-    return redirect(reverse("hold-session", kwargs=names))
+            holds.hold(ref, reason, actor=who)
+
+    _done, status = act(form, lambda given: hold_or_release(**given))
+    if form.is_valid():
+        return redirect(reverse("hold-session", kwargs=names))
+    return page(request, "privacy/retention/hold.html", {"ref": ref, "view": view, "hold": held, "form": form}, status)
