@@ -121,6 +121,11 @@ class Job(models.Model):
             models.Index(fields=["due"], condition=models.Q(state="waiting", due__isnull=False), name="jobs_due"),
         ]
 
+    @property
+    def percent(self) -> int:
+        """Returns how much is done, from 0 to 100."""
+        return 100 * self.done // max(1, self.total)
+
 
 class Projection(models.Model):
     """Records how far history/index/build.py has read a source's events. `where` is as in Job; the lists are JSON as text.

@@ -4,7 +4,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, NamedTuple
 
 from django.db import IntegrityError
 from django.utils.translation import gettext as _
@@ -15,7 +15,7 @@ from ..access.audit.record import record
 from ..domain.errors import Conflict, NotFound
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..jobs import claims, runner
-from ..jobs.claims import DONE, STOPPED, WAITING, Lost, Outcome, Progress
+from ..jobs.claims import DONE, STOPPED, WAITING, Lost, Outcome
 from ..models import Job
 from ..sources import database, registry
 from ..transfer import exporting
@@ -24,7 +24,6 @@ from . import remains, user_jobs
 from .erasure_job import Report, count_events, erase, refs_of
 from .remains import Remains
 
-Stage = Literal["working", "done", "stopped"]
 KEPT_SECONDS: Final = 90 * 86400.0
 _COUNTED: Final = 10_000  # sessions that a plan looks at
 
@@ -41,16 +40,10 @@ class Plan:
     remains: Remains
 
 
-@dataclass(frozen=True, slots=True)
-class Erasure:
-    """An erasure: how far it is, or what came of it."""
+class Erasure(NamedTuple):
+    """An erasure: its job, and what came of it so far."""
 
-    id: uuid.UUID
-    actor: str
-    created: float
-    stage: Stage
-    percent: int
-    message: str
+    job: Job
     report: Report
 
 
@@ -110,8 +103,8 @@ def discard(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, 
 
 def listed(source: str, app_name: str, user_id: str, *, actor: Actor) -> list[Erasure]:
     """Returns the erasures of a user, the newest first. Raises NotAllowed."""
-    actor.check_may("admin", source, app_name)
-    return [_view(job) for job in _jobs(source, app_name, user_id).order_by("-created")]
+    jobs = user_jobs.about(KIND, source, app_name, user_id, actor=actor)
+    return [Erasure(job, Report.read(job.result)) for job in jobs]
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------
@@ -148,20 +141,8 @@ def _check(source: str, app_name: str, user_id: str, actor: Actor) -> None:
         raise Conflict(_("adkweb keeps its edits of app state under this name: it is no user."))
 
 
-def _jobs(source: str, app_name: str, user_id: str) -> Any:
-    where = registry.identity(source)
-    return Job.objects.filter(kind=KIND.name, where=where, app_name=app_name, user_id=user_id)
-
-
 def _job(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, actor: Actor) -> Job:
-    actor.check_may("admin", source, app_name)
-    job: Job | None = _jobs(source, app_name, user_id).filter(pk=erasure_id).first()
+    job = user_jobs.about(KIND, source, app_name, user_id, actor=actor).filter(pk=erasure_id).first()
     if job is None:
         raise NotFound(_("This report is not here any more."))
     return job
-
-
-def _view(job: Job) -> Erasure:
-    stage = {WAITING: "working", DONE: "done"}.get(job.state, "stopped")
-    percent = Progress(job.done, job.total).percent
-    return Erasure(job.id, job.actor, job.created, cast(Stage, stage), percent, job.message, Report.read(job.result))

@@ -9,9 +9,9 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.utils.translation import gettext as _
@@ -29,26 +29,21 @@ from ..sources import database, registry
 from . import bundle, user_jobs
 from .bundle import Bundle
 
-Stage = Literal["working", "done", "stopped"]
 KEPT_SECONDS: Final = 24 * 60 * 60
 _PIECE: Final = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
-    """An export of a user: how far it is, or what is in its file and until when that can be downloaded.
+class Export(NamedTuple):
+    """An export of a user: its job, what is in its file, and how large that is; 0 if it is not there, or not any more."""
 
-    `message` says why it stopped."""
-
-    id: uuid.UUID
-    actor: str
-    created: float
-    until: float
-    stage: Stage
-    percent: int
-    message: str
-    size: int
+    job: Job
     bundle: Bundle
+    size: int
+
+    @property
+    def until(self) -> float:
+        """Returns until when the file can be downloaded."""
+        return (self.job.finished or time.time()) + KEPT_SECONDS
 
 
 def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUID:
@@ -62,9 +57,8 @@ def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUI
 
 def listed(source: str, app_name: str, user_id: str, *, actor: Actor) -> list[Export]:
     """Returns the exports of a user whose file is still kept, and those under way, the newest first."""
-    actor.check_may("admin", source, app_name)
-    jobs = _jobs(source, app_name, user_id).order_by("-created")
-    return [view for job in jobs if (view := _view(job)).stage != "done" or view.size]
+    jobs = user_jobs.about(KIND, source, app_name, user_id, actor=actor)
+    return [view for job in jobs if (view := _view(job)).size or job.state != DONE]
 
 
 def opened(
@@ -74,9 +68,8 @@ def opened(
 
     Raises NotAllowed, and NotFound, also if rules of masking were made or removed since: the file was made by the others; or
     if it was made for somebody who may see the user's id, and the actor may not."""
-    actor.check_may("admin", source, app_name)
-    job = _jobs(source, app_name, user_id).filter(pk=export_id, state=DONE).first()
-    if job is None or not (view := _view(job)).size:
+    job = _job(export_id, source, app_name, user_id, actor)
+    if not (view := _view(job)).size:
         raise _gone()
     if json.loads(job.result).get("ids", True) and is_hidden_user(source, app_name, user_id, actor):
         raise _gone()
@@ -86,11 +79,7 @@ def opened(
 
 def discard(export_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
     """Deletes an export and its file; one that is under way stops. Raises NotAllowed, NotFound."""
-    actor.check_may("admin", source, app_name)
-    job = _jobs(source, app_name, user_id).filter(pk=export_id).first()
-    if job is None:
-        raise _gone()
-    _forget(job)
+    _forget(_job(export_id, source, app_name, user_id, actor))
 
 
 def sweep() -> None:
@@ -144,9 +133,11 @@ KIND: Final = runner.register(runner.Kind("export", _run, _can_run))
 # --- Rows and files ---------------------------------------------------------------------------------------------------
 
 
-def _jobs(source: str, app_name: str, user_id: str) -> Any:
-    where = registry.identity(source)
-    return Job.objects.filter(kind=KIND.name, where=where, app_name=app_name, user_id=user_id)
+def _job(export_id: uuid.UUID, source: str, app_name: str, user_id: str, actor: Actor) -> Job:
+    job = user_jobs.about(KIND, source, app_name, user_id, actor=actor).filter(pk=export_id).first()
+    if job is None:
+        raise _gone()
+    return job
 
 
 def _folder() -> Path:
@@ -182,12 +173,9 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _view(job: Job) -> Export:
-    until = (job.finished or time.time()) + KEPT_SECONDS
-    size, result = 0, json.loads(job.result or "{}")
-    if job.state == DONE and until > time.time() and result.get("mask") == masking.digest():
+    result = json.loads(job.result or "{}")
+    export = Export(job, Bundle(**result.get("made", {})), 0)
+    if job.state == DONE and export.until > time.time() and result.get("mask") == masking.digest():
         with suppress(OSError):
-            size = _path(job).stat().st_size
-    stage = {WAITING: "working", DONE: "done"}.get(job.state, "stopped")
-    percent = Progress(job.done, job.total).percent
-    made = Bundle(**result.get("made", {}))
-    return Export(job.id, job.actor, job.created, until, cast(Stage, stage), percent, job.message, size, made)
+            return export._replace(size=_path(job).stat().st_size)
+    return export

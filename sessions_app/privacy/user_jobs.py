@@ -1,16 +1,24 @@
-"""Makes jobs about one user of an app, one of a kind at a time."""
+"""Jobs about one user of an app, one of a kind at a time."""
 
 import json
 import time
 import uuid
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from ..access.actor import Actor
 from ..domain.errors import Conflict
 from ..jobs import runner
 from ..models import Job
 from ..sources import registry
+
+
+def about(kind: runner.Kind, source: str, app_name: str, user_id: str, *, actor: Actor) -> QuerySet[Job]:
+    """Returns the jobs of a kind about a user, the newest first. Raises NotAllowed."""
+    actor.check_may("admin", source, app_name)
+    jobs = Job.objects.filter(kind=kind.name, where=registry.identity(source), app_name=app_name, user_id=user_id)
+    return jobs.order_by("-created")
 
 
 def begin(kind: runner.Kind, source: str, app_name: str, user_id: str, why_not: str, *, actor: Actor) -> uuid.UUID:

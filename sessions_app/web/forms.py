@@ -55,6 +55,14 @@ class Text(forms.CharField):
         self.validators.clear()  # Django's refuse U+0000, in other words than the core
 
 
+class Confirm(Text):
+    """A name that somebody types before something is done that cannot be undone; confirm.js waits for it, too."""
+
+    def __init__(self, **options: Any) -> None:
+        attrs = {"class": "mono", "spellcheck": "false", "data-confirm-input": True, "dir": "auto"}
+        super().__init__(attrs=attrs, **options)
+
+
 class Read(Text):
     """A text that a function of the core turns into a value, or refuses with Invalid."""
 

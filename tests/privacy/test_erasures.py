@@ -83,7 +83,7 @@ def test_the_user_is_gone_from_the_source_and_from_adkweb_and_the_others_are_not
         SavedView.objects.create(name=text, folded=text, query=text, sort="", columns="", created=0.0)
     feed(ref.source)
     made = erase(ref)
-    assert (made.stage, made.report.sessions, made.report.events, made.report.state) == ("done", 2, 1, True)
+    assert (made.job.state, made.report.sessions, made.report.events, made.report.state) == ("done", 2, 1, True)
     assert names_in(ref.source) == {("booking", "ANA"), ("booking", "ben"), ("weather", "ana")}
     assert '"ana"' not in str([query(ref.source, f"SELECT user_id FROM {t} WHERE app_name = 'booking'") for t in NOTES])
     assert SessionTitle.objects.count() == 0
@@ -149,7 +149,7 @@ def test_a_session_whose_agent_is_at_work_stays_and_the_report_says_so(
     monkeypatch.setattr(erasure_job, "BUSY_SECONDS", 0.0)
     append_event(ref, {"author": "user", "invocation_id": "i1", "content": {"parts": [{"text": "Hi"}]}}, actor=ALICE)
     made = erase(ref)
-    assert (made.stage, made.report.kept) == ("done", [["s1", "busy"]])
+    assert (made.job.state, made.report.kept) == ("done", [["s1", "busy"]])
 
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])

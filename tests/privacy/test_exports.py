@@ -147,7 +147,7 @@ def test_only_an_admin_of_the_app_gets_the_file_and_only_for_a_day(ref: SessionR
     (made,) = exports.listed(*ref[:3], actor=ALICE)
     view, pieces = exports.opened(export_id, *ref[:3], actor=ALICE)
     content = b"".join(pieces)
-    assert (made.stage, view.size, made.bundle.sessions) == ("done", len(content), 1)
+    assert (made.job.state, view.size, made.bundle.sessions) == ("done", len(content), 1)
     assert contents_of(io.BytesIO(content))[1]["user"] == "ana"
     assert [path.stat().st_mode & 0o077 for path in (FOLDER, *FOLDER.iterdir())] == [0, 0]
     for actor in (BOB, CHARLIE):

@@ -1,62 +1,67 @@
 """Erases a user of an app: what that would remove, the confirmation, the progress and the report."""
 
-import uuid
 from typing import Any
 
+from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
-from ...domain.errors import Conflict, Invalid, NotFound
+from ...access.actor import Actor
+from ...domain.errors import Invalid, NotFound
 from ...domain.session_ref import SessionRef
-from ...http.problems import status_of
 from ...http.reader import user_for_reader
+from ...jobs.claims import WAITING
 from ...privacy import erasures
+from ..forms import Confirm, Form, act
 from ..html.render import page, to_type, typed
 from ..request import actor, check_may
+
+
+class EraseForm(Form):
+    """Erases a user, or has the id of an erasure in the field of the button that was pressed."""
+
+    confirm = Confirm(label=gettext_lazy("Type the user's id to confirm"))
+    stop = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    go_on = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    discard = forms.UUIDField(required=False, widget=forms.HiddenInput)
 
 
 @require_http_methods(["GET", "POST"])
 def erase(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
     """Shows what an erasure would do, and those that were done. htmx gets only the part that changes."""
-    names = (source, app_name, user_id)
+    names, who = (source, app_name, user_id), actor(request)
     check_may(request, "admin", SessionRef(*names, ""))
-    context: dict[str, Any] = {"source": source, "app_name": app_name, "user_id": user_id}
+    form = EraseForm.of(request)
+    _done, status = act(form, lambda given: _act(given, names, who))
+    if form.is_valid():
+        return redirect("erase-user", *names)
+    context: dict[str, Any] = {"source": source, "app_name": app_name, "user_id": user_id, "form": form}
     context["wanted"] = to_type(user_for_reader(*names))
-    status = 200
-    if request.method == "POST":
-        try:
-            _act(request, names)
-            return redirect("erase-user", *names)
-        except (Conflict, Invalid) as error:
-            context["error"], status = error.message, status_of(error)
-    context["erasures"] = erasures.listed(*names, actor=actor(request))
-    context["working"] = any(each.stage == "working" for each in context["erasures"])
+    context["erasures"] = erasures.listed(*names, actor=who)
+    context["working"] = any(each.job.state == WAITING for each in context["erasures"])
     if not context["working"]:
-        context["plan"] = erasures.plan(*names, actor=actor(request))
+        context["plan"] = erasures.plan(*names, actor=who)
         if not (context["plan"] or context["erasures"]):
-            raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_for_reader(*names)})
+            raise _no_user(names)
     template = "privacy/erase/_erase.html" if request.htmx else "privacy/erase/erase.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)
 
 
-def _act(request: HttpRequest, names: tuple[str, str, str]) -> None:
+def _act(given: dict[str, Any], names: tuple[str, str, str], who: Actor) -> None:
     """Does what a button of the page asks for."""
-    who = actor(request)
-    for name, act in (("stop", erasures.stop), ("go-on", erasures.go_on), ("discard", erasures.discard)):
-        if given := request.POST.get(name):
-            act(_number(given), *names, actor=who)
+    for name, do in (("stop", erasures.stop), ("go_on", erasures.go_on), ("discard", erasures.discard)):
+        if given[name]:
+            do(given[name], *names, actor=who)
             return
-    if typed(request.POST.get("confirm", "")) != typed(to_type(user_for_reader(*names))):
-        raise Invalid(_("This is not the user's id; nothing was erased."))
+    if typed(given["confirm"]) != typed(to_type(user_for_reader(*names))):
+        raise Invalid(_("This is not the user's id; nothing was erased."), field="confirm")
     if erasures.plan(*names, actor=who) is None:
-        raise NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_for_reader(*names)})
+        raise _no_user(names)
     erasures.begin(*names, actor=who)
 
 
-def _number(text: str) -> uuid.UUID:
-    try:
-        return uuid.UUID(text)
-    except ValueError as error:
-        raise Invalid(str(error)) from error
+def _no_user(names: tuple[str, str, str]) -> NotFound:
+    return NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_for_reader(*names)})

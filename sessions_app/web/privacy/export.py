@@ -4,18 +4,19 @@ import re
 import uuid
 from typing import Any, Final
 
+from django import forms
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET, require_http_methods
 
-from ...domain.errors import Conflict, Invalid
 from ...domain.session_ref import SessionRef
-from ...http.problems import status_of
 from ...http.reader import user_for_reader
 from ...http.streaming import streamed
+from ...jobs.claims import WAITING
 from ...privacy import exports
 from ...reads import views
+from ..forms import Form, act
 from ..html.render import page
 from ..request import actor, check_may
 
@@ -23,26 +24,32 @@ _UNSAFE: Final = re.compile(r"[^\w.@+-]+")
 _NAME_LENGTH: Final = 100
 
 
+class ExportForm(Form):
+    """Begins an export, or deletes the one whose id is in the button's field."""
+
+    discard = forms.UUIDField(required=False, widget=forms.HiddenInput)
+
+
 @require_http_methods(["GET", "POST"])
 def export(request: HttpRequest, source: str, app_name: str, user_id: str) -> HttpResponse:
     """Shows the exports of a user; begins one, or deletes one. htmx gets only the part that changes."""
-    check_may(request, "admin", SessionRef(source, app_name, user_id, ""))
-    names = (source, app_name, user_id)
-    who = actor(request)
-    context: dict[str, Any] = {"source": source, "app_name": app_name, "user_id": user_id}
-    status = 200
-    if request.method == "POST":
-        try:
-            if discarded := request.POST.get("discard"):
-                exports.discard(_number(discarded), *names, actor=who)
-            else:
-                views.user_state(*names, partly=True, actor=who)
-                exports.begin(*names, actor=who)
-            return redirect("export-everything", *names)
-        except Conflict as error:
-            context["error"], status = error.message, status_of(error)
+    names, who = (source, app_name, user_id), actor(request)
+    check_may(request, "admin", SessionRef(*names, ""))
+
+    def begin_or_discard(discard: uuid.UUID | None) -> None:
+        if discard:
+            exports.discard(discard, *names, actor=who)
+        else:
+            views.user_state(*names, partly=True, actor=who)  # raises NotFound
+            exports.begin(*names, actor=who)
+
+    form = ExportForm.of(request)
+    _done, status = act(form, lambda given: begin_or_discard(**given))
+    if form.is_valid():
+        return redirect("export-everything", *names)
+    context: dict[str, Any] = {"source": source, "app_name": app_name, "user_id": user_id, "form": form}
     context["exports"] = exports.listed(*names, actor=who)
-    context["working"] = any(each.stage == "working" for each in context["exports"])
+    context["working"] = any(each.job.state == WAITING for each in context["exports"])
     template = "privacy/export/_export.html" if request.htmx else "privacy/export/export.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)
 
@@ -63,10 +70,3 @@ def file(request: HttpRequest, source: str, app_name: str, user_id: str, export_
         "Content-Length": str(made.size),
     }
     return streamed(pieces, "application/zip", headers)
-
-
-def _number(text: str) -> uuid.UUID:
-    try:
-        return uuid.UUID(text)
-    except ValueError as error:
-        raise Invalid(str(error)) from error
