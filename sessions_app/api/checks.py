@@ -12,6 +12,7 @@ from pydantic import Field
 from ..access.actor import Actor
 from ..checks import breaches, rules
 from ..checks.breaches import Broken
+from ..models import Rule as RuleRow
 from .authorize import actor_of, names_of, source_of
 from .bodies import answer, body_of, body_schema
 from .openapi import LOCATION, needs
@@ -135,8 +136,9 @@ def list_breaches(
     return answer({"items": [_broken(each, actor) for each in page.rows], "next": page.next})
 
 
-def _rule(rule: rules.RuleView, actor: Actor) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(rule).items() if name not in ("source", "app_name")}
+def _rule(rule: RuleRow, actor: Actor) -> dict[str, Any]:
+    names = ("title", "condition", "created", "created_by", "percent", "stopped", "checked")
+    fields = {"number": rule.pk} | {name: getattr(rule, name) for name in names}
     return fields | asdict(breaches.counts(rule, actor=actor))
 
 

@@ -8,12 +8,12 @@ from ..access.actor import Actor
 from ..access.shown import shown_words
 from ..domain.positions import Seq, is_creation, seq_of
 from ..domain.session_ref import SessionRef
+from ..models import Rule
 from ..reads.paging import Page, read_cursor, write_cursor
 from ..search.health import EVERYBODY, Of, Range, owners_of
 from ..search.index.tables import ref_of
 from ..search.sql import is_one_of, rows
 from ..sources import database, registry
-from .rules import RuleView
 
 PAGE: Final = 50
 COUNTED: Final = 10_000  # sessions that broke a rule
@@ -65,11 +65,11 @@ _FROM: Final = f"sessions_app_breach AS b {_OF}"
 _COLUMNS: Final = "b.names, b.event_id, b.position, b.at, b.now"
 
 
-def broken(rule: RuleView, before: str | None = None, limit: int = PAGE, *, actor: Actor) -> Page[Broken]:
+def broken(rule: Rule, before: str | None = None, limit: int = PAGE, *, actor: Actor) -> Page[Broken]:
     """Returns a page of the sessions that broke a rule, the newest breach first."""
     if not actor.may_see(rule.source, rule.app_name):
         return Page([])
-    condition, values = "b.rule_id = %s", [rule.number]
+    condition, values = "b.rule_id = %s", [rule.pk]
     if before:
         condition += " AND (b.at, b.id) < (%s, %s)"
         values += read_cursor(before, float, int)
@@ -81,7 +81,7 @@ def broken(rule: RuleView, before: str | None = None, limit: int = PAGE, *, acto
     return Page([_broken(rule.source, row[:5]) for row in page[:limit]], following)
 
 
-def counts(rule: RuleView, *, actor: Actor) -> Counts:
+def counts(rule: Rule, *, actor: Actor) -> Counts:
     """Returns how many sessions broke a rule, and how many do now."""
     if not actor.may_see(rule.source, rule.app_name):
         return Counts(0, 0, False)
@@ -89,7 +89,7 @@ def counts(rule: RuleView, *, actor: Actor) -> Counts:
         rows(f"SELECT count(*) FROM (SELECT 1 FROM {_FROM} WHERE b.rule_id = %s {also} LIMIT %s) AS counted", values)[
             0
         ][0]
-        for also, values in (("", [rule.number, COUNTED + 1]), ("AND b.now", [rule.number, COUNTED + 1]))
+        for also, values in (("", [rule.pk, COUNTED + 1]), ("AND b.now", [rule.pk, COUNTED + 1]))
     )
     return Counts(min(every, COUNTED), min(now, COUNTED), every > COUNTED)
 

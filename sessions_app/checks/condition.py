@@ -30,12 +30,14 @@ Values = Mapping[str, Mapping[str, Value]]  # by scope and path
 def read(text: str) -> tree.Node:
     """Reads a condition. Raises Invalid, which says what is wrong."""
     if len(text) > MOST_CHARACTERS:
-        raise Invalid(_("A rule has at most %(n)s characters.") % {"n": MOST_CHARACTERS})
+        raise Invalid(_("A rule has at most %(n)s characters.") % {"n": MOST_CHARACTERS}, field="condition")
     query = parse(text, now=time.time(), zone=UTC)
     for problem in query.problems:
         raise _mistake(problem.message, problem)
     if query.tree is None:
-        raise Invalid(_("A rule says what the state has to be, such as %(example)s.") % {"example": EXAMPLE})
+        raise Invalid(
+            _("A rule says what the state has to be, such as %(example)s.") % {"example": EXAMPLE}, field="condition"
+        )
     leaves = list(tree.leaves(query.tree))
     for leaf in leaves:
         if not isinstance(leaf, tree.State):
@@ -48,13 +50,17 @@ def read(text: str) -> tree.Node:
         raise _mistake(_("A key in a rule has at most %(n)s characters.") % {"n": KEY_LENGTH}, long)
     if len(leaves) > MOST_CONDITIONS or len(keys_of(query.tree)) > MOST_KEYS:
         most = {"n": MOST_CONDITIONS, "keys": MOST_KEYS}
-        raise Invalid(_("A rule has at most %(n)s conditions, with %(keys)s keys.") % most)
+        raise Invalid(_("A rule has at most %(n)s conditions, with %(keys)s keys.") % most, field="condition")
     return query.tree
 
 
 def _mistake(message: str, part: tree.Leaf | tree.Problem) -> Invalid:
     """Returns the error for a part of the text, with where it stands, for programs."""
-    return Invalid(message, errors=[{"place": "condition", "start": part.start, "end": part.end, "message": message}])
+    return Invalid(
+        message,
+        field="condition",
+        errors=[{"place": "condition", "start": part.start, "end": part.end, "message": message}],
+    )
 
 
 def keys_of(node: tree.Node) -> list[str]:

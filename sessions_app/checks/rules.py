@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import transaction
@@ -13,7 +12,6 @@ from ..access.audit.record import record
 from ..access.shown import check_unmasked, shown_words, typed_words
 from ..domain.errors import Invalid, NotFound
 from ..domain.session_ref import digest_of
-from ..jobs.claims import WAITING
 from ..models import Job, Rule
 from ..reads import views
 from ..search.lines import clean
@@ -24,41 +22,18 @@ MOST: Final = 50  # of an app
 TITLE_LENGTH: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class RuleView:
-    """A rule as it is shown. `percent` says how far its check is, None if none is under way; `stopped` why it ended early.
-
-    `checked` is when it came to the end, 0 for not yet."""
-
-    number: int
-    source: str
-    app_name: str
-    title: str
-    condition: str
-    created: float
-    created_by: str
-    percent: int | None
-    stopped: str
-    checked: float
-
-    @property
-    def name(self) -> str:
-        """Returns what a rule is called: its title, or its condition."""
-        return self.title or self.condition
-
-
-def rules(source: str, app_name: str, *, actor: Actor) -> list[RuleView]:
-    """Returns the rules of an app, the oldest first. Raises NotFound, SourceError."""
+def rules(source: str, app_name: str, *, actor: Actor) -> list[Rule]:
+    """Returns the rules of an app as the actor sees them, the oldest first. Raises NotFound, SourceError."""
     views.app(source, app_name, partly=True, actor=actor)
     rows = list(Rule.objects.filter(**_of_app(source, app_name)).order_by("pk"))
-    jobs = {job.pk: job for job in Job.objects.filter(pk__in=[row.job for row in rows if row.job])}
-    return [_view(source, row, jobs.get(row.job) if row.job else None, actor) for row in rows]
+    jobs = Job.objects.in_bulk([row.job for row in rows if row.job])
+    return [_shown(row, source, jobs.get(row.job), actor) for row in rows]
 
 
-def rule(source: str, app_name: str, number: int, *, actor: Actor) -> RuleView:
-    """Returns a rule. Raises NotFound, SourceError."""
+def rule(source: str, app_name: str, number: int, *, actor: Actor) -> Rule:
+    """Returns a rule as the actor sees it. Raises NotFound, SourceError."""
     row = _row(source, app_name, number, actor)
-    return _view(source, row, Job.objects.filter(pk=row.job).first() if row.job else None, actor)
+    return _shown(row, source, Job.objects.filter(pk=row.job).first() if row.job else None, actor)
 
 
 def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -> int:
@@ -145,12 +120,8 @@ def _row(source: str, app_name: str, number: int, actor: Actor) -> Rule:
     return row
 
 
-def _view(source: str, row: Rule, job: Job | None, actor: Actor) -> RuleView:
-    working = job is not None and job.state == WAITING
-    percent = min(99, 100 * job.done // max(1, job.total)) if job is not None and working else None
-    stopped = "" if working or row.checked else (job.message if job else "") or _("The check was stopped.")
-    (app_name,) = json.loads(row.names)
-    title, text = (shown_words(typed, actor, app_name) for typed in (row.title, row.condition))
-    return RuleView(
-        *(row.pk, source, app_name, title, text, row.created, row.created_by), *(percent, stopped, row.checked)
-    )
+def _shown(rule: Rule, source: str, work: Job | None, actor: Actor) -> Rule:
+    """Returns a rule that is not saved any more, with its words as the actor sees them."""
+    rule.source, rule.work = source, work
+    rule.title, rule.condition = (shown_words(each, actor, rule.app_name) for each in (rule.title, rule.condition))
+    return rule

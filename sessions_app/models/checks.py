@@ -1,10 +1,13 @@
 """Rules that people write about the state of an app, and the sessions that broke them. Times are seconds."""
 
+import json
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext as _
 
 from ..domain.positions import Position
+from .own import Job
 
 
 class Rule(models.Model):
@@ -28,6 +31,32 @@ class Rule(models.Model):
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["where", "digest"], name="rules_of_app")]
+
+    source: str = ""  # the alias of its source, and
+    work: Job | None = None  # the job that checks it, where checks/rules.py gave it out
+
+    @property
+    def app_name(self) -> str:
+        """Returns the name of its app."""
+        (name,) = json.loads(self.names)
+        return str(name)
+
+    @property
+    def name(self) -> str:
+        """Returns what it is called: its title, or its condition."""
+        return self.title or self.condition
+
+    @property
+    def percent(self) -> int | None:
+        """Returns how far its check is, None if none is under way."""
+        return min(99, self.work.percent) if self.work and self.work.state == "waiting" else None
+
+    @property
+    def stopped(self) -> str:
+        """Returns why its check ended early, "" if it did not."""
+        if self.checked or self.percent is not None:
+            return ""
+        return (self.work and self.work.message) or _("The check was stopped.")
 
 
 class Breach(models.Model):

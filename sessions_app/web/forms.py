@@ -13,7 +13,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from ..domain.errors import Behind, Error, Held, Invalid
+from ..domain.errors import Behind, Error, Invalid, NotAllowed
 from ..http.problems import STATUS, status_of
 from ..sources.errors import shown
 from .request import actor
@@ -82,7 +82,7 @@ def act(form: Form, do: Callable[[dict[str, Any]], T]) -> tuple[T | None, int]:
     """Does what a form asks for, if it was sent and can be read. Returns the result, and the status of the answer.
 
     What the core refuses is shown beside the field that it names, or above the form. After it, `form.is_valid()` tells
-    whether it was done. Raises what has a page of its own: Behind and Held.
+    whether it was done. Raises what has a page of its own: Behind and NotAllowed.
     """
     if not form.is_bound:
         return None, 200
@@ -90,7 +90,7 @@ def act(form: Form, do: Callable[[dict[str, Any]], T]) -> tuple[T | None, int]:
         return None, STATUS[Invalid]
     try:
         return do(form.cleaned_data), 200
-    except (Behind, Held):
+    except (Behind, NotAllowed):
         raise
     except Error as error:
         field = error.detail.get("field")

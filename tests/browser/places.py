@@ -252,7 +252,7 @@ def _rule(page: Page) -> None:
 def _refused_rule(page: Page) -> None:
     page.goto(path("a", "demo", "booking", end="checks/?condition=error:any"))
     page.get_by_role("button", name="Add rule").click()
-    expect(page.locator("#rule-error")).to_be_visible()
+    expect(page.locator("#condition_error")).to_be_visible()
 
 
 def _export(page: Page) -> None:

@@ -13,7 +13,6 @@ import pytest
 from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import breaches, checking, condition, rule_jobs, rules
 from sessions_app.checks.live_checks import check_due
-from sessions_app.checks.rules import RuleView
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef, own_session
 from sessions_app.domain.state import ABSENT
@@ -123,12 +122,12 @@ class Plain:
         return told
 
 
-def told(rule: RuleView) -> dict[SessionRef, tuple[str, bool]]:
+def told(rule: Rule) -> dict[SessionRef, tuple[str, bool]]:
     """By session that broke a rule: the event that did first, and whether its state does now."""
     return {each.ref: (each.event_id, each.now) for each in breaches.broken(rule, limit=500, actor=SYSTEM).rows}
 
 
-def create(source: str, text: str, app: str = "booking", title: str = "") -> RuleView:
+def create(source: str, text: str, app: str = "booking", title: str = "") -> Rule:
     """Creates a rule, and waits until all sessions are checked."""
     number = rules.create(source, app, title, text, actor=ALICE)
     settle("rule")
@@ -167,7 +166,7 @@ def test_history_and_what_comes_are_checked_as_a_plain_fold_does(
             ref: first for ref, (first, _now) in expected.items() if first
         }.items(), rule.condition
     for rule in made:
-        rules.check_again(source, rule.app_name, rule.number, actor=ALICE)
+        rules.check_again(source, rule.app_name, rule.pk, actor=ALICE)
         settle("rule")
         assert told(rule) == plain.expected(rule.condition, rule.app_name), rule.condition
     assert not DueSession.objects.exists()
@@ -287,15 +286,15 @@ def test_a_rule_that_is_changed_or_deleted_forgets_what_was_kept(own: str, ref: 
     live(ref.source)
     rule = create(ref.source, "cart.total >= 0", title="No debts")
     assert (rule.name, len(told(rule))) == ("No debts", 1)
-    rules.change(ref.source, "booking", rule.number, "Debts", "cart.total >= 0", actor=ALICE)
+    rules.change(ref.source, "booking", rule.pk, "Debts", "cart.total >= 0", actor=ALICE)
     assert len(told(rule)) == 1
-    rules.change(ref.source, "booking", rule.number, "Debts", "cart.total < 0", actor=ALICE)
+    rules.change(ref.source, "booking", rule.pk, "Debts", "cart.total < 0", actor=ALICE)
     settle("rule")
     assert [(each.title, each.condition) for each in rules.rules(ref.source, "booking", actor=BOB)] == [
         ("Debts", "cart.total < 0")
     ]
     assert list(told(rule).values()) == [("", False)]
-    rules.delete(ref.source, "booking", rule.number, actor=ALICE)
+    rules.delete(ref.source, "booking", rule.pk, actor=ALICE)
     assert [rows.objects.count() for rows in (Rule, Breach, Job)] == [0, 0, 0]
     live(ref.source)
     assert not DueSession.objects.exists()
@@ -329,7 +328,7 @@ def test_the_rules_that_were_broken_lately_are_told_with_their_first_event(own: 
     append_event(other, {**event, "timestamp": 2_000.0}, actor=ALICE)
     live(ref.source)
     (recent,) = breaches.recent(Range(500.0, 3_000.0), actor=BOB)
-    assert (recent.rule, recent.name, recent.sessions, recent.last) == (rule.number, "No debts", 2, 2_000.0)
+    assert (recent.rule, recent.name, recent.sessions, recent.last) == (rule.pk, "No debts", 2, 2_000.0)
     assert (recent.first.ref, recent.first.event_id, recent.first.seq) == (ref, first.event["id"], first.seq)
     assert breaches.recent(Range(2_500.0, 3_000.0), actor=BOB) == []
     assert breaches.recent(Range(500.0, 3_000.0), actor=CHARLIE) == []
@@ -342,7 +341,7 @@ def test_who_may_not_see_an_app_learns_nothing_of_its_rules_and_who_may_only_rea
     write(ref, cart={"total": -1})
     live(ref.source)
     rule = create(ref.source, "cart.total >= 0")
-    for of in (rules.rules, lambda *names, actor: rules.rule(*names, rule.number, actor=actor)):
+    for of in (rules.rules, lambda *names, actor: rules.rule(*names, rule.pk, actor=actor)):
         with pytest.raises(NotFound):
             of(ref.source, "booking", actor=CHARLIE)
     assert breaches.broken(rule, actor=CHARLIE).rows == []
@@ -350,11 +349,11 @@ def test_who_may_not_see_an_app_learns_nothing_of_its_rules_and_who_may_only_rea
     for actor in (BOB, CHARLIE):
         for act in (rules.delete, rules.check_again, rules.stop):
             with pytest.raises(NotAllowed):
-                act(ref.source, "booking", rule.number, actor=actor)
+                act(ref.source, "booking", rule.pk, actor=actor)
         with pytest.raises(NotAllowed):
             rules.create(ref.source, "booking", "", "a = 1", actor=actor)
     with pytest.raises(NotFound):
-        rules.rule(ref.source, "booking", rule.number + 1, actor=BOB)
+        rules.rule(ref.source, "booking", rule.pk + 1, actor=BOB)
     with pytest.raises(Invalid):
         rules.create(ref.source, "booking", "x" * 101, "a = 1", actor=ALICE)
 
@@ -410,7 +409,7 @@ def test_the_state_of_many_sessions_is_read_together(
         write(ref, other=1)
     feed(source)
     rule = create(source, "cart.total >= 0")
-    job = Job(id=Rule.objects.get().job, task=f'{{"rule": {rule.number}}}')
+    job = Job(id=Rule.objects.get().job, task=f'{{"rule": {rule.pk}}}')
     Rule.objects.update(walked=0)
     with django_assert_max_num_queries(40 * 10 + 20):
         rule_jobs.KIND.run(job, lambda progress: None)

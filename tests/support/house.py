@@ -139,13 +139,13 @@ def _neighbours(path: str, source: str, code: Code) -> Iterator[str]:
 
 
 def imports_of_models_in_doors(code: Code) -> list[str]:
-    """Doors ask reads, writes and access; never the models."""
+    """Doors ask reads, writes and access; never ADK's models."""
     return [
         f"{path} imports models.{name}"
         for path, source in code.items()
         if module_of(path) in DOORS
         for module, name in imports(path, source)
-        if module == "models"
+        if module == "models" and name in {*ADK_MODELS, "adk", "", "*"}
     ]
 
 

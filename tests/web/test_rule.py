@@ -81,7 +81,7 @@ def test_what_is_no_rule_is_refused_and_stays_in_the_form(
     assert response.status_code == 400
     form = page_of(response).one("form", "newrule")
     assert message in form.one(role="alert").text
-    assert {form.one(id=name)["value"] for name in ("condition", "title")} == {text, "Mine"}
+    assert {form.fields()[name] for name in ("condition", "title")} == {text, "Mine"}
     assert not Rule.objects.exists()
 
 

@@ -12,16 +12,16 @@ from django.views.decorators.http import require_http_methods
 
 from ...checks import rules
 from ...checks.advice import Finding, health
-from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
 from ...domain.state import scope_of
 from ...reads import lists, views
 from ...search import tree
 from ...search.selecting import query_of
+from ..forms import act
 from ..html.render import page
 from ..html.state_panel import address_at
 from ..request import actor
-from .rule import LIMITS, shown
+from .rule import RuleForm, shown
 from .words import ADVICE, Advice, said
 
 
@@ -50,23 +50,20 @@ class Group:
 @require_http_methods(["GET", "POST"])
 def state_health(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """Shows the rules, and what there is to improve, by kind. A POST makes a rule. htmx gets only the rules."""
-    row, _state = views.app(source, app_name, partly=True, actor=actor(request))
-    given = request.POST if request.method == "POST" else request.GET
-    context: dict[str, Any] = {"source": source, "app": row, "given": given, "limits": LIMITS}
-    status = 200
-    if request.method == "POST":
-        try:
-            title, text = given.get("title", ""), given.get("condition", "")
-            number = rules.create(source, app_name, title, text, actor=actor(request))
-            return redirect("rule", source, app_name, number)
-        except Invalid as error:
-            context["error"], status = error.message, 400
-    some = rules.rules(source, app_name, actor=actor(request))
-    context["rules"] = [shown(each, actor(request), limit=1) for each in some]
+    who = actor(request)
+    row, _state = views.app(source, app_name, partly=True, actor=who)
+    form = RuleForm.of(request, initial=request.GET.dict())
+    number, status = act(
+        form, lambda given: rules.create(source, app_name, given["title"], given["condition"], actor=who)
+    )
+    if number:
+        return redirect("rule", source, app_name, number)
+    context: dict[str, Any] = {"source": source, "app": row, "form": form}
+    some = rules.rules(source, app_name, actor=who)
+    context["rules"] = [shown(each, who, limit=1) for each in some]
     context["working"] = any(each.percent is not None for each in some)
     if request.htmx:  # type: ignore[attr-defined]
         return page(request, "checks/state_health/_rules.html", context)
-    who = actor(request)
     told, query = health(source, app_name, actor=who), query_of(source, app_name, actor=who)
     refs = {ref for some in told.findings.values() for each in some if (ref := each.wrote or each.ref)}
     titles = lists.titles(refs, actor=who)
