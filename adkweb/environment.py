@@ -12,9 +12,9 @@ import environ
 import platformdirs
 
 from sessions_app.access import private_files
+from sessions_app.domain import roles
 
 env = environ.Env()
-_ROLES = ("viewer", "editor", "admin", "auditor")  # as in access/roles.py, which needs settings first
 
 
 def _sources(text: str) -> list[str]:
@@ -62,18 +62,18 @@ def _storage(text: str) -> str:
 
 def roles_of_groups(text: str) -> list[tuple[str, str, str]]:
     """Reads ADKWEB_OIDC_ROLES, `support=viewer:booking*,admins=admin`: groups of the provider, their roles and apps."""
-    roles = []
+    named = []
     for part in filter(None, map(str.strip, text.split(","))):
         group, _equals, right = part.partition("=")
         role, _colon, apps = right.partition(":")
         group, role, apps = group.strip(), role.strip(), apps.strip() or "*"
-        if not (0 < len(group) <= 150 and len(apps) <= 200 and part.isprintable() and role in _ROLES):
+        if not (0 < len(group) <= 150 and len(apps) <= 200 and part.isprintable() and role in roles.ROLES):
             raise SystemExit(
                 f"ADKWEB_OIDC_ROLES: {part!r} is not like support=viewer:booking* or admins=admin; roles are "
-                f"{', '.join(_ROLES)}."
+                f"{', '.join(roles.ROLES)}."
             )
-        roles.append((group, role, "*" if role == "auditor" else apps))
-    return roles
+        named.append((group, role, "*" if role == "auditor" else apps))
+    return named
 
 
 def check_provider(issuer: str, **needed: object) -> str:

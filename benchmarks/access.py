@@ -18,11 +18,11 @@ from benchmarks import harness as bench
 from benchmarks.harness import APP, LONG, USER, Served, sized
 from sessions_app.access import approval
 from sessions_app.access.actor import TERMINAL
+from sessions_app.access.roles import Role
 from sessions_app.adk import DjangoSessionService
 from sessions_app.checks import mask_rules
 from sessions_app.domain.mask_patterns import FORMS
 from sessions_app.domain.masks import FORM, KEY, PATH, TOOL
-from sessions_app.models import Role
 from tests.live.pages import signed_in
 
 ROLES, MASKS, APPROVALS, SOURCES = 50, 100, 20, 20

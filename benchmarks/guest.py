@@ -14,6 +14,7 @@ from django.core.management import call_command
 from benchmarks import harness as bench
 from benchmarks.harness import APP, EACH, sized
 from sessions_app.access import approval, roles
+from sessions_app.access.roles import Role
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Held
 from sessions_app.domain.session_ref import SessionRef
@@ -21,7 +22,7 @@ from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits import edit, ending, proposal_job, proposals, reveal
 from sessions_app.edits.edit import Entry
 from sessions_app.history.index import build
-from sessions_app.models import Job, Role
+from sessions_app.models import Job
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.search.index import feed

@@ -6,17 +6,16 @@ People get their rights from roles (roles.py), programs from their token (tokens
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import Final
 
 from django.conf import settings
 from django.utils.translation import gettext as _
 
 from ..domain.errors import NotAllowed, NotFound
+from ..domain.roles import RIGHTS, Right
 from ..domain.session_ref import SessionRef
 
-Right = Literal["read", "append", "admin"]
 read_only_sources: Final[set[str]] = set()  # by alias, those that are opened for reading only; registry.py keeps it
-RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Invalid, NotFound
 from ..domain.json_values import check_name
-from . import roles
 from .actor import Actor
 from .audit.record import record
 from .people import check_keeps_people
+from .roles import Role
 
 log = logging.getLogger("adkweb.people")
 
@@ -68,9 +68,9 @@ def delete(name: str, *, actor: Actor) -> None:
     check_keeps_people(actor)
     with transaction.atomic():
         row = _row(name)
-        lost = roles.of_group(name)
+        for role in Role.objects.filter(group=row).order_by("pk"):
+            role.record_as("role-taken", by=actor)
         row.delete()
-        roles.record_taken(lost, by=actor)
         record("group-deleted", actor.name, name=name)
     log.info("%s deleted the group %s", actor.name, name)
 

@@ -16,10 +16,10 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, NotAllowed
-from ..models import Role
 from . import people
 from .audit.record import record
 from .oidc import Identity
+from .roles import Role
 
 log = logging.getLogger("adkweb.people")
 

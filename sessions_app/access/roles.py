@@ -1,57 +1,101 @@
-"""Keeps roles: what people and groups may do, per source and app pattern.
+"""Keeps roles: what people and groups may do, per source and app pattern. domain/roles.py says what each role gives.
 
-A viewer reads, an editor appends events, an admin does everything; an auditor reads the audit and nothing else. Who has
-no role sees no app.
+    role = roles.give("editor", by=actor, apps="booking*", person="maria")
+    roles.take(role.pk, by=actor)
+
+Who has no role sees no app.
 """
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, Group, User
-from django.db import transaction
-from django.db.models import Q
+from django.db import models, transaction
+from django.db.models import F, Q
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
-from ..models import Role
+from ..domain.roles import ROLES
 from . import tokens
-from .actor import Actor, Grant, Right
+from .actor import Actor, Grant
 from .audit.record import record
 
 log = logging.getLogger("adkweb.roles")
 
-RoleName = Literal["viewer", "editor", "admin", "auditor"]
-ROLES: Final[tuple[RoleName, ...]] = ("viewer", "editor", "admin", "auditor")
-_RIGHTS: Final[dict[str, Right]] = {"viewer": "read", "editor": "append", "admin": "admin"}
 _PATTERN_LENGTH: Final = 200
 _TRUSTED_SECONDS: Final = 1.0  # as long as a token is (tokens.py)
 
 known: dict[int, tuple[float, Actor]] = {}  # by the key of a person: until when it is trusted, and their actor
 
 
-@dataclass(frozen=True, slots=True)
-class GivenRole:
-    """A role that somebody has. `person` or `group` is empty."""
+class RoleQuerySet(models.QuerySet["Role"]):
+    """The questions that are asked about roles."""
 
-    number: int
-    role: RoleName
-    sources: str
-    apps: str
-    reveals: bool
-    person: str
-    group: str
-    given_by: str
+    def held_by(self, person: AbstractBaseUser) -> "RoleQuerySet":
+        """Returns the roles that a person has, those by groups too."""
+        return self.filter(Q(person=person.pk) | Q(group__user=person.pk))
+
+    def listed(self) -> "RoleQuerySet":
+        """Returns the roles of groups first, then those of people, by name."""
+        by_group = F("group__name").asc(nulls_last=True)
+        return self.select_related("person", "group").order_by(by_group, "person__username", "pk")
+
+
+class Role(models.Model):
+    """A role (domain/roles.py) of a person or a group, in the apps and sources whose names match patterns."""
+
+    role = models.CharField(max_length=10)
+    sources = models.CharField(max_length=200, default="*")
+    apps = models.CharField(max_length=200, default="*")
+    reveals = models.BooleanField(default=False)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
+    group = models.ForeignKey("auth.Group", models.CASCADE, null=True, related_name="+")
+    given_by = models.CharField(max_length=150)
+    given = models.DateTimeField(auto_now_add=True)
+
+    objects = RoleQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["role", "sources", "apps", "person"],
+                condition=models.Q(person__isnull=False),
+                name="one_role_of_person",
+            ),
+            models.UniqueConstraint(
+                fields=["role", "sources", "apps", "group"],
+                condition=models.Q(group__isnull=False),
+                name="one_role_of_group",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(person__isnull=True, group__isnull=False)
+                | models.Q(person__isnull=False, group__isnull=True),
+                name="role_of_person_or_group",
+            ),
+        ]
 
     @property
     def holder(self) -> str:
         """Returns the name of whoever has it."""
-        return self.person or self.group
+        return self.person.get_username() if self.person else self.group.name if self.group else ""
+
+    @property
+    def grants(self) -> list[Grant]:
+        """Returns the right that it gives; nothing for an auditor."""
+        right = ROLES[self.role].right
+        return [] if right is None else [Grant(right, self.apps, self.sources, self.reveals)]
+
+    def record_as(self, act: str, *, by: Actor) -> None:
+        """Records in the audit that it was given or taken."""
+        about: dict[str, Any] = {"group" if self.group else "person": self.holder}
+        about |= {"role": self.role, "sources": self.sources, "reveals": self.reveals}
+        record(act, by.name, app_name=self.apps, **about)
 
 
 def actor_of(person: AbstractBaseUser) -> Actor:
@@ -69,31 +113,16 @@ def _actor_of(person: AbstractBaseUser) -> Actor:
         return Actor(person.get_username(), (), account)
     if getattr(person, "is_superuser", False):
         return Actor(person.get_username(), (Grant("admin", reveals=True),), account, audits=True)
-    rows = list(Role.objects.filter(Q(person_id=person.pk) | Q(group__user=person.pk)).distinct().order_by("pk"))
-    grants = tuple(_grant(row) for row in rows if row.role in _RIGHTS)
-    audits = any(row.role == "auditor" for row in rows) or any(g.is_whole and g.right == "admin" for g in grants)
+    roles = list(Role.objects.held_by(person).order_by("pk"))
+    grants = tuple(grant for role in roles for grant in role.grants)
+    audits = any(role.role == "auditor" for role in roles) or any(g.is_whole and g.right == "admin" for g in grants)
     return Actor(person.get_username(), grants, account, audits)
-
-
-def _grant(row: Role) -> Grant:
-    return Grant(_RIGHTS[row.role], row.apps, row.sources, row.reveals)
 
 
 def actor_numbered(number: int) -> Actor | None:
     """Returns the actor that the account with this key is now, or None if it is gone."""
     person = User.objects.filter(pk=number).first()
     return None if person is None else actor_of(person)
-
-
-def listed() -> list[GivenRole]:
-    """Returns all roles: those of groups first, then those of people, by name."""
-    rows = Role.objects.select_related("person", "group").order_by("group__name", "person__username", "pk")
-    return sorted((_given(row) for row in rows), key=lambda role: role.group == "")
-
-
-def held_by(person: str, groups: Collection[str]) -> list[GivenRole]:
-    """Returns the roles that a person has, those by groups first."""
-    return [role for role in listed() if role.person == person or role.group in groups]
 
 
 def holders() -> tuple[list[str], list[str]]:
@@ -113,8 +142,8 @@ def give(
     person: str = "",
     group: str = "",
     reveals: bool = False,
-) -> GivenRole:
-    """Gives a role to a person or to a group: `give("editor", by=actor, apps="booking*", person="maria")`.
+) -> Role:
+    """Gives a role to a person or to a group.
 
     Raises Invalid, NotFound where there is no such person or group, AlreadyExists, NotAllowed.
     """
@@ -123,47 +152,35 @@ def give(
     if role not in ROLES:
         raise Invalid(_("The role is one of: %(names)s.") % {"names": ", ".join(ROLES)}, field="role")
     if bool(person) == bool(group):
-        raise Invalid(_("Name a person or a group."), field="person")
+        raise Invalid(_("Name a person or a group."), field="holder")
     sources, apps = (_pattern(sources, "sources"), _pattern(apps, "apps")) if role != "auditor" else ("*", "*")
     holder: dict[str, Any] = {"person": _person(person)} if person else {"group": _group(group)}
     with transaction.atomic():
-        row, made = Role.objects.get_or_create(
+        given, made = Role.objects.get_or_create(
             role=role, sources=sources, apps=apps, **holder, defaults={"given_by": by.name, "reveals": reveals}
         )
-        if not made and row.reveals == reveals:
-            raise AlreadyExists(_("%(name)s has this role already.") % {"name": person or group}, field="person")
+        if not made and given.reveals == reveals:
+            raise AlreadyExists(_("%(name)s has this role already.") % {"name": given.holder}, field="holder")
         if not made:
-            row.reveals, row.given_by = reveals, by.name
-            row.save()
-        _record("role-given", by, _given(row))
-    log.info("%s gave the role %s (sources %s, apps %s) to %s", by.name, role, sources, apps, person or group)
-    return _given(row)
+            given.reveals, given.given_by = reveals, by.name
+            given.save()
+        given.record_as("role-given", by=by)
+    log.info("%s gave the role %s (sources %s, apps %s) to %s", by.name, role, sources, apps, given.holder)
+    return given
 
 
-def take(number: int, *, by: Actor) -> GivenRole:
+def take(number: int, *, by: Actor) -> Role:
     """Takes a role from whoever has it. Raises NotFound, NotAllowed, and Conflict for the role of the last admin."""
     by.check_runs_everything()
     by.check_may_write()
     with keeping_an_admin():
-        row = Role.objects.select_related("person", "group").filter(pk=number).first()
-        if row is None:
+        role = Role.objects.select_related("person", "group").filter(pk=number).first()
+        if role is None:
             raise NotFound(_("This role is gone already."))
-        role = _given(row)
-        row.delete()
-        _record("role-taken", by, role)
+        role.delete()
+        role.record_as("role-taken", by=by)
     log.info("%s took the role %s from %s", by.name, role.role, role.holder)
     return role
-
-
-def of_group(name: str) -> list[GivenRole]:
-    """Returns the roles that a group has."""
-    return [role for role in listed() if role.group == name]
-
-
-def record_taken(some: Iterable[GivenRole], *, by: Actor) -> None:
-    """Records that roles went with their group."""
-    for role in some:
-        _record("role-taken", by, role)
 
 
 @contextmanager
@@ -190,16 +207,6 @@ def make_admin(person: User) -> None:
     Role.objects.get_or_create(role="admin", sources="*", apps="*", person=person, defaults={"given_by": "adkweb"})
 
 
-def _record(act: str, by: Actor, role: GivenRole) -> None:
-    about: dict[str, Any] = {"role": role.role, "sources": role.sources, "reveals": role.reveals}
-    record(act, by.name, app_name=role.apps, person=role.person, group=role.group, **about)
-
-
-def _given(row: Role) -> GivenRole:
-    person, group = row.person.get_username() if row.person else "", row.group.name if row.group else ""
-    return GivenRole(row.pk, row.role, row.sources, row.apps, row.reveals, person, group, row.given_by)  # type: ignore[arg-type]
-
-
 def _pattern(text: str, field: str) -> str:
     pattern = text.strip() or "*"
     try:
@@ -214,14 +221,14 @@ def _pattern(text: str, field: str) -> str:
 def _person(name: str) -> User:
     person = User.objects.filter(username=name).first()
     if person is None:
-        raise NotFound(_("There is no person “%(name)s”.") % {"name": name}, field="person")
+        raise NotFound(_("There is no person “%(name)s”.") % {"name": name}, field="holder")
     return person
 
 
 def _group(name: str) -> Group:
     group = Group.objects.filter(name=name).first()
     if group is None:
-        raise NotFound(_("There is no group “%(name)s”.") % {"name": name}, field="group")
+        raise NotFound(_("There is no group “%(name)s”.") % {"name": name}, field="holder")
     return group
 
 

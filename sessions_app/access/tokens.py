@@ -27,7 +27,8 @@ from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
-from .actor import RIGHTS, Actor, Grant, Right
+from ..domain.roles import RIGHTS, Right
+from .actor import Actor, Grant
 from .audit.record import record, record_with
 
 log = logging.getLogger("adkweb.tokens")

@@ -7,10 +7,11 @@ from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
 
 from ..access import rates, tokens
-from ..access.actor import Actor, Right
+from ..access.actor import Actor
 from ..access.audit import refusals
 from ..access.handles import shown_ref
 from ..domain.errors import Conflict, Invalid, NotFound, SourceError
+from ..domain.roles import Right
 from ..domain.session_ref import SessionRef
 from ..http.asking import note
 from ..http.limits import count_stranger

@@ -11,9 +11,10 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from ..access import approval, tokens
-from ..access.actor import Actor, Right
+from ..access.actor import Actor
 from ..access.audit.record import record_with
 from ..domain.errors import NotAllowed
+from ..domain.roles import Right
 from ..domain.session_ref import SessionRef
 from ..models import BatchItem, Job
 from ..models.pages import in_pages

@@ -36,38 +36,6 @@ class PasswordTries(models.Model):
     seen = models.FloatField(default=0.0, db_index=True)
 
 
-class Role(models.Model):
-    """A role (access/roles.py) of a person or a group, in the apps and sources whose names match patterns."""
-
-    role = models.CharField(max_length=10)
-    sources = models.CharField(max_length=200, default="*")
-    apps = models.CharField(max_length=200, default="*")
-    reveals = models.BooleanField(default=False)
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
-    group = models.ForeignKey("auth.Group", models.CASCADE, null=True, related_name="+")
-    given_by = models.CharField(max_length=150)
-    given = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["role", "sources", "apps", "person"],
-                condition=models.Q(person__isnull=False),
-                name="one_role_of_person",
-            ),
-            models.UniqueConstraint(
-                fields=["role", "sources", "apps", "group"],
-                condition=models.Q(group__isnull=False),
-                name="one_role_of_group",
-            ),
-            models.CheckConstraint(
-                condition=models.Q(person__isnull=True, group__isnull=False)
-                | models.Q(person__isnull=False, group__isnull=True),
-                name="role_of_person_or_group",
-            ),
-        ]
-
-
 class Job(models.Model):
     """Work that outlives a request (jobs/): who wants it, how far it is, and what came of it. Times are seconds.
 

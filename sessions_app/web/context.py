@@ -9,9 +9,10 @@ from django.contrib.messages import get_messages
 from django.contrib.messages.storage.base import Message
 from django.http import HttpRequest
 
-from ..access.actor import Actor, Right
+from ..access.actor import Actor
 from ..access.roles import actor_of
 from ..batches import held
+from ..domain.roles import Right
 from ..edits import proposals, queue
 from ..edits.queue import Queued
 from ..search.saved import watching

@@ -78,6 +78,18 @@ class Read(Text):
             raise ValidationError(error.message) from error
 
 
+class Check(forms.BooleanField):
+    """A box to tick. Its help is a part of its label."""
+
+    class bound_field_class(forms.BoundField):  # noqa: N801 - Django's name
+        """A box whose help is not read aloud again."""
+
+        aria_describedby = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, **options)
+
+
 def act(form: Form, do: Callable[[dict[str, Any]], T]) -> tuple[T | None, int]:
     """Does what a form asks for, if it was sent and can be read. Returns the result, and the status of the answer.
 

@@ -4,7 +4,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.http import HttpRequest
 
 from ..access import roles
-from ..access.actor import Actor, Right
+from ..access.actor import Actor
+from ..domain.roles import Right
 from ..domain.session_ref import SessionRef
 
 

@@ -73,7 +73,7 @@ def a_person(name: str = "ana") -> User:
 
 
 def a_role() -> int:
-    return roles.give("viewer", by=TERMINAL, person=a_person().username).number
+    return roles.give("viewer", by=TERMINAL, person=a_person().username).pk
 
 
 def a_rule(ref: SessionRef) -> int:

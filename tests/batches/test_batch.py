@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from sessions_app.access import roles
 from sessions_app.access.actor import Actor
+from sessions_app.access.roles import Role
 from sessions_app.batches import acts, batch, items, reading, working
 from sessions_app.batches.acts import Done
 from sessions_app.batches.reading import Batch
@@ -23,7 +24,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.history import edit_log
 from sessions_app.jobs import runner
-from sessions_app.models import BatchItem, Job, Role
+from sessions_app.models import BatchItem, Job
 from sessions_app.search.index import feed as feeding
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session

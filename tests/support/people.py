@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 
 from sessions_app.access import roles
 from sessions_app.access.actor import Actor
-from sessions_app.models import Role
+from sessions_app.access.roles import Role
 
 ALICE: Final = Actor.holding("alice", "admin")
 BOB: Final = Actor.holding("bob", "read")

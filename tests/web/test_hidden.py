@@ -14,12 +14,12 @@ from django.contrib.auth.models import User
 
 from sessions_app.access import handles, roles, tokens
 from sessions_app.access.actor import AGENT, Actor
+from sessions_app.access.roles import Role
 from sessions_app.checks import mask_rules
 from sessions_app.checks import rules as checks
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.models import Role
 from sessions_app.privacy import holds
 from sessions_app.search import labels
 from sessions_app.search.saved import views as saved

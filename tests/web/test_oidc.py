@@ -21,7 +21,9 @@ from adkweb import environment
 from sessions_app.access import identities, oidc, roles, sign_in
 from sessions_app.access.actor import TERMINAL
 from sessions_app.access.audit import refusals
-from sessions_app.models import AuditRow, Role
+from sessions_app.access.roles import Role
+from sessions_app.domain import roles as domain
+from sessions_app.models import AuditRow
 from tests.support.people import somebody
 from tests.support.provider import Claims, Provider, running
 from tests.web.conftest import Browser
@@ -514,7 +516,7 @@ def test_the_environment_names_groups_roles_and_apps() -> None:
         ("audit", "auditor", "*"),
         ("a b/c", "editor", "*"),
     ]
-    for role in roles.ROLES:
+    for role in domain.ROLES:
         assert environment.roles_of_groups(f"x={role}") == [("x", role, "*")]
 
 

@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from sessions_app.access import invitations, people, roles, sign_in
 from sessions_app.access.actor import TERMINAL, Actor
-from sessions_app.models import Invitation, Role
+from sessions_app.access.roles import Role
+from sessions_app.models import Invitation
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
 

@@ -23,6 +23,7 @@ from django.urls import URLPattern, reverse
 from sessions_app.access import approval, groups, invitations, masking, roles
 from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.access.approval import ApprovalRule
+from sessions_app.access.roles import Role
 from sessions_app.access.tokens import ApiToken
 from sessions_app.batches import batch
 from sessions_app.checks import mask_rules
@@ -31,7 +32,7 @@ from sessions_app.domain.errors import Held
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import expiry, proposals, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.models import Job, Role, ViewWatch, Webhook
+from sessions_app.models import Job, ViewWatch, Webhook
 from sessions_app.privacy import retention
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.reads import views as reads_views

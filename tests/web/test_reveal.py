@@ -8,9 +8,10 @@ import pytest
 from django.db import OperationalError, connection
 
 from sessions_app.access import tokens
+from sessions_app.access.roles import Role
 from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import AuditRow, Role
+from sessions_app.models import AuditRow
 from sessions_app.writes.append import append_event
 from tests.api.program import Program
 from tests.support.people import ALICE, as_admin, somebody

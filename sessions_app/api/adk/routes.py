@@ -18,8 +18,8 @@ from django.urls import Resolver404, URLPattern, path, re_path, resolve
 from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError
 
-from ...access.actor import Right
 from ...domain.errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError, TooOften
+from ...domain.roles import Right
 from ...domain.session_ref import SessionRef
 from ...domain.state import TEMP
 from ...http.problems import problem, status_of

@@ -9,9 +9,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from ...access import tokens
-from ...access.actor import RIGHTS, TERMINAL, Actor
+from ...access.actor import TERMINAL, Actor
 from ...access.tokens import ApiToken
 from ...domain.errors import Error
+from ...domain.roles import RIGHTS
 from ._terminal import plain
 
 _HOLDER = "a person who has its text, as an account is called; may be given again"

@@ -3,14 +3,16 @@
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from ...access import groups, invitations, roles
+from ...access import groups, invitations
 from ...access import people as core
+from ...access.roles import Role
 from ...domain.errors import Error
 from ...http.problems import status_of
 from ..html.render import page
@@ -49,7 +51,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
     """Shows an account, and changes what it may do."""
     who = actor(request)
     context: dict[str, Any] = {"person": core.get(name, actor=who), "groups": groups.listed(actor=who)}
-    context["roles"] = roles.held_by(name, context["person"].groups)
+    context["roles"] = Role.objects.held_by(User.objects.get(username=name)).listed()
     context["sign_ins"] = core.browsers_of(name, actor=who)
     context["has_second_factor"] = core.has_second_factor(name, actor=who)
     if request.method == "GET":

@@ -1,21 +1,54 @@
 """The page of roles: who may do what, in which sources and apps."""
 
-from typing import Any
+from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ...access import roles as core
-from ...access.actor import Actor
-from ...domain.errors import Error
-from ...http.problems import STATUS
+from ...access.roles import Role
+from ...domain.roles import ROLES
+from ..forms import Check, Form, Text, act
 from ..html.render import page
 from ..request import actor
 
-_FORM = {"holder": "", "role": "viewer", "sources": "", "apps": "", "reveals": ""}
+_PATTERN: Final = {"class": "mono", "maxlength": 200, "spellcheck": "false", "placeholder": "*"}
+
+
+class RoleForm(Form):
+    """Gives a role. `holder` is `person:ana` or `group:support`."""
+
+    holder = Text(label=gettext_lazy("Who"), needed=True, widget=forms.Select)
+    role = Text(label=gettext_lazy("Role"))
+    apps = Text(
+        label=gettext_lazy("Apps"),
+        help_text=gettext_lazy("One app by its name, or several by a pattern like booking-*. Left empty: all of them."),
+        attrs=_PATTERN,
+    )
+    sources = Text(label=gettext_lazy("Sources"), attrs=_PATTERN)
+    reveals = Check(
+        label=gettext_lazy("May reveal masked values, with a reason"),
+        help_text=gettext_lazy("Also sees the ids of users that rules hide, without one."),
+    )
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        groups, people = core.holders()
+        self.fields["holder"].widget.choices = [
+            ("", _("Choose…")),
+            *((f"group:{name}", _("%(name)s (group)") % {"name": name}) for name in groups),
+            *((f"person:{name}", name) for name in people),
+        ]
+
+    def clean(self) -> dict[str, Any]:
+        """Says of the holder whether it is a person or a group."""
+        kind, _colon, name = self.cleaned_data.pop("holder").partition(":")
+        return self.cleaned_data | {"group" if kind == "group" else "person": name}
 
 
 @require_http_methods(["GET", "POST"])
@@ -23,37 +56,14 @@ def roles(request: HttpRequest) -> HttpResponse:
     """Lists the roles, and gives another one."""
     who = actor(request)
     who.check_runs_everything()
-    sent = request.method == "POST"
-    given = {name: request.POST.get(name, "") for name in _FORM} if sent else _FORM
-    context: dict[str, Any] = {"given": given, "names": core.ROLES}
-    status = 200
-    if sent:
-        try:
-            made = _give(given, who)
-        except Error as error:
-            context["errors"] = {error.detail.get("field", "form"): error.message}
-            status = STATUS[type(error)]
-        else:
-            messages.success(
-                request, _("%(name)s has the role %(role)s now.") % {"name": made.holder, "role": made.role}
-            )
-            return redirect("roles")
-    return page(
-        request, "access/roles/roles.html", context | {"roles": core.listed(), "holders": core.holders()}, status
-    )
-
-
-def _give(given: dict[str, str], who: Actor) -> core.GivenRole:
-    kind, _colon, name = given["holder"].partition(":")
-    holder = {"group": name} if kind == "group" else {"person": name}
-    return core.give(
-        given["role"],
-        by=who,
-        sources=given["sources"],
-        apps=given["apps"],
-        reveals=bool(given["reveals"]),
-        **holder,
-    )
+    form = RoleForm.of(request, initial={"role": "viewer"})
+    made, status = act(form, lambda given: core.give(**given, by=who))
+    if made:
+        messages.success(request, _("%(name)s has the role %(role)s now.") % {"name": made.holder, "role": made.role})
+        return redirect("roles")
+    kinds = [(name, _(kind.words)) for name, kind in ROLES.items()]
+    context = {"form": form, "kinds": kinds, "roles": Role.objects.listed()}
+    return page(request, "access/roles/roles.html", context, status)
 
 
 @require_POST

@@ -1,0 +1,28 @@
+"""Roles that people and groups have, and the rights that they give (pure): each role and right is named here, once."""
+
+from typing import Final, Literal, NamedTuple
+
+Right = Literal["read", "append", "admin"]
+RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
+
+
+def _(words: str) -> str:
+    """Marks words that are translated where they are shown."""
+    return words
+
+
+class RoleKind(NamedTuple):
+    """What a role gives: a right in the apps that it is for, which an auditor has not. `words` explain it."""
+
+    right: Right | None
+    words: str
+
+
+ROLES: Final[dict[str, RoleKind]] = {
+    "viewer": RoleKind("read", _("sees sessions, events and state")),
+    "editor": RoleKind("append", _("also edits state, appends events, creates sessions")),
+    "admin": RoleKind(
+        "admin", _("also deletes, forks and imports; for all sources and apps, gives roles and makes tokens")
+    ),
+    "auditor": RoleKind(None, _("reads the audit and nothing else")),
+}
