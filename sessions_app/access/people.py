@@ -7,14 +7,13 @@ An account is never deleted, because its name stands in edits. There is always a
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Prefetch, QuerySet
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
@@ -26,18 +25,6 @@ log = logging.getLogger("adkweb.people")
 
 # An account of such a name would write edits that look like the machine's.
 RESERVED: Final = frozenset(each.name for each in (SYSTEM, TERMINAL, AGENT, PEOPLE))
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """An account. `last` is its last sign-in, None if there was none."""
-
-    name: str
-    active: bool
-    admin: bool
-    has_password: bool
-    groups: tuple[str, ...]
-    last: datetime | None
 
 
 def keeps_people(actor: Actor) -> bool:
@@ -53,20 +40,22 @@ def check_keeps_people(actor: Actor) -> None:
         raise NotAllowed(_("Only an admin may see and change accounts and groups."))
 
 
-def listed(*, actor: Actor) -> list[Person]:
-    """Returns all accounts by name, with those that are deactivated last."""
+def listed(*, actor: Actor) -> QuerySet[User]:
+    """Returns all accounts, each with its groups, by name, with those that are deactivated last."""
     check_keeps_people(actor)
-    rows = get_user_model().objects.prefetch_related("groups").order_by("username")
-    return sorted(map(_person, rows), key=lambda person: not person.active)
+    groups = Prefetch("groups", Group.objects.order_by("name"))
+    return User.objects.prefetch_related(groups).order_by("-is_active", "username")
 
 
-def get(name: str, *, actor: Actor) -> Person:
-    """Returns an account. Raises NotFound."""
-    check_keeps_people(actor)
-    return _person(_row(name))
+def get(name: str, *, actor: Actor) -> User:
+    """Returns an account with its groups. Raises NotFound."""
+    person = listed(actor=actor).filter(username=name).first()
+    if person is None:
+        raise NotFound(_("There is no account “%(name)s”.") % {"name": name})
+    return person
 
 
-def change(name: str, *, actor: Actor, active: bool, admin: bool, groups: Collection[str]) -> Person:
+def change(name: str, *, actor: Actor, active: bool, admin: bool, groups: Collection[str]) -> User:
     """Says whether somebody may sign in and is an admin, and which groups they are in.
 
     Whoever may not sign in any more is signed out everywhere. Raises NotFound, Invalid for a group that does not exist,
@@ -76,29 +65,27 @@ def change(name: str, *, actor: Actor, active: bool, admin: bool, groups: Collec
     with transaction.atomic():
         chosen = groups_named(groups)
         admins = list(get_user_model().objects.select_for_update().filter(is_active=True, is_superuser=True))
-        row = _row(name)
+        person = get(name, actor=actor)
         if not (active and admin):
-            _check_not_last(row, admins)
-        row.is_active, row.is_superuser = active, admin
-        row.save(update_fields=["is_active", "is_superuser"])
-        row.groups.set(chosen)
+            _check_not_last(person, admins)
+        person.is_active, person.is_superuser = active, admin
+        person.save(update_fields=["is_active", "is_superuser"])
+        person.groups.set(chosen)
         record("account-changed", actor.name, name=name, active=active, admin=admin, groups=list(groups))
         if not active:
-            sign_ins.end_all(row.pk)
+            sign_ins.end_all(person.pk)
     log.info("%s changed the account %s: active %s, admin %s, groups %s", actor.name, name, active, admin, list(groups))
-    return _person(row)
+    return person
 
 
 def browsers_of(name: str, *, actor: Actor) -> list[sign_ins.Browser]:
     """Returns the browsers that somebody is signed in with. Raises NotFound."""
-    check_keeps_people(actor)
-    return sign_ins.listed(_row(name).pk)
+    return sign_ins.listed(get(name, actor=actor).pk)
 
 
 def end_sign_in(name: str, which: str, *, actor: Actor) -> None:
     """Signs one of somebody's browsers out, or all of them if `which` is empty. Raises NotFound."""
-    check_keeps_people(actor)
-    person_id = _row(name).pk
+    person_id = get(name, actor=actor).pk
     record("sign-out", actor.name, name=name, browsers="one" if which else "all")
     if not which:
         sign_ins.end_all(person_id)
@@ -109,16 +96,14 @@ def end_sign_in(name: str, which: str, *, actor: Actor) -> None:
 
 def has_second_factor(name: str, *, actor: Actor) -> bool:
     """Tells whether somebody has a second factor. Raises NotFound."""
-    check_keeps_people(actor)
-    return second_factor.exists(_row(name))
+    return second_factor.exists(get(name, actor=actor))
 
 
 def reset_second_factor(name: str, *, actor: Actor) -> None:
     """Takes away the second factor that somebody lost, and signs them out everywhere. Raises NotFound."""
-    check_keeps_people(actor)
-    row = _row(name)
-    second_factor.reset(row, by=actor.name)
-    sign_ins.end_all(row.pk)
+    person = get(name, actor=actor)
+    second_factor.reset(person, by=actor.name)
+    sign_ins.end_all(person.pk)
 
 
 def groups_named(names: Iterable[str]) -> list[Group]:
@@ -150,25 +135,11 @@ def taken(name: str) -> AlreadyExists:
     return AlreadyExists(_("The name “%(name)s” is taken. Choose another one.") % {"name": name}, field="name")
 
 
-def _check_not_last(row: User, admins: list[User]) -> None:
+def _check_not_last(person: User, admins: list[User]) -> None:
     # One with a password can sign in from anywhere; one without only by the link in the terminal.
     able = [each for each in admins if each.has_usable_password()] or admins
-    if [each.pk for each in able] == [row.pk]:
+    if [each.pk for each in able] == [person.pk]:
         raise Conflict(
             _("%(name)s is the last admin who can sign in; nothing was changed. Make somebody else an admin first.")
-            % {"name": row.get_username()}
+            % {"name": person.get_username()}
         )
-
-
-def _row(name: str) -> User:
-    row = get_user_model().objects.filter(username=name).first()
-    if row is None:
-        raise NotFound(_("There is no account “%(name)s”.") % {"name": name})
-    return row
-
-
-def _person(row: User) -> Person:
-    groups = tuple(sorted(group.name for group in row.groups.all()))
-    return Person(
-        row.get_username(), row.is_active, row.is_superuser, row.has_usable_password(), groups, row.last_login
-    )

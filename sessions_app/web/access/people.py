@@ -2,40 +2,78 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from ...access import groups, invitations
 from ...access import people as core
 from ...access.roles import Role
-from ...domain.errors import Error
-from ...http.problems import status_of
+from ..forms import Check, Form, Text, act
 from ..html.render import page
 from ..request import actor
+
+
+class AccountForm(Form):
+    """What an account may be given: by an admin who changes it, or with an invitation."""
+
+    groups = forms.Field(label=gettext_lazy("Groups"), required=False, widget=forms.CheckboxSelectMultiple)
+    admin = Check(label=pgettext_lazy("account", "Admin"), help_text=gettext_lazy("also keeps accounts and groups"))
+
+
+class PersonForm(AccountForm):
+    """Changes an account."""
+
+    active = Check(
+        label=gettext_lazy("May sign in"),
+        help_text=gettext_lazy(
+            "Without this, the account is deactivated: signed out everywhere at once. Its name stays in its edits."
+        ),
+    )
+
+
+class InvitationForm(AccountForm):
+    """Invites somebody."""
+
+    note = Text(
+        label=pgettext_lazy("invitation", "For"),
+        help_text=gettext_lazy("Tells invitations apart in the list. The person chooses the name of the account."),
+        attrs={"maxlength": invitations.NOTE_LENGTH, "dir": "auto"},
+    )
+
+
+class GroupForm(Form):
+    """Names a group."""
+
+    name = Text(label=gettext_lazy("Name"), needed=True, attrs={"maxlength": groups.NAME_LENGTH, "dir": "auto"})
+
+
+class BrowserForm(Form):
+    """Says which browser is signed out: all of them, if none is named."""
+
+    which = Text()
 
 
 @require_GET
 def people(request: HttpRequest) -> HttpResponse:
     """Lists accounts, invitations and groups."""
-    return _page(request, {})
+    return _page(request)
 
 
 @require_POST
 def invite(request: HttpRequest) -> HttpResponse:
     """Makes an invitation. Its link is shown once, on the page that answers the form."""
-    note, chosen, is_admin = request.POST.get("note", ""), request.POST.getlist("groups"), "admin" in request.POST
-    try:
-        made, text = invitations.make(note, chosen, actor=actor(request), admin=is_admin)
-    except Error as error:
-        given = {"note": note, "groups": chosen, "admin": is_admin}
-        return _page(request, {"given": given, "errors": _errors(error)}, status_of(error))
+    form = InvitationForm.of(request)
+    made, status = act(form, lambda given: invitations.make(**given, actor=actor(request)))
+    if made is None:
+        return _page(request, status, invitation=form)
     address = request.build_absolute_uri(reverse("join"))
-    return _page(request, {"made": made, "link": f"{address}#{text}"})
+    return _page(request, link=f"{address}#{made[1]}")
 
 
 @require_POST
@@ -50,26 +88,29 @@ def withdraw(request: HttpRequest, invitation_id: int) -> HttpResponse:
 def person(request: HttpRequest, name: str) -> HttpResponse:
     """Shows an account, and changes what it may do."""
     who = actor(request)
-    context: dict[str, Any] = {"person": core.get(name, actor=who), "groups": groups.listed(actor=who)}
-    context["roles"] = Role.objects.held_by(User.objects.get(username=name)).listed()
-    context["sign_ins"] = core.browsers_of(name, actor=who)
-    context["has_second_factor"] = core.has_second_factor(name, actor=who)
-    if request.method == "GET":
-        return page(request, "access/people/person.html", context)
-    given = {"active": "active" in request.POST, "admin": "admin" in request.POST}
-    try:
-        core.change(name, actor=who, groups=request.POST.getlist("groups"), **given)
-    except Error as error:
-        context["errors"] = _errors(error)
-        return page(request, "access/people/person.html", context, status_of(error))
-    messages.success(request, _("The account “%(name)s” is changed.") % {"name": name})
-    return redirect("people")
+    account = core.get(name, actor=who)
+    theirs = [group.name for group in account.groups.all()]
+    initial = {"active": account.is_active, "admin": account.is_superuser, "groups": theirs}
+    form = PersonForm.of(request, initial=initial)
+    changed, status = act(form, lambda given: core.change(name, actor=who, **given))
+    if changed:
+        messages.success(request, _("The account “%(name)s” is changed.") % {"name": name})
+        return redirect("people")
+    context = {
+        "person": account,
+        "form": form,
+        "groups": groups.listed(actor=who),
+        "roles": Role.objects.held_by(account).listed(),
+        "sign_ins": core.browsers_of(name, actor=who),
+        "has_second_factor": core.has_second_factor(name, actor=who),
+    }
+    return page(request, "access/people/person.html", context, status)
 
 
 @require_POST
 def sign_somebody_out(request: HttpRequest, name: str) -> HttpResponse:
     """Signs one of somebody's browsers out, or all of them."""
-    core.end_sign_in(name, request.POST.get("which", ""), actor=actor(request))
+    core.end_sign_in(name, BrowserForm.of(request)["which"].value() or "", actor=actor(request))
     messages.success(request, _("Signed out."))
     return redirect("person", name=name)
 
@@ -85,11 +126,10 @@ def reset_second_factor(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def new_group(request: HttpRequest) -> HttpResponse:
     """Makes a group."""
-    name = request.POST.get("name", "")
-    try:
-        made = groups.make(name, actor=actor(request))
-    except Error as error:
-        return _page(request, {"group_name": name, "group_error": error.message}, status_of(error))
+    form = GroupForm.of(request)
+    made, status = act(form, lambda given: groups.make(**given, actor=actor(request)))
+    if made is None:
+        return _page(request, status, group=form)
     messages.success(request, _("The group “%(name)s” is made.") % {"name": made.name})
     return redirect("people")
 
@@ -98,14 +138,11 @@ def new_group(request: HttpRequest) -> HttpResponse:
 def group(request: HttpRequest, name: str) -> HttpResponse:
     """Shows a group and renames it."""
     who = actor(request)
-    context: dict[str, Any] = {"group": groups.get(name, actor=who), "name": name, "max": groups}
-    if request.method == "GET":
-        return page(request, "access/people/group.html", context)
-    context["name"] = request.POST.get("name", "")
-    try:
-        renamed = groups.rename(name, context["name"], actor=who)
-    except Error as error:
-        return page(request, "access/people/group.html", {**context, "error": error.message}, status_of(error))
+    shown = groups.get(name, actor=who)
+    form = GroupForm.of(request, initial={"name": name})
+    renamed, status = act(form, lambda given: groups.rename(name, given["name"], actor=who))
+    if renamed is None:
+        return page(request, "access/people/group.html", {"group": shown, "form": form}, status)
     messages.success(request, _("The group is now called “%(name)s”.") % {"name": renamed.name})
     return redirect("people")
 
@@ -122,18 +159,25 @@ def delete_group(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("people")
 
 
-def _page(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest,
+    status: int = 200,
+    *,
+    link: str = "",
+    invitation: Form | None = None,
+    group: Form | None = None,
+) -> HttpResponse:
+    """Shows accounts, invitations and groups, and the link of a new invitation, which no cache keeps."""
     who = actor(request)
-    lists = {
+    context: dict[str, Any] = {
         "people": core.listed(actor=who),
         "groups": groups.listed(actor=who),
         "invitations": invitations.listed(actor=who),
-        "max": {"note": invitations.NOTE_LENGTH, "group": groups.NAME_LENGTH, "days": invitations.LIFETIME.days},
+        "link": link,
+        "days": invitations.LIFETIME.days,
+        "form": invitation or InvitationForm(),
+        "group_form": group or GroupForm(),
     }
-    response = page(request, "access/people/people.html", lists | context, status)
+    response = page(request, "access/people/people.html", context, status)
     response["Cache-Control"] = "private, no-store"
     return response
-
-
-def _errors(error: Error) -> dict[str, str]:
-    return {error.detail.get("field", "form"): error.message}
