@@ -121,7 +121,6 @@ SOCIALACCOUNT_ADAPTER = "sessions_app.web.access.provider.Accounts"
 ACCOUNT_EMAIL_VERIFICATION = "none"  # adkweb sends no e-mail
 MFA_ADAPTER = "sessions_app.access.at_rest.Adapter"
 MFA_TOTP_ISSUER = "adkweb"
-MFA_TOTP_TOLERANCE = 1  # half minutes by which the clock of a phone may differ
 SESSION_ENGINE = "sessions_app.access.sign_ins"
 # A browser sends cookies to every port of a host, so adkwebs on one machine with different data need different names.
 # Processes that share their data share the key, and so the names.

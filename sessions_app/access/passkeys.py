@@ -6,7 +6,7 @@
     passkeys.use(request, person, answer)
 
 A passkey is good at the host at which it was made. A challenge is good once, for some minutes, in one browser.
-allauth keeps passkeys, fido2 checks them.
+Passkeys stand in allauth's table, fido2 checks them.
 """
 
 import ipaddress
@@ -15,10 +15,9 @@ import logging
 import time
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from allauth.mfa.models import Authenticator
-from allauth.mfa.webauthn.internal.auth import WebAuthn
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
@@ -121,9 +120,10 @@ def add(request: HttpRequest, person: User, answer: str) -> list[str]:
         if _all_rows().filter(data__id=made["id"]).exists():
             raise AlreadyExists(_("This passkey was added already."), field="name")
         record("second-factor-set", person.get_username(), what="passkey", passkey=note["name"])
-        row = WebAuthn.add(person, note["name"], credential).instance
-        row.data |= {"id": made["id"], "host": _host(request), "count": auth_data.counter}
-        row.save(update_fields=["data"])
+        stored = {"id": made["id"], "name": note["name"], "host": _host(request), "count": auth_data.counter}
+        Authenticator.objects.create(
+            user=person, type=Authenticator.Type.WEBAUTHN, data={**stored, "credential": credential}
+        )
         codes = second_factor.first_codes(person)
     log.info("%s has a passkey", person.get_username())
     return codes
@@ -183,8 +183,8 @@ def _passkey(request: HttpRequest, row: Any) -> Passkey:
 
 
 def _key(row: Any) -> AttestedCredentialData:
-    key: AttestedCredentialData = WebAuthn(row).authenticator_data.credential_data
-    return key
+    made: RegistrationResponse = RegistrationResponse.from_dict(row.data["credential"])
+    return cast(AttestedCredentialData, made.response.attestation_object.auth_data.credential_data)
 
 
 def _host(request: HttpRequest) -> str:

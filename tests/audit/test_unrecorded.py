@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
-from allauth.mfa.totp.internal import auth as totp
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db.models import QuerySet
@@ -43,6 +41,7 @@ from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
 from tests.audit.test_acts import refusing_rows
 from tests.support.at_work import settle
+from tests.support.device import code_of
 from tests.support.people import ALICE, an_admin, as_admin, somebody
 from tests.support.stored import everything
 
@@ -85,8 +84,7 @@ def a_rule(ref: SessionRef) -> int:
 def a_second_factor(person: User, *, more: int = 0) -> Act:
     session: dict[str, Any] = {}
     secret = second_factor.offered(session)
-    code = totp.format_hotp_value(totp.hotp_value(secret, int(time.time()) // 30 + more))
-    return lambda: second_factor.switch_on(person, session, code)
+    return lambda: second_factor.switch_on(person, session, code_of(secret, more))
 
 
 def a_masked_key(ref: SessionRef) -> None:

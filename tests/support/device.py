@@ -1,9 +1,13 @@
-"""A device that keeps passkeys, as a phone or a stick does, and a browser that asks it."""
+"""A device that keeps passkeys, as a phone or a stick does, a browser that asks it, and an app that shows codes."""
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import os
+import struct
+import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -59,3 +63,11 @@ class Device:
     def _answer(self, **response: str) -> str:
         name = websafe_encode(self.name)
         return json.dumps({"id": name, "rawId": name, "type": "public-key", "response": response})
+
+
+def code_of(secret: str, steps: int = 0) -> str:
+    """The code that an app shows, now or some half minutes from now, as RFC 6238 computes it."""
+    counter = struct.pack(">Q", int(time.time()) // 30 + steps)
+    digest = hmac.digest(base64.b32decode(secret), counter, "sha1")
+    (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)
+    return f"{(number & 0x7FFFFFFF) % 10**6:06}"

@@ -161,12 +161,17 @@ def imports_of_the_wiring(code: Code) -> list[str]:
 
 
 def uses_of_private_names(code: Code) -> list[str]:
-    """What begins with an underscore is used in its own module only."""
+    """What begins with an underscore is used in its own module only, and nobody imports a library's `internal` modules."""
     problems = []
     for path, source in code.items():
         imported = list(_imports(path, source))
         modules = {name for parts, name in imported if _file_of([*parts, name], code)}
         problems += [f"{path} imports {'.'.join([*parts, name])}" for parts, name in imported if name.startswith("_")]
+        problems += [
+            f"{path} imports {node.module}"
+            for node in nodes_of(source)
+            if isinstance(node, ast.ImportFrom) and "internal" in (node.module or "").split(".")
+        ]
         problems += [
             f"{path} uses {node.value.id}.{node.attr}"
             for node in nodes_of(source)

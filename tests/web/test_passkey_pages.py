@@ -12,10 +12,10 @@ from pytest_django import Settings
 
 from sessions_app.access import lockout
 from sessions_app.models import AuditRow
-from tests.support.device import Device
+from tests.support.device import Device, code_of
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
-from tests.web.test_second_factor import code_of, is_in
+from tests.web.test_second_factor import is_in
 
 pytestmark = pytest.mark.django_db
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
@@ -10,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 import time_machine
+from allauth.mfa.adapter import get_adapter
 from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal import auth as totp
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from pytest_django import Settings
@@ -19,6 +18,7 @@ from pytest_django import Settings
 from sessions_app.access import invitations, lockout, sign_in
 from sessions_app.access.actor import TERMINAL
 from sessions_app.models import AuditRow
+from tests.support.device import code_of
 from tests.web.conftest import Browser
 from tests.web.html import page_of
 
@@ -45,11 +45,6 @@ def first_step(name: str = "ana", next_page: str = "") -> tuple[Browser, Any]:
     """A browser that gave the password, and the answer."""
     browser = Browser()
     return browser, browser.send("sign-in", {"username": name, "password": PASSWORD, "next": next_page})
-
-
-def code_of(secret: str, steps: int = 0) -> str:
-    """The code of an app, now or some half minutes from now."""
-    return totp.format_hotp_value(totp.hotp_value(secret, int(time.time()) // 30 + steps))
 
 
 def set_up(browser: Browser, address: str = "second-factor") -> tuple[str, list[str]]:
@@ -109,6 +104,17 @@ def test_a_recovery_code_signs_in_once_and_new_ones_replace_the_old(app: tuple[s
     assert again.send("second-step", {"code": made[4]}).status_code == 302
 
 
+def test_codes_that_were_stored_as_allauth_makes_them_stay_good(app: tuple[str, list[str]]) -> None:
+    row = Authenticator.objects.get(type="recovery_codes")
+    row.data = {"seed": get_adapter().encrypt("ab" * 40), "used_mask": 1}
+    row.save()
+    used, code, *_more = row.wrap().generate_codes()
+    browser, _answer = first_step()
+    assert browser.send("second-step", {"code": used}).status_code == 403
+    assert browser.send("second-step", {"code": code}).status_code == 302
+    assert "8 codes are left" in browser.open("second-factor").text
+
+
 @pytest.mark.parametrize("code", ["", "000000", "é", "１２３４５６", "a\0b", "1" * 10_000, "<script>alert(1)</script>"])
 def test_a_code_that_is_none_is_refused_in_words(app: tuple[str, list[str]], code: str) -> None:
     browser, _answer = first_step()
@@ -165,6 +171,8 @@ def test_a_changed_key_refuses_codes_in_words_and_the_old_one_as_fallback_reads_
     answer = browser.send("second-step", {"code": code_of(app[0])})
     assert answer.status_code == 403
     assert "An admin can reset it" in page_of(answer).one(role="alert").text
+    settings.SECRET_KEY_FALLBACKS = []
+    assert browser.send("second-step", {"code": app[1][0]}).status_code == 403
     settings.SECRET_KEY_FALLBACKS = [old]
     assert browser.send("second-step", {"code": code_of(app[0])}).status_code == 302
 
