@@ -1,6 +1,6 @@
 """Slows down guessing: after wrong passwords, the next try has to wait. Tries are counted by name and by address.
 
-    person = person_of(request, "maria", "correct horse battery staple")  # None if it is wrong; raises TryLater
+    person = person_of(request, "maria", "correct horse battery staple")  # None if it is wrong; raises TooOften
 
 All processes that share adkweb's own database count together. A try is counted before its password is checked, so many
 tries at the same moment gain nothing.
@@ -18,7 +18,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
 from django.http import HttpRequest
+from django.utils.translation import ngettext
 
+from ..domain.errors import TooOften
 from ..models import PasswordTries
 from .audit.record import record
 from .rates import network_of
@@ -32,21 +34,14 @@ LONGEST_PASSWORD: Final = 4096  # characters; hashing a longer one would be wast
 _FORGOTTEN_SECONDS: Final = 24 * 60 * 60
 _HASHES: Final = 2  # at the same time: each takes a core for a third of a second
 _HASH_SECONDS: Final = 5.0
+RETRY_AFTER: Final = "adkweb.retry_after"  # in the META of a request: what its answer says in that header
 _hashing: Final = threading.BoundedSemaphore(_HASHES)
-
-
-class TryLater(Exception):
-    """Too many tries: `seconds` until the next one."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = math.ceil(seconds)
 
 
 def person_of(request: HttpRequest, name: str, password: str, kind: str = "name") -> User | None:
     """Returns the person with this name and password, or None if they are wrong. `kind` is as in `begin`.
 
-    Raises TryLater."""
+    Raises TooOften."""
     address = request.META.get("REMOTE_ADDR", "")
     tried = begin(request, kind, name)
     person = _authenticated(request, name, password) if len(password) <= LONGEST_PASSWORD else None
@@ -60,7 +55,7 @@ def person_of(request: HttpRequest, name: str, password: str, kind: str = "name"
 
 def begin(request: HttpRequest, kind: str, name: str) -> tuple[str, ...]:
     """Counts a try, of a password ("name"), of a code ("code"), or of the password that somebody who is signed in repeats
-    ("confirm"). That one slows down nobody but them. Returns what `succeeded` takes. Raises TryLater."""
+    ("confirm"). That one slows down nobody but them. Returns what `succeeded` takes. Raises TooOften."""
     address = request.META.get("REMOTE_ADDR", "")
     tried: tuple[str, ...] = (key_of(kind, name),)
     if kind != "confirm":
@@ -69,7 +64,7 @@ def begin(request: HttpRequest, kind: str, name: str) -> tuple[str, ...]:
     if pause > 0:
         what = "code" if kind == "code" else "password"
         log.warning("%s: no further %s is tried from %s for %d s", name, what, address, math.ceil(pause))
-        raise TryLater(pause)
+        raise _too_often(request, kind, pause)
     return tried
 
 
@@ -80,9 +75,28 @@ def succeeded(tried: tuple[str, ...]) -> None:
     PasswordTries.objects.filter(pk__in=where, count__gt=0).update(count=F("count") - 1)
 
 
+def _too_often(request: HttpRequest, kind: str, pause: float) -> TooOften:
+    """Returns the refusal of a try. The answer says to programs, too, when the next one is allowed."""
+    seconds = math.ceil(pause)
+    request.META[RETRY_AFTER] = str(seconds)
+    if kind == "code":
+        text = ngettext(
+            "Too many tries were wrong. Try again in %(n)s second.",
+            "Too many tries were wrong. Try again in %(n)s seconds.",
+            seconds,
+        )
+    else:
+        text = ngettext(
+            "Too many passwords were wrong. Try again in %(n)s second.",
+            "Too many passwords were wrong. Try again in %(n)s seconds.",
+            seconds,
+        )
+    return TooOften(text % {"n": seconds}, field="old")
+
+
 def _authenticated(request: HttpRequest, name: str, password: str) -> User | None:
     if not _hashing.acquire(timeout=_HASH_SECONDS):
-        raise TryLater(_HASH_SECONDS)
+        raise _too_often(request, "name", _HASH_SECONDS)
     try:
         return authenticate(request, username=name, password=password)
     finally:

@@ -13,8 +13,6 @@ import ipaddress
 import json
 import logging
 import time
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, cast
 
 from allauth.mfa.models import Authenticator
@@ -53,18 +51,6 @@ _NOTE: Final = "passkey"  # in the browser's session: the challenge that waits
 _VERIFICATION: Final = UserVerificationRequirement.PREFERRED  # by a finger, a face or a PIN
 
 
-@dataclass(frozen=True, slots=True)
-class Passkey:
-    """A passkey. `host` is where it was made. `here` says that it is good at the address that the person uses."""
-
-    number: int
-    name: str
-    host: str
-    here: bool
-    added: datetime
-    used: datetime | None
-
-
 def obstacle(request: HttpRequest) -> str:
     """Returns what browsers miss at this address to use passkeys: a host's "name", "https", or "" for nothing."""
     host = _host(request)
@@ -77,14 +63,22 @@ def obstacle(request: HttpRequest) -> str:
     return "name"
 
 
-def listed(request: HttpRequest, person: User) -> list[Passkey]:
-    """Returns a person's passkeys, the oldest first."""
-    return [_passkey(request, row) for row in _rows(person).order_by("pk")]
+def listed(person: User) -> QuerySet[Any]:
+    """Returns a person's passkeys, the oldest first. Their `data` has the `name`, and the `host` where each was made."""
+    return _rows(person).order_by("pk")
 
 
-def get(request: HttpRequest, person: User, number: int) -> Passkey:
+def is_good(request: HttpRequest, row: Any) -> bool:
+    """Tells whether a passkey is good at the address that the person uses."""
+    return bool(row.data["host"] == _host(request)) and not obstacle(request)
+
+
+def get(person: User, number: int) -> Any:
     """Returns one of a person's passkeys. Raises NotFound."""
-    return _passkey(request, _row(person, number))
+    row = _rows(person).filter(pk=number).first()
+    if row is None:
+        raise NotFound(_("You have no such passkey."))
+    return row
 
 
 def begin_adding(request: HttpRequest, person: User, name: str) -> str:
@@ -131,7 +125,7 @@ def add(request: HttpRequest, person: User, answer: str) -> list[str]:
 
 def begin_use(request: HttpRequest, person: User) -> str:
     """Returns the options with which the browser asks for one of a person's passkeys; "" if none is good here."""
-    rows = [row for row in _rows(person) if _passkey(request, row).here]
+    rows = [row for row in _rows(person) if is_good(request, row)]
     if not rows:
         return ""
     options, state = _server(request).authenticate_begin([_key(row) for row in rows], user_verification=_VERIFICATION)
@@ -140,7 +134,7 @@ def begin_use(request: HttpRequest, person: User) -> str:
 
 
 def use(request: HttpRequest, person: User, answer: str) -> None:
-    """Uses up a challenge that one of a person's passkeys has signed. Raises Invalid if it is refused, and TryLater."""
+    """Uses up a challenge that one of a person's passkeys has signed. Raises Invalid if it is refused, and TooOften."""
     name = person.get_username()
     tried = lockout.begin(request, "code", name)
     try:
@@ -157,7 +151,7 @@ def use(request: HttpRequest, person: User, answer: str) -> None:
 
 def remove(person: User, number: int) -> None:
     """Removes a passkey, as its person wishes. Raises NotFound, and Conflict if everybody needs one and it is the last."""
-    row = _row(person, number)
+    row = get(person, number)
     second_factor.remove(person, row, what="passkey", passkey=row.data["name"])
 
 
@@ -168,18 +162,6 @@ def _all_rows() -> QuerySet[Any]:
 
 def _rows(person: User) -> QuerySet[Any]:
     return _all_rows().filter(user_id=person.pk)
-
-
-def _row(person: User, number: int) -> Any:
-    row = _rows(person).filter(pk=number).first()
-    if row is None:
-        raise NotFound(_("You have no such passkey."))
-    return row
-
-
-def _passkey(request: HttpRequest, row: Any) -> Passkey:
-    here = row.data["host"] == _host(request) and not obstacle(request)
-    return Passkey(row.pk, row.data["name"], row.data["host"], here, row.created_at, row.last_used_at)
 
 
 def _key(row: Any) -> AttestedCredentialData:

@@ -27,17 +27,14 @@ def check(password: str, person: User) -> None:
         raise Invalid(" ".join(error.messages), field="password") from error
 
 
-def confirm(request: HttpRequest, person: User, password: str) -> None:
-    """Raises Invalid unless this is the person's password, if they have one, and TryLater."""
-    if (
-        person.has_usable_password()
-        and lockout.person_of(request, person.get_username(), password, "confirm") != person
-    ):
+def confirm(request: HttpRequest, person: User, old: str = "") -> None:
+    """Raises Invalid unless this is the person's password, if they have one, and TooOften."""
+    if person.has_usable_password() and lockout.person_of(request, person.get_username(), old, "confirm") != person:
         raise Invalid(_("This is not your password."), field="old")
 
 
 def change(request: HttpRequest, person: User, old: str, new: str) -> None:
-    """Gives a person a new password and signs out all their browsers. Raises Invalid, TryLater and NotAllowed.
+    """Gives a person a new password and signs out all their browsers. Raises Invalid, TooOften and NotAllowed.
 
     Whoever has a password has to know it.
     """

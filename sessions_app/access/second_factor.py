@@ -112,7 +112,7 @@ def switch_on(person: User, session: Any, code: str) -> list[str]:
 
 
 def check(request: HttpRequest, person: User, code: str) -> None:
-    """Uses up a code of a person's app, or a recovery code. Raises Invalid if it is wrong or was used, and TryLater."""
+    """Uses up a code of a person's app, or a recovery code. Raises Invalid if it is wrong or was used, and TooOften."""
     name = person.get_username()
     tried = lockout.begin(request, "code", name)
     code = _plain(code)

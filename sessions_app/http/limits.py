@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse, parse_cookie
 from django.utils.translation import gettext as _
 
 from ..access import actor as access_actor
-from ..access import rates, roles, sign_in, tokens
+from ..access import lockout, rates, roles, sign_in, tokens
 from ..access.audit import refusals
 from ..domain.errors import NotAllowed, TooOften
 from ..sources import errors
@@ -184,7 +184,9 @@ async def _refuse(send: Send, path: str, refused: Refused) -> None:
 
 
 class Rated:
-    """Answers 429 to people who ask too often, and to addresses from which strangers do."""
+    """Answers 429 to people who ask too often, and to addresses from which strangers do.
+
+    Where the view does, because passwords or codes were wrong, it says when the next try is allowed."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -196,7 +198,10 @@ class Rated:
                 _count(request)
         except TooOften as error:
             return sentence(request.path, 429, error.message, error.detail["retry_after"])
-        return self.get_response(request)
+        response = self.get_response(request)
+        if response.status_code == 429 and (seconds := request.META.get(lockout.RETRY_AFTER)):
+            response["Retry-After"] = seconds
+        return response
 
 
 def count_stranger(request: HttpRequest) -> None:

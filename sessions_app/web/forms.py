@@ -22,12 +22,14 @@ T = TypeVar("T")
 
 
 class Form(forms.Form):
-    """A form whose fields have their names as ids. The first field that is refused gets the focus."""
+    """A form whose fields have their names as ids. The first field that is refused gets the focus, `focus` before that."""
 
     request: HttpRequest
 
-    def __init__(self, data: Mapping[str, Any] | None = None, **options: Any) -> None:
-        super().__init__(data, auto_id="%s", **options)
+    def __init__(self, data: Mapping[str, Any] | None = None, *, focus: str = "", **options: Any) -> None:
+        super().__init__(data, **{"auto_id": "%s", **options})
+        if focus and data is None:
+            self.fields[focus].widget.attrs["autofocus"] = True
 
     @classmethod
     def of(cls, request: HttpRequest, **options: Any) -> Self:

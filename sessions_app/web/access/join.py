@@ -11,13 +11,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from ...access import identities, invitations, lockout, passwords
+from ...access import identities, invitations, passwords
 from ...access.audit import refusals
 from ...access.sign_ins import CHECKED
 from ...domain.errors import Error, NotFound
 from ...http.problems import status_of
 from ..html.render import page
-from .signin import enter, sign_person_in, too_many_tries
+from .signin import enter, sign_person_in
 
 
 @never_cache
@@ -68,11 +68,6 @@ def new_password(request: HttpRequest) -> HttpResponse:
     except Error as error:
         context["errors"] = {error.detail.get("field", "form"): error.message}
         return page(request, "access/join/password.html", context, status_of(error))
-    except lockout.TryLater as later:
-        context["errors"] = {"old": too_many_tries(later)}
-        response = page(request, "access/join/password.html", context, 429)
-        response["Retry-After"] = str(later.seconds)
-        return response
     response = enter(request, person, "a new password", checked=checked)
     messages.success(request, _("You have a new password. Your other browsers are signed out."))
     return response

@@ -17,23 +17,25 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from requests import RequestException
 
-from ...access import identities, lockout, oidc, passwords
+from ...access import identities, oidc
 from ...access.audit import refusals
 from ...access.oidc import Identity
-from ...domain.errors import Error, Invalid, NotFound
+from ...domain.errors import Error, NotFound
 from ...http.problems import status_of
 from ..html.render import page
-from .signin import next_page, sign_person_in, too_many_tries
+from .signin import ConfirmForm, confirmed, own_page, sign_person_in
 
 log = logging.getLogger("adkweb.sign_in")
 
 _SECONDS: Final = 10 * 60  # for a sign-in at the provider, and to answer whether to connect
 _RETRY_SECONDS: Final = 5
 _PENDING: Final = "identity"
+_FORM: Final[dict[str, Any]] = {"label": gettext_lazy("Your password here"), "focus": "old"}
 _FAILURES: Final = (oidc.OAuth2Error, oidc.ProviderException, RequestException)
 
 
@@ -50,7 +52,11 @@ def begin(request: HttpRequest) -> HttpResponse:
         request.session.end_within(_SECONDS)  # type: ignore[attr-defined]
     try:
         response: HttpResponse = provider.redirect(
-            request, AuthProcess.LOGIN, next_page(request), auth_params={"nonce": nonce}, nonce=nonce
+            request,
+            AuthProcess.LOGIN,
+            own_page(request, request.GET.get("next")),
+            auth_params={"nonce": nonce},
+            nonce=nonce,
         )
     except _FAILURES as error:
         return _failed(request, error)
@@ -78,15 +84,9 @@ def connect(request: HttpRequest) -> HttpResponse:
         raise NotFound(_("There is no such page."))
     person = cast(User, request.user)
     identity = _pending(request)
-    try:
-        passwords.confirm(request, person, request.POST.get("old", ""))
-        identities.connect(person, identity)
-    except lockout.TryLater as later:
-        response = _ask(request, identity, too_many_tries(later), 429)
-        response["Retry-After"] = str(later.seconds)
-        return response
-    except Invalid as error:
-        return _ask(request, identity, error.message, status_of(error))
+    form, _done, status = confirmed(request, lambda: identities.connect(person, identity), **_FORM)
+    if not form.is_valid():
+        return _ask(request, identity, form, status)
     del request.session[_PENDING]
     messages.success(request, _("From now on you can also sign in by %(provider)s.") % {"provider": settings.OIDC_NAME})
     return redirect("home")
@@ -153,14 +153,9 @@ def _pending(request: HttpRequest) -> Identity:
     return Identity(issuer, subject, name, frozenset(groups))
 
 
-def _ask(request: HttpRequest, identity: Identity, error: str = "", status: int = 200) -> HttpResponse:
-    person = cast(User, request.user)
-    context = {
-        "provider": settings.OIDC_NAME,
-        "name": identity.name,
-        "has_password": person.has_usable_password(),
-        "error": error,
-    }
+def _ask(request: HttpRequest, identity: Identity, form: ConfirmForm | None = None, status: int = 200) -> HttpResponse:
+    form = form or ConfirmForm.of(request, person=cast(User, request.user), **_FORM)
+    context = {"provider": settings.OIDC_NAME, "name": identity.name, "form": form}
     return page(request, "access/provider/connect.html", context, status)
 
 

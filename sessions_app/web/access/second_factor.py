@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
@@ -9,18 +10,41 @@ from django.http.request import split_domain_port
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import pgettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...access import lockout, passkeys, passwords
+from ...access import passkeys
 from ...access import second_factor as core
 from ...access.sign_in import is_loopback
 from ...access.sign_ins import CHECKED
-from ...domain.errors import Error
-from ...http.problems import status_of
+from ..forms import Form, Text, act
 from ..html.render import page
-from .signin import too_many_tries
+from .signin import ConfirmForm, confirmed
+
+
+class _Code(Text):
+    def bound_data(self, data: Any, initial: Any) -> None:
+        """Returns nothing: a code that was refused is not shown again."""
+
+    def run_validators(self, value: Any) -> None:
+        """Checks nothing: the core says of whatever is no code that it is wrong."""
+
+
+class CodeForm(Form):
+    """Takes a code of an app, or a recovery code."""
+
+    code = _Code(
+        label=pgettext_lazy("second factor", "Code"),
+        needed=True,
+        attrs={
+            "class": "mono",
+            "autocomplete": "one-time-code",
+            "inputmode": "numeric",
+            "maxlength": 20,
+            "spellcheck": "false",
+        },
+    )
 
 
 @never_cache
@@ -28,12 +52,10 @@ from .signin import too_many_tries
 def second_factor(request: HttpRequest) -> HttpResponse:
     """Shows the person's second factor. A form with the app's first code switches it on."""
     person = cast(User, request.user)
-    if request.method == "GET":
-        return _page(request, {})
-    try:
-        codes = core.switch_on(person, request.session, request.POST.get("code", ""))
-    except Error as error:
-        return _page(request, {"code": error.message}, status_of(error))
+    form = CodeForm.of(request, focus="" if core.exists(person) else "code")
+    codes, status = act(form, lambda given: core.switch_on(person, request.session, given["code"]))
+    if codes is None:
+        return _page(request, status, code_form=form)
     request.session[CHECKED] = True
     return set_up(request, codes, reverse("second-factor"))
 
@@ -42,27 +64,19 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 @require_POST
 def new_codes(request: HttpRequest) -> HttpResponse:
     """Gives the person other recovery codes. Asks for the password."""
-    return _confirmed(request, "codes")
+    person = cast(User, request.user)
+    form, codes, status = confirmed(request, lambda: core.new_codes(person), auto_id="codes-%s")
+    return codes_page(request, codes, reverse("second-factor")) if codes else _page(request, status, codes_form=form)
 
 
 @never_cache
 @require_POST
 def remove(request: HttpRequest) -> HttpResponse:
     """Removes the person's app. Asks for the password."""
-    return _confirmed(request, "remove")
-
-
-def _confirmed(request: HttpRequest, field: str) -> HttpResponse:
     person = cast(User, request.user)
-    try:
-        passwords.confirm(request, person, request.POST.get("old", ""))
-        if field == "codes":
-            return codes_page(request, core.new_codes(person), reverse("second-factor"))
-        core.remove_app(person)
-    except Error as error:
-        return _page(request, {field: error.message}, status_of(error))
-    except lockout.TryLater as later:
-        return slowed_down(_page(request, {field: too_many_tries(later)}, 429), later)
+    form, _done, status = confirmed(request, lambda: core.remove_app(person), auto_id="remove-%s")
+    if not form.is_valid():
+        return _page(request, status, remove_form=form)
     messages.success(request, _("The app is removed."))
     return redirect("second-factor")
 
@@ -89,12 +103,6 @@ def set_up(request: HttpRequest, codes: list[str], next_page: str) -> HttpRespon
     return redirect(next_page)
 
 
-def slowed_down(response: HttpResponse, later: lockout.TryLater) -> HttpResponse:
-    """Returns an answer that also says to programs when the next try is allowed."""
-    response["Retry-After"] = str(later.seconds)
-    return response
-
-
 def codes_page(request: HttpRequest, codes: list[str], next_page: str) -> HttpResponse:
     """Shows recovery codes, the only time."""
     response = page(request, "access/second_factor/codes.html", {"codes": codes, "next": next_page})
@@ -102,20 +110,20 @@ def codes_page(request: HttpRequest, codes: list[str], next_page: str) -> HttpRe
     return response
 
 
-def too_many_codes(later: lockout.TryLater) -> str:
-    """Says when the next code or passkey may be tried."""
-    return ngettext(
-        "Too many tries were wrong. Try again in %(n)s second.",
-        "Too many tries were wrong. Try again in %(n)s seconds.",
-        later.seconds,
-    ) % {"n": later.seconds}
-
-
-def _page(request: HttpRequest, errors: dict[str, str], status: int = 200) -> HttpResponse:
+def _page(request: HttpRequest, status: int, **given: forms.Form) -> HttpResponse:
+    """Shows the second factor, with the form that was sent."""
     person = cast(User, request.user)
-    context: dict[str, Any] = {"errors": errors, "has_password": person.has_usable_password()}
-    context |= {"is_on": core.exists(person), "has_app": core.has_app(person), "left": core.codes_left(person)}
-    context |= {"passkeys": passkeys.listed(request, person), **missing_for_passkeys(request)}
+    context: dict[str, Any] = {
+        "is_on": core.exists(person),
+        "has_app": core.has_app(person),
+        "left": core.codes_left(person),
+        "passkeys": [(row, passkeys.is_good(request, row)) for row in passkeys.listed(person)],
+        "code_form": CodeForm(),
+        "codes_form": ConfirmForm(person=person, auto_id="codes-%s"),
+        "remove_form": ConfirmForm(person=person, auto_id="remove-%s"),
+        **missing_for_passkeys(request),
+        **given,
+    }
     if not context["has_app"]:
         context |= set_up_context(request, person)
     return page(request, "access/second_factor/second_factor.html", context, status)

@@ -2,7 +2,7 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.models import User
+from django.forms import HiddenInput
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -10,12 +10,22 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from ...access import lockout, passkeys, second_factor
-from ...domain.errors import Error
+from ...access import passkeys, second_factor
+from ..forms import Text, act
 from ..html.render import page
-from .passkeys import creation_page
-from .second_factor import missing_for_passkeys, set_up, set_up_context, slowed_down, too_many_codes
+from .passkeys import PasskeyForm, creation_page
+from .second_factor import CodeForm, missing_for_passkeys, set_up, set_up_context
 from .signin import enter
+
+
+class StepForm(CodeForm):
+    """Takes a code, or what a passkey signed."""
+
+    credential = Text(widget=HiddenInput)
+
+
+class FirstForm(CodeForm, PasskeyForm):
+    """Takes an app's first code, or the name of a new passkey, and then what the browser made."""
 
 
 @never_cache
@@ -32,60 +42,46 @@ def second_step(request: HttpRequest) -> HttpResponse:
         return redirect("sign-in")
     if not second_factor.exists(waiting.person):
         return _set_up(request, waiting)
-    if request.method == "GET":
-        return _page(request, waiting.person, {})
-    field = "credential" if "credential" in request.POST else "code"
-    try:
-        if field == "credential":
-            passkeys.use(request, waiting.person, request.POST["credential"])
-        else:
-            second_factor.check(request, waiting.person, request.POST.get("code", ""))
-    except Error as error:
-        return _page(request, waiting.person, {field: error.message}, 403)
-    except lockout.TryLater as later:
-        return slowed_down(_page(request, waiting.person, {field: too_many_codes(later)}, 429), later)
-    return enter(request, waiting.person, _how(waiting, field), waiting.next_page, checked=True)
+    form = StepForm.of(request)
+    how, check = ("passkey", passkeys.use) if "credential" in form.data else ("code", second_factor.check)
+    field = "credential" if how == "passkey" else "code"
+    _done, status = act(form, lambda given: check(request, waiting.person, given[field]))
+    if form.is_valid():
+        return enter(request, waiting.person, f"{waiting.how} and a {how}", waiting.next_page, checked=True)
+    rows = passkeys.listed(waiting.person)
+    context = {
+        "form": form,
+        "has_app": second_factor.has_app(waiting.person),
+        "options": passkeys.begin_use(request, waiting.person),
+        "elsewhere": sorted({row.data["host"] for row in rows if not passkeys.is_good(request, row)}),
+        **missing_for_passkeys(request),
+    }
+    return page(request, "access/second_step/second_step.html", context, _refused(status))
 
 
 def _set_up(request: HttpRequest, waiting: second_factor.Pending) -> HttpResponse:
-    if request.method == "GET":
-        return _first(request, waiting.person, {})
-    field = "credential" if "credential" in request.POST else "code"
-    try:
-        if "name" in request.POST:
-            return creation_page(request, waiting.person, reverse("second-step"))
-        if field == "credential":
-            codes = passkeys.add(request, waiting.person, request.POST["credential"])
-        else:
-            codes = second_factor.switch_on(waiting.person, request.session, request.POST.get("code", ""))
-    except Error as error:
-        return _first(request, waiting.person, {error.detail.get("field", "code"): error.message}, 403)
-    enter(request, waiting.person, _how(waiting, field), checked=True)
-    return set_up(request, codes, waiting.next_page)
+    person, form = waiting.person, FirstForm.of(request, focus="code")
+    how = "passkey" if "credential" in form.data else "code"
+    if "name" in form.data:
+        options, status = act(form, lambda given: passkeys.begin_adding(request, person, given["name"]))
+        if options:
+            return creation_page(request, form, options, reverse("second-step"))
+    else:
+        codes, status = act(
+            form,
+            lambda given: (
+                passkeys.add(request, person, given["credential"])
+                if how == "passkey"
+                else second_factor.switch_on(person, request.session, given["code"])
+            ),
+        )
+        if codes is not None:
+            enter(request, person, f"{waiting.how} and a {how}", checked=True)
+            return set_up(request, codes, waiting.next_page)
+    context = {"form": form, **set_up_context(request, person), **missing_for_passkeys(request)}
+    return page(request, "access/second_step/first.html", context, _refused(status))
 
 
-def _how(waiting: second_factor.Pending, field: str) -> str:
-    return f"{waiting.how} and a {'passkey' if field == 'credential' else 'code'}"
-
-
-def _page(request: HttpRequest, person: User, errors: dict[str, str], status: int = 200) -> HttpResponse:
-    elsewhere = sorted({passkey.host for passkey in passkeys.listed(request, person) if not passkey.here})
-    context = {
-        "errors": errors,
-        "has_app": second_factor.has_app(person),
-        "options": passkeys.begin_use(request, person),
-        "elsewhere": elsewhere,
-        **missing_for_passkeys(request),
-    }
-    return page(request, "access/second_step/second_step.html", context, status)
-
-
-def _first(request: HttpRequest, person: User, errors: dict[str, str], status: int = 200) -> HttpResponse:
-    context = {
-        **set_up_context(request, person),
-        **missing_for_passkeys(request),
-        "errors": errors,
-        "name": request.POST.get("name", ""),
-        "max": passkeys.NAME_LENGTH,
-    }
-    return page(request, "access/second_step/first.html", context, status)
+def _refused(status: int) -> int:
+    """Returns the status of the page: as with a wrong password, nobody is let in."""
+    return 403 if status == 400 else status

@@ -4,6 +4,7 @@ import logging
 
 from django.conf import settings
 from django.contrib import messages
+from django.forms import HiddenInput
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
@@ -11,10 +12,17 @@ from django.views.decorators.http import require_http_methods
 
 from ...access import sign_ins as core
 from ...access.audit.record import record
+from ..forms import Form, Text
 from ..html.render import page
 from ..request import person_of
 
 log = logging.getLogger("adkweb.sign_in")
+
+
+class SignOutForm(Form):
+    """Signs out one browser, or all if it names none."""
+
+    which = Text(widget=HiddenInput)
 
 
 @require_http_methods(["GET", "POST"])
@@ -28,7 +36,9 @@ def sign_ins(request: HttpRequest) -> HttpResponse:
             "longest": settings.SESSION_COOKIE_AGE,
         }
         return page(request, "access/sign_ins/sign_ins.html", context)
-    which = request.POST.get("which", "")
+    form = SignOutForm.of(request)
+    form.is_valid()
+    which = form.cleaned_data["which"]
     record("sign-out", person.get_username(), browsers="one" if which else "all")
     if which:
         core.end(person.pk, which)

@@ -1,36 +1,43 @@
 """Signing in and out, and the rule that only this machine is answered before there is a password."""
 
 import logging
-from collections.abc import Callable
-from typing import Any, Final, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, cast
 
+from django import forms
 from django.conf import settings
 from django.contrib.auth import login, logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.models import User
-from django.core.exceptions import ValidationError
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ...access import lockout, second_factor, sign_ins
+from ...access import lockout, passwords, second_factor, sign_ins
 from ...access import sign_in as access_sign_in
 from ...access.audit import refusals
 from ...access.audit.record import record
 from ...access.sign_ins import CHECKED, SessionStore
+from ...domain.errors import TooOften
 from ..errors import answer
+from ..forms import Form, Text, act
 from ..html.render import page
 from ..session.page import PANE
 
 log = logging.getLogger("adkweb.sign_in")
+
+T = TypeVar("T")
+
+_TOO_OFTEN: Final = "too-often"
 
 
 @never_cache
@@ -38,7 +45,8 @@ log = logging.getLogger("adkweb.sign_in")
 @require_http_methods(["GET", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
     """Signs in with the one-time link that adkweb printed, or with a name and password."""
-    wanted = next_page(request)
+    form = SignInForm(request, request.POST or None)  # a form of Django's, which is made so
+    wanted = own_page(request, form["next"].value() or request.GET.get("next"))
     token = request.GET.get("token", "")
     person = None
     if token:
@@ -50,22 +58,18 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(wanted)
     if token and person is None:
         refusals.note("sign-in-failed", "", "link")
-    form = Form(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         return sign_person_in(request, form.get_user(), "password", wanted)
     context = {"form": form, "spent": bool(token), "has_accounts": access_sign_in.admin_exists(), "next": wanted}
     context["provider"] = settings.OIDC_NAME
-    if form.pause:
-        response = page(request, "access/signin/sign_in.html", context, 429)
-        response["Retry-After"] = str(form.pause)
-        return response
-    return page(request, "access/signin/sign_in.html", context, status=403 if token or form.is_bound else 200)
+    refused = 429 if form.has_error(NON_FIELD_ERRORS, _TOO_OFTEN) else 403
+    return page(request, "access/signin/sign_in.html", context, refused if token or form.is_bound else 200)
 
 
-class Form(AuthenticationForm):
-    """The form for a name and a password. `pause` is the number of seconds to wait after too many wrong passwords."""
+class SignInForm(AuthenticationForm):
+    """The form for a name and a password, and the page that was wanted."""
 
-    pause = 0
+    next = forms.CharField(required=False)
 
     def clean(self) -> dict[str, Any]:
         """Checks the password, or raises ValidationError."""
@@ -73,21 +77,40 @@ class Form(AuthenticationForm):
         if name and password:
             try:
                 self.user_cache = lockout.person_of(cast(HttpRequest, self.request), name, password)
-            except lockout.TryLater as later:
-                self.pause = later.seconds
-                raise ValidationError(too_many_tries(later)) from later
+            except TooOften as error:
+                raise ValidationError(error.message, _TOO_OFTEN) from error
             if self.user_cache is None:
                 raise self.get_invalid_login_error()
         return self.cleaned_data
 
 
-def too_many_tries(later: lockout.TryLater) -> str:
-    """Says when the next password may be tried."""
-    return ngettext(
-        "Too many passwords were wrong. Try again in %(n)s second.",
-        "Too many passwords were wrong. Try again in %(n)s seconds.",
-        later.seconds,
-    ) % {"n": later.seconds}
+class ConfirmForm(Form):
+    """Asks whoever is signed in for their password again, if they have one."""
+
+    old = Text(
+        label=gettext_lazy("Present password"),
+        widget=forms.PasswordInput,
+        needed=True,
+        attrs={"autocomplete": "current-password"},
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, person: User, label: str = "", **options: Any) -> None:
+        super().__init__(data, **options)
+        self.fields["old"].label = label or self.fields["old"].label
+        if not person.has_usable_password():
+            del self.fields["old"]
+
+
+def confirmed(request: HttpRequest, do: Callable[[], T], **options: Any) -> tuple[ConfirmForm, T | None, int]:
+    """Does something for whoever repeats their password. Returns the form, and what `act` returns."""
+    person = cast(User, request.user)
+    form = ConfirmForm.of(request, person=person, **options)
+
+    def check_and_do(given: dict[str, Any]) -> T:
+        passwords.confirm(request, person, **given)
+        return do()
+
+    return form, *act(form, check_and_do)
 
 
 def sign_person_in(request: HttpRequest, person: User, how: str, wanted: str = "/") -> HttpResponse:
@@ -155,8 +178,8 @@ class LoopbackUntilAdmin:
         return self.get_response(request)
 
 
-def next_page(request: HttpRequest) -> str:
+def own_page(request: HttpRequest, wanted: str | None) -> str:
     """Returns the page that was wanted before the sign-in, if it is one of adkweb's, or home."""
-    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    wanted = wanted or ""
     safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
     return wanted if safe and wanted.startswith("/") else reverse("home")
