@@ -4,6 +4,7 @@ import logging
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.utils import translation
 
 log = logging.getLogger("adkweb.sources")
 
@@ -20,10 +21,12 @@ class SessionsConfig(AppConfig):
         from .privacy import retention  # noqa: F401
 
     def ready(self) -> None:
-        """Names the sources; they are opened when first needed."""
+        """Translates what domain/ says, and names the sources; they are opened when first needed."""
         from .domain.errors import SourceError
+        from .domain.translation import use
         from .sources import registry
 
+        use(translation)
         for text in settings.SOURCES:
             try:
                 registry.add(text)

@@ -23,6 +23,7 @@ from tests.support.house import (
     copies_of_the_dialect,
     cycles_inside_folders,
     doors_that_ask_as_the_machine,
+    imports_of_django_in_domain,
     imports_of_its_inside,
     imports_of_models_in_doors,
     imports_of_the_wiring,
@@ -60,6 +61,10 @@ def test_doors_never_import_adks_models() -> None:
 
 def test_the_application_does_not_know_its_wiring() -> None:
     assert imports_of_the_wiring(code()) == []
+
+
+def test_domain_needs_no_django() -> None:
+    assert imports_of_django_in_domain(code()) == []
 
 
 def test_private_names_stay_in_their_module() -> None:
@@ -245,6 +250,12 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         "reads/lists.py imports adkweb.settings",
     ),
     (imports_of_the_wiring, "reads/lists.py", "import adkweb", "reads/lists.py imports adkweb"),
+    (
+        imports_of_django_in_domain,
+        "domain/names.py",
+        "def f(): from django.utils import translation",
+        "domain/names.py imports django.utils",
+    ),
     (
         uses_of_private_names,
         "web/pages.py",

@@ -1,1 +1,1 @@
-"""Describes a session's state and events. Pure: no database, no clock, no settings."""
+"""Describes a session's state and events. Pure: no Django, no database, no clock, no settings."""

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from django.utils.translation import gettext as _
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError, ValidationErrorKind
 
 from .errors import Invalid
 from .json_values import MAX_DEPTH
+from .translation import Message
+from .translation import gettext_lazy as _
 
 EVENT_FIELDS: Final = frozenset(
     json.loads((Path(__file__).parent / "adk_schema.json").read_text())["Event"]["properties"]
@@ -49,7 +50,7 @@ def _validator(newer: bool) -> Draft202012Validator:
     return Draft202012Validator(schema, mask="…", pattern_options=RegexOptions())
 
 
-def _problem(error: ValidationError) -> str:
+def _problem(error: ValidationError) -> Message:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     match error.kind:
         case ValidationErrorKind.Required():

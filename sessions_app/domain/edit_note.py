@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from django.utils.translation import gettext as _
-
 from .errors import Invalid
 from .json_values import as_object
+from .translation import gettext_lazy as _
 
 SYSTEM: Final = "system"  # the author of every edit
 EDIT_PREFIX: Final = "edit-"  # the invocation id of every state edit begins with it

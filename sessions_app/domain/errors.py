@@ -5,19 +5,19 @@ Each class's docstring is its message where no better one is given; `detail` car
 
 from typing import Any
 
-from django.utils.translation import gettext as _
+from .translation import Message
 
 
 class Error(Exception):
     """Something went wrong."""
 
-    def __init__(self, message: str | None = None, **detail: Any) -> None:
-        super().__init__(message or _(type(self).__doc__ or ""))
+    def __init__(self, message: str | Message | None = None, **detail: Any) -> None:
+        super().__init__(message or Message(type(self).__doc__ or ""))
         self.detail = detail
 
     @property
     def message(self) -> str:
-        """Returns the sentence to show."""
+        """Returns the sentence to show, in the language of the reader."""
         return str(self.args[0])
 
 

@@ -5,12 +5,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from django.utils.translation import gettext as _
-
 from .edit_note import edit_of
 from .errors import Invalid
-from .json_values import as_object, check, check_name, dumps, equal, read_stored_or_none
+from .json_values import as_object, at, check, check_name, dumps, equal, read_stored_or_none
 from .state import State, without_temp
+from .translation import gettext_lazy as _
 
 Event = dict[str, Any]
 ID_LENGTH: Final = 128  # characters that ADK's columns hold
@@ -149,16 +148,15 @@ def _check_content(content: dict[str, Any]) -> None:
 def _check_types(found: dict[str, Any], where: str, shape: str = "") -> None:
     for name, wanted in _TYPES[shape or where].items():
         if found.get(name) is not None and not isinstance(found[name], wanted):
-            raise Invalid(f"{where}{name}: {_type_words()[wanted]}")
+            raise Invalid(at(f"{where}{name}", _TYPE_WORDS[wanted]))
 
 
-def _type_words() -> dict[type, str]:
-    return {
-        str: _("must be a string"),
-        bool: _("must be true or false"),
-        dict: _("must be an object"),
-        list: _("must be a list"),
-    }
+_TYPE_WORDS: Final = {
+    str: _("must be a string"),
+    bool: _("must be true or false"),
+    dict: _("must be an object"),
+    list: _("must be a list"),
+}
 
 
 # The types that ADK's parser wants, for the fields that adkweb knows. With a wrong one, an agent could not load its

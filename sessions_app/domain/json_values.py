@@ -12,9 +12,10 @@ from contextlib import suppress
 from typing import Any, Final
 
 import orjson
-from django.utils.translation import gettext as _
 
 from .errors import Invalid
+from .translation import Message
+from .translation import gettext_lazy as _
 
 MAX_DEPTH: Final = 150
 MAX_CONTAINERS: Final = 300_000  # lists, objects and keys of one text: to make more holds up every other thread
@@ -50,22 +51,22 @@ def check(value: Any, where: str = "", depth: int = 1, known: Container[str] = (
         return value
     if isinstance(value, int):
         if value.bit_length() > MAX_DIGITS * 3 and abs(value) >= 10**MAX_DIGITS:
-            raise Invalid(_at(where, _("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}))
+            raise Invalid(at(where, _("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}))
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise Invalid(_at(where, _("NaN and infinity are not JSON")))
+            raise Invalid(at(where, _("NaN and infinity are not JSON")))
         return int(value) if abs(value) >= _WHOLE else value
     if isinstance(value, list | tuple | Mapping):
         if depth > MAX_DEPTH:
-            raise Invalid(_at(where[:200], _("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}))
+            raise Invalid(at(where[:200], _("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}))
         if isinstance(value, Mapping):
             return {
                 _key(k, where, known): check(v, f"{where}.{k}" if where else str(k), depth + 1, known)
                 for k, v in value.items()
             }
         return [check(v, f"{where}[{i}]", depth + 1, known) for i, v in enumerate(value)]
-    raise Invalid(_at(where, _("%(type)s is not a JSON type") % {"type": type(value).__name__}))
+    raise Invalid(at(where, _("%(type)s is not a JSON type") % {"type": type(value).__name__}))
 
 
 def loads(text: str) -> Any:
@@ -83,7 +84,8 @@ def typed(text: str) -> Any:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         place = _("line %(line)s, column %(column)s") % {"line": error.lineno, "column": error.colno}
-        raise Invalid(f"{place}: {_('not valid JSON')} ({error.msg})", line=error.lineno, column=error.colno) from error
+        problem = Message("%(problem)s (%(why)s)", {"problem": _("not valid JSON"), "why": error.msg})
+        raise Invalid(at(place, problem), line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise Invalid(_("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}) from error
     except ValueError as error:  # int() of too many digits
@@ -123,8 +125,8 @@ def damage_of(text: str | bytes) -> str:
         try:
             value = read_stored(text if isinstance(text, str) else text.decode("utf-8", "replace"))
         except Invalid as error:
-            return str(error.message)
-    return "" if isinstance(value, dict) else _("What is stored here is JSON, but not an object.")
+            return error.message
+    return "" if isinstance(value, dict) else str(_("What is stored here is JSON, but not an object."))
 
 
 def holds_values(text: str) -> bool:
@@ -274,29 +276,30 @@ def _check_text(text: str, where: str, known: Container[str] = ()) -> None:
     if known and text in known:
         return
     if "\0" in text:
-        raise Invalid(_at(where, _("the character U+0000 cannot be stored in a database")))
+        raise Invalid(at(where, _("the character U+0000 cannot be stored in a database")))
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise Invalid(
-                _at(where, _("half of a surrogate pair at character %(n)s is not a character") % {"n": error.start + 1})
+                at(where, _("half of a surrogate pair at character %(n)s is not a character") % {"n": error.start + 1})
             ) from error
 
 
 def _key(key: Any, where: str, known: Container[str]) -> str:
     if not isinstance(key, str):
-        raise Invalid(_at(where, _("a key must be a string, not %(type)s") % {"type": type(key).__name__}))
+        raise Invalid(at(where, _("a key must be a string, not %(type)s") % {"type": type(key).__name__}))
     _check_text(key, where, known)
     return key
 
 
-def _at(where: str, problem: str) -> str:
-    return f"{where}: {problem}" if where else problem
+def at(where: str | Message, problem: Message) -> Message:
+    """Returns a problem with the place in front, if there is one."""
+    return Message("%(where)s: %(problem)s", {"where": where, "problem": problem}) if where else problem
 
 
 def _refuse_constant(name: str) -> Any:
-    raise Invalid(_("NaN and infinity are not JSON") + f" ({name})")
+    raise Invalid(Message("%(problem)s (%(name)s)", {"problem": _("NaN and infinity are not JSON"), "name": name}))
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,13 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
-
 from .description import Description
 from .json_values import as_object, dumps, kind, read_stored_or_none
 from .secrets import has_secret_name, secret_of
 from .state import STORED, TEMP, Scope, scope_of
+from .translation import gettext as _
+from .translation import ngettext
 
 MOST_KEYS: Final = 2_000  # of an app
 NAME_LENGTH: Final = 200  # characters of a key; a longer one is not learnt

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from django.utils.translation import gettext as _
-
 from . import summary
 from .adk_fields import EVENT_FIELDS
 from .description import AUTH_CALL, CONFIRMATION_CALL, Description, heard_in, parts_of
@@ -12,6 +10,7 @@ from .edit_note import edit_of
 from .event import delta_of, removed_by
 from .json_values import as_object
 from .summary import Piece, cut_off
+from .translation import gettext as _
 
 
 def describe(event: Mapping[str, Any], written: float | None = None) -> Description:

@@ -2,10 +2,9 @@
 
 from typing import Any, Final
 
-from django.utils.translation import gettext as _
-
 from .json_values import dumps
 from .state import ABSENT, UNKNOWN
+from .translation import gettext as _
 
 DEPTH_LIMIT: Final = 12  # levels of a value
 

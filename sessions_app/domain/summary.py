@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from django.utils.translation import gettext as _
-
 from .description import Description, Part, parts_of
 from .json_values import as_object, read_stored_or_none
 from .shorten import brief, words
+from .translation import gettext as _
 
 _MOST: Final = 5  # calls, files or names on one line
 _MOST_ARGUMENTS: Final = 8

@@ -146,18 +146,9 @@ class _Thread(threading.Thread):
 
     def run(self) -> None:
         """Adopts the database, until all is added or something prevents it."""
-        problem = ""
-        try:
-            with translation.override(self._language):
-                database.adopt_open(self._alias, self._moved)
-                _left_out[self._alias] = set(adoption.missing(self._alias))
-        except Error as error:
-            problem = error.message
-        except Exception:
-            log.exception("adopting %s", self._alias)
-            problem = _("adkweb made a mistake; the log says more.")
-        finally:
-            connections.close_all()
+        with translation.override(self._language):
+            problem = self._adopt()
+        connections.close_all()
         self.ended = time.monotonic()
         if problem:
             log.warning("adopting %s: %s", self._alias, problem)
@@ -166,6 +157,18 @@ class _Thread(threading.Thread):
         log.info("adopted %s in %.0f s", self._alias, self.ended - self._began)
         with _lock:
             _threads.pop(self._alias, None)
+
+    def _adopt(self) -> str:
+        """Returns what prevented it, or nothing."""
+        try:
+            database.adopt_open(self._alias, self._moved)
+            _left_out[self._alias] = set(adoption.missing(self._alias))
+        except Error as error:
+            return error.message
+        except Exception:
+            log.exception("adopting %s", self._alias)
+            return _("adkweb made a mistake; the log says more.")
+        return ""
 
     def _moved(self, progress: Progress) -> None:
         if self._first is None:

@@ -151,12 +151,21 @@ def imports_of_models_in_doors(code: Code) -> list[str]:
 
 def imports_of_the_wiring(code: Code) -> list[str]:
     """sessions_app works under any wiring: it imports nothing from adkweb."""
+    return _imports_of("adkweb", code)
+
+
+def imports_of_django_in_domain(code: Code) -> list[str]:
+    """A program without Django can use domain/."""
+    return _imports_of("django", {path: source for path, source in code.items() if module_of(path) == "domain"})
+
+
+def _imports_of(package: str, code: Code) -> list[str]:
     problems = []
     for path, source in code.items():
         for node in nodes_of(source):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            problems += [f"{path} imports {name}" for name in names if name.split(".")[0] == "adkweb"]
+            problems += [f"{path} imports {name}" for name in names if name.split(".")[0] == package]
     return problems
 
 
