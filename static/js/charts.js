@@ -4,10 +4,10 @@
 // table are all there is.
 (() => {
   const { uPlot } = window;
+  const { language, addressWith } = window.adkweb;
   const HEIGHT = 48;
   const FILL = 0.16; // opacity of the area
   const LEAST = 60; // seconds of a range
-  const language = document.documentElement.lang || undefined;
   const minute = new Intl.DateTimeFormat(language, {
     ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
   });
@@ -49,11 +49,7 @@
   function choose([first, end], { times }) {
     const [from, to] = [Math.floor(times[first]), Math.ceil(times[end])];
     if (to - from < LEAST) return;
-    const address = new URL(location.href);
-    address.searchParams.delete("range");
-    address.searchParams.set("from", from);
-    address.searchParams.set("to", to);
-    location.assign(address);
+    location.assign(addressWith({ range: "", from, to }));
   }
 
   function draw(chart) {

@@ -21,7 +21,7 @@
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-step]");
-    if (!button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!button || window.adkweb.opensElsewhere(event)) return;
     const row = next([...document.querySelectorAll("[data-differs]")].filter(shown), Number(button.dataset.step));
     if (!row) return;
     event.preventDefault();

@@ -9,9 +9,8 @@
   });
 
   function view() {
-    const address = new URL(location.href);
     const density = document.querySelector("#events")?.dataset.density; // which each browser chooses for itself
-    if (density) address.searchParams.set("density", density);
+    const address = window.adkweb.addressWith(density ? { density } : {});
     if (row?.isConnected && !address.searchParams.has("at")) address.hash = row.id;
     return address.href;
   }

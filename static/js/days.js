@@ -2,11 +2,11 @@
 // its rows are; where GAP seconds or more pass between two rows, a line says how long (data-word-later with {time}).
 // [data-time] on a row is its time in seconds since 1970, [data-ended] when it ended; rows may be added anywhere, at any time.
 (() => {
+  const { language, inWords } = window.adkweb;
   const GAP = 3_600;
   const box = document.querySelector("[data-days]");
   if (!box) return;
 
-  const language = document.documentElement.lang || undefined;
   const short = { weekday: "short", day: "numeric", month: "short" };
   const thisYear = new Intl.DateTimeFormat(language, short);
   const anyYear = new Intl.DateTimeFormat(language, { ...short, year: "numeric" });
@@ -18,13 +18,7 @@
 
   function length(seconds) {
     const [unit, size] = units.find(([, size]) => seconds > 0.98 * size);
-    const format = new Intl.NumberFormat(language, {
-      style: "unit",
-      unit,
-      unitDisplay: "long",
-      maximumFractionDigits: 0,
-    });
-    return format.format(seconds / size);
+    return inWords(seconds / size, unit);
   }
 
   /** What stands between two rows: the day that begins, or else how long nothing happened, or nothing. */

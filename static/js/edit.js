@@ -62,11 +62,6 @@
     true,
   );
 
-  /** On a narrow screen, what was asked for stands behind the other tab. */
-  function showTab() {
-    document.querySelector("[role=tab][data-tab-target=state]")?.click();
-  }
-
   function showOperation(chooser) {
     const editor = chooser.closest(".editrow")?.querySelector("json-editor");
     if (!editor) return;
@@ -84,7 +79,7 @@
   }
 
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target?.id === "edit") showTab();
+    if (event.detail.target?.id === "edit") window.adkweb.showTab("state"); // where it is
   });
   document.addEventListener("htmx:load", showOperations);
   /** Where a form begins: a choice that is to be made, or the value of the key that was added last. */

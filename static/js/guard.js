@@ -7,6 +7,7 @@
 // A refused form is known by an error in it (.formerror, .errorlist, .error or aria-invalid=true); one that comes back with
 // what was typed for another reason says data-guard-changed. A page that says that something broke has <body data-error-page>.
 (() => {
+  const { keptJson } = window.adkweb;
   const PREFIX = "guard:";
   const SKIPPED = new Set(["hidden", "password", "file", "submit", "button", "reset", "image", "fieldset", "output"]);
   const REFUSED = ".formerror, .errorlist, .error:not(:empty), :is(input, select, textarea)[aria-invalid=true]";
@@ -54,21 +55,11 @@
   const changed = (form) =>
     refused(form) || "guardChanged" in form.dataset || fields(form).some(([, field]) => differs(field));
 
-  function load(key) {
-    try {
-      return JSON.parse(sessionStorage.getItem(key));
-    } catch {
-      return null;
-    }
-  }
+  const load = (key) => keptJson(key, "sessionStorage");
 
+  /** Without room or storage, the question before leaving still protects. */
   function keep(key, draft) {
-    try {
-      if (draft) sessionStorage.setItem(key, JSON.stringify(draft));
-      else sessionStorage.removeItem(key);
-    } catch {
-      // No room or no storage: the question before leaving still protects.
-    }
+    window.adkweb.keep(key, draft && JSON.stringify(draft), "sessionStorage");
   }
 
   function save(form, more = {}) {

@@ -5,15 +5,9 @@
     document.dispatchEvent(new CustomEvent("adkweb:toast", { detail: { text } }));
   }
 
-  function offline() {
-    toast(
-      document.body.dataset.wordOffline ??
-        "The server did not answer. Nothing was changed on this page; check the connection and try again.",
-    );
+  for (const name of ["htmx:sendError", "htmx:timeout"]) {
+    document.addEventListener(name, () => toast(document.body.dataset.wordOffline));
   }
-
-  document.addEventListener("htmx:sendError", offline);
-  document.addEventListener("htmx:timeout", offline);
   document.addEventListener("htmx:responseError", (event) => {
     const { xhr } = event.detail;
     const { status = "" } = xhr ?? {};
@@ -22,9 +16,7 @@
       toast(xhr.responseText);
       return;
     }
-    const template =
-      document.body.dataset.wordError ?? "The server answered with an error ({status}). Reload the page and try again.";
-    toast(template.replace("{status}", status));
+    toast(document.body.dataset.wordError.replace("{status}", status));
   });
 
   // What an answer says in HX-Trigger reaches nobody if a push has taken the element that asked out of the page meanwhile.

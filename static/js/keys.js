@@ -9,6 +9,7 @@
 // Ctrl Enter (on a Mac, ⌘ Enter; a kbd[data-mac] says so) sends the form in which the focus is, by its main button.
 // Other scripts hear of a key by the event adkweb:key at what has the focus: its detail is "e", whatever was pressed.
 (() => {
+  const { kept, keptJson, keep, isMac } = window.adkweb;
   const TYPING = [
     "input:not([type=checkbox], [type=radio], [type=button], [type=submit], [type=reset], [type=range])",
     "textarea",
@@ -89,12 +90,7 @@
   const meaning = (pressed) => owner(pressed) ?? (known.includes(pressed) ? "" : pressed);
 
   function readMap() {
-    let given = null;
-    try {
-      given = JSON.parse(localStorage.getItem("keymap"));
-    } catch {
-      // Storage is refused, or what stands there is no JSON.
-    }
+    const given = keptJson("keymap");
     const entries = given?.constructor === Object ? Object.entries(given) : [];
     map = new Map(entries.filter(([key, now]) => known.includes(key) && isKey(now)));
     // Where two actions have one key, those that were changed get their own back.
@@ -103,11 +99,7 @@
   }
 
   function writeMap() {
-    try {
-      localStorage.setItem("keymap", JSON.stringify(Object.fromEntries(map)));
-    } catch {
-      // Storage is refused: the keys last for this page.
-    }
+    keep("keymap", JSON.stringify(Object.fromEntries(map)));
     hint(document);
   }
 
@@ -207,13 +199,7 @@
 
   // --- The switch --------------------------------------------------------------------------------------------------
 
-  function stored() {
-    try {
-      return localStorage.getItem("keys") ?? "on";
-    } catch {
-      return "on";
-    }
-  }
+  const stored = () => kept("keys") ?? "on";
 
   function apply(setting) {
     document.body.dataset.keys = setting;
@@ -233,11 +219,7 @@
   document.addEventListener("click", (event) => {
     if (!event.target.closest?.("[data-keys-toggle]")) return;
     const setting = document.body.dataset.keys === "on" ? "off" : "on";
-    try {
-      localStorage.setItem("keys", setting);
-    } catch {
-      // Storage is refused: the choice lasts for this page.
-    }
+    keep("keys", setting);
     apply(setting);
   });
 
@@ -252,9 +234,8 @@
     button.click(); // htmx asks which button was clicked
   });
 
-  const IS_MAC = /Mac|iP(ad|hone)/.test(navigator.platform);
   function hintMac(within) {
-    for (const hint of IS_MAC ? within.querySelectorAll("kbd[data-mac]") : []) hint.textContent = hint.dataset.mac;
+    for (const hint of isMac ? within.querySelectorAll("kbd[data-mac]") : []) hint.textContent = hint.dataset.mac;
   }
   hintMac(document);
   document.addEventListener("htmx:load", ({ target }) => hintMac(target));

@@ -9,6 +9,7 @@
   const box = document.querySelector("[data-live]");
   if (!box) return;
 
+  const { language, counted, askFor, parsed, opened, openAgain } = window.adkweb;
   const FIRST_WAIT = 500;
   const LONGEST_WAIT = 15_000;
   const POLL = 5_000;
@@ -47,9 +48,7 @@
     const people = box.querySelector("[data-live-people]");
     if (!people) return;
     const all = names.split("\n");
-    const form = new Intl.PluralRules(document.documentElement.lang || undefined).select(all.length);
-    const words = people.getAttribute(`data-word-${form}`) ?? people.getAttribute("data-word-other");
-    people.textContent = words.replace("{n}", all.length);
+    people.textContent = counted(people, all.length);
     people.title = [...new Set(all)].join(", ");
     people.hidden = all.length < 2; // oneself is no news
   }
@@ -77,10 +76,8 @@
     if (telling) return;
     telling = setTimeout(() => {
       telling = 0;
-      const count = $("[data-new-count]");
-      const form = new Intl.PluralRules(document.documentElement.lang || undefined).select(arrived);
-      const words = count?.getAttribute(`data-word-${form}`) ?? count?.getAttribute("data-word-other") ?? "";
-      const parts = [arrived && words.replace("{n}", arrived), status !== statusNow() && statusNow()].filter(Boolean);
+      const news = arrived && counted($("[data-new-count]"), arrived);
+      const parts = [news, status !== statusNow() && statusNow()].filter(Boolean);
       [arrived, status] = [0, statusNow()];
       if (parts.length) $("#announcer").textContent = parts.join(", ");
     }, TOLD_EVERY);
@@ -88,16 +85,10 @@
 
   // --- What is put into the page -----------------------------------------------------------------------------------
 
-  function parse(html) {
-    const template = document.createElement("template");
-    template.innerHTML = html;
-    return template.content;
-  }
-
   function addRows(html) {
     const list = [...document.querySelectorAll("#events .timeline")].at(-1);
     const added = document.createDocumentFragment();
-    const rows = [...parse(html).children];
+    const rows = [...parsed(html).children];
     for (const row of rows) {
       const there = document.getElementById(row.id);
       if (!there) {
@@ -114,9 +105,9 @@
 
   /** A rewind or a summary has come: what no agent is given any more is shown so, as far as the newest page tells. */
   async function grey() {
-    const answer = await fetch(box.dataset.events, { headers: { "HX-Request": "true" } }).catch(() => null);
+    const answer = await askFor(box.dataset.events).catch(() => null);
     if (!answer?.ok) return; // after the next load, then
-    for (const fresh of parse(await answer.text()).querySelectorAll(".ev.gone")) {
+    for (const fresh of parsed(await answer.text()).querySelectorAll(".ev.gone")) {
       const row = document.getElementById(fresh.id);
       if (!row || row.matches(".gone")) continue;
       row.classList.add("gone");
@@ -132,7 +123,7 @@
 
   function showState(html) {
     const groups = $("#groups");
-    const fresh = parse(html);
+    const fresh = parsed(html);
     const known = new Map([...keyRows(groups)].map((row) => [row.dataset.keyRow, row]));
     const focused = document.activeElement;
     const changed = [];
@@ -144,10 +135,7 @@
       }
       sources.set(row, row.outerHTML);
       changed.push(row);
-      const opened = before?.querySelectorAll("details") ?? [];
-      row.querySelectorAll("details").forEach((details, index) => {
-        details.open = opened[index]?.open ?? details.open;
-      });
+      openAgain(row, opened(before));
     }
     const count = fresh.querySelector("[data-count]");
     if (count) $("#key-count").textContent = count.textContent;
@@ -170,7 +158,7 @@
 
   function showFeed(section, html) {
     const known = new Map([...section.querySelectorAll("[data-feed]")].map((row) => [row.dataset.feed, row]));
-    const fresh = parse(html);
+    const fresh = parsed(html);
     const focused = document.activeElement;
     for (const row of fresh.querySelectorAll("[data-feed]")) {
       const before = known.get(row.dataset.feed);
@@ -195,7 +183,7 @@
     if (message.revision) revision = message.revision;
     if (message.state !== undefined && $("#groups")) showState(message.state);
     if (message.status !== undefined) {
-      $("#status").replaceChildren(parse(message.status));
+      $("#status").replaceChildren(parsed(message.status));
       tell(0);
     }
     if (message.stats) htmx.swap($("#stats"), message.stats, { swapStyle: "innerHTML" });
@@ -242,7 +230,7 @@
     if (socket || paused || over) return;
     const address = new URL(box.dataset.live, location.href);
     address.protocol = address.protocol.replace("http", "ws");
-    address.search = query({ after: seq ?? "0", language: document.documentElement.lang });
+    address.search = query({ after: seq ?? "0", language });
     if (!box.dataset.state || failures === 0) say("connecting");
     let mine;
     try {
@@ -314,9 +302,7 @@
   async function poll() {
     if (document.hidden) return;
     try {
-      const answer = await fetch(`${box.dataset.news}?${query({ after: seq ?? "0", revision })}`, {
-        headers: { "HX-Request": "true" },
-      });
+      const answer = await askFor(`${box.dataset.news}?${query({ after: seq ?? "0", revision })}`);
       if (!polling) return;
       if (answer.status === 404) end("gone");
       else if (answer.status === 403) end("out");

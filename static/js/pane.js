@@ -8,6 +8,7 @@
 // told so, and can open it again.
 // a[data-follows], and the page that it leads to while it is open, are about the event that is chosen in the timeline.
 (() => {
+  const { kept, addressWith, isNarrow, showTab, opensElsewhere } = window.adkweb;
   const pane = document.querySelector("#pane");
   if (!pane) return;
   const [title, alone, page] = ["#pane-title", "#pane-alone", "#pane-page"].map((each) => pane.querySelector(each));
@@ -27,7 +28,6 @@
   let elsewhere = false; // something was done outside of the pane since it was asked for
   let tab = ""; // on a narrow screen, the tab that was shown before
 
-  const narrow = () => matchMedia("(width < 900px)").matches;
   const isSession = (url) => url.origin === SESSION.origin && url.pathname === SESSION.pathname;
   const eventShown = () => moment.querySelector("[data-moment]")?.dataset.at ?? "";
 
@@ -46,30 +46,22 @@
     return name ? pageAt(name.replace(/\/?(?=\?|$)/, "/")) : null;
   }
 
-  function addressWith(url) {
-    const address = new URL(location.href);
-    address.searchParams.delete("pane");
-    const name = url && url.pathname.slice(SESSION.pathname.length).replace(/\/$/, "") + url.search;
-    if (name) address.searchParams.set("pane", name);
-    return address;
+  function addressOf(url) {
+    return addressWith({ pane: url && url.pathname.slice(SESSION.pathname.length).replace(/\/$/, "") + url.search });
   }
 
   const depth = () => history.state?.pane ?? 0; // how often going back leads out of the pane
 
   function write(how) {
-    const address = addressWith(wanted?.url);
+    const address = addressOf(wanted?.url);
     if (how === "push") history.pushState(wanted && { pane: depth() + 1 }, "", address);
     else if (how) history.replaceState(wanted && history.state, "", address);
   }
 
   /** The cursor stays where it is, whatever the address said when the pane was opened. */
   function writeEvent() {
-    const address = new URL(location.href);
-    const { at = "", show = "" } = moment.hidden ? {} : (moment.querySelector("[data-moment]")?.dataset ?? {});
-    for (const [name, value] of Object.entries({ at, show: show === "merged" ? "" : show })) {
-      if (value) address.searchParams.set(name, value);
-      else address.searchParams.delete(name);
-    }
+    const { at, show } = moment.hidden ? {} : (moment.querySelector("[data-moment]")?.dataset ?? {});
+    const address = addressWith({ at, show: show === "merged" ? "" : show });
     if (address.href !== location.href) history.replaceState(history.state, "", address);
   }
 
@@ -118,8 +110,8 @@
     if (xhr.getResponseHeader("Refresh")) setTimeout(() => wanted?.url === url && load(url, ""), AGAIN);
     if (wanted.stay) return;
     page.scrollTop = 0;
-    if (narrow()) {
-      document.querySelector("[role=tab][data-tab-target=state]")?.click();
+    if (isNarrow()) {
+      showTab("state");
       pane.scrollIntoView({ behavior: "instant" });
     }
     const field = page.querySelector("[aria-invalid=true], [autofocus]");
@@ -131,7 +123,8 @@
     if (!wanted) return;
     const { url } = wanted;
     const [shown, steps] = [!pane.hidden, depth()];
-    const kept = !done && [...page.querySelectorAll("form[data-guard]")].some(isKept);
+    const forms = done ? [] : [...page.querySelectorAll("form[data-guard]")];
+    const hasDraft = forms.some(({ dataset }) => kept(`guard:${dataset.guard}`, "sessionStorage") !== null);
     wanted = null;
     side.ariaBusy = null;
     pane.hidden = true;
@@ -139,9 +132,9 @@
     if (!shown) return;
     if (how === "back" && steps) history.go(-steps);
     else write(how === "back" ? "replace" : how);
-    if (tab && narrow() && focus) document.querySelector(`[role=tab][data-tab-target="${CSS.escape(tab)}"]`)?.click();
+    if (tab && isNarrow() && focus) showTab(tab);
     if (focus) giveFocusBack();
-    if (kept) tellKept(url);
+    if (hasDraft) tellKept(url);
   }
 
   /** To the link that opened the pane; where the side was drawn anew meanwhile, to the one that leads where it did. */
@@ -150,14 +143,6 @@
     const link = [opener, ...(same ?? [])].find((each) => each?.isConnected && each.checkVisibility());
     (link ?? document.querySelector("[data-timeline]")).focus({ preventScroll: true });
     opener = null;
-  }
-
-  function isKept(form) {
-    try {
-      return sessionStorage.getItem(`guard:${form.dataset.guard}`) !== null;
-    } catch {
-      return false;
-    }
   }
 
   function tellKept({ href }) {
@@ -228,7 +213,7 @@
     (event) => {
       const link = event.target.closest?.(":is(#main, [data-key-card]) a[href]");
       if (!link || link.matches(OTHERS) || event.defaultPrevented || event.button !== 0) return;
-      if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+      if (opensElsewhere(event)) return;
       const url = pageAt(link.href);
       if (url) {
         event.preventDefault();

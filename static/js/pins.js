@@ -13,12 +13,8 @@
   const pins = () => [...new Set(new URLSearchParams(location.search).getAll("pin"))].slice(0, MOST);
 
   function stored() {
-    try {
-      const names = JSON.parse(localStorage.getItem(STORED));
-      return Array.isArray(names) ? names.filter((name) => typeof name === "string" && name.length <= LONGEST) : [];
-    } catch {
-      return []; // storage is refused, or what stands there is no JSON
-    }
+    const names = window.adkweb.keptJson(STORED);
+    return Array.isArray(names) ? names.filter((name) => typeof name === "string" && name.length <= LONGEST) : [];
   }
 
   function writeAddress(names) {
@@ -30,12 +26,7 @@
 
   function keep(names) {
     writeAddress(names);
-    try {
-      if (names.length) localStorage.setItem(STORED, JSON.stringify(names));
-      else localStorage.removeItem(STORED);
-    } catch {
-      // Storage is refused: the address has them.
-    }
+    window.adkweb.keep(STORED, names.length && JSON.stringify(names));
     sayPinned();
   }
 

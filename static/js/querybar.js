@@ -3,6 +3,7 @@
 // closes it. Options: data-text goes into the query at data-start; data-address is a page, data-button a button to press.
 // The reader's time zone is said in a cookie, because a query may hold a time of day.
 (() => {
+  const { counted, askFor, isMac } = window.adkweb;
   const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone ?? "");
   const cookie = `adkweb_zone=${zone}`;
   if (zone && !document.cookie.split("; ").includes(cookie)) {
@@ -45,9 +46,7 @@
   }
 
   function tell(count) {
-    const form = new Intl.PluralRules(document.documentElement.lang || undefined).select(count);
-    const words = list.getAttribute(`data-word-${form}`) ?? list.dataset.wordOther;
-    document.querySelector("#announcer").textContent = words.replace("{n}", count);
+    document.querySelector("#announcer").textContent = counted(list, count);
   }
 
   async function ask() {
@@ -56,7 +55,7 @@
     const { signal } = asking;
     const at = characters(field.value.slice(0, field.selectionStart));
     const asked = new URLSearchParams({ q: field.value, at, ...(going ? { go: 1 } : {}) });
-    const answer = await fetch(`${bar.dataset.complete}?${asked}`, { headers: { "HX-Request": "true" }, signal })
+    const answer = await askFor(`${bar.dataset.complete}?${asked}`, { signal })
       .then((response) => (response.ok ? response.text() : ""))
       .catch(() => null); // it was cancelled, or the server is away: then nothing is offered
     if (answer === null || signal.aborted || document.activeElement !== field) return;
@@ -141,7 +140,7 @@
   for (const name of ["scroll", "input", "keyup", "select"]) field.addEventListener(name, follow);
 
   // On a Mac, ctrl K belongs to its text fields.
-  const MODIFIER = /Mac|iP(ad|hone)/.test(navigator.platform) ? "metaKey" : "ctrlKey";
+  const MODIFIER = isMac ? "metaKey" : "ctrlKey";
   document.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "k" || event.altKey || event.shiftKey || !event[MODIFIER]) return;
     if (event.defaultPrevented || document.querySelector("dialog:modal")) return;

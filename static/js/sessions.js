@@ -4,6 +4,7 @@
 // What is chosen (input[name=ref]) is counted in [data-chosen], and stays chosen when the results come again; Shift with a
 // click or with x chooses all rows from the last one on.
 (() => {
+  const { language, counted, askFor } = window.adkweb;
   const results = document.querySelector("#results");
   if (!results) return;
   const field = document.querySelector("#query");
@@ -30,7 +31,7 @@
     asking = new AbortController();
     const { signal } = asking;
     for (const each of rows()) each.classList.toggle("previewed", each === row);
-    const answer = await fetch(address, { headers: { "HX-Request": "true" }, signal }).catch(() => null);
+    const answer = await askFor(address, { signal }).catch(() => null);
     const html = answer?.ok || answer?.status === 404 ? await answer.text().catch(() => "") : "";
     if (signal.aborted || !pane.isConnected) return;
     if (!answer?.ok) {
@@ -72,11 +73,8 @@
     if (!words) return;
     const all = results.querySelector("input[name=all]")?.checked;
     const number = all ? Number(words.dataset.total) : boxes().filter((box) => box.checked).length;
-    const { lang } = document.documentElement;
-    const form = new Intl.PluralRules(lang || undefined).select(number);
-    const word = all ? words.dataset.wordAll : words.dataset[form === "one" ? "wordOne" : "wordOther"];
-    const shownNumber = number.toLocaleString(lang || undefined) + (all && "more" in words.dataset ? "+" : "");
-    words.textContent = word.replace("{n}", shownNumber);
+    const shownNumber = number.toLocaleString(language) + (all && "more" in words.dataset ? "+" : "");
+    words.textContent = all ? words.dataset.wordAll.replace("{n}", shownNumber) : counted(words, number, shownNumber);
     for (const button of results.querySelectorAll("[data-needs]")) {
       button.disabled = all || number !== Number(button.dataset.needs);
     }

@@ -7,22 +7,7 @@
   const [STEP, FAR] = [16, 96];
   const root = document.documentElement;
 
-  function stored() {
-    try {
-      return Number(localStorage.getItem(KEPT)) || null;
-    } catch {
-      return null;
-    }
-  }
-
-  function keep(width) {
-    try {
-      if (width) localStorage.setItem(KEPT, String(Math.round(width)));
-      else localStorage.removeItem(KEPT);
-    } catch {
-      // Storage is refused: the width lasts for this page.
-    }
-  }
+  const stored = () => Number(window.adkweb.kept(KEPT));
 
   function apply(width) {
     if (width) root.style.setProperty("--side", `${Math.round(width)}px`);
@@ -49,7 +34,7 @@
 
     function set(width) {
       apply(width && clamped(width));
-      keep(width && clamped(width));
+      window.adkweb.keep(KEPT, width && String(Math.round(clamped(width))));
       tell();
     }
 

@@ -3,6 +3,7 @@
 // travel.js is about to ask for an event among them (adkweb:step), the rows that differ are put into the panel here.
 // What cannot be told so (data-asks: an unknown key, a scope that is empty) is asked for as ever.
 (() => {
+  const { askFor, parsed, opened, openAgain } = window.adkweb;
   const panel = document.querySelector("#moment[data-stretch]");
   if (!panel) return;
   const REST = 150; // after an answer of the server, while others may follow
@@ -32,12 +33,8 @@
     asking = true;
     const { kind = "", author = "" } = Object.fromEntries(new URLSearchParams(location.search));
     try {
-      const answer = await fetch(`${panel.dataset.stretch}?${new URLSearchParams({ at, kind, author })}`, {
-        headers: { "HX-Request": "true" },
-      });
-      const box = document.createElement("template");
-      if (answer.ok && !answer.redirected) box.innerHTML = await answer.text();
-      hold([...box.content.children]);
+      const answer = await askFor(`${panel.dataset.stretch}?${new URLSearchParams({ at, kind, author })}`);
+      hold(answer.ok && !answer.redirected ? [...parsed(await answer.text()).children] : []);
     } catch {
       // The next step asks, and says what is wrong.
     }
@@ -125,9 +122,7 @@
   function put(list, key, old, row) {
     if (!row) return old?.remove();
     if (old) {
-      const opened = [...old.querySelectorAll("details")].map(({ open }) => open);
-      for (const [number, details] of row.querySelectorAll("details").entries())
-        details.open = opened[number] ?? details.open;
+      openAgain(row, opened(old));
       old.replaceWith(row);
     } else {
       const scope = /^(app|user):/.exec(key)?.[1] ?? "session";

@@ -3,6 +3,7 @@
 // one is shown, where the cursor then is. #strip[data-dragging] is being dragged; adkweb:dropped tells of the end of that.
 // With Shift, dragging chooses a range, and a click goes from the cursor to there: adkweb:range tells its seqs.
 (() => {
+  const { language, inWords } = window.adkweb;
   const strip = document.querySelector("#strip");
   if (!strip) return;
 
@@ -82,7 +83,7 @@
     return Math.max(seqs[bar], Math.min(end, seqs[bar] + Math.floor(inside * (end - seqs[bar] + 1))));
   }
 
-  const clock = new Intl.DateTimeFormat(document.documentElement.lang || undefined, {
+  const clock = new Intl.DateTimeFormat(language, {
     ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" },
     hourCycle: "h23",
   });
@@ -96,8 +97,7 @@
       ["second", 1],
     ];
     const [unit, size] = units.find(([, size]) => seconds >= size) ?? units.at(-1);
-    const form = { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 0 };
-    return new Intl.NumberFormat(document.documentElement.lang || undefined, form).format(seconds / size);
+    return inWords(seconds / size, unit);
   }
 
   /** What is under the pointer: a gap, or the turn, the number of the event, and what it is if a colour tells that. */

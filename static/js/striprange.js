@@ -2,6 +2,7 @@
 // [data-range-end], or its key, says one end and then the other: the event that is shown, or the newest one. Between the
 // two, #range-begun says so. [data-range-clear] leads back to all events. The server makes ids of the seqs: ?first=, ?last=.
 (() => {
+  const { addressWith, opensElsewhere } = window.adkweb;
   const strip = document.querySelector("#strip");
   const button = document.querySelector("[data-range-end]");
   const note = document.querySelector("#range-begun");
@@ -16,10 +17,7 @@
 
   /** Loads the page with other events; where it stands in the past, it stays there. */
   function load(range) {
-    const address = new URL(location.href);
-    for (const name of ["from", "to", "at"]) address.searchParams.delete(name);
-    for (const [name, seq] of Object.entries({ ...range, at: moment?.at }))
-      if (seq) address.searchParams.set(name, seq);
+    const address = addressWith({ from: "", to: "", ...range, at: moment?.at });
     address.hash = "";
     location.assign(address);
   }
@@ -42,7 +40,7 @@
 
   strip.addEventListener("adkweb:range", ({ detail }) => load(detail));
   document.addEventListener("click", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    if (event.defaultPrevented || opensElsewhere(event)) return;
     const target = event.target.closest?.("[data-range-end], [data-range-cancel], [data-range-clear]");
     if (!target) return;
     event.preventDefault();

@@ -4,13 +4,7 @@
   const order = ["system", "light", "dark"];
   const root = document.documentElement;
 
-  function stored() {
-    try {
-      return localStorage.getItem("theme") ?? "system";
-    } catch {
-      return "system";
-    }
-  }
+  const stored = () => window.adkweb.kept("theme") ?? "system";
 
   function apply(theme) {
     if (theme === "light" || theme === "dark") root.dataset.theme = theme;
@@ -30,11 +24,7 @@
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-theme-toggle]")) return;
     const next = order[(order.indexOf(root.dataset.theme ?? "system") + 1) % order.length];
-    try {
-      localStorage.setItem("theme", next);
-    } catch {
-      // Storage is refused: the choice lasts for this page.
-    }
+    window.adkweb.keep("theme", next);
     apply(next);
   });
 })();

@@ -4,6 +4,7 @@
 // its [data-timeline-end] button goes there, and [data-new-count] says how many (data-word-one, data-word-other with {n}).
 // [data-tab-target="name"] sets <body data-tab>, for narrow screens.
 (() => {
+  const { counted, firstBelow } = window.adkweb;
   const NEAR = 48;
   const positions = new WeakMap();
   const observers = new WeakMap();
@@ -26,21 +27,11 @@
     !timeline.querySelector(".later") && box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
   const toEnd = (box) => box.scrollTo({ top: box.scrollHeight, behavior: "instant" });
 
-  /** The first row that ends below a height; rows stand one under the other, so half of them are left out each time. */
-  function firstBelow(all, top) {
-    let [low, high] = [0, all.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (all[middle].getBoundingClientRect().bottom > top) high = middle;
-      else low = middle + 1;
-    }
-    return all[low];
-  }
-
   function remember(timeline) {
     if (!timeline.checkVisibility()) return; // another tab is shown, which scrolls for itself
     const box = scroller(timeline);
-    const anchor = firstBelow(rows(timeline), box === timeline ? box.getBoundingClientRect().top : 0);
+    const all = rows(timeline);
+    const anchor = all[firstBelow(all, box === timeline ? box.getBoundingClientRect().top : 0)];
     const { scrollTop, scrollHeight, clientHeight } = box;
     const bottom = scrollHeight - clientHeight; // as far as it can be scrolled
     const before = positions.get(timeline);
@@ -61,10 +52,7 @@
     note.dataset.count = total;
     note.hidden = total === 0;
     const text = note.querySelector("[data-new-count]");
-    if (!text) return;
-    const form = new Intl.PluralRules(document.documentElement.lang || undefined).select(total);
-    const template = text.getAttribute(`data-word-${form}`) ?? text.getAttribute("data-word-other") ?? "{n}";
-    text.textContent = template.replace("{n}", total);
+    if (text) text.textContent = counted(text, total);
   }
 
   function hold(timeline, added) {

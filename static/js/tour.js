@@ -18,21 +18,7 @@
   let shown = null;
   let framed = false;
 
-  function stored() {
-    try {
-      return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
-    } catch {
-      return {}; // storage is refused, or something else wrote there
-    }
-  }
-
-  function keep(value) {
-    try {
-      localStorage.setItem(KEPT, JSON.stringify(value));
-    } catch {
-      // Storage is refused: the tour lasts for this page.
-    }
-  }
+  const keep = (value) => window.adkweb.keep(KEPT, JSON.stringify(value));
 
   const visible = (element) => element.checkVisibility({ visibilityProperty: true });
 
@@ -129,7 +115,7 @@
     framed = step >= 0;
   }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["hidden", "data-tab"] });
 
-  const { over, focus, ...before } = stored();
+  const { over, focus, ...before } = window.adkweb.keptJson(KEPT) ?? {};
   if (over || (before.step === undefined && location.pathname !== card.dataset.story)) return;
   step = Math.min(before.step ?? 0, steps.length - 1);
   held = before.held ?? isDone(steps[step]);

@@ -6,6 +6,7 @@
 // while events arrive. strip.js hears adkweb:moment, which says what is shown, and asks for another event by adkweb:travel.
 // Everything is asked for here one at a time: what was wished last is asked for when the answer before it is there.
 (() => {
+  const { addressWith, askFor, isNarrow, opened, openAgain, opensElsewhere, showTab } = window.adkweb;
   const panel = document.querySelector("#moment");
   if (!panel) return;
   const now = document.querySelector("#state");
@@ -40,7 +41,6 @@
     [...new URLSearchParams(location.search)].filter(([name]) => ["from", "to", "pin"].includes(name));
   const dragged = () => strip !== null && "dragging" in strip.dataset;
   const rowOf = (id) => document.getElementById(`event-${id}`);
-  const narrow = () => matchMedia("(width < 900px)").matches;
 
   // --- Asking ------------------------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@
   async function get(address, asked) {
     asking = true;
     try {
-      const answer = await fetch(`${address}?${new URLSearchParams(asked)}`, { headers: { "HX-Request": "true" } });
+      const answer = await askFor(`${address}?${new URLSearchParams(asked)}`);
       const text = await answer.text();
       if (answer.redirected)
         location.reload(); // to the sign-in, which leads back here
@@ -139,20 +139,13 @@
 
   function put(html) {
     const box = panel.querySelector(".scroll");
-    const [top, opened] = [box?.scrollTop ?? 0, new Map()];
-    for (const row of panel.querySelectorAll("[data-key-row]")) {
-      const all = [...row.querySelectorAll("details")].map((details) => details.open);
-      if (all.length) opened.set(row.dataset.keyRow, all);
-    }
+    const top = box?.scrollTop ?? 0;
+    const rows = () => [...panel.querySelectorAll("[data-key-row]")];
+    const open = new Map(rows().map((row) => [row.dataset.keyRow, opened(row)]));
     const before = panel.querySelector("[data-moment]")?.dataset.show;
     htmx.swap(panel, html, { swapStyle: "innerHTML" });
     if (before === panel.querySelector("[data-moment]")?.dataset.show) {
-      for (const row of panel.querySelectorAll("[data-key-row]")) {
-        const all = opened.get(row.dataset.keyRow) ?? [];
-        row.querySelectorAll("details").forEach((details, index) => {
-          details.open = all[index] ?? details.open;
-        });
-      }
+      for (const row of rows()) openAgain(row, open.get(row.dataset.keyRow) ?? []);
       const fresh = panel.querySelector(".scroll");
       if (fresh) fresh.scrollTop = top;
     }
@@ -218,13 +211,7 @@
   document.addEventListener("click", (event) => event.target.closest?.("a[href]") && replaceAddress(), true);
 
   function replaceAddress() {
-    const address = new URL(location.href);
-    const { at = "" } = shown ?? {};
-    const named = { at, show: at && show !== "merged" ? show : "" };
-    for (const [name, value] of Object.entries(named)) {
-      if (value) address.searchParams.set(name, value);
-      else address.searchParams.delete(name);
-    }
+    const address = addressWith({ at: shown?.at, show: shown?.at && show !== "merged" ? show : "" });
     if (shown) address.hash = "";
     if (address.href !== location.href) history.replaceState(history.state, "", address);
   }
@@ -307,12 +294,11 @@
     const link = target?.closest(
       "a[data-at], [data-travel-step], [data-travel-show], [data-travel-here], [data-travel-back]",
     );
-    if (!link || event.defaultPrevented || event.button !== 0) return;
-    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    if (!link || event.defaultPrevented || event.button !== 0 || opensElsewhere(event)) return;
     event.preventDefault();
     const { at, travelStep, travelShow } = link.dataset;
     if (at !== undefined) {
-      if (link.matches(LINK) && narrow()) showState();
+      if (link.matches(LINK) && isNarrow()) showTab("state");
       travel({ at });
     } else if (travelStep !== undefined) step(Number(travelStep), link.dataset.travelTo);
     else if (travelShow !== undefined) {
@@ -349,7 +335,7 @@
   function ask(event) {
     const past = document.querySelector("#past");
     const edit = event.target.closest?.('[hx-target="#edit"]');
-    if (!shown || !edit || !past || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!shown || !edit || !past || opensElsewhere(event)) return;
     event.preventDefault();
     event.stopPropagation();
     const words = past.querySelector("[data-word]");
@@ -392,12 +378,8 @@
     if (row) travel({ at: row.id.replace(/^event-/, "") });
   }
 
-  function showState() {
-    document.querySelector("[role=tab][data-tab-target=state]")?.click();
-  }
-
   if (!panel.hidden) {
-    if (narrow()) document.addEventListener("DOMContentLoaded", showState); // when timeline.js has its tabs
+    if (isNarrow()) document.addEventListener("DOMContentLoaded", () => showTab("state")); // when timeline.js has its tabs
     arrive();
   }
 })();

@@ -19,10 +19,10 @@
   let near = null;
   let ready = false; // before htmx is, a click would leave the page
 
-  /** Watches the links. Without an observer, they are there to be clicked. */
+  /** Watches the links. */
   function watch() {
     near?.disconnect();
-    if (!window.IntersectionObserver || !ready) return;
+    if (!ready) return;
     near = new IntersectionObserver(
       (entries) => {
         for (const { isIntersecting, target } of entries) {
@@ -38,22 +38,11 @@
 
   // --- Taking out --------------------------------------------------------------------------------------------------
 
-  /** The index of the first row that ends in sight. */
-  function firstInSight(rows) {
-    const top = scrolls() ? timeline.getBoundingClientRect().top : 0;
-    let [low, high] = [0, rows.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (rows[middle].getBoundingClientRect().bottom > top) high = middle;
-      else low = middle + 1;
-    }
-    return low;
-  }
-
   function trim() {
     const rows = [...box.querySelectorAll("[data-row]")];
     if (rows.length <= MOST || !timeline.checkVisibility()) return;
-    const seen = firstInSight(rows);
+    const sight = scrolls() ? timeline.getBoundingClientRect().top : 0;
+    const seen = Math.min(window.adkweb.firstBelow(rows, sight), rows.length - 1);
     const following = timeline.dataset.following === "true";
     const begin = following ? rows.length - KEPT : Math.min(Math.max(0, seen - KEPT / 2), rows.length - KEPT);
     const [anchor, top] = [rows[seen], rows[seen].getBoundingClientRect().top];
