@@ -30,6 +30,7 @@ from ..http.problems import status_of
 from ..reads import timeline, views
 from ..reads.event_views import EventView
 from ..search import outline
+from .forms import Form, Text
 from .html.render import page
 from .request import actor
 from .templatetags.links import query
@@ -63,6 +64,12 @@ class _Asked:
         if self.event is None:
             return moments.state_now(self.ref, actor=self.who)
         return moments.state_at(self.ref, self.event.id, actor=self.who, before=self.given)
+
+
+class TemplateForm(Form):
+    """A template as somebody typed it: the preview says what is wrong with it."""
+
+    template = Text()
 
 
 @require_http_methods(["GET", "POST"])
@@ -161,7 +168,8 @@ def _instruction(request: HttpRequest, asked: _Asked, agent: str = "") -> dict[s
 
     If none is sent and no key is named, it is the one that the files of the agent have."""
     name = request.GET.get("key", "")
-    sent = request.POST.get("template")
+    form = TemplateForm.of(request)
+    sent = form.cleaned_data["template"] if form.is_valid() else None
     written = None
     told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name}
     if sent is None and not name and agent and agent_files.has_files(asked.ref, actor=asked.who):

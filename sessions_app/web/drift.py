@@ -1,14 +1,17 @@
 """The page of drift: keys whose stored value is not what the events say, and their repair."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from ..domain.errors import Behind, Error, Held, Invalid
@@ -26,6 +29,7 @@ from ..search import outline
 from ..sources import database
 from .edits.edit import tell_saved
 from .edits.rows import kept
+from .forms import Form, Text
 from .html.render import page
 from .request import actor, check_may
 
@@ -45,30 +49,56 @@ class Row:
     choice: str
 
 
+class RepairForm(Form):
+    """Repairs keys that differ. Beside these fields, each key has its own, of which `rows` has the numbers."""
+
+    rows = Text(widget=forms.HiddenInput)
+    reason = Text(label=gettext_lazy("Reason (saved with the edit)"), attrs={"maxlength": 1000})
+    once = Text(widget=forms.HiddenInput)
+    action = Text(widget=forms.HiddenInput)
+
+    def choices(self) -> list[Choice]:
+        """Returns what was chosen. Raises Invalid."""
+        return [
+            Choice(key, choice == "keep", _seen(said), _seen(stored))
+            for key, said, stored, choice in self._keys()
+            if choice in ("keep", "back")
+        ]
+
+    def choice_of(self, *shown: str) -> str:
+        """Returns what was chosen for a key with the values that were seen, `keep`, `back` or empty."""
+        return next((choice for *seen, choice in self._keys() if tuple(seen) == shown), "")
+
+    def _keys(self) -> Iterator[list[str]]:
+        for number in self.data.get("rows", "").split():
+            yield [self.data.get(f"{name}-{number}", "") for name in ("key", "said", "stored", "choice")]
+
+
 @require_http_methods(["GET", "POST"])
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """Lists the keys that differ, and repairs those for which a choice is sent."""
     ref = SessionRef(**names)
-    if request.method == "GET":
-        return _waiting(request, ref) if _is_long(request, ref) else _page(request, ref)
+    form = RepairForm.of(request, initial={"once": new_id()})
+    if not form.is_valid():
+        return _waiting(request, ref) if _is_long(request, ref) else _page(request, ref, form)
     check_may(request, "append", ref)
-    reason = request.POST.get("reason", "")
+    given = form.cleaned_data
     try:
-        choices = _choices(request.POST)
+        choices = form.choices()
         if not choices and request.htmx:  # type: ignore[attr-defined]
-            return _preview(request, ref)  # a choice was taken back
+            return _preview(request, ref, form)  # a choice was taken back
         if not choices:
             raise Invalid(_("Nothing is chosen: every key is left as it is."))
-        event = repair_event(choices, actor(request), reason)
-        if request.POST.get("action", "preview") == "preview":
-            return _preview(request, ref, event)
-        if request.POST.get("action") != "apply-now" and queue.held(ref, actor=actor(request)):
-            return _preview(request, ref, event, status=409)  # the form says what is running, and offers a choice
-        appended = repair(ref, choices, actor=actor(request), reason=reason, once=request.POST.get("once", ""))
+        event = repair_event(choices, actor(request), given["reason"])
+        if given["action"] in ("", "preview"):
+            return _preview(request, ref, form, event)
+        if given["action"] != "apply-now" and queue.held(ref, actor=actor(request)):
+            return _preview(request, ref, form, event, status=409)  # it says what is running, and offers a choice
+        appended = repair(ref, choices, actor=actor(request), reason=given["reason"], once=given["once"])
     except Held:
         raise
     except Error as error:
-        return _preview(request, ref, error=error)
+        return _preview(request, ref, form, error=error)
     if appended.seq is None:
         messages.info(request, _("This edit was written already."))
     else:
@@ -97,7 +127,12 @@ def _waiting(request: HttpRequest, ref: SessionRef) -> HttpResponse:
 
 
 def _preview(
-    request: HttpRequest, ref: SessionRef, event: Event | None = None, error: Error | None = None, status: int = 200
+    request: HttpRequest,
+    ref: SessionRef,
+    form: RepairForm,
+    event: Event | None = None,
+    error: Error | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     """Shows the form with the event that it would write, or with the error. htmx gets only the end of the form."""
     status = status_of(error) if error else status
@@ -106,10 +141,12 @@ def _preview(
         context |= {"event": dumps(event, indent=2), "changes": _changes(event)}
     if request.htmx:  # type: ignore[attr-defined]
         return page(request, "drift/_event.html", context, status)
-    return _page(request, ref, context, status)
+    return _page(request, ref, form, context, status)
 
 
-def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest, ref: SessionRef, form: RepairForm, more: dict[str, Any] | None = None, status: int = 200
+) -> HttpResponse:
     view, own = views.session(ref, actor=actor(request)), history_drift.own(ref, actor=actor(request))
     shared, told = history_drift.Report(), {"share": None, "fault": ""}
     try:
@@ -119,7 +156,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
     except Invalid as error:  # too large
         told["fault"] = error.message
     drifted = [*own.drifted, *shared.drifted]
-    rows = _rows(drifted, request.POST)
+    rows = _rows(drifted, form)
     context = {
         "ref": ref,
         "view": view,
@@ -133,8 +170,7 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
         "more": len(drifted) - len(rows),
         "choosable": told["share"] is None and actor(request).may_write("append", ref.source, ref.app_name),
         "fixable": any(not row.drift.stray for row in rows),
-        "once": request.POST.get("once") or new_id(),
-        "reason": request.POST.get("reason", ""),
+        "form": form,
         "held": queue.held(ref, actor=actor(request)) if rows else None,
         **(more or {}),
     }
@@ -142,12 +178,12 @@ def _page(request: HttpRequest, ref: SessionRef, more: dict[str, Any] | None = N
     return page(request, template, context, status)
 
 
-def _rows(drifted: list[history_drift.Drift], sent: QueryDict) -> list[Row]:
+def _rows(drifted: list[history_drift.Drift], form: RepairForm) -> list[Row]:
     """Returns as many rows as fit on a page."""
     rows: list[Row] = []
     left = LENGTH
     for each in drifted[:ROWS]:
-        row = _row(each, sent)
+        row = _row(each, form)
         left -= len(row.said) + len(row.stored)
         if rows and left < 0:
             break
@@ -161,34 +197,11 @@ def _seqs(ref: SessionRef, rows: list[Row]) -> list[Seq | None]:
     return [last.seq for last in writers if last and last.event_id and last.ref == ref]
 
 
-def _row(drift: history_drift.Drift, sent: QueryDict) -> Row:
+def _row(drift: history_drift.Drift, form: RepairForm) -> Row:
     said, stored = _kept(drift.change.old), _kept(drift.change.new)
-    shown = [drift.change.key, said, stored]
-    choice = next(
-        (
-            sent.get(f"choice-{number}", "")
-            for number, key in _numbered(sent)
-            if [key, sent.get(f"said-{number}"), sent.get(f"stored-{number}")] == shown
-        ),
-        "",
-    )
     last = drift.last
     event = reverse("event", kwargs={**last.ref._asdict(), "event_id": last.event_id}) if last and last.event_id else ""
-    return Row(drift, event, said, stored, choice)
-
-
-def _choices(sent: QueryDict) -> list[Choice]:
-    """Reads the choices of the form. Raises Invalid."""
-    chosen = [(number, key, sent.get(f"choice-{number}", "")) for number, key in _numbered(sent)]
-    return [
-        Choice(key, choice == "keep", _seen(sent.get(f"said-{number}", "")), _seen(sent.get(f"stored-{number}", "")))
-        for number, key, choice in chosen
-        if choice in ("keep", "back")
-    ]
-
-
-def _numbered(sent: QueryDict) -> list[tuple[str, str]]:
-    return [(number, sent.get(f"key-{number}", "")) for number in sent.get("rows", "").split()]
+    return Row(drift, event, said, stored, form.choice_of(drift.change.key, said, stored))
 
 
 def _kept(value: Any) -> str:

@@ -54,7 +54,7 @@ class Text(forms.CharField):
     def __init__(self, *, needed: bool = False, widget: type[forms.Widget] = forms.TextInput, **options: Any) -> None:
         attrs = {"autocomplete": "off", **options.pop("attrs", {})} | ({"required": True} if needed else {})
         super().__init__(required=False, strip=False, widget=widget(attrs), **options)
-        self.validators.clear()  # Django's refuse U+0000, in other words than the core
+        self.validators = []  # the core has words for U+0000, too
 
 
 class Confirm(Text):

@@ -3,16 +3,18 @@
 from dataclasses import dataclass
 from typing import Final
 
+from django import forms
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
-from ..access.roles import actor_of
 from ..domain.errors import Error
 from ..domain.session_ref import SessionRef
 from ..reads import views
 from ..sources import adopt_job, database, demo
+from .forms import Form
 from .html.render import page
 from .request import actor
 
@@ -69,16 +71,28 @@ def best(request: HttpRequest) -> HttpResponse:
 # --- Adopting a PostgreSQL database -----------------------------------------------------------------------------------
 
 
+class AdoptForm(Form):
+    """Starts to adopt. Where adkweb does not know the version of the tables, somebody agrees that it writes to them."""
+
+    agreed = forms.BooleanField(
+        label=gettext_lazy("Write to it nevertheless"),
+        required=False,
+        widget=forms.CheckboxInput({"required": True}),
+    )
+
+
 @require_http_methods(["GET", "POST"])
 def adoption(request: HttpRequest, source: str) -> HttpResponse:
     """Shows what adopting would add, starts it, and shows its progress. htmx gets only the part that changes."""
-    actor_of(request.user).check_runs_everything()  # type: ignore[arg-type]
-    if request.method == "POST":
-        adopt_job.start(source, actor_of(request.user), agreed="agreed" in request.POST)  # type: ignore[arg-type]
+    actor(request).check_runs_everything()
+    form = AdoptForm.of(request)
+    if form.is_valid():
+        adopt_job.start(source, actor(request), agreed=form.cleaned_data["agreed"])
         return redirect("adoption", source)
     opened = database.get(source)
     context = {
         "source": source,
+        "form": form,
         "where": opened.where,
         "done": database.is_agreed(source) and (database.keeps_creations(source) or opened.vendor == "sqlite"),
         "unknown": "" if database.is_agreed(source) else database.newer(source),

@@ -167,7 +167,7 @@ def _conflict(page: Page) -> None:
 def _refused_session(page: Page) -> None:
     page.goto("/sessions/new/?source=demo&app_name=booking&user_id=ana&session_id=seoul-trip")
     page.get_by_role("button", name="Create").click()
-    expect(page.locator("#session_id-error")).to_be_visible()
+    expect(page.locator("#session_id_error")).to_be_visible()
 
 
 def _sessions(text: str) -> Callable[[Page], None]:

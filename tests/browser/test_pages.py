@@ -341,7 +341,7 @@ def test_a_session_is_made_with_initial_state(page: Page, watch: Watch) -> None:
     page.get_by_label("Session id").fill("made here #1")
     type_json(page, "[1]")
     page.get_by_role("button", name="Create").click()
-    expect(page.locator("#state-error")).to_contain_text("Initial state is an object")
+    expect(page.locator("#state_error")).to_contain_text("Initial state is an object")
     expect(page.get_by_label("Session id")).to_have_value("made here #1")
     type_json(page, '{"first": 1, "user:likes": ["녹차"]}')
     page.get_by_role("button", name="Create").click()
@@ -351,9 +351,9 @@ def test_a_session_is_made_with_initial_state(page: Page, watch: Watch) -> None:
     expect(page.locator("#state .kv", has_text="first")).to_contain_text("at creation")
     page.go_back()
     page.get_by_role("button", name="Create").click()
-    expect(page.locator("#session_id-error")).to_contain_text("exists already")
+    expect(page.locator("#session_id_error")).to_contain_text("exists already")
     watch.stay = False  # what the refused form holds is not lost unasked
-    page.locator("#session_id-error").get_by_role("link").click()
+    page.locator("#session_id_error").get_by_role("link").click()
     expect(page.get_by_role("heading", name="made here #1")).to_be_visible()
 
 

@@ -116,10 +116,9 @@ def create(maria: Browser, source: str, **fields: str) -> Any:
 def errors(page: Element) -> dict[str, str]:
     """The errors of a form by the field that they are about."""
     found = {}
-    for field in page.one("form", "form").every():
-        if "aria-describedby" in field:
-            assert field["aria-invalid"] == "true"
-            found[field["name"]] = page.one(id=field["aria-describedby"]).text
+    for field in page.one("form", "form").all(aria_invalid="true"):
+        assert f"{field['name']}_error" in field["aria-describedby"].split()
+        found[field["name"]] = page.one(id=f"{field['name']}_error").text
     return found
 
 
@@ -203,7 +202,7 @@ def test_a_session_is_not_deleted_before_its_id_was_typed(
     before = everything(ref.source)
     response = delete(maria, ref, confirm)
     assert response.status_code == 400
-    assert "This is not the session's id; nothing was deleted." in page_of(response).one("p", "formerror").text
+    assert "This is not the session's id; nothing was deleted." in page_of(response).one(role="alert").text
     assert everything(ref.source) == before
 
 

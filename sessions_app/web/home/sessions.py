@@ -2,19 +2,23 @@
 
 from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
+from ...access.actor import Actor
 from ...access.handles import are_hidden
-from ...domain.errors import AlreadyExists, Error, Invalid, NotFound
+from ...domain.errors import AlreadyExists, Invalid, NotFound
+from ...domain.event import ID_LENGTH
 from ...domain.json_values import loads
 from ...domain.session_ref import SessionRef, own_session
 from ...edits import queue
-from ...http.problems import status_of
 from ...privacy import holds
 from ...reads import lists, views
 from ...reads.users import meant
@@ -22,6 +26,7 @@ from ...search.health import Of
 from ...search.index import feed
 from ...sources import database, registry
 from ...writes.sessions import create_session, delete_session
+from ..forms import Confirm, Form, Read, Text, act
 from ..html.render import page, to_type, typed
 from ..html.state_panel import of_app, of_user, with_writers
 from ..request import actor, check_may
@@ -36,80 +41,105 @@ def sessions(request: HttpRequest, source: str, app_name: str, user_id: str | No
     return page(request, template, {"source": source, "app_name": app_name, "user_id": user_id, "sessions": rows})
 
 
+def _needed(text: str) -> str:
+    if not text.strip():
+        raise Invalid(_("This is needed."))
+    return text
+
+
+def _state(text: str) -> dict[str, Any]:
+    state = loads(text.replace("\r\n", "\n") or "{}")
+    if not isinstance(state, dict):
+        raise Invalid(_("Initial state is an object: its keys are the state's keys."))
+    return state
+
+
+_NAME: Final = {"maxlength": ID_LENGTH, "dir": "auto", "autocomplete": False}  # going back finds what was typed
+
+
+class NewForm(Form):
+    """Creates a session with its initial state."""
+
+    source = Text(label=gettext_lazy("Source"), widget=forms.Select)
+    app_name = Read(
+        _needed,
+        label=gettext_lazy("App"),
+        help_text=gettext_lazy("The name of the agent's folder, or of its App."),
+        needed=True,
+        attrs=_NAME,
+    )
+    user_id = Read(_needed, label=gettext_lazy("User"), needed=True, attrs=_NAME)
+    session_id = Text(
+        label=gettext_lazy("Session id"),
+        help_text=gettext_lazy("Left empty, the session gets a new UUID."),
+        attrs=_NAME,
+    )
+    state = Read(
+        _state,
+        label=gettext_lazy("Initial state"),
+        help_text=gettext_lazy(
+            "A JSON object. Keys that begin with user: or app: go to the user's or the app's state."
+        ),
+        widget=forms.Textarea,
+        attrs={"rows": 8, "cols": False, "spellcheck": "false"},
+    )
+
+
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """Creates a session with its initial state."""
-    actor(request).check_right("append")
-    given = request.POST if request.method == "POST" else request.GET
-    context: dict[str, Any] = {
-        "sources": [
-            each.alias
-            for each in registry.listed()
-            if actor(request).has("append", each.alias) and not database.is_read_only(each.alias)
-        ],
-        **{name: given.get(name, "") for name in ("source", "app_name", "user_id", "session_id")},
-        "state": given.get("state", "{}"),
-    }
-    if request.method == "GET":
-        return page(request, "home/sessions/new.html", context)
+    who = actor(request)
+    who.check_right("append")
+    form = NewForm.of(request, initial={"state": "{}"} | request.GET.dict())
+    form.fields["source"].widget.choices = [
+        (each.alias, each.alias)
+        for each in registry.listed()
+        if who.has("append", each.alias) and not database.is_read_only(each.alias)
+    ]
+    ref, status = act(form, lambda given: _create(**given, who=who))
+    if ref:
+        messages.success(request, _("The session was created."))
+        return redirect(reverse("session", kwargs=ref._asdict()))
+    return page(request, "home/sessions/new.html", {"form": form}, status)
+
+
+def _create(source: str, app_name: str, user_id: str, session_id: str, state: dict[str, Any], who: Actor) -> SessionRef:
+    ref = SessionRef(source, app_name, meant(source, app_name, user_id, actor=who), session_id.strip())
     try:
-        ref = _create(request, context)
+        return create_session(*ref[:3], session_id=session_id or None, state=state, actor=who, origin="person")
     except AlreadyExists as error:
-        taken = SessionRef(
-            context["source"], context["app_name"], _user_of(request, context), context["session_id"].strip()
-        )
-        context |= {"errors": {"session_id": error.message}, "taken": taken}
-        return page(request, "home/sessions/new.html", context, 409)
-    except Error as error:
-        context["errors"] = {error.detail.get("field", "form"): error.message}
-        return page(request, "home/sessions/new.html", context, status_of(error))
-    messages.success(request, _("The session was created."))
-    return redirect(reverse("session", kwargs=ref._asdict()))
+        address = reverse("session", kwargs=ref._asdict())
+        words = format_html('{} <a href="{}">{}</a>', error.message, address, _("Open it"))
+        raise AlreadyExists(words, field="session_id") from error
+
+
+class DeleteForm(Form):
+    """Deletes a session after its id has been typed."""
+
+    confirm = Confirm(label=gettext_lazy("Type the session's id to confirm"))
 
 
 @require_http_methods(["GET", "POST"])
 def delete(request: HttpRequest, **names: str) -> HttpResponse:
     """Deletes a session after its id has been typed."""
-    ref = SessionRef(**names)
+    ref, who = SessionRef(**names), actor(request)
     check_may(request, "admin", ref)
-    view = views.session(ref, partly=True, actor=actor(request))
-    wanted = to_type(ref.session_id)
-    context = {"view": view, "ref": ref, "wanted": wanted, "held": queue.held(ref, actor=actor(request))}
-    context["hold"] = holds.of(ref, actor=actor(request))
-    if request.method == "GET":
-        return page(request, "home/sessions/delete.html", context)
-    if typed(request.POST.get("confirm", "")) != typed(wanted):
-        context["error"] = _("This is not the session's id; nothing was deleted.")
-        return page(request, "home/sessions/delete.html", context, 400)
-    delete_session(ref, actor=actor(request))
+    view, wanted = views.session(ref, partly=True, actor=who), to_type(ref.session_id)
+    context = {"view": view, "ref": ref, "wanted": wanted, "held": queue.held(ref, actor=who)}
+    context["hold"] = holds.of(ref, actor=who)
+
+    def confirmed(confirm: str) -> None:
+        if typed(confirm) != typed(wanted):
+            raise Invalid(_("This is not the session's id; nothing was deleted."), field="confirm")
+        delete_session(ref, actor=who)
+
+    form = DeleteForm.of(request)
+    _done, status = act(form, lambda given: confirmed(**given))
+    if not form.is_valid():
+        return page(request, "home/sessions/delete.html", context | {"form": form}, status)
     messages.success(request, _("The session %(id)s was deleted.") % {"id": ref.session_id})
     # Not the user's own page: a user without sessions and state no longer exists.
     return redirect("user-sessions", source=ref.source, app_name=ref.app_name, user_id=ref.user_id)
-
-
-def _user_of(request: HttpRequest, given: dict[str, Any]) -> str:
-    return meant(given["source"], given["app_name"], given["user_id"], actor=actor(request))
-
-
-def _create(request: HttpRequest, given: dict[str, Any]) -> SessionRef:
-    for name in ("app_name", "user_id"):
-        if not given[name].strip():
-            raise Invalid(_("This is needed."), field=name)
-    try:
-        state = loads(given["state"].replace("\r\n", "\n") or "{}")
-    except Invalid as error:
-        raise Invalid(error.message, field="state") from error
-    if not isinstance(state, dict):
-        raise Invalid(_("Initial state is an object: its keys are the state's keys."), field="state")
-    return create_session(
-        given["source"],
-        given["app_name"],
-        _user_of(request, given),
-        session_id=given["session_id"] or None,
-        state=state,
-        actor=actor(request),
-        origin="person",
-    )
 
 
 # --- Apps and users ---------------------------------------------------------------------------------------------------

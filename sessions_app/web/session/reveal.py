@@ -5,16 +5,27 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
-from ...domain.errors import Error
 from ...domain.json_values import dumps
 from ...domain.session_ref import OWN_NAME, SessionRef, own_session
 from ...domain.state import Scope
 from ...edits import reveal
-from ...http.problems import status_of
+from ..forms import Form, Text, act
 from ..html.render import page
 from ..request import actor
+
+
+class ReasonForm(Form):
+    """Says why a value is to be revealed."""
+
+    reason = Text(
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("It is recorded in the audit, with your name, before the value is shown."),
+        needed=True,
+        attrs={"maxlength": reveal.REASON_LENGTH, "autofocus": True},
+    )
 
 
 @require_http_methods(["GET", "POST"])
@@ -52,17 +63,10 @@ def _key(request: HttpRequest, ref: SessionRef, only: Scope | None, back: str) -
 
 def _answer(request: HttpRequest, ref: SessionRef, name: str, back: str, stored: Callable[[str], Any]) -> HttpResponse:
     reveal.check_may_reveal(ref, actor(request))
+    form = ReasonForm.of(request)
+    value, status = act(form, lambda given: dumps(stored(given["reason"]), indent=2))
     of_session = ref.session_id != OWN_NAME
-    context: dict[str, Any] = {"ref": ref, "of_session": of_session, "name": name, "back": back}
-    context["most"] = reveal.REASON_LENGTH
-    status = 200
-    if request.method == "POST":
-        reason = request.POST.get("reason", "")
-        try:
-            context["value"] = dumps(stored(reason), indent=2)
-        except Error as error:
-            context |= {"reason": reason, "error": error.message}
-            status = status_of(error)
+    context = {"ref": ref, "of_session": of_session, "name": name, "back": back, "form": form, "value": value}
     response = page(request, "session/reveal/reveal.html", context, status)
     response["Cache-Control"] = "private, no-store"
     return response
