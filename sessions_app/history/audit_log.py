@@ -7,7 +7,7 @@ read no session, may read it.
 import heapq
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +19,9 @@ from ..access.handles import shown_ref
 from ..domain.edit_note import edit_of, is_edit, until_of
 from ..domain.errors import Error
 from ..domain.positions import Position
+from ..models import AuditRow
 from ..reads import audit_rows
-from ..reads.audit_rows import Entry, Filter
+from ..reads.audit_rows import Filter
 from ..reads.event_views import EventView
 from ..reads.lists import PAGE
 from ..reads.paging import Page, read_cursor, write_cursor
@@ -41,14 +42,14 @@ _TOLD: Final = ("approved_by", "undoes", "restores", "forked", "batch")  # of an
 class Edits(NamedTuple):
     """Some edits, the newest first. Below `ends`, edits were not looked at. `missing` says of which sources some are."""
 
-    rows: list[tuple[EditAt, Entry]]
+    rows: list[tuple[EditAt, AuditRow]]
     ends: EditAt | None
     missing: list[str]
 
 
 def entries(
     only: Filter, before: str | None = None, limit: int = PAGE, *, actor: Actor
-) -> tuple[Page[Entry], list[str]]:
+) -> tuple[Page[AuditRow], list[str]]:
     """Returns a page of the acts and edits that a filter selects, the newest first; and what is missing, in words.
 
     Raises Invalid and NotAllowed.
@@ -66,7 +67,7 @@ def entries(
     return Page(page, write_cursor(number, *below) if more else None), edits.missing
 
 
-def _merged(acts: list[Entry], edits: Edits, limit: int) -> tuple[list[Entry], bool]:
+def _merged(acts: list[AuditRow], edits: Edits, limit: int) -> tuple[list[AuditRow], bool]:
     """Returns a page of acts and edits, and whether there is more. What is older than where the edits end waits."""
     both = heapq.merge(acts, [entry for _at, entry in edits.rows], key=lambda each: -each.at)
     ends = edits.ends[0] / 1_000_000 if edits.ends else 0.0
@@ -124,10 +125,10 @@ def newest(only: Filter, below: EditAt | None, limit: int) -> Edits:
 
 def _newest_of(
     source: str, only: Filter, below: EditAt | None, bounds: tuple[int, int, float]
-) -> tuple[list[tuple[EditAt, Entry]], EditAt | None]:
+) -> tuple[list[tuple[EditAt, AuditRow]], EditAt | None]:
     """Returns at least `limit` edits of one source since `first`, or all; and where they end, if it took too long."""
     first, limit, until = bounds
-    rows: list[tuple[EditAt, Entry]] = []
+    rows: list[tuple[EditAt, AuditRow]] = []
     at = position_below(below, source)
     while len(rows) < limit:
         some, at = _some(source, only, at, oldest=False)
@@ -141,7 +142,7 @@ def _newest_of(
 
 def _some(
     source: str, only: Filter, at: EditPosition | None, *, oldest: bool
-) -> tuple[list[tuple[EditAt, Entry]], EditPosition | None]:
+) -> tuple[list[tuple[EditAt, AuditRow]], EditPosition | None]:
     """Returns the next edits beyond a position that a filter selects, and where to go on; None if there are no more."""
     standing = build.standing(source)
     if standing is None:
@@ -159,7 +160,7 @@ def _some(
     return rows, positions[-1] if len(positions) == _SOME else None
 
 
-def _entry(edit_at: EditAt, view: EventView) -> Entry:
+def _entry(edit_at: EditAt, view: EventView) -> AuditRow:
     note = edit_of(view.data)
     more: dict[str, Any] = {name: _text(note[name]) for name in _TOLD if note.get(name)}
     if before := view.description.actions.get("rewind_before_invocation_id"):
@@ -169,7 +170,10 @@ def _entry(edit_at: EditAt, view: EventView) -> Entry:
     keys = [change.key for change in view.changes]
     detail = {"keys": keys, "reason": _text(note.get("reason") or ""), **more}
     shown = {name: value for name, value in detail.items() if value}
-    return Entry(0, edit_at[0] / _MICROSECONDS, EDIT, _text(note.get("actor") or ""), "", view.ref, shown, view.id)
+    at, by = edit_at[0] / _MICROSECONDS, _text(note.get("actor") or "")
+    row = AuditRow(number=0, at=at, act=EDIT, by=by, detail=canonical(shown), **view.ref._asdict())
+    row.event_id = view.id
+    return row
 
 
 def _missing(problem: Error) -> str:
@@ -194,7 +198,7 @@ def lines(only: Filter, actor: Actor) -> list[Iterator[tuple[float, str]]]:
     A source that cannot be read has one line that says so. The caller has checked that the actor may read the audit.
     """
     answers, problems = of_each_source(lambda source: _lines_of(source, only, actor), time.monotonic() + build.SECONDS)
-    return [*answers, *(iter([(0.0, _line(0.0, {"missing": _missing(each)}))]) for each in problems)]
+    return [*answers, *(iter([(0.0, _line(0.0, canonical({"missing": _missing(each)})))]) for each in problems)]
 
 
 def _lines_of(source: str, only: Filter, actor: Actor) -> Iterator[tuple[float, str]]:
@@ -205,10 +209,10 @@ def _lines_of(source: str, only: Filter, actor: Actor) -> Iterator[tuple[float, 
         for (moment, *_rest), entry in some:
             if moment >= after:
                 return
-            yield entry.at, _line(entry.at, entry.detail, replace(entry, ref=shown_ref(entry.ref, actor)))
+            about = {**shown_ref(entry.ref, actor)._asdict(), "by": entry.by, "event_id": entry.event_id}
+            yield entry.at, _line(entry.at, entry.detail, **about)
 
 
-def _line(at: float, detail: dict[str, Any], entry: Entry | None = None) -> str:
+def _line(at: float, detail: str, **about: str) -> str:
     """Returns an edit with the names that a row has. It has no number and no digest: it is its session's event."""
-    about = {**entry.ref._asdict(), "by": entry.by, "event_id": entry.event_id} if entry else {}
-    return canonical({"act": EDIT, "at": at, "detail": canonical(detail), **about})
+    return canonical({"act": EDIT, "at": at, "detail": detail, **about})

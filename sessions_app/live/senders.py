@@ -12,7 +12,9 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 
 from ..access.audit import forwarding
-from ..access.audit.forwarding import Receiver, Row
+from ..access.audit.forwarding import Receiver
+from ..access.audit.record import row_text
+from ..models import AuditRow
 from ..search.saved import sending, webhooks
 
 log = logging.getLogger("adkweb.sending")
@@ -62,9 +64,9 @@ def receivers() -> list[Receiver]:
     return named
 
 
-def _post(rows: Sequence[Row]) -> str:
+def _post(rows: Sequence[AuditRow]) -> str:
     """Posts one row."""
     (row,) = rows
     secret = settings.AUDIT_WEBHOOK_SECRET
-    _status, wrong = sending.deliver(settings.AUDIT_WEBHOOK, row.text.encode(), secret, str(row.number))
+    _status, wrong = sending.deliver(settings.AUDIT_WEBHOOK, row_text(row).encode(), secret, str(row.number))
     return wrong

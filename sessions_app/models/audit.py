@@ -1,8 +1,11 @@
 """The audit's tables: what was done that is no event of a session, and how far it was sent elsewhere."""
 
-from typing import ClassVar
+import json
+from typing import Any, ClassVar
 
 from django.db import models
+
+from ..domain.session_ref import SessionRef
 
 
 class AuditRow(models.Model):
@@ -33,6 +36,19 @@ class AuditRow(models.Model):
             models.Index(fields=["by", "number"], name="audit_of_person"),
             models.Index(fields=["app_name", "number"], name="audit_of_app"),
         ]
+
+    event_id: str = ""  # of an edit, which history/audit_log.py shows as a row without a number
+
+    @property
+    def ref(self) -> SessionRef:
+        """Returns the session that it is about, or as much of its names as there is."""
+        return SessionRef(self.source, self.app_name, self.user_id, self.session_id)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Returns what `detail` says."""
+        details: dict[str, Any] = json.loads(self.detail)
+        return details
 
 
 class AuditReceiver(models.Model):

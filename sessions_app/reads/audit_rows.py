@@ -1,11 +1,11 @@
 """Reads the rows of the audit for whoever may read it; history/audit_log.py puts the edits beside them."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
@@ -13,7 +13,6 @@ from ..access.audit.forwarding import Standing, standing_of_all
 from ..access.audit.record import row_text
 from ..access.handles import are_hidden_anywhere, shown_user
 from ..domain.errors import Invalid, NotAllowed
-from ..domain.session_ref import SessionRef
 from ..models import AuditRow
 
 _READ: Final = 2_000  # rows that an export reads at once
@@ -39,33 +38,19 @@ class Filter:
             raise Invalid(words % {"day": self.day[:40]}, field="day") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An act: when, what, who, from which address, about what. `detail` says more. An edit has the id of its event."""
-
-    number: int
-    at: float
-    act: str
-    by: str
-    address: str
-    ref: SessionRef
-    detail: dict[str, Any]
-    event_id: str = ""
-
-
 def check_audits(actor: Actor) -> None:
     """Raises NotAllowed unless an actor may read the audit."""
     if not actor.audits:
         raise NotAllowed(_("Only an auditor or an admin of all sources and apps may read the audit."))
 
 
-def newest(only: Filter, below: int | None, limit: int, *, actor: Actor) -> list[Entry]:
+def newest(only: Filter, below: int | None, limit: int, *, actor: Actor) -> list[AuditRow]:
     """Returns the newest rows that a filter selects, or the newest below a number. Raises Invalid and NotAllowed."""
     check_audits(actor)
     rows = _rows(only)
     if below is not None:
         rows = rows.filter(number__lt=below)
-    return [_entry(row) for row in rows.order_by("-number")[:limit]]
+    return list(rows.order_by("-number")[:limit])
 
 
 def receivers(*, actor: Actor) -> list[Standing]:
@@ -88,7 +73,7 @@ def lines(only: Filter, *, actor: Actor) -> Iterator[tuple[float, str]]:
         after = some[-1].number
 
 
-def _rows(only: Filter) -> Any:
+def _rows(only: Filter) -> QuerySet[AuditRow]:
     rows = AuditRow.objects.all()
     for name, value in (("act", only.act), ("by", only.by), ("app_name", only.app)):
         if value:
@@ -111,8 +96,3 @@ def _first_since(moment: float) -> int:
         else:
             low = middle + 1
     return low
-
-
-def _entry(row: AuditRow) -> Entry:
-    ref = SessionRef(row.source, row.app_name, row.user_id, row.session_id)
-    return Entry(row.number, row.at, row.act, row.by, row.address, ref, json.loads(row.detail))

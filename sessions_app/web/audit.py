@@ -16,6 +16,7 @@ from ..domain.errors import Invalid
 from ..history import audit_log
 from ..history.audit_log import EDIT
 from ..http.streaming import streamed
+from ..models import AuditRow
 from ..reads import audit_rows
 from .html.render import page
 from .request import actor
@@ -25,7 +26,7 @@ from .request import actor
 class Row:
     """An act with its details in words, and the address of what it was about, if whoever looks may see that."""
 
-    entry: audit_rows.Entry
+    entry: AuditRow
     about: list[str]
     details: list[tuple[str, str]]  # a name alone says that it is so
     link: str
@@ -55,17 +56,17 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     return streamed(lines, "application/jsonl", {"Content-Disposition": 'attachment; filename="audit.jsonl"'})
 
 
-def _rows(entries: Iterable[audit_rows.Entry], who: Actor) -> list[Row]:
+def _rows(entries: Iterable[AuditRow], who: Actor) -> list[Row]:
     return [
         Row(each, [name for name in shown_ref(each.ref, who) if name], _details(each), _link(each, who))
         for each in entries
     ]
 
 
-def _details(entry: audit_rows.Entry) -> list[tuple[str, str]]:
+def _details(entry: AuditRow) -> list[tuple[str, str]]:
     return [
         (name, _words(value))
-        for name, value in entry.detail.items()
+        for name, value in entry.details.items()
         if value is not False and value not in (None, "", [])
     ]
 
@@ -76,7 +77,7 @@ def _words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _link(entry: audit_rows.Entry, who: Actor) -> str:
+def _link(entry: AuditRow, who: Actor) -> str:
     """Returns the address of an edit's event, or of the session that an act was about. An auditor may see neither."""
     names = entry.ref._asdict()
     if not all(entry.ref) or entry.act == "session-deleted" or not who.may_see(entry.ref.source, entry.ref.app_name):

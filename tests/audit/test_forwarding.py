@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from adkweb import environment
 from sessions_app.access.audit import forwarding
-from sessions_app.access.audit.forwarding import Receiver, Row, forward, standing_of_all
+from sessions_app.access.audit.forwarding import Receiver, forward, standing_of_all
 from sessions_app.access.audit.record import HASHED, canonical, record, row_text
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import senders
@@ -206,7 +206,7 @@ def test_rows_that_a_receiver_did_not_read_are_sent_again(own: str, tcp: Syslog,
 def test_a_process_that_dies_while_it_sends_leaves_the_rows_to_another(own: str, tcp: Syslog) -> None:
     fill(2)
 
-    def killed(rows: Sequence[Row]) -> str:
+    def killed(rows: Sequence[AuditRow]) -> str:
         forwarding.deliver(tcp.address, rows)
         raise KeyboardInterrupt
 
@@ -224,7 +224,7 @@ def test_a_process_that_dies_while_it_sends_leaves_the_rows_to_another(own: str,
 def test_a_process_that_lost_its_claim_takes_nothing_back(own: str) -> None:
     fill(2)
 
-    def slow(rows: Sequence[Row]) -> str:
+    def slow(rows: Sequence[AuditRow]) -> str:
         AuditReceiver.objects.update(claimed_until=0)
         forward(Receiver("syslog", lambda rows: "", 200))  # by another process
         return "the network was away"

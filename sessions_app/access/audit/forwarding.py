@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -31,21 +31,12 @@ CLAIM_SECONDS: Final = 60.0  # longer than a delivery may take
 MOST_WAIT: Final = 300.0  # seconds between two tries, at most
 
 
-class Row(NamedTuple):
-    """A row as it is sent. `text` is its JSON."""
-
-    number: int
-    at: float
-    act: str
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class Receiver:
     """A receiver of the audit. `deliver` gets `most` rows at once, and returns what went wrong, or "" if it has them."""
 
     name: str
-    deliver: Callable[[Sequence[Row]], str]
+    deliver: Callable[[Sequence[AuditRow]], str]
     most: int
 
 
@@ -65,7 +56,7 @@ def forward(receiver: Receiver) -> bool:
     row, _made = AuditReceiver.objects.get_or_create(name=receiver.name)
     if max(row.due, row.claimed_until) > now:
         return False
-    rows = [_row(each) for each in _after(row.sent)[: receiver.most]]
+    rows = list(_after(row.sent)[: receiver.most])
     if not rows:
         return False
     claim = uuid.uuid4().hex
@@ -96,10 +87,6 @@ def _after(number: int) -> QuerySet[AuditRow]:
     return AuditRow.objects.filter(number__gt=number).order_by("number")
 
 
-def _row(row: AuditRow) -> Row:
-    return Row(row.number, row.at, row.act, row_text(row))
-
-
 def _note(row: AuditReceiver, claim: str, number: int, wrong: str) -> None:
     """Notes what came of a delivery, unless the claim was lost meanwhile: then another process has sent the rows again."""
     mine = AuditReceiver.objects.filter(name=row.name, claim=claim)
@@ -124,7 +111,7 @@ _READ: Final = 4_096
 Address = tuple[str, str, int]  # ("udp" or "tcp", host, port), ("unix", path, 0)
 
 
-def deliver(address: Address, rows: Sequence[Row]) -> str:
+def deliver(address: Address, rows: Sequence[AuditRow]) -> str:
     """Sends rows, and returns what went wrong; "" if nothing did."""
     messages = [message(row) for row in rows]
     kind, where, port = address
@@ -141,11 +128,11 @@ def deliver(address: Address, rows: Sequence[Row]) -> str:
     return ""
 
 
-def message(row: Row) -> bytes:
+def message(row: AuditRow) -> bytes:
     """Returns a row as a message. It is one line of ASCII, whatever names are in it."""
     at = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="microseconds")
     host = "".join(char for char in socket.gethostname() if "!" <= char <= "~")[:255] or "-"
-    return f"<{_PRIORITY}>1 {at} {host} adkweb {os.getpid()} {row.act} - {_fitting(row.text)}".encode()
+    return f"<{_PRIORITY}>1 {at} {host} adkweb {os.getpid()} {row.act} - {_fitting(row_text(row))}".encode()
 
 
 def _fitting(text: str) -> str:
