@@ -1,16 +1,14 @@
-"""Invites people by link. An invitation is used once, within LIFETIME, and names the groups that the person gets. It ends
+"""Invites people by link. An invitation is used once, within a week, and names the groups that the person gets. It ends
 earlier with the rights of the admin who made it.
 
-invitation, text = invitations.make("Ana, support", ["Support"], actor=actor)
-person = invitations.accept(text, "ana", "correct horse battery staple")
+    invitation, text = invitations.make("Ana, support", ["Support"], actor=actor)
+    person = invitations.accept(text, "ana", "correct horse battery staple")
 """
 
 import hashlib
 import logging
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Final
 
 from django.contrib.auth.models import User
@@ -21,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from ..domain.errors import Invalid, NotFound
 from ..domain.json_values import check_name
-from ..models import Invitation as Row
+from ..models import Invitation
 from . import passwords
 from .actor import TERMINAL, Actor
 from .audit.record import record, record_with
@@ -29,21 +27,7 @@ from .people import check_keeps_people, groups_named, new_account, taken
 
 log = logging.getLogger("adkweb.people")
 
-LIFETIME: Final = timedelta(days=7)
 NOTE_LENGTH: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Invitation:
-    """An invitation that nobody has used, without its text."""
-
-    id: int
-    note: str
-    admin: bool
-    groups: tuple[str, ...]
-    created_by: str
-    created: datetime
-    ends: datetime
 
 
 def make(note: str, groups: Collection[str], *, actor: Actor, admin: bool = False) -> tuple[Invitation, str]:
@@ -56,25 +40,26 @@ def make(note: str, groups: Collection[str], *, actor: Actor, admin: bool = Fals
         raise Invalid(error.message, field="note") from error
     text = secrets.token_urlsafe(32)
     with transaction.atomic():
-        row = Row.objects.create(digest=_digest(text), note=note, admin=admin, created_by=actor.name)
-        row.groups.set(groups_named(groups))
+        invitation = Invitation.objects.create(digest=_digest(text), note=note, admin=admin, created_by=actor.name)
+        invitation.groups.set(groups_named(groups))
         record("invited", actor.name, note=note, admin=admin, groups=list(groups))
     log.info("%s made an invitation: %s, admin %s, groups %s", actor.name, note, admin, list(groups))
-    return _invitation(row), text
+    return invitation, text
 
 
-def listed(*, actor: Actor) -> list[Invitation]:
-    """Returns the invitations that can still be used, the newest first."""
+def listed(*, actor: Actor) -> QuerySet[Invitation]:
+    """Returns the invitations that can still be used, each with its groups, the newest first."""
     check_keeps_people(actor)
-    return [_invitation(row) for row in _usable().prefetch_related("groups").order_by("-created", "-pk")]
+    return _usable().prefetch_related("groups").order_by("-created", "-pk")
 
 
 def withdraw(invitation_id: int, *, actor: Actor) -> None:
     """Makes an invitation useless. One that was used, or is gone, stays so."""
     check_keeps_people(actor)
-    row = Row.objects.filter(pk=invitation_id).first()
-    if row and record_with(
-        lambda: Row.objects.filter(pk=row.pk).delete()[0], "invitation-withdrawn", actor.name, note=row.note
+    invitations = Invitation.objects.filter(pk=invitation_id)
+    invitation = invitations.first()
+    if invitation and record_with(
+        lambda: invitations.delete()[0], "invitation-withdrawn", actor.name, note=invitation.note
     ):
         log.info("%s withdrew an invitation", actor.name)
 
@@ -82,49 +67,44 @@ def withdraw(invitation_id: int, *, actor: Actor) -> None:
 def of(text: str) -> Invitation:
     """Returns the invitation of a link. Raises NotFound if it was used or withdrawn, is too old, or who made it is no
     admin any more."""
-    return _invitation(_row(text, _usable()))
+    return _with(text, _usable())
 
 
-def accept(text: str, name: str, password: str) -> User:
+def accept(token: str, name: str, password: str) -> User:
     """Uses up an invitation, and makes an account of a name and a password that the person chose.
 
     Raises NotFound, AlreadyExists and Invalid; the invitation can still be used after the last two.
     """
     with transaction.atomic():
-        row = _row(text, _usable().select_for_update())
+        invitation = _with(token, _usable().select_for_update())
         person = new_account(name)
         passwords.check(password, person)
         person.set_password(password)
-        person.is_superuser = row.admin
+        person.is_superuser = invitation.admin
         try:
             with transaction.atomic():
                 person.save()
         except IntegrityError as error:
             raise taken(name) from error
-        person.groups.set(row.groups.all())
-        groups = [group.name for group in row.groups.all()]
-        row.delete()
-        record("joined", person.get_username(), invited_by=row.created_by, admin=row.admin, groups=groups)
-    log.info("%s made an account by an invitation of %s", person.get_username(), row.created_by)
+        person.groups.set(invitation.groups.all())
+        by, groups = invitation.created_by, invitation.group_names
+        invitation.delete()
+        record("joined", person.get_username(), invited_by=by, admin=invitation.admin, groups=groups)
+    log.info("%s made an account by an invitation of %s", person.get_username(), by)
     return person
 
 
-def _usable() -> QuerySet[Row]:
+def _usable() -> QuerySet[Invitation]:
     makers = User.objects.filter(is_active=True, is_superuser=True).values("username")
     by = Q(created_by=TERMINAL.name) | Q(created_by__in=makers)
-    return Row.objects.filter(by, created__gte=timezone.now() - LIFETIME)
+    return Invitation.objects.filter(by, created__gte=timezone.now() - Invitation.LIFETIME)
 
 
-def _row(text: str, rows: QuerySet[Row]) -> Row:
-    row = rows.filter(digest=_digest(text)).first()
-    if row is None:
+def _with(text: str, invitations: QuerySet[Invitation]) -> Invitation:
+    invitation = invitations.filter(digest=_digest(text)).first()
+    if invitation is None:
         raise NotFound(_("This invitation was used already or withdrawn, or is too old. Ask for a new one."))
-    return row
-
-
-def _invitation(row: Row) -> Invitation:
-    groups = tuple(sorted(group.name for group in row.groups.all()))
-    return Invitation(row.pk, row.note, row.admin, groups, row.created_by, row.created, row.created + LIFETIME)
+    return invitation
 
 
 def _digest(text: str) -> str:

@@ -33,8 +33,8 @@ def confirm(request: HttpRequest, person: User, old: str = "") -> None:
         raise Invalid(_("This is not your password."), field="old")
 
 
-def change(request: HttpRequest, person: User, old: str, new: str) -> None:
-    """Gives a person a new password and signs out all their browsers. Raises Invalid, TooOften and NotAllowed.
+def change(request: HttpRequest, person: User, old: str, new: str) -> User:
+    """Gives a person a new password, signs out all their browsers and returns them. Raises Invalid, TooOften, NotAllowed.
 
     Whoever has a password has to know it.
     """
@@ -51,3 +51,4 @@ def change(request: HttpRequest, person: User, old: str, new: str) -> None:
         sign_ins.end_all(person.pk)
         record("password-changed", person.get_username())
     log.info("%s has a new password", person.get_username())
+    return person

@@ -1,6 +1,7 @@
 """adkweb's own tables, in the default database: who signs in, work that outlives a request, and the index of history/."""
 
-from typing import ClassVar
+from datetime import datetime, timedelta
+from typing import ClassVar, Final
 
 from django.conf import settings
 from django.db import models
@@ -17,7 +18,12 @@ class SignInToken(models.Model):
 
 
 class Invitation(models.Model):
-    """A link by which somebody makes an account, once. Only its hash is kept. `note` says for whom it is."""
+    """A link by which somebody makes an account, once, within LIFETIME. `note` says for whom it is.
+
+    Only the hash of its secret is kept.
+    """
+
+    LIFETIME: Final = timedelta(days=7)
 
     digest = models.CharField(max_length=64, unique=True)
     note = models.CharField(max_length=100)
@@ -25,6 +31,16 @@ class Invitation(models.Model):
     groups = models.ManyToManyField("auth.Group")
     created_by = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
+
+    @property
+    def ends(self) -> datetime:
+        """Returns when it is too old."""
+        return self.created + self.LIFETIME
+
+    @property
+    def group_names(self) -> list[str]:
+        """Returns the names of the groups that the person gets, in alphabetical order."""
+        return sorted(group.name for group in self.groups.all())
 
 
 class PasswordTries(models.Model):

@@ -71,9 +71,10 @@ def invite(request: HttpRequest) -> HttpResponse:
     form = InvitationForm.of(request)
     made, status = act(form, lambda given: invitations.make(**given, actor=actor(request)))
     if made is None:
-        return _page(request, status, invitation=form)
-    address = request.build_absolute_uri(reverse("join"))
-    return _page(request, link=f"{address}#{made[1]}")
+        return _page(request, status, form=form)
+    invitation, text = made
+    link = f"{request.build_absolute_uri(reverse('join'))}#{text}"
+    return _page(request, made=invitation, link=link)
 
 
 @require_POST
@@ -129,7 +130,7 @@ def new_group(request: HttpRequest) -> HttpResponse:
     form = GroupForm.of(request)
     made, status = act(form, lambda given: groups.make(**given, actor=actor(request)))
     if made is None:
-        return _page(request, status, group=form)
+        return _page(request, status, group_form=form)
     messages.success(request, _("The group “%(name)s” is made.") % {"name": made.name})
     return redirect("people")
 
@@ -159,25 +160,15 @@ def delete_group(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("people")
 
 
-def _page(
-    request: HttpRequest,
-    status: int = 200,
-    *,
-    link: str = "",
-    invitation: Form | None = None,
-    group: Form | None = None,
-) -> HttpResponse:
+def _page(request: HttpRequest, status: int = 200, **context: Any) -> HttpResponse:
     """Shows accounts, invitations and groups, and the link of a new invitation, which no cache keeps."""
     who = actor(request)
-    context: dict[str, Any] = {
+    lists = {
         "people": core.listed(actor=who),
         "groups": groups.listed(actor=who),
         "invitations": invitations.listed(actor=who),
-        "link": link,
-        "days": invitations.LIFETIME.days,
-        "form": invitation or InvitationForm(),
-        "group_form": group or GroupForm(),
     }
-    response = page(request, "access/people/people.html", context, status)
+    forms = {"form": InvitationForm(), "group_form": GroupForm()}
+    response = page(request, "access/people/people.html", lists | forms | context, status)
     response["Cache-Control"] = "private, no-store"
     return response
