@@ -17,7 +17,7 @@ class SessionsConfig(AppConfig):
     def import_models(self) -> None:
         """Loads the models: those of `models/`, and those that stand with what they do."""
         super().import_models()
-        from .access import approval, roles, tokens  # noqa: F401
+        from .access import approval, masking, roles, tokens  # noqa: F401
         from .privacy import retention  # noqa: F401
 
     def ready(self) -> None:

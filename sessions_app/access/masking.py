@@ -7,30 +7,37 @@ asks for none. Where no rule is about an app, showing a text costs a look for th
 import threading
 import time
 import zlib
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from django.db import DatabaseError
+from django.db import DatabaseError, models
 from django.utils.crypto import salted_hmac
 
 from ..domain.masks import Mask, Rule
-from ..models import MaskRule, tables
+from ..models import tables
 
 # After which a rule that another process wrote hides something here, at the latest. Within a second, nobody is sent what
 # it hides: that leaves as long again to make a page.
 SECONDS: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A rule with the apps that it is about. `number` is 0 for one that is only tried."""
+class MaskRule(models.Model):
+    """Hides values of the apps whose names match `apps` (`booking*`). The other fields are as in domain/masks.py."""
 
-    apps: str
-    rule: Rule
-    number: int = 0
-    created: float = 0.0
-    created_by: str = ""
+    apps = models.CharField(max_length=200)
+    kind = models.CharField(max_length=10)
+    pattern = models.CharField(max_length=200)
+    ids = models.BooleanField(default=False)
+    created = models.FloatField()
+    created_by = models.CharField(max_length=150)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["apps", "kind", "pattern"], name="one_mask_rule")]
+
+    @property
+    def rule(self) -> Rule:
+        """Returns what it hides."""
+        return Rule(self.kind, self.pattern, self.ids)
 
 
 class _Rules:
@@ -38,7 +45,8 @@ class _Rules:
 
     def __init__(self) -> None:
         self.until = 0.0
-        self.known: list[Known] = []
+        self.stored: list[MaskRule] = []
+        self.said: list[Any] = []  # what they say: rows that are made anew may get the same numbers
         self.masks: dict[str, Mask] = {}
         self.whole = Mask([])
         self.digest = 0
@@ -57,7 +65,7 @@ def mask(app_name: str) -> Mask:
     except KeyError:
         pass
     with _lock:
-        return _rules.masks.setdefault(app_name, mask_by(_rules.known, app_name))
+        return _rules.masks.setdefault(app_name, mask_by(_rules.stored, app_name))
 
 
 def mask_of_all() -> Mask:
@@ -66,17 +74,14 @@ def mask_of_all() -> Mask:
     return _rules.whole
 
 
-def mask_by(rules: list[Known], app_name: str) -> Mask:
+def mask_by(rules: list[MaskRule], app_name: str) -> Mask:
     """Returns what some rules hide of an app, and the secrets of credentials."""
     return Mask(each.rule for each in rules if fnmatchcase(app_name, each.apps))
 
 
-def listed() -> list[Known]:
+def listed() -> list[MaskRule]:
     """Returns all rules, the oldest first, as they are stored."""
-    return [
-        Known(row.apps, Rule(row.kind, row.pattern, row.ids), row.pk, row.created, row.created_by)
-        for row in tables.rows_of(MaskRule.objects.order_by("pk"))
-    ]
+    return tables.rows_of(MaskRule.objects.order_by("pk"))
 
 
 def digest() -> int:
@@ -105,12 +110,12 @@ def _refresh() -> None:
     if now < _rules.until:
         return
     rows = listed()
+    said = sorted((each.apps, each.kind, each.pattern, each.ids) for each in rows)
     with _lock:
-        if rows != _rules.known:
-            _rules.known, _rules.masks = rows, {}
+        if said != _rules.said:
+            _rules.stored, _rules.said, _rules.masks = rows, said, {}
             _rules.whole = Mask(each.rule for each in rows)
-            rules: list[Any] = sorted((each.apps, each.rule.kind, each.rule.pattern, each.rule.ids) for each in rows)
-            if _rules.whole.hides_ids:  # with another key, ids have other handles
-                rules.append(salted_hmac("adkweb.handle", "").hexdigest())
-            _rules.digest = zlib.crc32(repr(rules).encode("utf-8", "replace")) % 4_000_000 + 1 if rules else 0
+            # With another key, ids have other handles.
+            key = [salted_hmac("adkweb.handle", "").hexdigest()] if _rules.whole.hides_ids else []
+            _rules.digest = zlib.crc32(repr([*said, *key]).encode("utf-8", "replace")) % 4_000_000 + 1 if said else 0
         _rules.until = now + SECONDS

@@ -4,7 +4,7 @@ What a rule would hide, and which rules are proposed, is looked for in the state
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -15,13 +15,13 @@ from django.utils.translation import gettext as _
 from ..access import masking
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
-from ..access.masking import Known
+from ..access.masking import MaskRule
 from ..domain.errors import AlreadyExists, Error, Invalid, NotFound
 from ..domain.mask_patterns import CARD, FORMS, JWT, SERVICE, hide
 from ..domain.masks import FORM, KEY, KINDS, PATH, TOOL, Rule, path_of, tool_of
 from ..domain.secrets import has_secret_name
 from ..domain.state import State, full_key
-from ..models import MaskRule, SearchSource
+from ..models import SearchSource
 from ..reads import lists
 from ..search import labels
 from ..search.index import feed
@@ -38,13 +38,13 @@ _PROPOSED: Final = (SERVICE, JWT, CARD)  # addresses and phone numbers are no se
 SHOWN: Final = 30  # proposals, and names of keys that are told
 
 
-def listed(*, actor: Actor) -> Sequence[Known]:
+def listed(*, actor: Actor) -> list[MaskRule]:
     """Returns all rules, the oldest first. Raises NotAllowed."""
     actor.check_runs_everything()
     return masking.listed()
 
 
-def checked(apps: str, kind: str, pattern: str, *, ids: bool = False) -> Known:
+def checked(apps: str, kind: str, pattern: str, *, ids: bool = False) -> MaskRule:
     """Returns a rule as it would be kept. Raises Invalid, which names the field."""
     apps, pattern = apps.strip() or "*", pattern.strip()
     for field, text in (("apps", apps), ("pattern", pattern)):
@@ -60,7 +60,7 @@ def checked(apps: str, kind: str, pattern: str, *, ids: bool = False) -> Known:
         raise Invalid(_("Only a form hides ids of users."), field="ids")
     if ids and apps != "*":  # a user has the same handle in every app
         raise Invalid(_("Ids of users are hidden in all apps or in none: leave the apps empty."), field="apps")
-    return Known(apps, Rule(kind, pattern, ids))
+    return MaskRule(apps=apps, kind=kind, pattern=pattern, ids=ids)
 
 
 def _problem(kind: str, pattern: str) -> str:
@@ -75,7 +75,7 @@ def _problem(kind: str, pattern: str) -> str:
     return "" if pattern else _("Write the name of a key, or a pattern like *token*.")
 
 
-def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Actor) -> Known:
+def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Actor) -> MaskRule:
     """Hides values by a rule, from now on, and has the index of search read everything again without them.
 
     With `ids`, a form hides ids of users, too. Such a rule takes the place of the same one without.
@@ -83,28 +83,27 @@ def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Acto
     Raises Invalid, AlreadyExists, NotAllowed."""
     actor.check_runs_everything()
     actor.check_may_write()
-    known = checked(apps, kind, pattern, ids=ids)
+    rule = checked(apps, kind, pattern, ids=ids)
+    rule.created, rule.created_by = time.time(), actor.name[:150]
     if MaskRule.objects.count() >= MOST:
         raise Invalid(_("There are at most %(n)s rules.") % {"n": MOST})
     try:
         with transaction.atomic():
-            fields = {"apps": known.apps, "kind": kind, "pattern": known.rule.pattern}
-            record("mask-rule-made", actor.name, app_name=known.apps, **_told(known.rule))
+            _record("mask-rule-made", rule, actor)
             if ids:
-                MaskRule.objects.filter(**fields, ids=False).delete()
-            MaskRule.objects.create(**fields, ids=ids, created=time.time(), created_by=actor.name[:150])
+                MaskRule.objects.filter(apps=rule.apps, kind=rule.kind, pattern=rule.pattern, ids=False).delete()
+            rule.save()
     except IntegrityError:
         raise AlreadyExists(_("There is such a rule already."), field="pattern") from None
     masking.forget()
     labels.mask_again()
     for where in SearchSource.objects.values_list("where", flat=True):
         feed.clear(where)
-    return known
+    return rule
 
 
-def _told(rule: Rule) -> dict[str, Any]:
-    """Returns a rule as the audit has it."""
-    return {"kind": rule.kind, "pattern": rule.pattern, "ids": rule.ids or None}
+def _record(act: str, rule: MaskRule, actor: Actor) -> None:
+    record(act, actor.name, app_name=rule.apps, kind=rule.kind, pattern=rule.pattern, ids=rule.ids or None)
 
 
 def delete(number: int, *, actor: Actor) -> None:
@@ -112,12 +111,11 @@ def delete(number: int, *, actor: Actor) -> None:
     actor.check_runs_everything()
     actor.check_may_write()
     with transaction.atomic():
-        row = MaskRule.objects.filter(pk=number).first()
-        if row is None:
+        rule = MaskRule.objects.filter(pk=number).first()
+        if rule is None:
             raise NotFound(_("There is no such rule; it may have been deleted."))
-        told = _told(Rule(row.kind, row.pattern, row.ids))
-        record("mask-rule-removed", actor.name, app_name=row.apps, **told)
-        row.delete()
+        _record("mask-rule-removed", rule, actor)
+        rule.delete()
     masking.forget()
     labels.mask_again()
 
@@ -145,48 +143,42 @@ class Ids:
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A rule that is proposed, and the keys that it would hide."""
-
-    known: Known
-    keys: list[str]
-
-
-def look(known: Known, *, actor: Actor) -> Look:
+def look(rule: MaskRule, *, actor: Actor) -> Look:
     """Returns what a rule would hide. Raises NotAllowed."""
     actor.check_runs_everything()
     names: dict[tuple[str, str], bool] = {}
     named = set()
-    for app_name, state in _states(known.apps):
-        mask = masking.mask_by([known], app_name)
+    for app_name, state in _states(rule.apps):
+        mask = masking.mask_by([rule], app_name)
         for key, value in state.items():
             names[app_name, key] = names.get((app_name, key), False) or mask({key: value})[key] is not value
-            if known.rule.kind == FORM and hide(key, [known.rule.pattern]) != key:
+            if rule.kind == FORM and hide(key, [rule.pattern]) != key:
                 named.add((app_name, key))
     hidden = sorted({key for (_app, key), is_hidden in names.items() if is_hidden})
     return Look(len(names), hidden, len(named))
 
 
-def ids(known: Known, *, actor: Actor) -> list[Ids]:
+def ids(rule: MaskRule, *, actor: Actor) -> list[Ids]:
     """Returns the apps of a rule by form in which users have such a value as their id. Raises NotAllowed."""
     actor.check_runs_everything()
-    if known.rule.kind != FORM:
+    if rule.kind != FORM:
         return []
     told = []
-    for source, app_name in _apps(known.apps):
+    for source, app_name in _apps(rule.apps):
         try:
             every = lists.user_ids(source, app_name, USERS + 1, actor=SYSTEM)
         except Error:
             continue
         some = every[:USERS]
-        if having := sum(hide(each, [known.rule.pattern]) != each for each in some):
+        if having := sum(hide(each, [rule.pattern]) != each for each in some):
             told.append(Ids(app_name, len(some), having, len(every) > len(some)))
     return told
 
 
-def proposals(*, actor: Actor) -> list[Proposal]:
-    """Returns rules for what looks like a secret and is not hidden yet. Raises NotAllowed."""
+def proposals(*, actor: Actor) -> list[tuple[MaskRule, list[str]]]:
+    """Returns rules for what looks like a secret and is not hidden yet, each with the keys that it would hide.
+
+    Raises NotAllowed."""
     actor.check_runs_everything()
     keys: dict[tuple[str, Rule], set[str]] = {}
     for app_name, state in _states("*"):
@@ -197,7 +189,10 @@ def proposals(*, actor: Actor) -> list[Proposal]:
             for rule in _rules_for(key, value):
                 keys.setdefault((app_name, rule), set()).add(key)
     ranked = sorted(keys.items(), key=lambda each: (each[0][0], each[0][1].kind, each[0][1].pattern))[:SHOWN]
-    return [Proposal(Known(app_name, rule), sorted(some)) for (app_name, rule), some in ranked]
+    return [
+        (MaskRule(apps=app_name, kind=rule.kind, pattern=rule.pattern), sorted(some))
+        for (app_name, rule), some in ranked
+    ]
 
 
 def _rules_for(key: str, value: Any) -> Iterator[Rule]:

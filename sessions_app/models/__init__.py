@@ -18,7 +18,6 @@ from .adk import (
 from .audit import AuditReceiver, AuditRow
 from .batches import BatchItem
 from .checks import Breach, CheckedSession, DueSession, Rule
-from .masking import MaskRule
 from .own import (
     Invitation,
     Job,
@@ -64,7 +63,6 @@ __all__ = [
     "Invitation",
     "Job",
     "KnownSource",
-    "MaskRule",
     "PasswordTries",
     "Projection",
     "Rule",

@@ -166,7 +166,7 @@ def test_an_import_tells_no_difference_that_is_hidden(
     for app, right in (("right", True), ("wrong", False)):
         world(app)
         for each in mask_rules.listed(actor=SYSTEM):
-            mask_rules.delete(each.number, actor=SYSTEM)
+            mask_rules.delete(each.pk, actor=SYSTEM)
         lines = program.get("/api/export", app=app).content.decode().splitlines()
         mask_rules.create("*", "key", "card", actor=SYSTEM)
         if not right:

@@ -162,7 +162,7 @@ def after_more(act: str, ref: SessionRef) -> Act:
         return lambda: invitations.accept(text, "joe", PASSWORD)
     if act in ("revealed", "mask-rule-removed"):
         a_masked_key(ref)
-        rule = mask_rules.listed(actor=ALICE)[0].number
+        rule = mask_rules.listed(actor=ALICE)[0].pk
         hidden = act == "revealed"
         return lambda: (
             reveal.key(ref, "password", "why", actor=RITA) if hidden else mask_rules.delete(rule, actor=ALICE)

@@ -25,7 +25,7 @@ def hidden(stage: Stage, kind: str = "key", pattern: str = "coupon*") -> Iterato
     with Own(stage.server):
         masking.forget()
         mask_rules.create("*", kind, pattern, actor=SYSTEM)
-        (number,) = [each.number for each in mask_rules.listed(actor=SYSTEM)]
+        (number,) = [each.pk for each in mask_rules.listed(actor=SYSTEM)]
     try:
         yield
     finally:

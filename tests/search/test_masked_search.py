@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from sessions_app.access import masking, tokens
 from sessions_app.access.actor import SYSTEM
+from sessions_app.access.masking import MaskRule
 from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import MaskRule
 from sessions_app.search.completing import complete
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session

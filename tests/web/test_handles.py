@@ -20,6 +20,7 @@ from django.urls import reverse
 from sessions_app.access import approval, handles, masking, roles, tokens
 from sessions_app.access.actor import AGENT, PEOPLE, SYSTEM, TERMINAL, Actor, Grant
 from sessions_app.access.audit.record import record
+from sessions_app.access.masking import MaskRule
 from sessions_app.access.roles import Role
 from sessions_app.batches import acts, batch
 from sessions_app.checks import mask_rules
@@ -31,7 +32,6 @@ from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import audit_log
 from sessions_app.http.reader import read_by
 from sessions_app.live.sockets import SessionSocket
-from sessions_app.models import MaskRule
 from sessions_app.reads import lists, stored_sessions, users, views
 from sessions_app.reads.audit_rows import Filter
 from sessions_app.search.completing import complete

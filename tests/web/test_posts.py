@@ -196,7 +196,7 @@ def of_role(world: World) -> dict[str, Any]:
 
 def of_mask(world: World) -> dict[str, Any]:
     mask_rules.create("booking", "key", "card", actor=SYSTEM)
-    return {"number": mask_rules.listed(actor=SYSTEM)[0].number}
+    return {"number": mask_rules.listed(actor=SYSTEM)[0].pk}
 
 
 def of_approval(world: World) -> dict[str, Any]:

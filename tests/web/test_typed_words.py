@@ -56,7 +56,7 @@ def test_what_is_hidden_of_titles_and_tags_is_neither_found_nor_offered(typed: S
     labels.tag([typed], f"{MAIL} again", actor=ALICE)
     assert ids("tag:canary") == ids("title:canary") == []
     (rule,) = mask_rules.listed(actor=ALICE)
-    mask_rules.delete(rule.number, actor=ALICE)
+    mask_rules.delete(rule.pk, actor=ALICE)
     feed(typed.source)
     assert ids("title:canary") == ids("tag:canary") == [typed.session_id]
 
@@ -80,7 +80,7 @@ def test_who_sends_back_what_they_saw_changes_nothing_hidden(typed: SessionRef) 
     assert (rule.title, rule.condition) == ("Not for ••••", 'step != "••••"')
     rules.change(typed.source, typed.app_name, rule.pk, "Renamed", rule.condition, actor=ALICE)
     (listed,) = mask_rules.listed(actor=ALICE)
-    mask_rules.delete(listed.number, actor=ALICE)
+    mask_rules.delete(listed.pk, actor=ALICE)
     hold, (rule,) = holds.of(typed, actor=BOB), rules.rules(typed.source, typed.app_name, actor=ALICE)
     assert hold
     assert (hold.reason, rule.title, rule.condition) == (f"{MAIL} sues us", "Renamed", f'step != "{MAIL}"')
