@@ -46,14 +46,6 @@ _LAST: Final = "last"  # in the data of the app: the number of the half minute w
 _OFFERED: Final = "second_factor_offered"
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A QR code: `size` squares wide and high, and its dark stretches as (x, y, width)."""
-
-    size: int
-    stretches: tuple[tuple[int, int, int], ...]
-
-
 def exists(person: User) -> bool:
     """Tells whether a person has a second factor."""
     return _rows(person).filter(type__in=_FACTORS).exists()
@@ -77,14 +69,13 @@ def offered(session: Any) -> str:
     return str(adapter.decrypt(session[_OFFERED]))
 
 
-def picture(person: User, secret: str) -> Picture:
-    """Returns what an app's camera reads."""
+def picture(person: User, secret: str) -> tuple[int, str]:
+    """Returns what an app's camera reads: how many squares a QR code is wide and high, and the path of the dark ones."""
     code = qrcode.QRCode(border=4)
     code.add_data(get_adapter().build_totp_url(person, secret))
     rows = code.get_matrix()
-    texts = ("".join("#" if dark else " " for dark in row) for row in rows)
-    stretches = [(run.start(), y, len(run[0])) for y, text in enumerate(texts) for run in re.finditer("#+", text)]
-    return Picture(len(rows), tuple(stretches))
+    dark = (f"M{x} {y}h1v1h-1z" for y, row in enumerate(rows) for x, is_dark in enumerate(row) if is_dark)
+    return len(rows), "".join(dark)
 
 
 def switch_on(person: User, session: Any, code: str) -> list[str]:

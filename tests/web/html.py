@@ -21,14 +21,14 @@ TAGS: Final = frozenset(
         r"[\w-]+",
         """a article aside b blockquote body br button caption code datalist dd del details dialog div dl dt em fieldset
         figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hr html img input ins json-editor kbd label legend li
-        link main mark meta nav noscript ol option p polyline pre progress rect s script section select span strong summary
-        svg table tbody td template text textarea th thead time title tr ul use wbr""",
+        link main mark meta nav noscript ol option p path polyline pre progress rect s script section select span strong
+        summary svg table tbody td template text textarea th thead time title tr ul use wbr""",
     )
 )
 ATTRIBUTES: Final = re.compile(
     r"""(data-[a-z-]+|aria-[a-z]+|accesskey|action
     |hx-(get|include|post|preserve|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
-    |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|datetime|defer|dir|disabled|download|enctype
+    |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|d|datetime|defer|dir|disabled|download|enctype
     |for|form|inputmode
     |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|plain|points
     |preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|start|tabindex|title|type|value|viewbox|height|width|x|y)""",

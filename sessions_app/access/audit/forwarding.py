@@ -21,7 +21,8 @@ from typing import Any, Final
 from django.conf import settings
 from django.db.models import QuerySet
 
-from ...models import AuditReceiver, AuditRow
+from ...models import AuditReceiver
+from ...models import AuditRow as AuditRow  # whoever delivers names it, too
 from . import record
 from .record import row_text
 
@@ -129,7 +130,7 @@ def deliver(address: Address, rows: Sequence[AuditRow]) -> str:
 
 
 def message(row: AuditRow) -> bytes:
-    """Returns a row as a message. It is one line of ASCII, whatever names are in it."""
+    """Returns a row as a message of RFC 5424. It is one line of ASCII, whatever names are in it."""
     at = datetime.fromtimestamp(row.at, UTC).isoformat(timespec="microseconds")
     host = "".join(char for char in socket.gethostname() if "!" <= char <= "~")[:255] or "-"
     return f"<{_PRIORITY}>1 {at} {host} adkweb {os.getpid()} {row.act} - {_fitting(row_text(row))}".encode()

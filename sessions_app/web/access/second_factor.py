@@ -84,7 +84,8 @@ def remove(request: HttpRequest) -> HttpResponse:
 def set_up_context(request: HttpRequest, person: User) -> dict[str, Any]:
     """Returns what the form needs that sets up an app."""
     secret = core.offered(request.session)
-    return {"secret": secret, "picture": core.picture(person, secret)}
+    size, path = core.picture(person, secret)
+    return {"secret": secret, "size": size, "path": path}
 
 
 def missing_for_passkeys(request: HttpRequest) -> dict[str, str]:
