@@ -100,9 +100,8 @@
     const [from, to] = range.querySelectorAll(".thumb");
     const last = parts.times.length - 1;
     const [least, most] = thumb === from ? [0, value(to) - 1] : [value(from) + 1, last];
-    const forward = document.dir === "rtl" ? "ArrowLeft" : "ArrowRight";
-    const step =
-      { [forward]: 1, ArrowUp: 1, PageUp: 10, PageDown: -10, ArrowDown: -1, Home: -last, End: last }[key] ?? -1;
+    const steps = { ArrowRight: 1, ArrowUp: 1, PageUp: 10, PageDown: -10, Home: -last, End: last };
+    const step = steps[key] ?? -1;
     const now = Math.min(Math.max(value(thumb) + step, least), most);
     thumb.setAttribute("aria-valuenow", now);
     thumb.setAttribute("aria-valuetext", parts.labels[now]);

@@ -22,7 +22,6 @@
     if (!side) return;
     const most = () => Math.max(LEAST, innerWidth - TIMELINE);
     const clamped = (width) => Math.min(most(), Math.max(LEAST, width));
-    const forward = () => (getComputedStyle(side).direction === "rtl" ? -1 : 1);
     let dragged = null; // where the pointer took it, and how wide the side was
 
     function tell() {
@@ -45,8 +44,7 @@
       splitter.classList.add("dragged");
     });
     splitter.addEventListener("pointermove", (event) => {
-      if (dragged && event.clientX !== dragged.from)
-        apply(clamped(dragged.width - forward() * (event.clientX - dragged.from)));
+      if (dragged && event.clientX !== dragged.from) apply(clamped(dragged.width + dragged.from - event.clientX));
     });
     for (const name of ["pointerup", "pointercancel"]) {
       splitter.addEventListener(name, ({ clientX }) => {
@@ -61,7 +59,7 @@
     splitter.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const { width } = side.getBoundingClientRect();
-      const step = forward() * (event.shiftKey ? FAR : STEP);
+      const step = event.shiftKey ? FAR : STEP;
       const doings = {
         ArrowLeft: () => set(width + step),
         ArrowRight: () => set(width - step),

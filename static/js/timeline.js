@@ -175,7 +175,7 @@
     const tab = event.target.closest?.("[role=tab][data-tab-target]");
     if (!tab || !["ArrowLeft", "ArrowRight"].includes(event.key)) return;
     const tabs = [...tab.parentElement.querySelectorAll("[role=tab]")];
-    const step = (event.key === "ArrowRight") === (document.dir !== "rtl") ? 1 : -1;
+    const step = event.key === "ArrowRight" ? 1 : -1;
     const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
     showTab(next.dataset.tabTarget);
     next.focus({ preventScroll: true });
