@@ -117,26 +117,29 @@
     }
   }
 
-  const sources = new WeakMap(); // a key's row → its HTML as the server wrote it
-  const keyRows = (root) => root.querySelectorAll("[data-key-row]");
-  for (const row of keyRows(document)) sources.set(row, row.outerHTML);
+  const sources = new WeakMap(); // a row → its HTML as the server wrote it
+  for (const row of document.querySelectorAll("[data-key-row], [data-feed]")) sources.set(row, row.outerHTML);
 
-  function showState(html) {
-    const groups = $("#groups");
-    const fresh = parsed(html);
-    const known = new Map([...keyRows(groups)].map((row) => [row.dataset.keyRow, row]));
+  /** Puts fresh rows, which an attribute names, in the place of old ones. Those that are the same stay as they are, with what a
+   * reader has opened in them; `note` hears of the others, and of the row that each takes the place of. */
+  function renew(box, fresh, name, note) {
+    const known = new Map([...box.querySelectorAll(`[${name}]`)].map((row) => [row.getAttribute(name), row]));
     const focused = document.activeElement;
-    const changed = [];
-    for (const row of keyRows(fresh)) {
-      const before = known.get(row.dataset.keyRow);
+    for (const row of fresh.querySelectorAll(`[${name}]`)) {
+      const before = known.get(row.getAttribute(name));
       if (before && sources.get(before) === row.outerHTML) {
-        row.replaceWith(before); // as it is, with what a reader has opened in it
+        row.replaceWith(before);
         continue;
       }
       sources.set(row, row.outerHTML);
-      changed.push(row);
-      openAgain(row, opened(before));
+      note(row, before);
     }
+    box.replaceChildren(fresh);
+    if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+  }
+
+  function showState(html) {
+    const fresh = parsed(html);
     const count = fresh.querySelector("[data-count]");
     if (count) $("#key-count").textContent = count.textContent;
     const drifted = fresh.querySelector("[data-drifted]")?.textContent;
@@ -144,8 +147,11 @@
       $("#drifted").hidden = !drifted;
       $("#drifted > span").textContent = drifted;
     }
-    groups.replaceChildren(fresh);
-    if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+    const changed = [];
+    renew($("#groups"), fresh, "data-key-row", (row, before) => {
+      openAgain(row, opened(before));
+      changed.push(row);
+    });
     for (const row of changed) {
       htmx.process(row);
       const line = row.querySelector(".kv");
@@ -154,23 +160,10 @@
     }
   }
 
-  for (const row of document.querySelectorAll("[data-feed]")) sources.set(row, row.outerHTML);
-
   function showFeed(section, html) {
-    const known = new Map([...section.querySelectorAll("[data-feed]")].map((row) => [row.dataset.feed, row]));
-    const fresh = parsed(html);
-    const focused = document.activeElement;
-    for (const row of fresh.querySelectorAll("[data-feed]")) {
-      const before = known.get(row.dataset.feed);
-      if (before && sources.get(before) === row.outerHTML) {
-        row.replaceWith(before);
-        continue;
-      }
-      sources.set(row, row.outerHTML);
+    renew(section, parsed(html), "data-feed", (row, before) => {
       if (!before) row.classList.add("fresh");
-    }
-    section.replaceChildren(fresh);
-    if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+    });
   }
 
   function apply(message) {
