@@ -19,6 +19,7 @@ class SessionsConfig(AppConfig):
         super().import_models()
         from .access import approval, masking, roles, tokens  # noqa: F401
         from .privacy import retention  # noqa: F401
+        from .search.saved import watching  # noqa: F401
 
     def ready(self) -> None:
         """Translates what domain/ says, and names the sources; they are opened when first needed."""

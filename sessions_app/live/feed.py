@@ -252,11 +252,11 @@ class WatchFeed(Feed):
         watchers = list(self._watchers)  # who joins in the meantime is served the next time
         names = {watcher.name for watcher in watchers}
         begun = defaultdict[str, list[dict[str, Any]]](list)
-        for name, news in watching.news_between(last, newest, names):
-            begun[name].append(
+        for news in watching.news_between(last, newest, names):
+            begun[news.watch.person.get_username()].append(
                 {
-                    "number": news.number,
-                    "view": news.view,
+                    "number": news.pk,
+                    "view": news.watch.view.name,
                     "title": news.title,
                     "address": reverse("session", kwargs=news.ref._asdict()),
                 }

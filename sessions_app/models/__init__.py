@@ -28,7 +28,6 @@ from .own import (
     StateOwner,
 )
 from .privacy import SessionHold
-from .saved import SavedView, ViewNews, ViewWatch, Webhook, WebhookDelivery
 from .search import (
     DriftedSession,
     SearchDoc,
@@ -66,7 +65,6 @@ __all__ = [
     "PasswordTries",
     "Projection",
     "Rule",
-    "SavedView",
     "SearchDoc",
     "SearchFact",
     "SearchKey",
@@ -86,11 +84,7 @@ __all__ = [
     "StateChange",
     "StateOwner",
     "User",
-    "ViewNews",
-    "ViewWatch",
     "Waiting",
-    "Webhook",
-    "WebhookDelivery",
     "by_time",
     "keeps_milliseconds",
     "read_instant",

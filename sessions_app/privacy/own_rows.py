@@ -18,7 +18,6 @@ from ..models import (
     DueSession,
     Job,
     Projection,
-    SavedView,
     SearchOwner,
     SearchSession,
     SearchValue,
@@ -26,13 +25,14 @@ from ..models import (
     SessionTitle,
     StateChange,
     StateOwner,
-    ViewNews,
     Waiting,
-    WebhookDelivery,
 )
 from ..models.pages import in_pages
 from ..search.index.tables import forget
 from ..search.language import parse
+from ..search.saved.views import SavedView
+from ..search.saved.watching import ViewNews
+from ..search.saved.webhooks import WebhookDelivery
 from ..search.tree import Match, leaves
 from ..search.words import folded
 from ..sources import registry

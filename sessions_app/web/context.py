@@ -15,8 +15,7 @@ from ..batches import held
 from ..domain.roles import Right
 from ..edits import proposals, queue
 from ..edits.queue import Queued
-from ..search.saved import watching
-from ..search.saved.watching import Watched
+from ..search.saved.views import ViewWatch
 from ..sources import adopt_job, database
 from . import sources as demo
 
@@ -88,9 +87,9 @@ def _toasts(request: HttpRequest, outcomes: Callable[[], list[Queued]]) -> list[
     return [each for each in shown if each.extra_tags not in finished]
 
 
-def _watched(request: HttpRequest) -> list[Watched]:
+def _watched(request: HttpRequest) -> list[ViewWatch]:
     person = getattr(request, "user", None)
-    return watching.watched(person) if person is not None and person.is_authenticated else []
+    return ViewWatch.objects.listed(person) if person is not None and person.is_authenticated else []
 
 
 def _outcomes(request: HttpRequest) -> list[Queued]:

@@ -3,6 +3,8 @@
     form = TokenForm.of(request, initial={"right": "append"})
     made, status = act(form, lambda given: tokens.create(**given, by=actor(request)))
 
+An act of which no form is shown again reads it itself: `tag(**TagForm.of(request).read())`.
+
 A page shows a field with `{% include "html/_field.html" with field=form.name %}`.
 """
 
@@ -37,6 +39,13 @@ class Form(forms.Form):
         form = cls(request.POST if request.method == "POST" else None, **options)
         form.request = request
         return form
+
+    def read(self) -> dict[str, Any]:
+        """Returns what was sent. Raises Invalid for the first field that cannot be read."""
+        if not self.is_valid():
+            name = next(iter(self.errors))
+            raise Invalid(str(self.errors[name][0]), field=name)
+        return self.cleaned_data
 
     def add_error(self, field: str | None, error: Any) -> None:
         """Puts an error beside a field, or above the form."""

@@ -1,6 +1,6 @@
 """Who asks for a page, and whether they may."""
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from ..access import roles
@@ -21,6 +21,6 @@ def check_may(request: HttpRequest, right: Right, ref: SessionRef) -> None:
     who.check_may(right, ref.source, ref.app_name)
 
 
-def person_of(request: HttpRequest) -> AbstractBaseUser:
+def person_of(request: HttpRequest) -> User:
     """Returns the account of the person who is signed in."""
     return request.user  # type: ignore[return-value]

@@ -30,7 +30,9 @@ from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import AuditRow
 from sessions_app.reads import views as reads_views
-from sessions_app.search.saved import views, watching, webhooks
+from sessions_app.search.saved import views, webhooks
+from sessions_app.search.saved.views import ViewWatch
+from sessions_app.search.saved.webhooks import Webhook
 from sessions_app.sources import adopt_job
 from sessions_app.transfer import import_job, uploads
 from sessions_app.writes.sessions import create_session, delete_session
@@ -227,12 +229,14 @@ def test_a_deletion_names_its_session_and_what_an_agent_deletes_is_its_own_matte
 def test_views_webhooks_and_rules_are_recorded(ref: SessionRef, person: User, settings: Settings) -> None:
     settings.WEBHOOK_HOSTS = ["127.0.0.1"]
     view = views.save(person, name="Stuck", query="error", sort="", columns="", shared=False)
-    views.change(view.id, person, shared=True)
-    watching.watch(view.id, person, "UTC")
-    webhooks.put(view.id, person, "http://127.0.0.1/secret-path", "http://adkweb")
-    for _again in range(2):
-        webhooks.remove(view.id, person)
-    views.delete(view.id, person)
+    view.change(by=person, shared=True)
+    view.watch(person, "UTC")
+    watch = ViewWatch.objects.of(view.id, person)
+    webhooks.set_up(watch, "http://127.0.0.1/secret-path", "http://adkweb")
+    hook = Webhook.objects.of(watch)
+    assert hook
+    hook.remove()
+    view.remove(by=person)
     number = rules.create(ref.source, "booking", "Steps", "step = pay", actor=ALICE)
     rules.change(ref.source, "booking", number, "Step", "step = pay", actor=ALICE)
     rules.delete(ref.source, "booking", number, actor=ALICE)

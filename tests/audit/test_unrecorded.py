@@ -34,7 +34,9 @@ from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import reveal
 from sessions_app.privacy import erasures, holds, retention
-from sessions_app.search.saved import views, watching, webhooks
+from sessions_app.search.saved import views, webhooks
+from sessions_app.search.saved.views import ViewWatch
+from sessions_app.search.saved.webhooks import Webhook
 from sessions_app.sources import adopt_job, own_backups
 from sessions_app.transfer import import_job
 from sessions_app.writes.append import append_event
@@ -95,10 +97,10 @@ def a_masked_key(ref: SessionRef) -> None:
 def a_view(*, hook: bool = False) -> Any:
     maria = an_admin("maria")
     view = views.save(maria, **VIEW)
-    watching.watch(view.id, maria, "UTC")
+    view.watch(maria, "UTC")
     if hook:
-        webhooks.put(view.id, maria, HOOK, "http://adkweb")
-    return view.id, maria
+        webhooks.set_up(ViewWatch.objects.get(), HOOK, "http://adkweb")
+    return view, maria
 
 
 def by_password() -> None:
@@ -149,10 +151,10 @@ def after_more(act: str, ref: SessionRef) -> Act:
         view, maria = a_view(hook=act == "webhook-removed")
         return {
             "view-saved": lambda: views.save(maria, **VIEW | {"name": "Other"}),
-            "view-changed": lambda: views.change(view, maria, shared=True),
-            "view-deleted": lambda: views.delete(view, maria),
-            "webhook-set": lambda: webhooks.put(view, maria, HOOK, "http://adkweb"),
-            "webhook-removed": lambda: webhooks.remove(view, maria),
+            "view-changed": lambda: view.change(by=maria, shared=True),
+            "view-deleted": lambda: view.remove(by=maria),
+            "webhook-set": lambda: webhooks.set_up(ViewWatch.objects.get(), HOOK, "http://adkweb"),
+            "webhook-removed": lambda: Webhook.objects.get().remove(),
         }[act]
     if act == "approval-rule-deleted":
         rule = approval.make(by=TERMINAL, keys="user:tier").pk

@@ -128,12 +128,13 @@ def _views(owner: Any) -> dict[str, Any]:
     """A watched view whose webhook was told in vain.
 
     No session is of that source: news would be counted in the title of every page of the tests that share the server."""
-    from sessions_app.models import ViewWatch, Webhook, WebhookDelivery
-    from sessions_app.search.saved import views, watching
+    from sessions_app.search.saved import views
+    from sessions_app.search.saved.views import ViewWatch
+    from sessions_app.search.saved.webhooks import Webhook, WebhookDelivery
 
     name = "<script>window.injected=1</script>"
     view = views.save(owner, name=name, query=f'source:none "{IMAGE}"', sort="", columns="user,app", shared=True)
-    watching.watch(view.id, owner, "UTC")
+    view.watch(owner, "UTC")
     watch, now = ViewWatch.objects.get(view_id=view.id), time.time()
     hook = Webhook.objects.create(
         watch=watch, url=f"https://example.invalid/{BREAKOUT}", salt="0", link=LINK, created=now

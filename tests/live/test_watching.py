@@ -14,6 +14,7 @@ from sessions_app.live import feed
 from sessions_app.live.feed import WatchFeed
 from sessions_app.models import SearchSource
 from sessions_app.search.saved import views, watching
+from sessions_app.search.saved.views import SavedView
 from tests.live.conftest import Stage
 from tests.live.pages import Own, Page, eventually, sign_in
 from tests.live.test_access import by_signing_out
@@ -21,15 +22,15 @@ from tests.live.test_access import by_signing_out
 WATCHING = "/live/watching/"
 
 
-def watched(stage: Stage, query: str, by: str) -> str:
-    """Saves a view and watches it; its id."""
+def watched(stage: Stage, query: str, by: str) -> SavedView:
+    """Saves a view and watches it."""
     with Own(stage.server):
         walked = SearchSource.objects.filter(walks__gt=0)
         eventually(lambda: walked.count() > len(stage.places), "the index is whole: what it begins with is no news")
         person = get_user_model().objects.get(username=by)
         view = views.save(person, name=query, query=query, sort="", columns="", shared=True)
-        watching.watch(view.id, person, "UTC")
-    return str(view.id)
+        view.watch(person, "UTC")
+    return view
 
 
 def begun(page: Page) -> list[tuple[str, str]]:
@@ -48,17 +49,17 @@ def test_who_watches_is_told_at_once_and_others_are_not(stage: Stage, form: str)
     other = sign_in(stage.server, "nora")
     view = watched(stage, word, "maria")
     hers, another = stage.page(WATCHING, after=None), stage.page(WATCHING, other, after=None)
-    hers.until(lambda page: (counts(page) or {}).get(view) == 0, "the count")
+    hers.until(lambda page: (counts(page) or {}).get(str(view.id)) == 0, "the count")
     ref = stage.new_session(form)
     stage.append(ref, f"the {word} is said")
     hers.until(lambda page: begun(page), "the news")
     assert begun(hers) == [(word, ref.session_id)]
-    assert counts(hers)[view] == 1
+    assert counts(hers)[str(view.id)] == 1
     another.read(1.0)
     assert begun(another) == []
     with Own(stage.server):
-        watching.looked(view, get_user_model().objects.get(username="maria"))  # type: ignore[arg-type]
-    hers.until(lambda page: counts(page)[view] == 0, "the count is gone on every page")
+        watching.looked(view, get_user_model().objects.get(username="maria"))
+    hers.until(lambda page: counts(page)[str(view.id)] == 0, "the count is gone on every page")
 
 
 @pytest.mark.guarantee("Live pages", "If someone's access is taken away, it ends with the next event.")
@@ -111,9 +112,11 @@ def test_news_that_arrives_while_others_is_read_is_told_the_next_time(monkeypatc
     there: list[int] = []
     told: list[int] = []
 
-    def news_between(after: int, upto: int, _names: set[str]) -> Iterator[tuple[str, Any]]:
+    watch = Mock(**{"person.get_username.return_value": "maria"})
+
+    def news_between(after: int, upto: int, _names: set[str]) -> Iterator[Any]:
         yield from [
-            ("maria", Mock(number=number, ref=SessionRef("demo", "booking", "ana", str(number))))
+            Mock(pk=number, watch=watch, ref=SessionRef("demo", "booking", "ana", str(number)))
             for number in there
             if after < number <= upto
         ]

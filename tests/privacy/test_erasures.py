@@ -25,7 +25,6 @@ from sessions_app.models import (
     AuditRow,
     DueSession,
     Job,
-    SavedView,
     SearchOwner,
     SearchSession,
     SessionHold,
@@ -37,6 +36,7 @@ from sessions_app.privacy import erasure_job, erasures, holds, own_rows
 from sessions_app.privacy.erasure_job import Report, count_events
 from sessions_app.privacy.erasures import Erasure
 from sessions_app.search import labels
+from sessions_app.search.saved.views import SavedView
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session

@@ -25,7 +25,8 @@ from sessions_app.access.audit.record import record
 from sessions_app.access.people import User
 from sessions_app.domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from sessions_app.jobs import runner
-from sessions_app.models import AuditRow, Job, SavedView, SessionTag
+from sessions_app.models import AuditRow, Job, SessionTag
+from sessions_app.search.saved.views import SavedView
 from sessions_app.sources import own_backups, versions
 from tests.management.conftest import run
 from tests.parts import long_but

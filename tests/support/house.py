@@ -487,7 +487,7 @@ TELL_NO_VALUE: Final = {
         "search/index/read.py",
         "checks/condition.py",
     ),
-    *("search/saved/match_watcher.py", "search/saved/views.py", "search/saved/watching.py", "reads/large_events.py"),
+    *("search/saved/match_watcher.py", "search/saved/views.py", "reads/large_events.py"),
 }
 
 

@@ -32,11 +32,13 @@ from sessions_app.domain.errors import Held
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import expiry, proposals, queue
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.models import Job, ViewWatch, Webhook
+from sessions_app.models import Job
 from sessions_app.privacy import retention
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.reads import views as reads_views
-from sessions_app.search.saved import views, watching
+from sessions_app.search.saved import views
+from sessions_app.search.saved.views import SavedView, ViewWatch
+from sessions_app.search.saved.webhooks import Webhook
 from sessions_app.transfer import imports, uploads
 from sessions_app.web import urls
 from sessions_app.writes.append import append_event
@@ -226,7 +228,7 @@ def revised(world: World) -> dict[str, Any]:
 def of_hook(world: World) -> dict[str, Any]:
     """A view of somebody else's, with a webhook: of one's own, which one does not have, nothing is changed."""
     names = world.view()
-    watching.watch(names["view_id"], world.eve, "UTC")
+    SavedView.objects.of(names["view_id"], world.eve).watch(world.eve, "UTC")
     Webhook.objects.create(watch=ViewWatch.objects.get(), url="https://a.example/x", salt="s", link="", created=0.0)
     return names
 

@@ -17,7 +17,8 @@ from sessions_app.privacy import holds
 from sessions_app.reads.labels import labels_of
 from sessions_app.search import labels
 from sessions_app.search.completing import complete
-from sessions_app.search.saved import views, watching
+from sessions_app.search.saved import views
+from sessions_app.search.saved.views import SavedView, ViewWatch
 from tests.search.finding import feed, ids
 from tests.support.people import ALICE, BOB, somebody
 from tests.web.test_shown import card
@@ -129,30 +130,30 @@ def test_a_shared_view_is_for_people_with_a_role_in_all_its_apps(
         "both": somebody("ben", "viewer", "[bw]*"),
         "all": somebody("alma", "viewer"),
     }
-    told = {name for name, person in people.items() if views.listed(person)}
+    told = {name for name, person in people.items() if SavedView.objects.listed(person)}
     assert told == set(seers.split())
     for name, person in people.items():
         if name in told:
-            assert views.get(mine.id, person).query == query
+            assert SavedView.objects.of(mine.id, person).query == query
             continue
         with pytest.raises(NotFound):
-            views.get(mine.id, person)
+            SavedView.objects.of(mine.id, person)
         with pytest.raises((NotFound, NotAllowed)):
-            watching.watch(mine.id, person, "UTC")
+            mine.watch(person, "UTC")
 
 
 def test_whoever_loses_a_role_is_told_of_a_view_no_more(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "every_app", lambda: frozenset([(ref.source, "booking")]))
     shared = views.save(somebody("vera", "editor"), name="Hers", query="app:booking", shared=True, sort="", columns="")
-    watching.watch(shared.id, olga := somebody("olga", "viewer", "booking"), "UTC")
-    assert [each.name for each in watching.watched(olga)] == ["Hers"]
-    assert watching.watched(somebody("olga", "viewer", "weather")) == []
+    shared.watch(olga := somebody("olga", "viewer", "booking"), "UTC")
+    assert [each.view.name for each in ViewWatch.objects.listed(olga)] == ["Hers"]
+    assert ViewWatch.objects.listed(somebody("olga", "viewer", "weather")) == []
 
 
 def test_own_views_are_shown_as_they_were_typed(ref: SessionRef) -> None:
     vera = somebody("vera", "editor")
     mine = views.save(vera, name=MAIL, query=f'"{MAIL}"', shared=True, sort="", columns="")
     mask_rules.create("*", "form", "email", actor=ALICE)
-    assert views.get(mine.id, vera).query == f'"{MAIL}"'
-    theirs = views.get(mine.id, somebody("alma", "viewer"))
+    assert SavedView.objects.of(mine.id, vera).query == f'"{MAIL}"'
+    theirs = SavedView.objects.of(mine.id, somebody("alma", "viewer"))
     assert (theirs.name, theirs.query) == ("••••", '"••••"')

@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from pytest_django import Settings
 
-from sessions_app.models import WebhookDelivery
-from sessions_app.search.saved import views, watching, webhooks
-from sessions_app.search.saved.views import View
+from sessions_app.search.saved import views, webhooks
+from sessions_app.search.saved.views import SavedView
+from sessions_app.search.saved.webhooks import WebhookDelivery
 from tests.search.saved.receiver import Receiver, receiver
 from tests.support.people import an_admin
 from tests.web.conftest import Browser
@@ -29,15 +29,15 @@ def told(settings: Settings) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def view(person: User) -> View:
+def view(person: User) -> SavedView:
     """A view that Maria watches."""
     view = views.save(person, name="<b>Failed</b>", query="error:any", sort="", columns="", shared=True)
-    watching.watch(view.id, person, "UTC")
+    view.watch(person, "UTC")
     return view
 
 
 def test_an_address_is_set_up_with_a_secret_that_is_shown_once_and_tested(
-    view: View, told: Receiver, maria: Browser
+    view: SavedView, told: Receiver, maria: Browser
 ) -> None:
     address = maria.open("/sessions/", query={"view": view.id}).links()["Webhook"]
     assert maria.open(address).one("div", "empty")
@@ -61,7 +61,7 @@ def test_an_address_is_set_up_with_a_secret_that_is_shown_once_and_tested(
     assert maria.open("webhook", view_id=view.id).one("div", "empty")
 
 
-def test_an_address_that_is_not_allowed_is_said_and_kept_in_the_form(view: View, maria: Browser) -> None:
+def test_an_address_that_is_not_allowed_is_said_and_kept_in_the_form(view: SavedView, maria: Browser) -> None:
     response = maria.send("webhook", {"url": "https://127.0.0.1/<script>"}, view_id=view.id)
     assert response.status_code == 400
     page = page_of(response)
@@ -69,10 +69,10 @@ def test_an_address_that_is_not_allowed_is_said_and_kept_in_the_form(view: View,
     assert page.one(id="url")["value"] == "https://127.0.0.1/<script>"
 
 
-def test_only_who_watches_has_the_page(view: View, maria: Browser, person: User) -> None:
+def test_only_who_watches_has_the_page(view: SavedView, maria: Browser, person: User) -> None:
     bob = an_admin("bob")
     his = views.save(bob, name="Bob’s", query="x", sort="", columns="", shared=False)
     maria.open("webhook", view_id=his.id, status=404)
-    watching.unwatch(view.id, person)
+    view.unwatch(person)
     maria.open("webhook", view_id=view.id, status=404)
     assert maria.send("webhook", {"url": "https://1.1.1.1/"}, view_id=view.id).status_code == 404

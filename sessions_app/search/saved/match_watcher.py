@@ -17,13 +17,14 @@ from ...access import masking
 from ...access.actor import PEOPLE, Actor
 from ...access.roles import actor_of
 from ...domain.session_ref import SessionRef
-from ...models import SearchSession, SearchSource, ViewWatch
+from ...models import SearchSession, SearchSource
 from ...sources import registry
 from .. import damage, tree
 from ..index.tables import ref_of
 from ..language import parse
 from ..selecting import among
-from . import watching
+from . import views, watching
+from .views import ViewWatch
 
 log = logging.getLogger("adkweb.saved")
 
@@ -121,7 +122,7 @@ def _groups() -> list[_Group]:
                 continue
             groups[key] = _Group(parse(watch.view.query, now=now, zone=_zone(watch.zone)), actor)
         groups[key].watches.append(watch)
-    return [group for group in groups.values() if not group.query.problems and watching.is_simple(group.query)]
+    return [group for group in groups.values() if not group.query.problems and views.is_simple(group.query)]
 
 
 def _zone(name: str) -> tzinfo:

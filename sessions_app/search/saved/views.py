@@ -1,25 +1,35 @@
-"""Saves views: a query with its order and columns, for one person or for all."""
+"""Saved views: a query with its order and columns, for one person or for all; and who watches them.
+
+    view = views.save(person, name="Failed", query="error:any", sort="", columns="", shared=False)
+    view = SavedView.objects.of(view.id, person)
+    view.change(by=person, shared=True)
+    view.watch(person, "UTC")
+
+A view that was read for a person shows what they may see: what rules of masking hide from them, it has as dots.
+"""
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
-from django.contrib.auth.models import AbstractBaseUser
-from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, models, transaction
+from django.db.models import Count, Q
+from django.urls import reverse
 from django.utils.timezone import get_default_timezone
 from django.utils.translation import gettext as _
 
-from ...access.actor import SYSTEM
 from ...access.audit.record import record
 from ...access.roles import actor_of
 from ...access.shown import shown_words_anywhere
 from ...domain.errors import AlreadyExists, Invalid, NotAllowed, NotFound
-from ...models import SavedView, ViewWatch
+from .. import tree
 from ..language import MOST_CHARACTERS, parse
 from ..lines import clean
 from ..selecting import about, apps
@@ -28,107 +38,224 @@ from ..words import folded
 NAME_LENGTH: Final = 60
 MOST: Final = 50  # views of a person
 SHOWN: Final = 100  # views that a page lists
+MOST_WATCHED: Final = 20  # views that a person watches
+CONDITIONS: Final = 20  # of a query that is watched
 _SORT_LENGTH: Final = 40
 _COLUMNS_LENGTH: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """A saved view as a person sees it. `owner` made it; `own` says that this person may change it."""
+class SavedViewQuerySet(models.QuerySet["SavedView"]):
+    """The questions that are asked about views."""
 
-    id: UUID
-    name: str
-    query: str
-    sort: str
-    columns: str
-    shared: bool
-    owner: str
-    own: bool
+    def listed(self, person: User) -> "list[SavedView]":
+        """Returns a person's own views and those that are shared with them, the oldest first."""
+        rows = self.filter(Q(person=person) | Q(shared=True)).select_related("person").order_by("created", "id")
+        return [view.read_for(person) for view in islice(filter(seen_by(person), rows), SHOWN)]
 
-
-def listed(person: AbstractBaseUser) -> list[View]:
-    """Returns a person's own views and those that are shared with them, the oldest first."""
-    rows = SavedView.objects.filter(Q(person=person) | Q(shared=True)).select_related("person")
-    is_seen = _seen_by(person)
-    return [_view(row, person) for row in islice(filter(is_seen, rows.order_by("created", "id")), SHOWN)]
-
-
-def visible(rows: Iterable[SavedView], person: AbstractBaseUser) -> list[View]:
-    """Returns those of some views that a person may see."""
-    return [_view(row, person) for row in filter(_seen_by(person), rows)]
+    def of(self, view_id: str | UUID, person: User) -> "SavedView":
+        """Returns a view. Raises NotFound if there is none, or it is another person's alone."""
+        try:
+            wanted = view_id if isinstance(view_id, UUID) else UUID(view_id)
+        except ValueError:
+            rows = self.none()
+        else:
+            rows = self.filter(pk=wanted).select_related("person")
+        for view in filter(seen_by(person), rows):
+            return view.read_for(person)
+        raise NotFound(_("There is no such view, or it is not shared with you."))
 
 
-def get(view_id: str | UUID, person: AbstractBaseUser) -> View:
-    """Returns a view. Raises NotFound if there is none, or it is another person's alone."""
-    return _view(_row(view_id, person), person)
+class SavedView(models.Model):
+    """A query with its order and columns, by a name. `sort` and `columns` are as an address has them.
+
+    `person` is null if the account of who made it is gone.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    name = models.CharField(max_length=NAME_LENGTH)
+    folded = models.CharField(max_length=200)
+    query = models.TextField()
+    sort = models.CharField(max_length=_SORT_LENGTH)
+    columns = models.TextField()
+    shared = models.BooleanField(default=False)
+    created = models.FloatField()
+
+    own = False  # whether the person for whom it was read may change it
+
+    objects = SavedViewQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["person", "folded"], name="one_view_of_a_name")]
+        indexes: ClassVar = [models.Index(fields=["created"], condition=models.Q(shared=True), name="views_shared")]
+
+    def get_absolute_url(self) -> str:
+        """Returns the address of the page that shows what it selects."""
+        return f"{reverse('search')}?view={self.pk}"
+
+    @property
+    def owner(self) -> str:
+        """Returns the name of who made it; "" if their account is gone."""
+        return self.person.get_username() if self.person else ""
+
+    def read_for(self, person: User) -> Self:
+        """Hides what a person may not see of it. Who typed it sees it."""
+        self.own = self.person_id in (None, person.pk)
+        if self.person_id != person.pk:
+            actor = actor_of(person)
+            self.name, self.query, self.columns = (
+                shown_words_anywhere(text, actor) for text in (self.name, self.query, self.columns)
+            )
+        return self
+
+    def change(self, *, by: User, **fields: Any) -> "SavedView":
+        """Changes some fields, and returns it as it is now. If it is not shared any more, others do not watch it any more.
+
+        Raises what `save` does."""
+        check_may_keep(by)
+        row = self._stored(by)
+        for name, value in _checked(fields).items():
+            setattr(row, name, value)
+        row._write("view-changed", by)
+        if not row.shared:
+            ViewWatch.objects.filter(view=row).exclude(person=row.person).delete()
+        return row.read_for(by)
+
+    def remove(self, *, by: User) -> None:
+        """Deletes it. Raises NotAllowed and NotFound."""
+        actor_of(by).check_may_write()
+        row = self._stored(by)
+        with transaction.atomic():
+            row.delete()
+            record("view-deleted", by.get_username(), name=self.name, shared=self.shared)
+
+    def watch(self, person: User, zone: str) -> None:
+        """Tells a person from now on what begins to match. `zone` is theirs. Raises Invalid, NotAllowed and NotFound."""
+        check_may_keep(person)
+        if not is_simple(parse(SavedView.objects.of(self.pk, person).query, now=time.time(), zone=UTC)):
+            raise Invalid(_("A query that is watched has at most %(n)s conditions.") % {"n": CONDITIONS})
+        if ViewWatch.objects.filter(person=person).exclude(view=self).count() >= MOST_WATCHED:
+            raise Invalid(_("A person watches at most %(n)s views.") % {"n": MOST_WATCHED})
+        given = {"zone": zone}
+        ViewWatch.objects.update_or_create(
+            view=self, person=person, defaults=given, create_defaults={**given, "created": time.time()}
+        )
+
+    def unwatch(self, person: User) -> None:
+        """Tells a person no more of it. Raises NotAllowed."""
+        actor_of(person).check_may_write()
+        ViewWatch.objects.filter(view=self, person=person).delete()
+
+    def is_watched_by(self, person: User) -> bool:
+        """Tells whether a person watches it."""
+        return ViewWatch.objects.filter(view=self, person=person).exists()
+
+    def _stored(self, by: User) -> "SavedView":
+        """Returns it as it is stored, for somebody who changes it. Raises NotAllowed and NotFound."""
+        row = SavedView.objects.filter(pk=self.pk).select_related("person").first()
+        if row is None:
+            raise NotFound(_("There is no such view, or it is not shared with you."))
+        if row.person_id not in (None, by.pk):
+            raise NotAllowed(_("This view is another person's. Save it under a name of your own."))
+        return row
+
+    def _write(self, act: str, by: User) -> None:
+        try:
+            with transaction.atomic():
+                self.save()
+                record(act, by.get_username(), name=self.name, query=self.query, shared=self.shared)
+        except IntegrityError as error:
+            message = _("You have a view “%(name)s” already.") % {"name": self.name}
+            raise AlreadyExists(message, field="name") from error
 
 
-def save(person: Any, view_id: UUID | None = None, /, **fields: Any) -> View:
+class ViewWatchQuerySet(models.QuerySet["ViewWatch"]):
+    """The questions that are asked about who watches what."""
+
+    def of(self, view_id: UUID, person: User) -> "ViewWatch":
+        """Returns the watch of a view that a person may see. Raises NotFound."""
+        view = SavedView.objects.of(view_id, person)
+        watch = self.filter(view=view, person=person).select_related("person").first()
+        if watch is None:
+            raise NotFound(_("Watch this view first: its webhook is told of what begins to match."))
+        watch.view = view
+        return watch
+
+    def listed(self, person: User) -> "list[ViewWatch]":
+        """Returns the watches of a person, those of the oldest views first, each with its number of news."""
+        rows = self.filter(person=person).select_related("view__person").order_by("view__created", "view_id")
+        sees = seen_by(person)
+        watches = [watch for watch in rows.annotate(n=Count("viewnews_of")) if sees(watch.view)]
+        for watch in watches:
+            watch.news = watch.n  # type: ignore[attr-defined]
+            watch.view.read_for(person)
+        return watches
+
+
+class ViewWatch(models.Model):
+    """Says that a person wants to be told when a session begins to match a view. `zone` is that of the query's times."""
+
+    view = models.ForeignKey(SavedView, models.CASCADE, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    zone = models.CharField(max_length=60)
+    created = models.FloatField()
+
+    news = 0  # how many sessions began to match since the person looked, where that was asked; NEWS if there are more
+
+    objects = ViewWatchQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["view", "person"], name="one_watch_of_a_view")]
+
+
+def save(person: User, view_id: UUID | None = None, /, **fields: Any) -> SavedView:
     """Saves a view: `name`, `query`, `sort`, `columns`, `shared`. With the id of a view that was deleted, it has it again.
 
     Raises AlreadyExists, Invalid and NotAllowed."""
     check_may_keep(person)
     if SavedView.objects.filter(person=person).count() >= MOST:
         raise Invalid(_("A person has at most %(n)s views: delete one first.") % {"n": MOST}, field="name")
-    row = SavedView(person=person, created=time.time(), **_checked(fields))
+    view = SavedView(person=person, created=time.time(), **_checked(fields))
     if view_id and not SavedView.objects.filter(pk=view_id).exists():
-        row.pk = view_id
-    _write(row, "view-saved", person)
-    return _view(row, person)
+        view.pk = view_id
+    view._write("view-saved", person)
+    return view.read_for(person)
 
 
-def change(view_id: UUID, person: AbstractBaseUser, **fields: Any) -> View:
-    """Changes some fields of a view. If it is not shared any more, others do not watch it any more.
-
-    Raises what `save` does, and NotFound."""
-    check_may_keep(person)
-    row = _own(view_id, person)
-    for name, value in _checked(fields).items():
-        setattr(row, name, value)
-    _write(row, "view-changed", person)
-    if not row.shared:
-        ViewWatch.objects.filter(view=row).exclude(person=row.person).delete()
-    return _view(row, person)
-
-
-def delete(view_id: UUID, person: AbstractBaseUser) -> View:
-    """Deletes a view, and returns what it was. Raises NotAllowed and NotFound."""
-    row = _own(view_id, person)
-    view = _view(row, person)
-    with transaction.atomic():
-        row.delete()
-        record("view-deleted", person.get_username(), name=view.name, shared=view.shared)
-    return view
-
-
-def check_may_keep(person: AbstractBaseUser) -> None:
+def check_may_keep(person: User) -> None:
     """Raises NotAllowed for somebody who sees no app: they have nothing to search."""
     actor = actor_of(person)
     actor.check_right("read")
     actor.check_may_write()
 
 
-def _row(view_id: str | UUID, person: AbstractBaseUser) -> SavedView:
-    try:
-        wanted = view_id if isinstance(view_id, UUID) else UUID(view_id)
-    except ValueError:
-        wanted = None
-    row = SavedView.objects.filter(pk=wanted).select_related("person").first() if wanted else None
-    if row is None or not _seen_by(person)(row):
-        raise NotFound(_("There is no such view, or it is not shared with you."))
-    return row
+def is_simple(query: tree.Query) -> bool:
+    """Tells whether a query can be watched: it is asked about each session that is written to."""
+    return query.tree is None or len(list(tree.leaves(query.tree))) <= CONDITIONS
 
 
-def _own(view_id: UUID, person: AbstractBaseUser) -> SavedView:
-    actor_of(person).check_may_write()
-    row = _row(view_id, person)
-    if not _may_change(row, person):
-        raise NotAllowed(_("This view is another person's. Save it under a name of your own."))
-    return row
+def every_app() -> frozenset[tuple[str, str]]:
+    """Returns all indexed apps, each with its source."""
+    return frozenset((app.source, app.name) for app in apps())
 
 
-def _may_change(row: SavedView, person: AbstractBaseUser) -> bool:
-    return row.person is None or row.person.pk == person.pk
+def seen_by(person: User) -> Callable[[SavedView], bool]:
+    """Returns what tells whether a person may see a view: their own, or one that is shared and about apps that all exist for
+    them. What somebody looks for in an app is nothing to people without a role there."""
+    actor = actor_of(person)
+    every = functools.cache(every_app)
+    unseen = functools.cache(lambda: frozenset(app for app in every() if not actor.may_see(*app)))
+
+    def is_seen(view: SavedView) -> bool:
+        if view.person_id == person.pk:
+            return True
+        if not view.shared or actor.sees_all:
+            return view.shared
+        query = parse(view.query, now=time.time(), zone=get_default_timezone())
+        some = about(query.tree, every()) or every()
+        return bool(some) and some.isdisjoint(unseen())
+
+    return is_seen
 
 
 def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,44 +276,3 @@ def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
         if len(fields.get(name, "")) > length or "\0" in fields.get(name, ""):
             raise Invalid(_("This view cannot be saved: its columns are too many."), field="name")
     return checked
-
-
-def _write(row: SavedView, act: str, by: AbstractBaseUser) -> None:
-    try:
-        with transaction.atomic():
-            row.save()
-            record(act, by.get_username(), name=row.name, query=row.query, shared=row.shared)
-    except IntegrityError as error:
-        raise AlreadyExists(_("You have a view “%(name)s” already.") % {"name": row.name}, field="name") from error
-
-
-def every_app() -> frozenset[tuple[str, str]]:
-    """Returns all indexed apps, each with its source."""
-    return frozenset((app.source, app.name) for app in apps())
-
-
-def _seen_by(person: AbstractBaseUser) -> Callable[[SavedView], bool]:
-    """Returns what tells whether a person may see a view: their own, or one that is shared and about apps that all exist for
-    them. What somebody looks for in an app is nothing to people without a role there."""
-    actor = actor_of(person)
-    every = functools.cache(every_app)
-    unseen = functools.cache(lambda: frozenset(app for app in every() if not actor.may_see(*app)))
-
-    def is_seen(row: SavedView) -> bool:
-        if row.person is not None and row.person.pk == person.pk:
-            return True
-        if not row.shared or actor.sees_all:
-            return row.shared
-        query = parse(row.query, now=time.time(), zone=get_default_timezone())
-        some = about(query.tree, every()) or every()
-        return bool(some) and some.isdisjoint(unseen())
-
-    return is_seen
-
-
-def _view(row: SavedView, person: AbstractBaseUser) -> View:
-    owner = row.person.get_username() if row.person else ""
-    # Who typed it sees it.
-    actor = SYSTEM if row.person is not None and row.person.pk == person.pk else actor_of(person)
-    name, query, columns = (shown_words_anywhere(text, actor) for text in (row.name, row.query, row.columns))
-    return View(row.pk, name, query, row.sort, columns, row.shared, owner, _may_change(row, person))

@@ -9,91 +9,52 @@ import json
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from datetime import UTC
-from typing import Any, Final
-from uuid import UUID
+from typing import ClassVar, Final
 
+from django.contrib.auth.models import User
+from django.db import models
 from django.db.models import Count
-from django.utils.translation import gettext as _
 
 from ...access.actor import Actor
 from ...access.roles import actor_of
-from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
-from ...models import SearchSession, ViewNews, ViewWatch
+from ...models import SearchSession
 from ...reads.labels import called
 from ...sources import registry
-from .. import tree
-from ..language import parse
 from . import views, webhooks
+from .views import SavedView, ViewWatch
 
-MOST: Final = 20  # views that a person watches
-CONDITIONS: Final = 20  # of a query that is watched
 NEWS: Final = 100  # sessions of a view that a person is told of before they look
 _TOLD: Final = 50  # at once
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """A view that a person watches, and how many sessions began to match since they looked; NEWS if it is more."""
+class ViewNews(models.Model):
+    """A session that began to match a view since the person last looked at it. `where` and `digest` are as in the index."""
 
-    view_id: UUID
-    name: str
-    count: int
+    watch = models.ForeignKey(ViewWatch, models.CASCADE, related_query_name="viewnews_of", related_name="+")
+    where = models.TextField()
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    at = models.FloatField()
 
+    title = ""  # of the session, as the person may see it, where that was asked
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """A session that began to match a view. `number` grows from one to the next."""
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["watch", "where", "digest"], name="one_piece_of_news")]
 
-    number: int
-    view_id: UUID
-    view: str
-    ref: SessionRef
-    title: str
-
-
-def watch(view_id: UUID, person: Any, zone: str) -> None:
-    """Watches a view from now on. Raises Invalid, NotAllowed and NotFound."""
-    views.check_may_keep(person)
-    view = views.get(view_id, person)
-    if not is_simple(parse(view.query, now=time.time(), zone=UTC)):
-        raise Invalid(_("A query that is watched has at most %(n)s conditions.") % {"n": CONDITIONS})
-    if ViewWatch.objects.filter(person=person).exclude(view_id=view.id).count() >= MOST:
-        raise Invalid(_("A person watches at most %(n)s views.") % {"n": MOST})
-    ViewWatch.objects.update_or_create(
-        view_id=view.id, person=person, defaults={"zone": zone}, create_defaults={"zone": zone, "created": time.time()}
-    )
+    @property
+    def ref(self) -> SessionRef:
+        """Returns the session. Its source is "" if that is closed."""
+        return SessionRef(registry.alias_of(self.where) or "", *json.loads(self.names))
 
 
-def is_simple(query: tree.Query) -> bool:
-    """Tells whether a query can be watched: it is asked about each session that is written to."""
-    return query.tree is None or len(list(tree.leaves(query.tree))) <= CONDITIONS
-
-
-def unwatch(view_id: UUID, person: Any) -> None:
-    """Does not watch a view any more. Raises NotAllowed."""
-    actor_of(person).check_may_write()
-    ViewWatch.objects.filter(view_id=view_id, person=person).delete()
-
-
-def looked(view_id: UUID, person: Any) -> set[SessionRef]:
+def looked(watched: SavedView, person: User) -> set[SessionRef]:
     """Notes that a person has looked at a view: what began to match is no news any more. Returns these sessions."""
-    news = ViewNews.objects.filter(watch__view_id=view_id, watch__person=person)
-    rows = list(news.values_list("pk", "where", "names"))
-    if rows:
-        ViewNews.objects.filter(pk__in=[pk for pk, _where, _names in rows]).delete()
-    aliases = {where: registry.alias_of(where) or "" for where in {where for _pk, where, _names in rows}}
-    return {SessionRef(aliases[where], *json.loads(names)) for _pk, where, names in rows}
-
-
-def watched(person: Any) -> list[Watched]:
-    """Returns the views that a person watches, the oldest first."""
-    rows = ViewWatch.objects.filter(person=person).select_related("view__person").order_by("view__created", "view_id")
-    counted = {row.view_id: row for row in rows.annotate(n=Count("viewnews_of"))}
-    some = views.visible([row.view for row in counted.values()], person)
-    return [Watched(view.id, view.name, counted[view.id].n) for view in some]
+    news = list(ViewNews.objects.filter(watch__view=watched, watch__person=person))
+    if news:
+        ViewNews.objects.filter(pk__in=[each.pk for each in news]).delete()
+    aliases = registry.aliases()
+    return {SessionRef(aliases.get(each.where, ""), *json.loads(each.names)) for each in news}
 
 
 def counts(names: Collection[str]) -> dict[str, dict[str, int]]:
@@ -110,20 +71,16 @@ def newest() -> int:
     return ViewNews.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
-def news_between(after: int, upto: int, names: Collection[str]) -> Iterator[tuple[str, News]]:
-    """Yields the news from after a number up to another, each with the name of the person whom it is for.
-
-    What that person may not see is left out.
-    """
+def news_between(after: int, upto: int, names: Collection[str]) -> Iterator[ViewNews]:
+    """Yields the news from after a number up to another, for people of some names. What they may not see is left out."""
     rows = ViewNews.objects.filter(pk__gt=after, pk__lte=upto, watch__person__username__in=names).order_by("pk")
-    for row in rows.select_related("watch__view", "watch__person")[:_TOLD]:
-        actor = actor_of(row.watch.person)
-        alias = registry.alias_of(row.where)
-        ref = SessionRef(alias or "", *json.loads(row.names))
-        seen = views.visible([row.watch.view], row.watch.person)
-        if alias and seen and actor.may_see(ref.source, ref.app_name):
-            title = called({ref: ""}, actor)[ref] or ref.session_id
-            yield row.watch.person.get_username(), News(row.pk, row.watch.view_id, seen[0].name, ref, title)
+    for news in rows.select_related("watch__view__person", "watch__person")[:_TOLD]:
+        person, view, ref = news.watch.person, news.watch.view, news.ref
+        actor = actor_of(person)
+        if ref.source and views.seen_by(person)(view) and actor.may_see(ref.source, ref.app_name):
+            view.read_for(person)
+            news.title = called({ref: ""}, actor)[ref] or ref.session_id
+            yield news
 
 
 def note(watches: Collection[ViewWatch], sessions: Collection[SearchSession], where: str) -> list[SearchSession]:
@@ -132,7 +89,7 @@ def note(watches: Collection[ViewWatch], sessions: Collection[SearchSession], wh
     has = Counter(ViewNews.objects.filter(watch__in=watches).values_list("watch_id", flat=True))
     told, rows = set(), []
     for each in watches:
-        if not views.visible([each.view], each.person):
+        if not views.seen_by(each.person)(each.view):
             continue
         actor = actor_of(each.person)
         seen = [session for session in sessions if _may_see(actor, alias, session)]

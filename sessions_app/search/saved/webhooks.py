@@ -5,15 +5,15 @@ import json
 import secrets
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any, Final
-from uuid import UUID, uuid4
+from typing import Any, ClassVar, Final
+from uuid import uuid4
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import models, transaction
 from django.urls import reverse
 from django.utils.crypto import salted_hmac
+from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
 from ...access.actor import PEOPLE
@@ -21,15 +21,15 @@ from ...access.audit.record import record
 from ...access.handles import shown_user
 from ...access.roles import actor_of
 from ...access.shown import shown_words, shown_words_anywhere
-from ...domain.errors import Invalid, NotFound
+from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
-from ...models import SavedView, SearchSession, ViewWatch, Webhook, WebhookDelivery
+from ...models import SearchSession
 from ...reads.labels import called
 from ...sources import registry
 from ..index.tables import ref_of
 from ..results import status_of
 from . import sending
-from .views import check_may_keep
+from .views import ViewWatch, check_may_keep
 
 RETRIES: Final = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)  # seconds before each new try: nine hours in all
 SHOWN: Final = 20  # deliveries that a page lists
@@ -38,58 +38,174 @@ _WAITING: Final = 200  # deliveries that wait, of each webhook; what begins to m
 _CLAIM_SECONDS: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A message to a webhook: when it was queued, what came of it, and when it is tried next."""
+class WebhookQuerySet(models.QuerySet["Webhook"]):
+    """The question that is asked about webhooks."""
 
-    id: UUID
-    title: str
-    state: str
-    created: float
-    tries: int
-    status: int | None
-    message: str
-    due: float
+    def of(self, watch: ViewWatch) -> "Webhook | None":
+        """Returns the webhook of a watch; None if it has none."""
+        return self.filter(watch=watch).select_related("watch__view", "watch__person").first()
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
-    """A webhook as its person sees it."""
+class Webhook(models.Model):
+    """An address that is told, too, when a session begins to match a watched view.
 
-    url: str
-    created: float
-    deliveries: list[Delivery]
+    The secret is not kept: it follows from `salt` and adkweb's own key. `link` is where people reach adkweb.
+    """
+
+    watch = models.OneToOneField(ViewWatch, models.CASCADE, related_name="+")
+    url = models.TextField()
+    salt = models.CharField(max_length=64)
+    link = models.TextField()
+    created = models.FloatField()
+
+    objects = WebhookQuerySet.as_manager()
+
+    @property
+    def secret(self) -> str:
+        """Returns the secret with which deliveries are signed."""
+        code = salted_hmac("adkweb.webhook", self.salt, algorithm="sha256").digest()
+        return "whsec_" + base64.urlsafe_b64encode(code).decode().rstrip("=")
+
+    @cached_property
+    def deliveries(self) -> "list[WebhookDelivery]":
+        """Returns its last deliveries, the newest first."""
+        return list(WebhookDelivery.objects.filter(hook=self).order_by("-created", "-pk")[:SHOWN])
+
+    def remove(self) -> None:
+        """Takes it away, with what it waits to be told. Raises NotAllowed."""
+        actor_of(self.watch.person).check_may_write()
+        with transaction.atomic():
+            self.delete()
+            self._record("webhook-removed")
+
+    def test(self) -> None:
+        """Queues a delivery that tests it. Raises NotAllowed."""
+        check_may_keep(self.watch.person)
+        self.delivery("test").save()
+
+    def delivery(self, kind: str, app_name: str = "", session: dict[str, Any] | None = None) -> "WebhookDelivery":
+        """Returns what it is told now, of a session that begins to match or without one. It is not saved yet."""
+        now, number = time.time(), uuid4()
+        view = self.watch.view
+        body = {
+            "id": str(number),
+            "type": kind,
+            "created": now,
+            "view": {
+                "id": str(view.pk),
+                "name": view.name,
+                "query": view.query,
+                "link": self.link + view.get_absolute_url(),
+            },
+            "session": session,
+        }
+        return WebhookDelivery(id=number, hook=self, app_name=app_name, body=json.dumps(body), created=now, due=now)
+
+    def _record(self, act: str) -> None:
+        # The rest of an address may be a secret.
+        host = sending.read(self.url).host
+        record(act, self.watch.person.get_username(), view=self.watch.view.name, host=host)
 
 
-# --- What its person does ---------------------------------------------------------------------------------------------
+class WebhookDelivery(models.Model):
+    """A message to an address, sent or to be sent. Times are seconds.
+
+    `state` is waiting, done or failed; `status` is HTTP's. `claimed_until` is past if no process sends it just now.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid4)
+    hook = models.ForeignKey(Webhook, models.CASCADE, related_name="+")
+    app_name = models.TextField()
+    body = models.TextField()
+    created = models.FloatField()
+    state = models.CharField(max_length=10, default="waiting")
+    due = models.FloatField()
+    tries = models.IntegerField(default=0)
+    status = models.IntegerField(null=True)
+    message = models.TextField(default="")
+    finished = models.FloatField(null=True)
+    claimed_until = models.FloatField(default=0.0)
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["due"], condition=models.Q(state="waiting"), name="deliveries_due"),
+            models.Index(fields=["hook", "created"], name="deliveries_of_hook"),
+        ]
+
+    @property
+    def title(self) -> str:
+        """Returns the title of its session, as everybody may see it; "" without one."""
+        session = json.loads(self.body)["session"]
+        return shown_words(session["title"], PEOPLE, self.app_name) if session else ""
+
+    @property
+    def body_now(self) -> str:
+        """Returns what is sent: a rule of masking that was made since it was queued hides what people typed, and ids, too.
+
+        Who receives it has no role, whoever set it up: ids are hidden as they are from everybody."""
+        body = json.loads(self.body)
+        typed = {"name", "query"} & body["view"].keys()
+        body["view"] |= {name: shown_words_anywhere(body["view"][name], PEOPLE) for name in typed}
+        if session := body["session"]:
+            session["title"] = self.title
+            names = session["source"], self.app_name, session["user_id"]
+            session["link"] = self.hook.link + reverse("session", args=[*names, session["id"]])
+            session["user_id"] = shown_user(*names, PEOPLE)
+        return json.dumps(body)
+
+    def claim(self) -> bool:
+        """Keeps other processes from sending it. Returns False if one of them was faster."""
+        mine = WebhookDelivery.objects.filter(pk=self.pk, state="waiting", claimed_until=self.claimed_until)
+        self.tries += 1
+        return bool(mine.update(claimed_until=time.time() + _CLAIM_SECONDS, tries=self.tries))
+
+    def send(self) -> tuple[int | None, str]:
+        """Sends it. Returns the status of the answer, and what went wrong; "" if nothing did."""
+        person = self.hook.watch.person
+        if not person.is_active or not self._may_be_seen_by(person):
+            return None, _("Its person may not see this any more.")
+        return sending.deliver(self.hook.url, self.body_now.encode(), self.hook.secret, str(self.pk))
+
+    def note(self, status: int | None, wrong: str) -> None:
+        """Notes what came of it. One that failed is tried later, and those of the same webhook not before."""
+        now = time.time()
+        told: dict[str, Any] = {"status": status, "message": wrong, "claimed_until": 0.0}
+        waiting = WebhookDelivery.objects.filter(hook=self.hook_id, state="waiting")
+        if not wrong:
+            told |= {"state": "done", "finished": now}
+        elif self.tries > len(RETRIES):
+            told |= {"state": "failed", "finished": now}
+        else:
+            due = now + RETRIES[self.tries - 1]
+            told |= {"due": due}
+            waiting.filter(due__lt=due).exclude(pk=self.pk).update(due=due)
+        WebhookDelivery.objects.filter(pk=self.pk, state="waiting").update(**told)
+        if not wrong:  # it is there again
+            waiting.filter(due__gt=now, tries=0).update(due=now)
+        ended = WebhookDelivery.objects.filter(hook=self.hook_id).exclude(state="waiting").order_by("-created")
+        WebhookDelivery.objects.filter(pk__in=list(ended.values_list("pk", flat=True)[_KEPT : 2 * _KEPT])).delete()
+
+    def _may_be_seen_by(self, person: User) -> bool:
+        """Tells whether a person may still see the app that it is about. The source may be closed since."""
+        actor = actor_of(person)
+        return not self.app_name or any(actor.may_see(source.alias, self.app_name) for source in registry.listed())
 
 
-def get(view_id: UUID, person: Any) -> Hook | None:
-    """Returns the webhook of a view that a person watches, with its last deliveries; None if there is none."""
-    hook = Webhook.objects.filter(watch__view_id=view_id, watch__person=person).first()
-    if hook is None:
-        return None
-    rows = WebhookDelivery.objects.filter(hook=hook).order_by("-created", "-pk")[:SHOWN]
-    return Hook(hook.url, hook.created, [_told(row) for row in rows])
-
-
-def put(view_id: UUID, person: Any, url: str, link: str) -> str:
+def set_up(watch: ViewWatch, url: str, link: str) -> str:
     """Gives a watched view a webhook in place of the one that it has. Returns its secret, which nobody can see again.
 
-    `link` is the address of this adkweb. Raises Invalid, NotAllowed and NotFound."""
-    check_may_keep(person)
-    watch = _watch(view_id, person)
-    addresses_checked(url.strip())
+    `link` is the address of this adkweb. Raises Invalid and NotAllowed."""
+    check_may_keep(watch.person)
+    _check_address(url.strip())
     with transaction.atomic():
         Webhook.objects.filter(watch=watch).delete()
-        hook = Webhook.objects.create(
-            watch=watch, url=url.strip(), salt=secrets.token_hex(32), link=link, created=time.time()
-        )
-        _record("webhook-set", hook, person)
-    return secret_of(hook)
+        salt = secrets.token_hex(32)
+        hook = Webhook.objects.create(watch=watch, url=url.strip(), salt=salt, link=link, created=time.time())
+        hook._record("webhook-set")
+    return hook.secret
 
 
-def addresses_checked(url: str) -> None:
+def _check_address(url: str) -> None:
     """Checks an address before it is kept. A name that does not exist yet is none. Raises Invalid."""
     try:
         sending.resolve(sending.read(url))
@@ -99,84 +215,25 @@ def addresses_checked(url: str) -> None:
         ) from error
 
 
-def remove(view_id: UUID, person: Any) -> None:
-    """Takes a webhook away, with what it waits to be told. Raises NotAllowed."""
-    actor_of(person).check_may_write()
-    hook = Webhook.objects.filter(watch__view_id=view_id, watch__person=person).select_related("watch__view").first()
-    if hook is not None:
-        with transaction.atomic():
-            hook.delete()
-            _record("webhook-removed", hook, person)
-
-
-def _record(act: str, hook: Webhook, person: Any) -> None:
-    # The rest of an address may be a secret.
-    record(act, person.get_username(), view=hook.watch.view.name, host=sending.read(hook.url).host)
-
-
-def test(view_id: UUID, person: Any) -> None:
-    """Queues a delivery that tests the webhook. Raises NotAllowed and NotFound."""
-    check_may_keep(person)
-    hook = Webhook.objects.filter(watch=_watch(view_id, person)).select_related("watch__view").first()
-    if hook is None:
-        raise NotFound(_("This view has no webhook."))
-    _queue([_delivery(hook, "test", "", None)])
-
-
-def secret_of(hook: Webhook) -> str:
-    """Returns the secret with which deliveries are signed."""
-    code = salted_hmac("adkweb.webhook", hook.salt, algorithm="sha256").digest()
-    return "whsec_" + base64.urlsafe_b64encode(code).decode().rstrip("=")
-
-
-def _watch(view_id: UUID, person: Any) -> ViewWatch:
-    watch = ViewWatch.objects.filter(view_id=view_id, person=person).first()
-    if watch is None:
-        raise NotFound(_("Watch this view first: its webhook is told of what begins to match."))
-    return watch
-
-
-def _told(row: WebhookDelivery) -> Delivery:
-    session = json.loads(_body_now(row))["session"]
-    return Delivery(
-        row.pk, session["title"] if session else "", row.state, row.created, row.tries, row.status, row.message, row.due
-    )
-
-
-def _body_now(row: WebhookDelivery) -> str:
-    """Returns what is sent: a rule of masking that was made since it was queued hides what people typed, and ids, too.
-
-    Who receives it has no role, whoever set it up: ids are hidden as they are from everybody."""
-    body = json.loads(row.body)
-    typed = {"name", "query"} & body["view"].keys()
-    body["view"] |= {name: shown_words_anywhere(body["view"][name], PEOPLE) for name in typed}
-    if session := body["session"]:
-        session["title"] = shown_words(session["title"], PEOPLE, row.app_name)
-        names = session["source"], row.app_name, session["user_id"]
-        session["link"] = row.hook.link + reverse("session", args=[*names, session["id"]])
-        session["user_id"] = shown_user(*names, PEOPLE)
-    return json.dumps(body)
-
-
-# --- What is queued ---------------------------------------------------------------------------------------------------
-
-
 def queue(watch: ViewWatch, sessions: Collection[SearchSession], alias: str) -> None:
     """Queues what the webhook of a watch is told of sessions that begin to match, if it has one. Its person may see them."""
-    hook = Webhook.objects.filter(watch=watch).select_related("watch__view").first()
+    hook = Webhook.objects.of(watch)
     if hook is None:
         return
     waiting = WebhookDelivery.objects.filter(hook=hook, state="waiting").count()
     some = list(sessions)[: max(0, _WAITING - waiting)]
     refs = [ref_of(alias, session.names) for session in some]
     titles = called(dict.fromkeys(refs, ""), actor_of(watch.person))
-    _queue(
-        _delivery(hook, "began", ref.app_name, _session(hook, session, ref, titles[ref]))
-        for ref, session in zip(refs, some, strict=True)
+    WebhookDelivery.objects.bulk_create(
+        (
+            hook.delivery("began", ref.app_name, _session(session, ref, titles[ref]))
+            for ref, session in zip(refs, some, strict=True)
+        ),
+        batch_size=200,
     )
 
 
-def _session(hook: Webhook, session: SearchSession, ref: SessionRef, title: str) -> dict[str, Any]:
+def _session(session: SearchSession, ref: SessionRef, title: str) -> dict[str, Any]:
     return {
         "source": ref.source,
         "app_name": ref.app_name,
@@ -187,74 +244,13 @@ def _session(hook: Webhook, session: SearchSession, ref: SessionRef, title: str)
     }
 
 
-def _delivery(hook: Webhook, kind: str, app_name: str, session: dict[str, Any] | None) -> WebhookDelivery:
-    now, number = time.time(), uuid4()
-    view: SavedView = hook.watch.view
-    body = {
-        "id": str(number),
-        "type": kind,
-        "created": now,
-        "view": {
-            "id": str(view.pk),
-            "name": view.name,
-            "query": view.query,
-            "link": f"{hook.link}{reverse('search')}?view={view.pk}",
-        },
-        "session": session,
-    }
-    return WebhookDelivery(id=number, hook=hook, app_name=app_name, body=json.dumps(body), created=now, due=now)
-
-
-def _queue(deliveries: Any) -> None:
-    WebhookDelivery.objects.bulk_create(deliveries, batch_size=200)
-
-
-# --- What is sent -----------------------------------------------------------------------------------------------------
-
-
 def send_next() -> bool:
     """Sends one delivery that is due, if there is one that no process sends just now. Returns whether there was one."""
     now = time.time()
     waiting = WebhookDelivery.objects.filter(state="waiting", due__lte=now, claimed_until__lt=now)
-    row = waiting.select_related("hook__watch__view", "hook__watch__person").order_by("due", "pk").first()
-    if row is None or settings.READ_ONLY:
+    delivery = waiting.select_related("hook__watch__view", "hook__watch__person").order_by("due", "pk").first()
+    if delivery is None or settings.READ_ONLY:
         return False
-    mine = WebhookDelivery.objects.filter(pk=row.pk, state="waiting", claimed_until=row.claimed_until)
-    if not mine.update(claimed_until=now + _CLAIM_SECONDS, tries=row.tries + 1):
-        return True  # another process was faster; there may be more
-    row.tries += 1
-    _note(row, *_send(row))
+    if delivery.claim():  # otherwise another process was faster; there may be more
+        delivery.note(*delivery.send())
     return True
-
-
-def _may_see(person: User, row: WebhookDelivery) -> bool:
-    """Tells whether a person may still see the app that a delivery is about. The source may be closed since."""
-    return not row.app_name or any(actor_of(person).may_see(source.alias, row.app_name) for source in registry.listed())
-
-
-def _send(row: WebhookDelivery) -> tuple[int | None, str]:
-    """Sends a delivery. Returns the status of the answer, and what went wrong; "" if nothing did."""
-    person = row.hook.watch.person
-    if not person.is_active or not _may_see(person, row):
-        return None, _("Its person may not see this any more.")
-    return sending.deliver(row.hook.url, _body_now(row).encode(), secret_of(row.hook), str(row.pk))
-
-
-def _note(row: WebhookDelivery, status: int | None, wrong: str) -> None:
-    """Notes what came of a delivery. One that failed is tried later, and those of the same webhook not before."""
-    now = time.time()
-    told: dict[str, Any] = {"status": status, "message": wrong, "claimed_until": 0.0}
-    waiting = WebhookDelivery.objects.filter(hook=row.hook_id, state="waiting")
-    if not wrong:
-        told |= {"state": "done", "finished": now}
-    elif row.tries > len(RETRIES):
-        told |= {"state": "failed", "finished": now}
-    else:
-        due = now + RETRIES[row.tries - 1]
-        told |= {"due": due}
-        waiting.filter(due__lt=due).exclude(pk=row.pk).update(due=due)
-    WebhookDelivery.objects.filter(pk=row.pk, state="waiting").update(**told)
-    if not wrong:  # it is there again
-        waiting.filter(due__gt=now, tries=0).update(due=now)
-    ended = WebhookDelivery.objects.filter(hook=row.hook_id).exclude(state="waiting").order_by("-created")
-    WebhookDelivery.objects.filter(pk__in=list(ended.values_list("pk", flat=True)[_KEPT : 2 * _KEPT])).delete()

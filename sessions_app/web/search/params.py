@@ -20,8 +20,7 @@ from django.views.decorators.http import require_GET
 
 from ...search.completing import complete as suggestions_for
 from ...search.language import parse, with_filter, without
-from ...search.saved import views
-from ...search.saved.views import View
+from ...search.saved.views import SavedView
 from ...search.tree import Problem, Query, Text, leaves
 from ..html.render import page
 from ..request import actor, person_of
@@ -43,7 +42,7 @@ class Asked:
     columns: tuple[Column, ...]
     now: float
     zone: tzinfo
-    view: View | None = None
+    view: SavedView | None = None
 
     @property
     def query(self) -> Query:
@@ -127,7 +126,7 @@ def read(request: HttpRequest) -> Asked:
 
     Raises NotFound for a view that is not there."""
     given: Mapping[str, str] = request.GET
-    view = views.get(given["view"], person_of(request)) if given.get("view") else None
+    view = SavedView.objects.of(given["view"], person_of(request)) if given.get("view") else None
     if view and not {"q", "sort", "cols"} & given.keys():
         given = {"q": view.query, "sort": view.sort, "cols": view.columns}
     sort = given.get("sort", "")
@@ -212,11 +211,11 @@ def complete(request: HttpRequest) -> HttpResponse:
 def _destinations(request: HttpRequest) -> list[Destination]:
     """Returns the pages without a query of their own, the person's views, and what can be done on every page."""
     a_page, action = _("page"), _("action")
-    saved = views.listed(person_of(request))[:_MOST_VIEWS]
+    saved = SavedView.objects.listed(person_of(request))[:_MOST_VIEWS]
     everywhere = [
         Destination(_("Home"), "home", a_page, reverse("home")),
         Destination(_("Sessions"), "message", a_page, reverse("search")),
-        *(Destination(each.name, "eye", _("view"), f"{reverse('search')}?view={each.id}") for each in saved),
+        *(Destination(each.name, "eye", _("view"), each.get_absolute_url()) for each in saved),
         Destination(_("Edits"), "edit", a_page, reverse("edits")),
         Destination(_("Batches"), "check", a_page, reverse("batches")),
         Destination(_("Import"), "file", a_page, reverse("imports")),

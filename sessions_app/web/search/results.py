@@ -22,8 +22,8 @@ from ...reads.paging import write_cursor
 from ...search import labels
 from ...search.language import parse, with_filter, without
 from ...search.results import Results, Row, search
-from ...search.saved import views as saved_views
 from ...search.saved import watching
+from ...search.saved.views import SavedView
 from ...search.selecting import HASTY, PATIENT, patience
 from ...search.tree import And, Node, Query, leaves
 from ..html.render import page
@@ -90,7 +90,7 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
     is_next = request.htmx and cursor  # type: ignore[attr-defined]
     person = person_of(request)
     is_looked_at = asked.view and not asked.differs and not is_next
-    news = watching.looked(asked.view.id, person) if asked.view and is_looked_at else set()
+    news = watching.looked(asked.view, person) if asked.view and is_looked_at else set()
     context: dict[str, Any] = {
         "asked": asked,
         "query": query,
@@ -101,7 +101,7 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
     if is_next:
         return page(request, "search/results/_rows.html", context)
     context |= {
-        "is_watched": asked.view and asked.view.id in [each.view_id for each in watching.watched(person)],
+        "is_watched": asked.view and asked.view.is_watched_by(person),
         "pieces": list(pieces(asked.text, query)),
         "wrong": [(asked.text[each.start : each.end], each.message) for each in query.problems],
         "heads": list(_heads(asked)),
@@ -109,7 +109,7 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
         "is_chosen": chosen_range(query.tree) != (None, None),
         "statuses": list(_statuses(asked)),
         "known_tags": labels.known_tags("", _OFFERED, actor=actor(request)),
-        "views": saved_views.listed(person),
+        "views": SavedView.objects.listed(person),
         **_instead(asked, query, selected),
     }
     template = "search/results/_results.html" if request.htmx else "search/results/results.html"  # type: ignore[attr-defined]

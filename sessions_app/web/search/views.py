@@ -1,96 +1,141 @@
 """Saves, changes and deletes views, the tabs above the table of sessions, and sets up their webhooks."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from ...domain.errors import AlreadyExists, Invalid, NotFound
+from ...domain.errors import AlreadyExists, Invalid
 from ...domain.shorten import words
-from ...search.saved import views, watching, webhooks
+from ...search.saved import sending, views, webhooks
+from ...search.saved.views import SavedView, ViewWatch
+from ...search.saved.webhooks import Webhook
+from ..forms import Form, Text, act
 from ..html.render import offer_undo, page
 from ..request import actor, person_of
 from .params import zone_of
 
 
+class ViewForm(Form):
+    """Saves what is asked for as a view, or changes one. `id` is that of a deleted view, which comes back."""
+
+    id = forms.UUIDField(
+        required=False, error_messages={"invalid": gettext_lazy("The number in this link is not valid.")}
+    )
+    name = Text()
+    shared = forms.BooleanField(required=False)
+    q = Text()
+    sort = Text()
+    cols = Text()
+
+    @property
+    def title(self) -> dict[str, Any]:
+        """Returns how the view is called, and whether it is shared."""
+        return {name: self.cleaned_data[name] for name in ("name", "shared")}
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """Returns what the view asks for."""
+        given = self.cleaned_data
+        return {"query": given["q"].strip(), "sort": given["sort"], "columns": given["cols"]}
+
+
+class WatchForm(Form):
+    """Watches a view, or does not any more."""
+
+    on = forms.BooleanField(required=False)
+
+
+class WebhookForm(Form):
+    """Gives a webhook an address, or does what a button says: "test" or "remove"."""
+
+    do = Text()
+    url = Text(
+        label=gettext_lazy("URL"),
+        help_text=gettext_lazy(
+            "It gets a POST with JSON: the view, the session, its title and status, and links. "
+            "Another address gets another secret."
+        ),
+        needed=True,
+        attrs={
+            "type": "url",
+            "class": "mono",
+            "maxlength": sending.LENGTH,
+            "spellcheck": "false",
+            "placeholder": "https://",
+        },
+    )
+
+
 @require_POST
 def save(request: HttpRequest) -> HttpResponse:
     """Saves a view, or brings back one that was deleted (?id=), and goes to it."""
-    given, view_id = request.POST, request.POST.get("id", "")
-    fields: dict[str, Any] = {"name": given.get("name", ""), "shared": "shared" in given, **_asked(request)}
-    try:
-        view = views.save(person_of(request), UUID(view_id) if view_id else None, **fields)
-    except (AlreadyExists, Invalid, ValueError) as error:
-        return _refused(request, error)
-    if not view_id:
-        messages.success(request, _("The view “%(name)s” was saved.") % {"name": words(view.name, 60)})
-    return _to(view.id)
+    person, form = person_of(request), ViewForm.of(request)
+    said = "" if form.data.get("id") else _("The view “%(name)s” was saved.")
+    return _keep(request, form, lambda: views.save(person, form.cleaned_data["id"], **form.title, **form.asked), said)
 
 
 @require_POST
 def change(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Renames and shares a view (?name=), or gives it the query, order and columns of the form, and goes to it."""
-    given = request.POST
-    fields = {"name": given["name"], "shared": "shared" in given} if "name" in given else _asked(request)
+    person, form = person_of(request), ViewForm.of(request)
+    view, said = SavedView.objects.of(view_id, person), _("The view “%(name)s” was changed.")
+    return _keep(
+        request, form, lambda: view.change(by=person, **(form.title if "name" in form.data else form.asked)), said
+    )
+
+
+def _keep(request: HttpRequest, form: ViewForm, do: Callable[[], SavedView], said: str) -> HttpResponse:
+    """Does what a form asks for, and goes to the view. What is wrong is said above the query that was to be saved."""
     try:
-        view = views.change(view_id, person_of(request), **fields)
+        form.read()
+        view = do()
     except (AlreadyExists, Invalid) as error:
-        return _refused(request, error)
-    messages.success(request, _("The view “%(name)s” was changed.") % {"name": words(view.name, 60)})
-    return _to(view.id)
+        messages.error(request, error.message)
+        given = {name: form.data.get(name, "") for name in ("q", "sort", "cols")}
+        query = urlencode({name: value.encode("utf-8", "replace") for name, value in given.items() if value})
+        return redirect(reverse("search") + (f"?{query}" if query else ""))
+    if said:
+        messages.success(request, said % {"name": words(view.name, 60)})
+    return redirect(view)
 
 
 @require_POST
 def watch(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Watches a view (?on=1), or does not any more, and goes to it."""
-    person = person_of(request)
+    person, form = person_of(request), WatchForm.of(request)
+    view = SavedView.objects.of(view_id, person)
+    if not form.read()["on"]:
+        view.unwatch(person)
+        return redirect(view)
     try:
-        if "on" in request.POST:
-            watching.watch(view_id, person, str(zone_of(request)))
-            messages.success(request, _("You are told when a session begins to match this view."))
-        else:
-            watching.unwatch(view_id, person)
+        view.watch(person, str(zone_of(request)))
+        messages.success(request, _("You are told when a session begins to match this view."))
     except Invalid as error:
         messages.error(request, error.message)
-    return _to(view_id)
+    return redirect(view)
 
 
 @require_POST
 def delete(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Deletes a view. The message about it has a button that brings it back."""
-    view = views.delete(view_id, person_of(request))
+    view = SavedView.objects.of(view_id, person_of(request))
+    view.remove(by=person_of(request))
     fields = {"id": str(view.id), "name": view.name, "q": view.query, "sort": view.sort, "cols": view.columns}
     if view.shared:
         fields["shared"] = "1"
     said = _("The view “%(name)s” was deleted.") % {"name": words(view.name, 60)}
     offer_undo(request, said, reverse("save-view"), fields.items())
     return redirect("search")
-
-
-def _asked(request: HttpRequest) -> dict[str, str]:
-    given = request.POST
-    return {"query": given.get("q", "").strip(), "sort": given.get("sort", ""), "columns": given.get("cols", "")}
-
-
-def _to(view_id: UUID) -> HttpResponseRedirect:
-    return HttpResponseRedirect(f"{reverse('search')}?{urlencode({'view': str(view_id)})}")
-
-
-def _refused(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Says what is wrong, and goes back to the query that was to be saved."""
-    message = (
-        error.message if isinstance(error, AlreadyExists | Invalid) else _("The number in this link is not valid.")
-    )
-    messages.error(request, message)
-    given = {name: request.POST.get(name, "") for name in ("q", "sort", "cols")}
-    query = urlencode({name: value.encode("utf-8", "replace") for name, value in given.items() if value})
-    return redirect(reverse("search") + (f"?{query}" if query else ""))
 
 
 # --- The webhook of a watched view ------------------------------------------------------------------------------------
@@ -100,24 +145,19 @@ def _refused(request: HttpRequest, error: Exception) -> HttpResponse:
 def webhook(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Shows the webhook. A form gives it an address, tests it or takes it away; a new secret is shown in the answer only."""
     actor(request).check_may_write()
-    person = person_of(request)
-    context: dict[str, Any] = {"view": _watched(request, view_id)}
-    if request.POST.get("do") == "remove":
-        webhooks.remove(view_id, person)
-        messages.success(request, _("The webhook was taken away."))
+    watch = ViewWatch.objects.of(view_id, person_of(request))
+    hook = Webhook.objects.of(watch)
+    form = WebhookForm.of(request, initial={"url": hook.url if hook else ""})
+    if do := form.data.get("do"):
+        if hook and do == "remove":
+            hook.remove()
+            messages.success(request, _("The webhook was taken away."))
+        elif hook:
+            hook.test()
         return redirect("webhook", view_id=view_id)
-    if request.POST.get("do") == "test":
-        webhooks.test(view_id, person)
-        return redirect("webhook", view_id=view_id)
-    status = 200
-    if request.method == "POST":
-        url = request.POST.get("url", "")
-        try:
-            context["secret"] = webhooks.put(view_id, person, url, request.build_absolute_uri("/").rstrip("/"))
-        except Invalid as error:
-            context |= {"error": error.message, "typed": url}
-            status = 400
-    context["hook"] = webhooks.get(view_id, person)
+    address = request.build_absolute_uri("/").rstrip("/")
+    secret, status = act(form, lambda given: webhooks.set_up(watch, given["url"], address))
+    context = {"view": watch.view, "form": form, "secret": secret, "hook": Webhook.objects.of(watch)}
     response = page(request, "search/views/webhook.html", context, status)
     response["Cache-Control"] = "private, no-store"
     return response
@@ -128,12 +168,5 @@ def deliveries(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Renders what the webhook was told last."""
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("webhook", view_id=view_id)
-    context = {"view": _watched(request, view_id), "hook": webhooks.get(view_id, person_of(request))}
-    return page(request, "search/views/_deliveries.html", context)
-
-
-def _watched(request: HttpRequest, view_id: UUID) -> views.View:
-    view = views.get(view_id, person_of(request))
-    if view_id not in [each.view_id for each in watching.watched(person_of(request))]:
-        raise NotFound(_("Watch this view first: its webhook is told of what begins to match."))
-    return view
+    watch = ViewWatch.objects.of(view_id, person_of(request))
+    return page(request, "search/views/_deliveries.html", {"view": watch.view, "hook": Webhook.objects.of(watch)})

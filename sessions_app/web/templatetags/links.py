@@ -19,7 +19,8 @@ from ...domain.shorten import words
 from ...http.reader import user_for_reader
 from ...reads import lists
 from ...reads.event_views import EventView
-from ...search.saved.watching import NEWS, Watched
+from ...search.saved.views import ViewWatch
+from ...search.saved.watching import NEWS
 from ...search.tree import quoted
 from ..html.state_panel import Target, address_at
 from ..request import actor
@@ -169,12 +170,12 @@ def _trail(links: list[tuple[str, str]], here: str | None = None) -> SafeString:
 
 
 @register.simple_tag
-def news_count(watched: list[Watched], view_id: UUID | None = None) -> SafeString:
+def news_count(watched: list[ViewWatch], view_id: UUID | None = None) -> SafeString:
     """Returns the badge with the number of sessions that are news, of one view or of all. watching.js updates it."""
     some = [each for each in watched if view_id in (None, each.view_id)]
     if not some:
         return SafeString()
-    number = sum(each.count for each in some)
+    number = sum(each.news for each in some)
     about = format_html('data-news-of="{}"', view_id) if view_id else SafeString("data-news-total")
     hidden = "" if number else SafeString(" hidden")
     shown = _news(number)
@@ -182,9 +183,9 @@ def news_count(watched: list[Watched], view_id: UUID | None = None) -> SafeStrin
 
 
 @register.simple_tag
-def news_title(watched: list[Watched]) -> str:
+def news_title(watched: list[ViewWatch]) -> str:
     """Returns the beginning of a page's title: “(3) ” if three sessions are news."""
-    number = sum(each.count for each in watched)
+    number = sum(each.news for each in watched)
     return f"({_news(number)}) " if number else ""
 
 

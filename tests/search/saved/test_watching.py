@@ -13,12 +13,13 @@ from pytest_django import Settings
 
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.models import SearchSession, SearchSource, ViewNews
+from sessions_app.models import SearchSession, SearchSource
 from sessions_app.search.index import feed as feeding
 from sessions_app.search.index.feed import Feeder
 from sessions_app.search.index.tables import Keeper
 from sessions_app.search.saved import match_watcher, views, watching
-from sessions_app.search.saved.views import View
+from sessions_app.search.saved.views import SavedView, ViewWatch
+from sessions_app.search.saved.watching import ViewNews
 from sessions_app.search.sql import rows
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -34,17 +35,17 @@ def person(name: str = "maria") -> Any:
     return an_admin(name)
 
 
-def watched(query: str, by: str = "maria", **fields: Any) -> View:
+def watched(query: str, by: str = "maria", **fields: Any) -> SavedView:
     """Saves a view and watches it."""
     given = {"name": query or "all", "query": query, "sort": "", "columns": "", "shared": True}
     view = views.save(person(by), **{**given, **fields})
-    watching.watch(view.id, person(by), "Asia/Seoul")
+    view.watch(person(by), "Asia/Seoul")
     return view
 
 
 def news(by: str = "maria") -> dict[str, int]:
     """Returns what is news to somebody, by the names of their views."""
-    return {each.name: each.count for each in watching.watched(person(by))}
+    return {each.view.name: each.news for each in ViewWatch.objects.listed(person(by))}
 
 
 def say(ref: SessionRef, text: str, at: float = 0.0, **event: Any) -> None:
@@ -83,8 +84,8 @@ def test_a_session_is_news_once_when_it_begins_to_match_and_again_after_it_did_n
         append_event(ref, {"author": "a", "actions": {"state_delta": {"step": step}}}, actor=ALICE)
         feed(source, feeder)
         assert news() == {"step = pay": expected}, step
-    (view,) = watching.watched(person())
-    watching.looked(view.view_id, person())
+    (watch,) = ViewWatch.objects.listed(person())
+    watching.looked(watch.view, person())
     assert news() == {"step = pay": 0}
     for step in ("done", "pay"):
         append_event(ref, {"author": "a", "actions": {"state_delta": {"step": step}}}, actor=ALICE)
@@ -167,14 +168,14 @@ def test_nobody_is_told_of_what_they_may_not_see(source: str, feeder: Feeder) ->
     watched("hello")
     bob = somebody("bob", "admin", "weather")
     own = views.save(bob, name="his", query="hello", sort="", columns="", shared=False)
-    watching.watch(own.id, bob, "UTC")
+    own.watch(bob, "UTC")
     say(session(source, "s1"), "hello")
     say(session(source, "s2", "weather"), "hello")
     feed(source, feeder)
-    assert (news(), [each.count for each in watching.watched(bob)]) == ({"hello": 2}, [1])
+    assert (news(), [each.news for each in ViewWatch.objects.listed(bob)]) == ({"hello": 2}, [1])
     told = [
-        (name, each.ref.session_id)
-        for name, each in watching.news_between(0, watching.newest(), ["maria", "bob", "carol"])
+        (each.watch.person.username, each.ref.session_id)
+        for each in watching.news_between(0, watching.newest(), ["maria", "bob", "carol"])
     ]
     assert sorted(told) == [("bob", "s2"), ("maria", "s1"), ("maria", "s2")]
     somebody("bob", "admin", "other")
@@ -183,13 +184,13 @@ def test_nobody_is_told_of_what_they_may_not_see(source: str, feeder: Feeder) ->
 
 def test_each_person_looks_for_themselves_and_news_ends_with_the_watch(source: str, feeder: Feeder) -> None:
     view = watched("hello")
-    watching.watch(view.id, person("bob"), "UTC")
+    view.watch(person("bob"), "UTC")
     say(session(source, "s1"), "hello")
     feed(source, feeder)
-    watching.looked(view.id, person("bob"))
+    watching.looked(view, person("bob"))
     assert (news(), news("bob")) == ({"hello": 1}, {"hello": 0})
     assert watching.counts(["maria", "bob", "x"]) == {"maria": {str(view.id): 1}, "bob": {str(view.id): 0}, "x": {}}
-    watching.unwatch(view.id, person())
+    view.unwatch(person())
     assert (news(), ViewNews.objects.count()) == ({}, 0)
 
 
@@ -199,28 +200,28 @@ def test_news_and_watches_are_bounded(source: str, feeder: Feeder) -> None:
         say(session(source, f"s{number}"), "hello")
     feed(source, feeder)
     assert news() == {"hello": watching.NEWS}
-    for number in range(watching.MOST - 1):
+    for number in range(views.MOST_WATCHED - 1):
         watched(f"w{number}")
     extra = views.save(person(), name="extra", query="x", sort="", columns="", shared=False)
     long = views.save(person("bob"), name="long", query=" ".join(["x"] * 21), sort="", columns="", shared=False)
     with pytest.raises(Invalid, match="at most 20 conditions"):
-        watching.watch(long.id, person("bob"), "UTC")
+        long.watch(person("bob"), "UTC")
     with pytest.raises(Invalid, match="at most 20 views"):
-        watching.watch(extra.id, person(), "UTC")
+        extra.watch(person(), "UTC")
     with CaptureQueriesContext(connection) as asked:
         say(session(source, "one"), "nothing")
         feed(source, feeder)
-    assert len(asked) < 60 + 4 * watching.MOST
+    assert len(asked) < 60 + 4 * views.MOST_WATCHED
 
 
 def test_what_is_not_there_or_not_allowed_is_not_watched(own: str, settings: Settings) -> None:
     view = views.save(person("bob"), name="Bob’s", query="x", sort="", columns="", shared=False)
     with pytest.raises(NotFound):
-        watching.watch(view.id, person(), "UTC")
+        SavedView.objects.of(view.id, person())
     settings.READ_ONLY = True
     for verb in (
-        lambda: watching.watch(view.id, person("bob"), "UTC"),
-        lambda: watching.unwatch(view.id, person("bob")),
+        lambda: view.watch(person("bob"), "UTC"),
+        lambda: view.unwatch(person("bob")),
     ):
         with pytest.raises(NotAllowed):
             verb()
@@ -228,8 +229,8 @@ def test_what_is_not_there_or_not_allowed_is_not_watched(own: str, settings: Set
 
 def test_a_view_that_is_no_longer_shared_is_watched_by_its_person_alone(own: str) -> None:
     view = watched("hello")
-    watching.watch(view.id, person("bob"), "UTC")
-    views.change(view.id, person(), shared=False)
+    view.watch(person("bob"), "UTC")
+    SavedView.objects.of(view.id, person()).change(by=person(), shared=False)
     assert (news(), news("bob")) == ({"hello": 0}, {})
 
 

@@ -18,11 +18,10 @@ from pytest_django import Settings
 from sessions_app.access.handles import handle_of
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
-from sessions_app.models import Webhook, WebhookDelivery
 from sessions_app.search.index.feed import Feeder
-from sessions_app.search.saved import match_watcher, sending, views, watching, webhooks
-from sessions_app.search.saved.views import View
-from sessions_app.search.saved.webhooks import Delivery
+from sessions_app.search.saved import match_watcher, sending, views, webhooks
+from sessions_app.search.saved.views import SavedView, ViewWatch
+from sessions_app.search.saved.webhooks import Webhook, WebhookDelivery
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
@@ -43,11 +42,11 @@ def told(settings: Settings) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def view(own: str) -> View:
+def view(own: str) -> SavedView:
     """A view that Maria watches."""
     fields = {"query": "expired", "sort": "", "columns": "", "shared": True}
     saved = views.save(maria(), name="Expired fares", **fields)
-    watching.watch(saved.id, maria(), "UTC")
+    saved.watch(maria(), "UTC")
     return saved
 
 
@@ -56,11 +55,21 @@ def maria() -> Any:
     return an_admin("maria")
 
 
-def deliveries(view: View) -> list[Delivery]:
-    """Returns what the webhook was told, the newest first."""
-    hook = webhooks.get(view.id, maria())
+def set_up(view: SavedView, url: str) -> str:
+    """Gives the view that Maria watches a webhook, and returns its secret."""
+    return webhooks.set_up(ViewWatch.objects.of(view.id, maria()), url, LINK)
+
+
+def hook_of(view: SavedView) -> Webhook:
+    """Returns the webhook of the view that Maria watches."""
+    hook = Webhook.objects.of(ViewWatch.objects.of(view.id, maria()))
     assert hook
-    return hook.deliveries
+    return hook
+
+
+def deliveries(view: SavedView) -> list[WebhookDelivery]:
+    """Returns what the webhook was told, the newest first."""
+    return hook_of(view).deliveries
 
 
 def send_all(*, now: bool = False) -> None:
@@ -76,11 +85,11 @@ def send_all(*, now: bool = False) -> None:
 
 @OWN
 def test_a_receiver_is_told_of_each_session_with_a_signature_that_the_docs_check(
-    own: str, view: View, told: Receiver, new_store: Callable[[str], str], open_source: Callable[[str], str]
+    own: str, view: SavedView, told: Receiver, new_store: Callable[[str], str], open_source: Callable[[str], str]
 ) -> None:
     source = open_source(new_store("sqlite"))
     feed(source)
-    secret = webhooks.put(view.id, maria(), told.url, LINK)
+    secret = set_up(view, told.url)
     ref = create_session(source, "booking", "ana", session_id="s 1", actor=ALICE)
     said = {"role": "user", "parts": [{"text": "the fare expired"}]}
     append_event(ref, {"author": "user", "invocation_id": "i", "content": said}, actor=ALICE)
@@ -120,11 +129,11 @@ def test_a_receiver_is_told_of_each_session_with_a_signature_that_the_docs_check
 
 @OWN
 def test_a_rule_of_masking_hides_what_is_still_to_be_sent(
-    own: str, view: View, told: Receiver, new_store: Callable[[str], str], open_source: Callable[[str], str]
+    own: str, view: SavedView, told: Receiver, new_store: Callable[[str], str], open_source: Callable[[str], str]
 ) -> None:
     source = open_source(new_store("sqlite"))
     feed(source)
-    webhooks.put(view.id, maria(), told.url, LINK)
+    set_up(view, told.url)
     ref = create_session(source, "booking", "ana@example.com", session_id="s1", actor=ALICE)
     said = {"role": "user", "parts": [{"text": "4111111111111111 expired"}]}
     append_event(ref, {"author": "user", "invocation_id": "i", "content": said}, actor=ALICE)
@@ -139,10 +148,10 @@ def test_a_rule_of_masking_hides_what_is_still_to_be_sent(
 
 
 @OWN
-def test_what_fails_twice_and_is_then_accepted_arrives_once_later(own: str, view: View, told: Receiver) -> None:
-    webhooks.put(view.id, maria(), told.url, LINK)
+def test_what_fails_twice_and_is_then_accepted_arrives_once_later(own: str, view: SavedView, told: Receiver) -> None:
+    set_up(view, told.url)
     told.statuses = [500, 503, 204]
-    webhooks.test(view.id, maria())
+    hook_of(view).test()
     seen = []
     for _try in range(3):
         send_all()
@@ -158,19 +167,19 @@ def test_what_fails_twice_and_is_then_accepted_arrives_once_later(own: str, view
 
 @OWN
 def test_a_receiver_that_is_away_holds_up_its_own_messages_only_and_is_given_up_at_last(
-    own: str, view: View, told: Receiver, settings: Settings
+    own: str, view: SavedView, told: Receiver, settings: Settings
 ) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         away = f"127.0.0.1:{closed.getsockname()[1]}"
     settings.WEBHOOK_HOSTS = [*settings.WEBHOOK_HOSTS, away]
-    webhooks.put(view.id, maria(), f"http://{away}/", LINK)
+    set_up(view, f"http://{away}/")
     for _message in range(3):
-        webhooks.test(view.id, maria())
+        hook_of(view).test()
     other = views.save(maria(), name="Other", query="x", sort="", columns="", shared=False)
-    watching.watch(other.id, maria(), "UTC")
-    webhooks.put(other.id, maria(), told.url, LINK)
-    webhooks.test(other.id, maria())
+    other.watch(maria(), "UTC")
+    set_up(other, told.url)
+    hook_of(other).test()
     send_all()
     assert sorted(each.tries for each in deliveries(view)) == [0, 0, 1]
     assert len(told.bodies) == 1
@@ -182,10 +191,10 @@ def test_a_receiver_that_is_away_holds_up_its_own_messages_only_and_is_given_up_
 
 @OWN
 def test_a_process_that_dies_while_it_sends_leaves_the_message_to_another(
-    own: str, view: View, told: Receiver, monkeypatch: pytest.MonkeyPatch
+    own: str, view: SavedView, told: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    webhooks.put(view.id, maria(), told.url, LINK)
-    webhooks.test(view.id, maria())
+    set_up(view, told.url)
+    hook_of(view).test()
 
     def killed(*_given: Any) -> int:
         raise KeyboardInterrupt
@@ -202,10 +211,10 @@ def test_a_process_that_dies_while_it_sends_leaves_the_message_to_another(
 
 
 @OWN
-def test_what_is_kept_and_what_waits_is_bounded(own: str, view: View, told: Receiver) -> None:
-    webhooks.put(view.id, maria(), told.url, LINK)
+def test_what_is_kept_and_what_waits_is_bounded(own: str, view: SavedView, told: Receiver) -> None:
+    set_up(view, told.url)
     for _message in range(70):
-        webhooks.test(view.id, maria())
+        hook_of(view).test()
     send_all()
     assert (len(told.bodies), WebhookDelivery.objects.count()) == (70, 50)
     assert len(deliveries(view)) == webhooks.SHOWN
@@ -236,10 +245,10 @@ PRIVATE: Final = (
 
 @OWN
 @pytest.mark.parametrize("host", PRIVATE)
-def test_an_address_that_is_not_public_is_refused_however_it_is_written(own: str, view: View, host: str) -> None:
+def test_an_address_that_is_not_public_is_refused_however_it_is_written(own: str, view: SavedView, host: str) -> None:
     with pytest.raises(Invalid):
-        webhooks.put(view.id, maria(), f"https://{host}/", LINK)
-    assert webhooks.get(view.id, maria()) is None
+        set_up(view, f"https://{host}/")
+    assert not Webhook.objects.exists()
 
 
 @pytest.mark.parametrize(
@@ -286,12 +295,12 @@ def answering(*given: str) -> Callable[..., Any]:
 
 @OWN
 def test_a_name_that_leads_to_this_machine_later_is_not_followed_there(
-    own: str, view: View, told: Receiver, monkeypatch: pytest.MonkeyPatch, settings: Settings
+    own: str, view: SavedView, told: Receiver, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     settings.WEBHOOK_HOSTS = []
     monkeypatch.setattr(socket, "getaddrinfo", answering("93.184.216.34", "127.0.0.1", "93.184.216.34 127.0.0.1"))
-    webhooks.put(view.id, maria(), f"https://rebinds.example:{told.port}/", LINK)
-    webhooks.test(view.id, maria())
+    set_up(view, f"https://rebinds.example:{told.port}/")
+    hook_of(view).test()
     for _try in range(2):
         send_all(now=True)
     assert told.bodies == []
@@ -319,11 +328,13 @@ def test_a_name_is_resolved_once_and_the_connection_goes_where_it_led(
 
 
 @OWN
-def test_a_redirect_to_a_private_address_is_a_failure_and_not_followed(own: str, view: View, told: Receiver) -> None:
+def test_a_redirect_to_a_private_address_is_a_failure_and_not_followed(
+    own: str, view: SavedView, told: Receiver
+) -> None:
     with receiver() as inner:
         told.statuses, told.location = [302], inner.url
-        webhooks.put(view.id, maria(), told.url, LINK)
-        webhooks.test(view.id, maria())
+        set_up(view, told.url)
+        hook_of(view).test()
         send_all()
         assert (inner.paths, len(told.paths)) == ([], 1)
     assert [(each.state, each.status, each.message) for each in deliveries(view)] == [
@@ -332,10 +343,10 @@ def test_a_redirect_to_a_private_address_is_a_failure_and_not_followed(own: str,
 
 
 @OWN
-def test_an_answer_with_signs_that_no_database_holds_is_noted(own: str, view: View, told: Receiver) -> None:
+def test_an_answer_with_signs_that_no_database_holds_is_noted(own: str, view: SavedView, told: Receiver) -> None:
     told.version = "HTTP/2\0"
-    webhooks.put(view.id, maria(), told.url, LINK)
-    webhooks.test(view.id, maria())
+    set_up(view, told.url)
+    hook_of(view).test()
     send_all()
     assert [(each.state, each.tries, each.message) for each in deliveries(view)] == [
         ("waiting", 1, "UnknownProtocol: HTTP/2\ufffd")
@@ -355,8 +366,8 @@ def test_an_answer_that_trickles_is_given_up(told: Receiver, monkeypatch: pytest
 
 
 @OWN
-def test_a_secret_is_kept_nowhere_and_another_address_has_another(own: str, view: View, told: Receiver) -> None:
-    first, second = (webhooks.put(view.id, maria(), told.url, LINK) for _time in range(2))
+def test_a_secret_is_kept_nowhere_and_another_address_has_another(own: str, view: SavedView, told: Receiver) -> None:
+    first, second = (set_up(view, told.url) for _time in range(2))
     assert first.startswith("whsec_")
     assert first != second
     assert second not in repr(list(Webhook.objects.values()))
@@ -364,9 +375,9 @@ def test_a_secret_is_kept_nowhere_and_another_address_has_another(own: str, view
 
 
 @OWN
-def test_nothing_is_told_of_what_its_person_may_not_see_any_more(own: str, view: View, told: Receiver) -> None:
-    webhooks.put(view.id, maria(), told.url, LINK)
-    webhooks.test(view.id, maria())
+def test_nothing_is_told_of_what_its_person_may_not_see_any_more(own: str, view: SavedView, told: Receiver) -> None:
+    set_up(view, told.url)
+    hook_of(view).test()
     WebhookDelivery.objects.update(app_name="booking")
     somebody("maria", "admin", "weather")
     send_all()
@@ -379,22 +390,21 @@ def test_nothing_is_told_of_what_its_person_may_not_see_any_more(own: str, view:
 
 @OWN
 def test_who_does_not_watch_has_no_webhook_and_read_only_sends_nothing(
-    own: str, view: View, told: Receiver, settings: Settings
+    own: str, view: SavedView, told: Receiver, settings: Settings
 ) -> None:
+    left = ViewWatch.objects.create(view=view, person=somebody("nobody"), zone="UTC", created=0.0)
     with pytest.raises(NotAllowed, match="in no app"):
-        webhooks.put(view.id, somebody("nobody"), told.url, LINK)
-    bob = somebody("bob", "viewer")
-    with pytest.raises(NotFound):
-        webhooks.put(view.id, bob, told.url, LINK)
-    webhooks.put(view.id, maria(), told.url, LINK)
-    assert webhooks.get(view.id, bob) is None
-    webhooks.test(view.id, maria())
+        webhooks.set_up(left, told.url, LINK)
+    with pytest.raises(NotFound, match="Watch this view first"):
+        ViewWatch.objects.of(view.id, somebody("bob", "viewer"))
+    set_up(view, told.url)
+    hook_of(view).test()
     settings.READ_ONLY = True
-    for verb in (webhooks.test, webhooks.remove):
+    for verb in (hook_of(view).test, hook_of(view).remove):
         with pytest.raises(NotAllowed):
-            verb(view.id, maria())
+            verb()
     send_all()
     assert told.bodies == []
     settings.READ_ONLY = False
-    watching.unwatch(view.id, maria())
+    view.unwatch(maria())
     assert (Webhook.objects.count(), WebhookDelivery.objects.count()) == (0, 0)
