@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect
@@ -26,6 +27,7 @@ from ...http.streaming import streamed
 from ...search import labels
 from ...transfer import FORMATS, export_sessions
 from ...transfer.exporting import damaged_of, left_out_header
+from ..forms import Form, Text
 from ..html.render import offer_undo
 from ..naming import page_of
 from ..request import actor
@@ -38,34 +40,47 @@ _FORMAT: Final = "jsonl"
 _BATCHES: Final[dict[str, ActName]] = {"edit": "edit", "delete": "delete"}
 
 
+class ChosenForm(Form):
+    """Says what to do (`act`) with the sessions `ref`, each the path of its page, or with `all` that `q` selects.
+
+    `tag` and `undo` are of the acts “tag” and “untag”, after which `back` is shown; `skip_damaged` is of “export”."""
+
+    act = Text()
+    all = forms.BooleanField(required=False)
+    q = Text()
+    ref = forms.Field(required=False, widget=forms.MultipleHiddenInput)
+    tag = Text()
+    undo = forms.BooleanField(required=False)
+    back = Text()
+    skip_damaged = forms.BooleanField(required=False)
+
+
 @require_POST
 def chosen(request: HttpRequest) -> HttpResponseBase:
     """Does what a button below the table asks for: compares two sessions, exports, or begins a batch."""
-    who, act = actor(request), request.POST.get("act", "")
-    query = request.POST.get("q", "") if "all" in request.POST else None
-    refs = [] if query is not None else _refs(request, who)
-    if query is None and not refs:
+    who, given, zone = actor(request), ChosenForm.of(request).read(), str(zone_of(request))
+    act, query = given["act"], given["q"] if given["all"] else ""
+    refs = [] if given["all"] else _refs(given["ref"], who)
+    if not (refs or given["all"]):
         messages.info(request, _("Select sessions first."))
         return redirect("search")
-    zone = str(zone_of(request))
     if act == "compare":
         return _compare(refs)
     if act == "export":
         now = time.time()
-        return _export(lambda: refs or asked_for(query or "", zone, now, who), who, "skip_damaged" in request.POST)
+        return _export(lambda: refs or asked_for(query, zone, now, who), who, given["skip_damaged"])
     if act in ("tag", "untag"):
-        return _tag(request, refs or list(islice(asked_for(query or "", zone, time.time(), who), _MOST_TAGGED + 1)))
+        return _tag(request, refs or list(islice(asked_for(query, zone, time.time(), who), _MOST_TAGGED + 1)), given)
     if act not in _BATCHES:
         raise Invalid(_("There is no such action."))
-    made = batch.begin(_BATCHES[act], actor=who, refs=refs, query=query or "", zone=zone)
+    made = batch.begin(_BATCHES[act], actor=who, refs=refs, query=query, zone=zone)
     if act == "delete":
         batch.try_(made, {}, actor=who)
     return redirect("batch", made)
 
 
-def _refs(request: HttpRequest, who: Actor) -> list[SessionRef]:
-    """Reads the chosen sessions: each is named by the path of its page. Raises Invalid, NotFound."""
-    paths = request.POST.getlist("ref")
+def _refs(paths: list[str], who: Actor) -> list[SessionRef]:
+    """Returns the sessions whose pages have these paths. Raises Invalid, NotFound."""
     if len(paths) > _MOST:
         raise Invalid(_("At most %(n)s sessions can be selected one by one.") % {"n": _MOST})
     refs = []
@@ -79,11 +94,11 @@ def _refs(request: HttpRequest, who: Actor) -> list[SessionRef]:
     return refs
 
 
-def _tag(request: HttpRequest, refs: list[SessionRef]) -> HttpResponse:
+def _tag(request: HttpRequest, refs: list[SessionRef], given: dict[str, Any]) -> HttpResponse:
     """Gives sessions a tag, or takes it away, and leads back to the table."""
     if len(refs) > _MOST_TAGGED:
         raise Invalid(_("At most %(n)s sessions can be tagged at once: narrow the query.") % {"n": _MOST_TAGGED})
-    who, tag, act, back = actor(request), request.POST.get("tag", ""), request.POST["act"], request.POST.get("back", "")
+    who, tag, act, back = actor(request), given["tag"], given["act"], given["back"]
     try:
         if act == "tag":
             changed = labels.tag(refs, tag, actor=who)
@@ -98,7 +113,7 @@ def _tag(request: HttpRequest, refs: list[SessionRef]) -> HttpResponse:
                 len(changed),
             )
         said %= {"n": len(changed), "tag": words(tag, 60)}
-        if "undo" in request.POST or not 0 < len(changed) <= _MOST_UNDONE:
+        if given["undo"] or not 0 < len(changed) <= _MOST_UNDONE:
             messages.success(request, said)
         else:
             back_again = [("act", "untag" if act == "tag" else "tag"), ("tag", tag), ("back", back)]

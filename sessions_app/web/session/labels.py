@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -17,49 +18,69 @@ from ...domain.shorten import words
 from ...reads import labels as reads_labels
 from ...reads import lists
 from ...search import labels
+from ..forms import Form, Text
 from ..html.render import offer_undo, page
 from ..request import actor, check_may
 
 _OFFERED = 200  # tags that the field completes
 
 
+class TitleForm(Form):
+    """Gives a session a title, or takes it away if it is empty. The button of a toast says `undo`."""
+
+    title = Text()
+    undo = forms.BooleanField(required=False)
+
+
+class TagsForm(Form):
+    """Adds a tag, or takes `untag` away."""
+
+    tag = Text()
+    untag = Text()
+    undo = forms.BooleanField(required=False)
+
+
 @require_POST
 def title(request: HttpRequest, **names: str) -> HttpResponse:
     """Gives a session a title, or takes it away if it is empty. htmx gets the title anew."""
-    ref, new = SessionRef(**names), request.POST.get("title", "")
+    ref, form = SessionRef(**names), TitleForm.of(request)
     check_may(request, "append", ref)
     try:
-        before = labels.rename(ref, new, actor=actor(request))
+        given = form.read()
+        before = labels.rename(ref, given["title"], actor=actor(request))
     except Invalid as error:
-        return _answer(request, ref, "_title", {"error": error.message, "typed": new})
+        return _answer(request, ref, "_title", {"error": error.message, "typed": form["title"].value()})
     now = of_session(ref, actor(request))["labels"].title
-    if now != before and "undo" not in request.POST:
+    if now != before and not given["undo"]:
         said = _("Renamed to “%(title)s”.") % {"title": words(now, 60)} if now else _("The title was taken away.")
-        if has_dots(before):  # nobody could send back what it was
-            messages.success(request, said)
-        else:
-            offer_undo(request, said, reverse("session-title", kwargs=names), [("title", before)])
+        _offer_undo(request, said, reverse("session-title", kwargs=names), ("title", before))
     return _answer(request, ref, "_title")
 
 
 @require_POST
 def tags(request: HttpRequest, **names: str) -> HttpResponse:
     """Adds the tag ?tag= to a session, or takes ?untag= away. htmx gets the tags anew."""
-    ref, who = SessionRef(**names), actor(request)
+    ref, who, form = SessionRef(**names), actor(request), TagsForm.of(request)
     check_may(request, "append", ref)
     try:
-        if gone := request.POST.get("untag", ""):
-            if labels.untag([ref], gone, actor=who) and "undo" not in request.POST:
+        given = form.read()
+        if gone := given["untag"]:
+            if labels.untag([ref], gone, actor=who) and not given["undo"]:
                 said = _("The tag “%(tag)s” was removed.") % {"tag": words(gone, 60)}
-                if has_dots(gone):
-                    messages.success(request, said)
-                else:
-                    offer_undo(request, said, reverse("session-tags", kwargs=names), [("tag", gone)])
+                _offer_undo(request, said, reverse("session-tags", kwargs=names), ("tag", gone))
         else:
-            labels.tag([ref], request.POST.get("tag", ""), actor=who)
+            labels.tag([ref], given["tag"], actor=who)
     except Invalid as error:
-        return _answer(request, ref, "_tags", {"error": error.message, "typed": request.POST.get("tag", "")})
-    return _answer(request, ref, "_tags", {"is_open": "tag" in request.POST})
+        return _answer(request, ref, "_tags", {"error": error.message, "typed": form["tag"].value()})
+    return _answer(request, ref, "_tags", {"is_open": "tag" in form.data})
+
+
+def _offer_undo(request: HttpRequest, said: str, address: str, before: tuple[str, str]) -> None:
+    """Says what was done, and offers what was there before, unless that is hidden: nobody could send it back."""
+    if has_dots(before[1]):
+        messages.success(request, said)
+    else:
+        offer_undo(request, said, address, [before])
 
 
 def of_session(ref: SessionRef, who: Actor) -> dict[str, Any]:
