@@ -1,7 +1,6 @@
 """Batches: the form of an edit of many sessions, its dry run, its progress, and its undo."""
 
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +19,8 @@ from ..batches.reading import Batch
 from ..domain.errors import Conflict, Error, Invalid
 from ..domain.state import ABSENT
 from ..http.problems import status_of
-from .edits.rows import MOST, FormRow, StateForm, new_row, note_types, posted_rows, too_many
+from .edits.rows import FormRow, StateForm, new_row, note_types
+from .forms import Text
 from .html.render import page
 from .request import actor
 
@@ -33,54 +33,68 @@ def batches(request: HttpRequest) -> HttpResponse:
     return page(request, "batches/batches.html", {"batches": reading.recent(actor=actor(request))})
 
 
+class BatchForm(StateForm):
+    """What a button of the page asks for (`action`), with what was typed."""
+
+    action = Text()
+    dry_run = Text()
+    confirm = Text()
+    why = Text()
+
+    @property
+    def is_typed(self) -> bool:
+        """Tells whether keys were sent, to be shown again: with an error, or with a row more or less."""
+        return "rows" in self.data
+
+
 @require_http_methods(["GET", "POST"])
 def batch(request: HttpRequest, batch_id: uuid.UUID) -> HttpResponse:
     """Shows a batch, and takes it a step further. htmx gets only the part that changes."""
-    shown = reading.get(batch_id, actor=actor(request))
+    shown, form = reading.get(batch_id, actor=actor(request)), BatchForm.of(request)
     if request.method == "GET":
-        return _page(request, shown)
+        return _page(request, shown, form)
     try:
-        return _step(request, shown)
+        return _step(request, shown, form)
     except (Conflict, Invalid) as error:  # what was typed is shown again
         again = reading.get(batch_id, actor=actor(request))
-        return _page(request, again, {"error": error.message}, status_of(error))
+        form.error = error.message
+        return _page(request, again, form, status_of(error))
 
 
-def _step(request: HttpRequest, shown: Batch) -> HttpResponse:
+def _step(request: HttpRequest, shown: Batch, form: BatchForm) -> HttpResponse:
     """Does what a button of the page asks for."""
-    who = actor(request)
-    if request.POST.get("new-key") or {"drop", "as-string"} & request.POST.keys():
-        return _page(request, shown, _with_row(request))
-    match request.POST.get("action"):
+    who, given = actor(request), form.read()
+    if form.asks_for_rows:
+        form.add_row({})
+        return _page(request, shown, form)
+    match given["action"]:
         case "try":
-            return _try(request, shown)
+            return _try(request, shown, form)
         case "again":
             core.try_(shown.id, shown.values, actor=who, reason=shown.reason)
         case "do":
-            if shown.act == "delete" and shown.stage == "ready" and not _is_confirmed(request, shown):
-                raise Invalid(_("This is not the number of sessions; nothing was deleted."))
-            core.do(shown.id, actor=who, dry_run=request.POST.get("dry-run", ""))
-        case "apply" | "decline":
-            _decide(request, shown)
+            _check_confirmed(shown, given["confirm"])
+            core.do(shown.id, actor=who, dry_run=given["dry_run"])
+        case "apply":
+            core.apply(shown.id, actor=who, dry_run=given["dry_run"])
+        case "decline":
+            core.decline(shown.id, actor=who, why=given["why"])
         case "stop":
             core.stop(shown.id, actor=who)
         case "undo":
-            return redirect("batch", core.undo(shown.id, actor=who, reason=request.POST.get("reason", "")))
+            return redirect("batch", core.undo(shown.id, actor=who, reason=given["reason"]))
         case "discard":
             core.discard(shown.id, actor=who)
             messages.info(request, _("Nothing was written."))
             return redirect("search")
-        case _:  # “Key”, without one
-            return _page(request, shown, _with_row(request))
+        case _:
+            return _page(request, shown, form)
     return _go_on(request, shown)
 
 
-def _decide(request: HttpRequest, shown: Batch) -> None:
-    """Applies or declines a batch that needs a second person."""
-    if request.POST["action"] == "apply":
-        core.apply(shown.id, dry_run=request.POST.get("dry-run", ""), actor=actor(request))
-    else:
-        core.decline(shown.id, actor=actor(request), why=request.POST.get("why", ""))
+def _check_confirmed(shown: Batch, typed: str) -> None:
+    if shown.act == "delete" and shown.stage == "ready" and typed.strip() != str(shown.to_do):
+        raise Invalid(_("This is not the number of sessions; nothing was deleted."))
 
 
 def _go_on(request: HttpRequest, shown: Batch) -> HttpResponse:
@@ -89,42 +103,27 @@ def _go_on(request: HttpRequest, shown: Batch) -> HttpResponse:
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)  # type: ignore[attr-defined]
 
 
-def _try(request: HttpRequest, shown: Batch) -> HttpResponse:
-    form = StateForm.of(request)
+def _try(request: HttpRequest, shown: Batch, form: BatchForm) -> HttpResponse:
     entries = form.entries()
     if entries is None:
-        return _page(request, shown, {"rows": form.rows, "error": form.error}, 400)
+        return _page(request, shown, form, 400)
     values = {entry.key: entry.value for entry in entries}
     if len(values) < len(entries):
         raise Invalid(_("A key appears twice in this edit."))
-    core.try_(shown.id, values, actor=actor(request), reason=request.POST.get("reason", ""))
+    core.try_(shown.id, values, actor=actor(request), reason=form.cleaned_data["reason"])
     return _go_on(request, shown)
 
 
-def _is_confirmed(request: HttpRequest, shown: Batch) -> bool:
-    return request.POST.get("confirm", "").strip() == str(shown.to_do)
-
-
-def _with_row(request: HttpRequest) -> dict[str, Any]:
-    rows, key = posted_rows(request.POST), request.POST.get("new-key", "")
-    if key and any(row.key == key for row in rows):
-        return {"error": _("%(key)s is already in this edit.") % {"key": key}}
-    if len(rows) == MOST:
-        return {"error": too_many().message}
-    return {"rows": [*rows, new_row(key, {})] if key else rows}
-
-
-def _page(request: HttpRequest, shown: Batch, more: Mapping[str, Any] | None = None, status: int = 200) -> HttpResponse:
+def _page(request: HttpRequest, shown: Batch, form: BatchForm, status: int = 200) -> HttpResponse:
     who = actor(request)
-    typed = "rows" in request.POST  # an error, or a row more or less: what was typed is shown again
     may_act = reading.may_act(shown.id, actor=who)
     context: dict[str, Any] = {
         "batch": shown,
         "may_act": may_act,
-        "editing": may_act and shown.act == "edit" and (typed or shown.stage == "draft"),
-        "reason": request.POST.get("reason", "") if typed else shown.reason,
-        "rows": posted_rows(request.POST) if typed else _rows(shown, who),
-        **(more or {}),
+        "editing": may_act and shown.act == "edit" and (form.is_typed or shown.stage == "draft"),
+        "reason": form.data.get("reason", "") if form.is_typed else shown.reason,
+        "rows": form.rows if form.is_typed else _rows(shown, who),
+        "error": form.error,
     }
     if context["editing"] and context["rows"]:
         with suppress(Error):  # its source is away; a type can be chosen

@@ -368,9 +368,9 @@ def test_a_batch_that_needs_a_second_person_waits_on_its_page(maria: Browser, re
     assert "ben declined it. not all of them" in declined.text
     send(maria, address, "again")
     send(maria, address, "do")
-    old, new = (page.one("input", name="dry-run")["value"] for page in (before, ben.open(address)))
-    assert "tried again meanwhile" in send(ben, address, "apply", **{"dry-run": old}).text
-    done = send(ben, address, "apply", **{"dry-run": new})
+    old, new = (page.one("input", name="dry_run")["value"] for page in (before, ben.open(address)))
+    assert "tried again meanwhile" in send(ben, address, "apply", dry_run=old).text
+    done = send(ben, address, "apply", dry_run=new)
     assert ("applied by ben" in done.text, [state_of(ref)["session"]["step"] for ref in refs]) == (True, ["pay"] * 3)
 
 
