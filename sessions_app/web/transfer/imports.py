@@ -2,19 +2,23 @@
 
 import re
 import uuid
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from ...domain.errors import Conflict, Error, Invalid, NotFound
+from ...access.actor import Actor
+from ...domain.errors import Conflict, Error, NotFound
 from ...domain.session_ref import SessionRef
 from ...http.problems import STATUS
 from ...http.reader import user_for_reader
@@ -25,6 +29,7 @@ from ...transfer import FORMATS, WRITTEN, exporting, uploads
 from ...transfer import export as written
 from ...transfer import imports as core
 from ...transfer.exporting import left_out_header
+from ..forms import Form, Text
 from ..html.render import page
 from ..request import actor
 
@@ -83,26 +88,61 @@ def _export(request: HttpRequest, source: str, only: exporting.Filter, title: st
 # --- Import -----------------------------------------------------------------------------------------------------------
 
 
+class UploadForm(Form):
+    """Uploads a file, to be looked through before anything of it is written."""
+
+    source = Text(label=pgettext_lazy("import", "Into"))
+    file = forms.FileField(
+        label=gettext_lazy("File"),
+        help_text=gettext_lazy(
+            "adkweb or adk web exports, eval sets, or an agent's .adk/session.db. The format is detected."
+        ),
+        allow_empty_file=True,  # the core says what is wrong with it
+        error_messages={"required": gettext_lazy("Choose a file first.")},
+    )
+    replace_nul = forms.BooleanField(
+        label=gettext_lazy("Replace what PostgreSQL cannot hold"),
+        help_text=gettext_lazy(
+            "The character U+0000 and halves of emoji become “�”. Without this, a file with one of them is refused."
+        ),
+        required=False,
+    )
+
+    @classmethod
+    def of(cls, request: HttpRequest, **options: Any) -> Self:
+        """Returns the form as a request sent it, with its file."""
+        return super().of(request, files=request.FILES or None, **options)
+
+
+class GoOnForm(Form):
+    """Starts or resumes an import, or discards it. With `state`, it sets keys of shared state that differ, too."""
+
+    discard = forms.BooleanField(required=False)
+    state = forms.BooleanField(required=False)
+
+
 @require_http_methods(["GET", "POST"])
 def imports(request: HttpRequest) -> HttpResponse:
     """Uploads a file, and lists the imports of the last day."""
-    actor(request).check_right("admin")
-    given = request.POST if request.method == "POST" else request.GET
+    who = actor(request)
+    who.check_right("admin")
+    form = UploadForm.of(
+        request, initial={"source": request.GET.get("source"), "replace_nul": "replace_nul" in request.GET}
+    )
     context = {
+        "form": form,
         "sources": [
             each.alias
             for each in registry.listed()
-            if actor(request).has("admin", each.alias) and not database.is_read_only(each.alias)
+            if who.has("admin", each.alias) and not database.is_read_only(each.alias)
         ],
-        "source": given.get("source", ""),
-        "replace_nul": "replace_nul" in given,
         "limit": settings.MAX_UPLOAD,
-        "recent": core.recent(actor=actor(request)),
+        "recent": core.recent(actor=who),
     }
     if request.method == "GET":
         return page(request, "transfer/imports/imports.html", context)
     try:
-        import_id = _take(request, context["source"])
+        import_id = _take(who, **form.read())
     except Error as error:
         status = STATUS.get(type(error), 400)
         if request.htmx and status not in _SWAPPED:  # type: ignore[attr-defined]
@@ -120,27 +160,24 @@ def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
     status = 200
     if request.method == "POST":
         who.check_right("admin")
-        if "discard" in request.POST:
+        given = GoOnForm.of(request).read()
+        if given["discard"]:
             return _discard(request, import_id)
         try:
-            core.go_on(import_id, who, state="state" in request.POST)
+            core.go_on(import_id, who, state=given["state"])
             return redirect("import", import_id=import_id)
         except Conflict as error:
-            context, status = {"error": error.message, "state": "state" in request.POST}, STATUS[Conflict]
+            context, status = {"error": error.message, "state": given["state"]}, STATUS[Conflict]
     job = core.get(import_id, actor=who)
     template = "transfer/imports/_import.html" if request.htmx else "transfer/imports/import.html"  # type: ignore[attr-defined]
     return page(request, template, context | {"job": job, "words": _words_of(job)}, status)
 
 
-def _take(request: HttpRequest, source: str) -> uuid.UUID:
-    file = request.FILES.get("file")
-    if file is None:
-        raise Invalid(_("Choose a file first."))
+def _take(who: Actor, *, source: str, file: "UploadedFile[Any]", replace_nul: bool) -> uuid.UUID:
     database.get(source)  # checked before gigabytes are copied
     upload = uploads.receive(file.chunks())
     try:
-        replaces = "replace_nul" in request.POST
-        return core.begin(upload, file.name or "", source, actor(request), replace_nul=replaces)
+        return core.begin(upload, file.name or "", source, who, replace_nul=replace_nul)
     except BaseException:
         uploads.discard(upload)
         raise
