@@ -19,8 +19,16 @@ from ...edits import proposal_job
 from ...edits import proposals as proposal
 from ...edits.proposals import WAITING, Proposal, Standing
 from ...http.problems import status_of
+from ..forms import Form, Text
 from ..html.render import page
 from ..request import actor
+
+
+class DecideForm(Form):
+    """Decides on a proposal: `action` is "apply", "now", "decline" or "withdraw"."""
+
+    action = Text()
+    why = Text()
 
 
 @require_GET
@@ -32,9 +40,9 @@ def proposals(request: HttpRequest) -> HttpResponse:
 @require_POST
 def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
     """Applies, declines or withdraws a proposal. If a key changed meanwhile, the page says so."""
-    who, action = actor(request), request.POST.get("action", "")
+    who = actor(request)
     try:
-        message = _decide(proposal_id, action, request.POST.get("why", ""), who)
+        message = _decide(proposal_id, who, **DecideForm.of(request).read())
     except Error as error:
         proposal.get(proposal_id, actor=who)  # raises NotFound
         running = proposal_id if error.detail.get("running") else None
@@ -43,7 +51,7 @@ def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
     return redirect("proposals")
 
 
-def _decide(proposal_id: UUID, action: str, why: str, who: Actor) -> str:
+def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
     match action:
         case "apply" | "now":
             if proposal_job.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
