@@ -41,6 +41,7 @@ from .claims import (
     Progress,
     was_let_go,
 )
+from .ticker import Ticker
 
 log = logging.getLogger("adkweb.jobs")
 
@@ -152,24 +153,23 @@ def cancel(job: Job) -> None:
 # --- At work ----------------------------------------------------------------------------------------------------------
 
 
-class _Pulse:
+class _Pulse(Ticker):
     """Gives signs of life until its block ends, whatever the job waits for, and notes its progress at intervals.
 
     Whoever wants the job may do more or less meanwhile: it is let go then, and begun again with the rights of now."""
 
     def __init__(self, claim: Claim, job: Job) -> None:
+        super().__init__("pulse", ALIVE_SECONDS, first=ALIVE_SECONDS)
         self._claim, self._due, self._lost = claim, 0.0, False
         self._job, self._grants, self._is_same = job, actor_of(job).grants, True
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._live, name="adkweb-pulse", daemon=True)
 
     def __enter__(self) -> "_Pulse":
-        self._thread.start()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
+        self.end()
+        self.join()
 
     def __call__(self, progress: Progress) -> None:
         if self._lost:
@@ -180,14 +180,12 @@ class _Pulse:
         if _leaving.is_set() or not self._is_same:
             raise LetGo
 
-    def _live(self) -> None:
+    def tick(self) -> None:
         try:
-            while not self._ended.wait(ALIVE_SECONDS):
-                self._beat()
+            self._beat()
         except Lost:
             self._lost = True
-        finally:
-            connections.close_all()
+            self.end()
 
     def _beat(self, progress: Progress | None = None) -> None:
         try:

@@ -4,7 +4,6 @@ If nothing was written, a look at a source is one small query. Several processes
 """
 
 import logging
-import threading
 import time
 from contextlib import suppress
 from typing import Final
@@ -13,6 +12,7 @@ from django.db import DatabaseError, connections
 
 from ..checks.live_checks import check_due
 from ..domain.errors import SourceError
+from ..jobs.ticker import Ticker
 from ..search import damage
 from ..search.drift_looks import Looker
 from ..search.index.feed import Feeder
@@ -34,33 +34,29 @@ _DRIFT_SECONDS: Final = 0.02  # that looking for drift takes of LOOK_SECONDS
 whole: Final[dict[str, float]] = {}
 
 
-class SearchFeeder(threading.Thread):
+class SearchFeeder(Ticker):
     """The thread that looks every LOOK_SECONDS."""
 
     def __init__(self) -> None:
-        super().__init__(name="adkweb-search", daemon=True)
-        self._ended = threading.Event()
+        super().__init__("search", LOOK_SECONDS)
         self._feeders: dict[str, Feeder] = {}
         self._lookers: dict[str, Looker] = {}
         self._noticed: dict[str, float] = {}
         self._seen: dict[str, tuple[str, float]] = {}  # by source: its version, and when it is due again
 
-    def end(self) -> None:
-        """Stops the thread after its current work."""
-        self._ended.set()
+    def tick(self) -> float | None:
+        """Looks at every source."""
+        more = False
+        for source in database.opened():
+            if not self.ended:
+                more |= self._look(source.alias)
+        return 0.0 if more else None
 
-    def run(self) -> None:
-        """Works until the server stops."""
-        while not self._ended.is_set():
-            more = False
-            for source in database.opened():
-                if not self._ended.is_set():
-                    more |= self._look(source.alias)
-            self._ended.wait(0.0 if more else LOOK_SECONDS)
+    def close(self) -> None:
+        """Lets other processes feed."""
         for feeder in self._feeders.values():
             with suppress(DatabaseError):
                 feeder.end()
-        connections.close_all()
 
     def _look(self, alias: str) -> bool:
         """Feeds a source if there may be something new. Returns whether there is more."""

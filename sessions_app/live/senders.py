@@ -3,49 +3,29 @@
 Each has a thread in each process; what is to be sent is sent by one of them.
 """
 
-import logging
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from django.conf import settings
-from django.db import DatabaseError, connections
 
 from ..access.audit import forwarding
 from ..access.audit.forwarding import Receiver
 from ..access.audit.record import row_text
+from ..jobs.ticker import Ticker
 from ..models import AuditRow
 from ..search.saved import sending, webhooks
 
-log = logging.getLogger("adkweb.sending")
 
-
-class Sender(threading.Thread):
+class Sender(Ticker):
     """The thread that looks every few seconds for what is to be sent. `send` tells whether there is more."""
 
     def __init__(self, name: str, send: Callable[[], bool], seconds: float) -> None:
-        super().__init__(name=f"adkweb-{name}", daemon=True)
+        super().__init__(name, seconds)
         self._send = send
-        self._seconds = seconds
-        self._ended = threading.Event()
 
-    def end(self) -> None:
-        """Stops the thread after its current work."""
-        self._ended.set()
-
-    def run(self) -> None:
-        """Works until the server stops."""
-        while not self._ended.is_set():
-            more = False
-            try:
-                more = self._send()
-            except DatabaseError as error:  # of adkweb's own database
-                log.warning("%s waits: %s", self.name, error)
-                connections["default"].close_if_unusable_or_obsolete()
-            except Exception:
-                log.exception("%s", self.name)
-            self._ended.wait(0.0 if more else self._seconds)
-        connections.close_all()
+    def tick(self) -> float | None:
+        """Sends what there is."""
+        return 0.0 if self._send() else None
 
 
 def senders() -> list[Sender]:

@@ -33,13 +33,15 @@ from ..domain.errors import Error, Invalid, SourceError, TooOften
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..jobs import runner
+from ..jobs.ticker import Ticker
 from ..reads.users import ref_meant
 from ..web.session import updates
 from ..web.session.modes import known
 from ..web.urls import LIVE_SESSION
-from . import lags, queue_worker, source_follower  # noqa: F401 - lags registers its figures
+from . import lags, source_follower  # noqa: F401 - lags registers its figures
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, has_room, watchers
 from .feed import Lobby, WatchFeed
+from .queue_worker import Worker
 from .room import Seat
 from .search_feeder import SearchFeeder
 from .senders import senders
@@ -253,14 +255,12 @@ class Lifespan:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 broadcast.listen(source_follower.tell)
-                queue_worker.start()
-                self._threads: tuple[Any, ...] = Searcher(), SearchFeeder(), *senders()
+                self._threads: tuple[Ticker, ...] = Worker(), Searcher(), SearchFeeder(), *senders()
                 for thread in self._threads:
                     thread.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 broadcast.stop_listening(source_follower.tell)
-                self._threads = (*queue_worker.stop(), *self._threads)
                 for thread in self._threads:
                     thread.end()
                 # Work that is killed leaves a claim, for which another process would have to wait.

@@ -5,12 +5,12 @@ adkweb opens its database.
 """
 
 import logging
-import threading
 import time
 from typing import Final
 
 from django.db import connections
 
+from ..jobs.ticker import Ticker
 from ..sources import adopt_job, database
 from . import feed
 
@@ -21,32 +21,24 @@ INDEX_SECONDS: Final = 60.0
 SHARE: Final = 20  # at most one part in so many of the time goes into making indexes
 
 
-class Searcher(threading.Thread):
+class Searcher(Ticker):
     """The thread that looks every LOOK_SECONDS. If nothing is new, it only lists folders and checks each source's file.
 
     Every INDEX_SECONDS, it makes again the indexes that another program dropped.
     """
 
     def __init__(self) -> None:
-        super().__init__(name="adkweb-sources", daemon=True)
-        self._ended = threading.Event()
+        super().__init__("sources", LOOK_SECONDS)
+        self._due = 0.0
 
-    def end(self) -> None:
-        """Stops the thread after its current work."""
-        self._ended.set()
-
-    def run(self) -> None:
-        """Works until the server stops."""
-        due = 0.0
-        while not self._ended.is_set():
-            try:
-                if opened := database.open_new():
-                    log.info("opened %s", ", ".join(source.where for source in opened))
-                    feed.look()
-                if (began := time.monotonic()) >= due:
-                    adopt_job.go_on()
-                    due = time.monotonic() + max(INDEX_SECONDS, SHARE * (time.monotonic() - began))
-            except Exception:
-                log.exception("searching for sources")
+    def tick(self) -> None:
+        """Looks for sources, and from time to time for indexes."""
+        try:
+            if opened := database.open_new():
+                log.info("opened %s", ", ".join(source.where for source in opened))
+                feed.look()
+            if (began := time.monotonic()) >= self._due:
+                adopt_job.go_on()
+                self._due = time.monotonic() + max(INDEX_SECONDS, SHARE * (time.monotonic() - began))
+        finally:
             connections.close_all()
-            self._ended.wait(LOOK_SECONDS)

@@ -20,6 +20,7 @@ from ..broadcast import Move
 from ..domain.errors import Error, NotFound
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
+from ..jobs.ticker import Ticker
 from ..reads import newest
 from ..reads.changes import Tail
 from .room import PRESENCE_SECONDS, Room, Seat
@@ -35,18 +36,17 @@ AWAY_SECONDS: Final = 0.5  # between the first two tries of a source that does n
 LONGEST_AWAY_SECONDS: Final = 8.0
 
 
-class Follower(threading.Thread):
+class Follower(Ticker):
     """The thread of a source. It serves those who watch its sessions, and tells `hearers` that something moved."""
 
     def __init__(self, source: str) -> None:
-        super().__init__(name=f"adkweb-live-{source}", daemon=True)
+        super().__init__(f"live-{source}", AWAY_SECONDS)
         self.source = source
         self.hearers: set[Callable[[], None]] = set()
         self.away = False  # whether the source did not answer the last time
-        self.ended = False
         self.looked = time.monotonic()  # when it last saw what is new
         self._rooms: dict[SessionRef, Room] = {}
-        self._wake = threading.Event()
+        self._failures = 0  # one after the other
         self._lock = threading.Lock()
         self._wishes: list[Callable[[], None]] = []
         self._told: set[SessionRef] = set()
@@ -61,7 +61,7 @@ class Follower(threading.Thread):
         """Does something in the follower's own thread, soon."""
         with self._lock:
             self._wishes.append(wish)
-        self._wake.set()
+        self.wake()
 
     def enter(self, ref: SessionRef, seat: Seat) -> None:
         """Serves a watcher from now on."""
@@ -101,7 +101,7 @@ class Follower(threading.Thread):
         if move.what == "events":
             with self._lock:
                 self._told.add(move.ref)
-            self._wake.set()
+            self.wake()
         elif room := self._rooms.get(move.ref):
             if move.what == "queued":
                 self.do(lambda: room.say("queued", str(time.time())))
@@ -110,39 +110,33 @@ class Follower(threading.Thread):
 
     # --- In its own thread -------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Follows the source until nobody has watched for LINGER_SECONDS."""
-        failures = 0
-        while not self._has_ended():
-            self._wake.clear()
-            try:
-                wait = self._look()
-                failures = 0
-                self.looked = time.monotonic()
-                self._note_away(False)
-            except (Error, DatabaseError) as error:
-                if not self.away:
-                    log.warning("%s does not answer: %s", self.source, error)
-                self._note_away(True)
-                self._be_away()
-                wait = min(LONGEST_AWAY_SECONDS, AWAY_SECONDS * 2**failures)
-                failures = min(failures + 1, 10)
-            except Exception:
-                log.exception("following %s", self.source)
-                for room in self._rooms.values():
-                    room.dismiss()
-                wait = AWAY_SECONDS
-            self._wake.wait(wait)
-        connections.close_all()
-
-    def _has_ended(self) -> bool:
+    def tick(self) -> float | None:
+        """Looks at the source. Ends the thread when nobody has watched for LINGER_SECONDS."""
         with _lock:
             if self._rooms or self.hearers or self._wishes:
                 self._used = time.monotonic()
             elif time.monotonic() - self._used > LINGER_SECONDS:
-                self.ended = True
                 del followers[self.source]
-        return self.ended
+                self.end()
+                return None
+        try:
+            wait = self._look()
+            self._failures = 0
+            self.looked = time.monotonic()
+            self._note_away(False)
+            return wait
+        except (Error, DatabaseError) as error:
+            if not self.away:
+                log.warning("%s does not answer: %s", self.source, error)
+            self._note_away(True)
+            self._be_away()
+            wait = min(LONGEST_AWAY_SECONDS, AWAY_SECONDS * 2.0**self._failures)
+            self._failures = min(self._failures + 1, 10)
+            return wait
+        except Exception:
+            for room in self._rooms.values():
+                room.dismiss()
+            raise
 
     def _look(self) -> float:
         """Looks once and serves what is new. Returns how many seconds to wait before the next look."""
