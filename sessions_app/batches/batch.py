@@ -16,8 +16,8 @@ from ..domain.errors import Conflict, Invalid, NotAllowed
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT
 from ..edits.edit import REASON_LENGTH, Entry, state_event
-from ..jobs import claims, runner
-from ..jobs.claims import DONE, STOPPED, WAITING
+from ..jobs import runner
+from ..jobs.lease import DONE, STOPPED, WAITING, is_held
 from ..models import Job
 from ..models.pages import in_pages
 from . import held, items
@@ -67,7 +67,7 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
         state_event(
             [Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()], actor, reason
         )
-    if job.state == HELD or job.step == DOING or (job.state == WAITING and claims.is_held(job)):
+    if job.state == HELD or job.step == DOING or (job.state == WAITING and is_held(job)):
         raise Conflict(_("This batch is under way, or done."))
     task.pop("approved_by", None)
     task |= {"values": [_kept(key, value) for key, value in values.items()], "reason": reason}
@@ -91,7 +91,7 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
         return
     if job.state != READY and job.step != DOING:
         raise Conflict(_("The dry run of this batch has not ended yet."))
-    if job.state == WAITING and claims.is_held(job):
+    if job.state == WAITING and is_held(job):
         return
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
         raise _tried_again()
@@ -183,7 +183,7 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
     Conflict if it is still being done.
     """
     job = _own(batch_id, actor)
-    if job.state == WAITING and claims.is_held(job):
+    if job.state == WAITING and is_held(job):
         raise Conflict(_("This batch is under way: stop it first."))
     if job.state == WAITING:  # or another process would go on with it
         stop(batch_id, actor=actor)

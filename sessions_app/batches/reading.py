@@ -14,8 +14,7 @@ from ..access.shown import shown_anywhere, shown_change, shown_words_anywhere
 from ..domain.errors import Error, NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, Change
-from ..jobs import claims
-from ..jobs.claims import STOPPED, WAITING, Progress
+from ..jobs.lease import STOPPED, WAITING, Progress, is_under_way
 from ..models import Job
 from ..reads import views
 from ..reads.views import SessionView
@@ -205,7 +204,7 @@ def _view(job: Job, actor: Actor, counts: Mapping[str, int] | None = None) -> Ba
     task, result = json.loads(job.task), json.loads(job.result or "{}")
     stage = job.state
     if stage == WAITING:
-        stage = job.step if claims.is_under_way(job) else STOPPED
+        stage = job.step if is_under_way(job) else STOPPED
     return Batch(
         job.pk,
         task["act"],

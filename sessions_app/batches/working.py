@@ -23,7 +23,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, scope_of
 from ..edits import queue
 from ..jobs import runner
-from ..jobs.claims import DONE, STOPPED, Outcome, Progress
+from ..jobs.lease import DONE, STOPPED, Outcome, Progress
 from ..models import BatchItem, Job
 from ..search import sharing
 from ..search.index import feed

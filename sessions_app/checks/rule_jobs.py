@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..domain.errors import Behind, Invalid, NotFound
-from ..jobs import claims, runner
-from ..jobs.claims import DONE, Lost, Outcome
+from ..jobs import runner
+from ..jobs.lease import DONE, Lost, Outcome, Progress
 from ..models import Breach, Job, Rule, SearchSession
 from ..sources import database, registry
 from .checking import TOGETHER, Checked, Subject, check, checked, subjects
@@ -62,9 +62,9 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     while some := list(sessions.filter(pk__gt=rule.walked)[:TOGETHER]):
         there = {each.digest: each for each in subjects(source, some)}
         for row in some:
-            beat(claims.Progress(done, total))
+            beat(Progress(done, total))
             if row.digest in there:
-                _check(rule, asked, there[row.digest], lambda: beat(claims.Progress(done, total)))  # noqa: B023
+                _check(rule, asked, there[row.digest], lambda: beat(Progress(done, total)))  # noqa: B023
             rule.walked, rule.within = row.pk, None
             done += 1
         _keep(rule)

@@ -16,12 +16,11 @@ from ..access.actor import SYSTEM, Actor
 from ..domain.edit_note import EDIT_PREFIX, edit_of
 from ..domain.errors import Behind, Conflict, Error, Invalid, NotFound, SourceError, StaleSession
 from ..domain.session_ref import SessionRef
-from ..jobs import claims
-from ..jobs.claims import Outcome, session_of
+from ..jobs.lease import WAITING, Lease, Outcome, session_of
 from ..models import Job
 from ..reads import timeline, views
 from . import edit, expiry, queue, undo
-from .expiry import ENDED, FAILED, LEFT, WAITING
+from .expiry import ENDED, FAILED, LEFT
 
 log = logging.getLogger("adkweb.expiry")
 
@@ -48,12 +47,12 @@ def seconds_to_next() -> float | None:
 
 def _try(job: Job) -> bool:
     ref = session_of(job)
-    claim = claims.take(job, expiry.LEASE_SECONDS) if ref is not None else None
-    if claim is None or ref is None:
+    lease = Lease.take(job, expiry.LEASE_SECONDS) if ref is not None else None
+    if lease is None or ref is None:
         return False
     job.refresh_from_db()
     if job.due is None or job.due > time.time():  # extended since it was read
-        claim.end(_WAIT)
+        lease.end(_WAIT)
         return False
     try:
         with translation.override(job.language or None):
@@ -62,7 +61,7 @@ def _try(job: Job) -> bool:
         # An error in adkweb: the others go on, and this one is tried again when the claim has ended.
         log.exception("the end of the edit %s of %s", job.pk, job.actor)
         return False
-    finished = claim.end(outcome) and outcome.state != WAITING
+    finished = lease.end(outcome) and outcome.state != WAITING
     if finished:
         log.info("the edit %s of %s: %s", job.pk, job.actor, outcome.state)
     return finished

@@ -27,14 +27,13 @@ from ..domain.event import Event, delta_of
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
-from ..jobs import claims, runner
-from ..jobs.claims import Claim, Outcome, may_see, session_of
+from ..jobs import runner
+from ..jobs.lease import WAITING, Lease, Outcome, may_see, session_of
 from ..models import Job
 from ..models.pages import in_pages
 from ..reads import timeline
 from ..sources import registry
 
-WAITING: Final = claims.WAITING
 ENDED, LEFT, CANCELLED, FAILED = "ended", "left", "cancelled", "failed"
 LEASE_SECONDS: Final = 30.0
 LONGEST: Final = 366 * 86400.0
@@ -139,15 +138,15 @@ def extend(expiry_id: uuid.UUID | str, of: Mapping[str, Any], *, actor: Actor) -
 
     Raises Invalid, NotFound, NotAllowed; Conflict if it has ended, or is being taken back just now; SourceError."""
     until = end_of(of)
-    claim = _claimed(expiry_id, actor)
-    _end(claim, Outcome(WAITING, fields={"due": until, "message": actor.name}), actor, until=int(until))
+    lease = _claimed(expiry_id, actor)
+    _end(lease, Outcome(WAITING, fields={"due": until, "message": actor.name}), actor, until=int(until))
     return get(expiry_id, actor=actor)
 
 
 def cancel(expiry_id: uuid.UUID | str, *, actor: Actor) -> Expiry:
     """Lets an edit stay for good. Raises what `extend` does."""
-    claim = _claimed(expiry_id, actor)
-    _end(claim, Outcome(CANCELLED, actor.name), actor, stays=True)
+    lease = _claimed(expiry_id, actor)
+    _end(lease, Outcome(CANCELLED, actor.name), actor, stays=True)
     return get(expiry_id, actor=actor)
 
 
@@ -187,24 +186,24 @@ def view_of(job: Job, actor: Actor) -> Expiry:
     )
 
 
-def _end(claim: Claim, outcome: Outcome, actor: Actor, **detail: Any) -> None:
+def _end(lease: Lease, outcome: Outcome, actor: Actor, **detail: Any) -> None:
     """Changes the end of an edit, and records who did."""
-    ref, about = session_of(claim.job), {"event": json.loads(claim.job.task)["event_id"], "of": claim.job.actor}
-    record_with(lambda: claim.end(outcome), "expiry-changed", actor.name, ref=ref, **about, **detail)
+    ref, about = session_of(lease.job), {"event": json.loads(lease.job.task)["event_id"], "of": lease.job.actor}
+    record_with(lambda: lease.end(outcome), "expiry-changed", actor.name, ref=ref, **about, **detail)
 
 
-def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Claim:
+def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Lease:
     """Claims the row of an edit that has not ended. Raises what `extend` does."""
     job = _job_of(expiry_id, actor)
     alias = registry.alias_of(job.where) or ""
     actor.check_may("append", alias, job.app_name)
     # Its end was a part of what a second person agreed to.
     approval.check(alias, job.app_name, [each["key"] for each in json.loads(job.task)["changes"]], actor=actor)
-    claim = claims.take_soon(job, LEASE_SECONDS, _PATIENCE)
-    if claim is None:
+    lease = Lease.take_soon(job, LEASE_SECONDS, _PATIENCE)
+    if lease is None:
         raise Conflict(_("This edit is being taken back just now, or has ended already."))
     if job.claimed_until is None:
-        return claim
+        return lease
     # The process that claimed it before never said what came of it.
     ref = session_of(job)
     try:
@@ -212,12 +211,12 @@ def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Claim:
             raise SourceError(_("Its database is not among adkweb's sources now."))
         written = taken_back(job, ref)
     except Error:
-        claim.end(Outcome(WAITING, fields={"claimed_until": job.claimed_until}))
+        lease.end(Outcome(WAITING, fields={"claimed_until": job.claimed_until}))
         raise
     if written is not None:
-        claim.end(Outcome(ENDED, fields={"result": json.dumps({"written": True})}))
+        lease.end(Outcome(ENDED, fields={"result": json.dumps({"written": True})}))
         raise Conflict(_("This edit was taken back already."))
-    return claim
+    return lease
 
 
 def _job_of(expiry_id: uuid.UUID | str, actor: Actor) -> Job:

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..domain.errors import NotFound
 from ..domain.session_ref import SessionRef
-from ..jobs import claims, runner
-from ..jobs.claims import DONE, REFUSED, WAITING, Outcome
+from ..jobs import lease, runner
+from ..jobs.lease import DONE, REFUSED, WAITING, Outcome
 from ..models import Job
 from ..reads import views
 from ..sources import registry
@@ -43,7 +43,7 @@ class Progress:
     @property
     def percent(self) -> int:
         """Returns how much is done, from 0 to 100."""
-        return 100 if self.done else claims.Progress(self.copied, self.total).percent
+        return 100 if self.done else lease.Progress(self.copied, self.total).percent
 
 
 def begin(
@@ -120,7 +120,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         raise
     if job.done and not copying.copied:
         raise NotFound(_("Session %(id)s not found.") % {"id": into.session_id})  # somebody deleted it meanwhile
-    copying.run(actor, lambda copied, total: beat(claims.Progress(copied, total)))
+    copying.run(actor, lambda copied, total: beat(lease.Progress(copied, total)))
     fork.write_values(into, values, actor, task["reason"])
     return Outcome(DONE)
 

@@ -21,11 +21,11 @@ from ..domain.edit_note import edit_of, until_of
 from ..domain.errors import Conflict, Error, NotAllowed, SourceError
 from ..domain.event import Event
 from ..domain.session_ref import SessionRef
-from ..jobs import claims, runner
-from ..jobs.claims import Claim, Outcome, session_of
+from ..jobs import runner
+from ..jobs.lease import AWAY, WAITING, Lease, Outcome, session_of
 from ..models import Job
 from . import edit, proposals, queue
-from .proposals import APPLIED, DECLINED, LAPSED, WAITING, WITHDRAWN, Proposal
+from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
 
 log = logging.getLogger("adkweb.approval")
 
@@ -43,36 +43,36 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> P
     edit the app, and if the author may not any more; Conflict if a key changed, if it is decided, or if an invocation
     runs (`running` in `detail`); StaleSession, SourceError."""
     job = _checked(proposal_id, actor)
-    claim = _claimed(job)
+    lease = _claimed(job)
     job.refresh_from_db(fields=["result"])
     first = proposals.first_of(job)
     if proposals.needs_two(job) and first in ("", actor.name):
-        _note_first(claim, actor)
+        _note_first(lease, actor)
         return proposals.get(proposal_id, actor=actor)
     try:
         written = _write(job, replace(actor, name=f"{first}, {actor.name}") if first else actor, now=now)
-    except (SourceError, *claims.AWAY):  # the event may be there
-        claim.end_surely(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
+    except (SourceError, *AWAY):  # the event may be there
+        lease.end_surely(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
         raise
     except BaseException:
-        claim.end(Outcome(WAITING))
+        lease.end(Outcome(WAITING))
         raise
     second = edit_of(written).get("approved_by")
-    _end(claim, APPLIED, second if isinstance(second, str) else actor.name)
+    _end(lease, APPLIED, second if isinstance(second, str) else actor.name)
     return proposals.get(proposal_id, actor=actor)
 
 
-def _note_first(claim: Claim, actor: Actor) -> None:
+def _note_first(lease: Lease, actor: Actor) -> None:
     first = {"name": actor.name, "person": int(actor.account.removeprefix("person "))}
     outcome = Outcome(WAITING, fields={"result": json.dumps({"first": first})})
-    about = {"proposal": str(claim.job.pk), "of": claim.job.actor}
-    record_with(lambda: claim.end(outcome), "proposal-seconded", actor.name, ref=session_of(claim.job), **about)
+    about = {"proposal": str(lease.job.pk), "of": lease.job.actor}
+    record_with(lambda: lease.end(outcome), "proposal-seconded", actor.name, ref=session_of(lease.job), **about)
 
 
 def decline(proposal_id: uuid.UUID | str, *, actor: Actor, why: str = "") -> Proposal:
     """Declines a proposal. Nothing is written, and its author can open it again as an edit. Raises what `apply` does."""
-    claim = _settled(_checked(proposal_id, actor))
-    _end(claim, DECLINED, actor.name, why=why.strip()[: edit.REASON_LENGTH])
+    lease = _settled(_checked(proposal_id, actor))
+    _end(lease, DECLINED, actor.name, why=why.strip()[: edit.REASON_LENGTH])
     return proposals.get(proposal_id, actor=actor)
 
 
@@ -141,36 +141,36 @@ def _dated(event: Event, approver: Actor, proposed: float) -> Event:
     return {**event, "timestamp": now, "custom_metadata": metadata}
 
 
-def _claimed(job: Job) -> Claim:
-    claim = claims.take_soon(job, _LEASE_SECONDS, _PATIENCE)
-    if claim is None:
+def _claimed(job: Job) -> Lease:
+    lease = Lease.take_soon(job, _LEASE_SECONDS, _PATIENCE)
+    if lease is None:
         raise Conflict(_("This proposal is decided already, or is being applied just now."))
-    return claim
+    return lease
 
 
-def _settled(job: Job) -> Claim:
+def _settled(job: Job) -> Lease:
     """Claims a proposal of which it is certain that it was not written. Raises Conflict, SourceError."""
-    claim = _claimed(job)
+    lease = _claimed(job)
     if job.claimed_until is None:
-        return claim
+        return lease
     # The process that claimed it before never said what came of it.
     try:
         before = edit.stored(_ref_of(job), proposals.event_of(job))
     except Error:
-        claim.end(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
+        lease.end(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
         raise
     if before is not None:
-        _end(claim, APPLIED, str(edit_of(before.data).get("approved_by", "")))
+        _end(lease, APPLIED, str(edit_of(before.data).get("approved_by", "")))
         raise Conflict(_("This proposal was applied already."))
-    return claim
+    return lease
 
 
-def _end(claim: Claim, state: str, who: str, **result: str) -> None:
-    ref = session_of(claim.job)
+def _end(lease: Lease, state: str, who: str, **result: str) -> None:
+    ref = session_of(lease.job)
     outcome = Outcome(state, who, {"result": json.dumps(result)})
-    about = {"proposal": str(claim.job.pk), "of": claim.job.actor, **result}
-    if record_with(lambda: claim.end(outcome), _ACTS[state], who, ref=ref, **about) if who else claim.end(outcome):
-        log.info("the proposal %s of %s: %s by %s", claim.job.pk, claim.job.actor, state, who or "adkweb")
+    about = {"proposal": str(lease.job.pk), "of": lease.job.actor, **result}
+    if record_with(lambda: lease.end(outcome), _ACTS[state], who, ref=ref, **about) if who else lease.end(outcome):
+        log.info("the proposal %s of %s: %s by %s", lease.job.pk, lease.job.actor, state, who or "adkweb")
         if ref is not None:
             broadcast.tell("queued", ref)
 

@@ -26,15 +26,14 @@ from ..domain.errors import Conflict, Error, Held, NotFound, StaleSession
 from ..domain.event import Event, delta_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, same
-from ..jobs import claims, runner
-from ..jobs.claims import may_see, session_of
+from ..jobs import runner
+from ..jobs.lease import WAITING, may_see, session_of
 from ..models import Job
 from ..models.pages import in_pages
 from ..reads import views
 from ..sources import registry
 
 KIND: Final = "proposal"
-WAITING: Final = claims.WAITING
 APPLIED, DECLINED, WITHDRAWN, LAPSED = "applied", "declined", "withdrawn", "lapsed"
 SHOWN: Final = 50
 _KEPT_SECONDS: Final = 90 * 86400.0

@@ -1,7 +1,7 @@
 """Queued edits, which wait until no invocation runs in their session, because an append from outside would end it.
 
 A queued edit is a job (jobs/), so it survives a restart. `apply_due` applies it, because it waits for an idle session.
-One process claims it for LEASE_SECONDS. The id of its event is fixed when it is queued: if that process dies after
+One process has it for LEASE_SECONDS. The id of its event is fixed when it is queued: if that process dies after
 writing the event, the next one finds it and writes no second one."""
 
 import json
@@ -33,8 +33,8 @@ from ..domain.json_values import check_name
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, same
-from ..jobs import claims, runner
-from ..jobs.claims import Claim, Outcome, may_see, session_of
+from ..jobs import runner
+from ..jobs.lease import WAITING, Lease, Outcome, may_see, session_of
 from ..models import Job
 from ..reads import timeline
 from ..reads import views as reads_views
@@ -46,7 +46,6 @@ from .edit import Entry, seen_as_stored
 
 # --- A queued edit, and its job ---------------------------------------------------------------------------------------
 
-WAITING: Final = claims.WAITING
 APPLIED, CONFLICT, WITHDRAWN, FAILED = "applied", "conflict", "withdrawn", "failed"
 
 
@@ -172,7 +171,7 @@ def _kept(entry: Entry) -> dict[str, Any]:
 log = logging.getLogger("adkweb.queued")
 
 LEASE_SECONDS: Final = 30.0
-_PATIENCE: Final = 2.0  # of a withdrawal: `apply_due` claims an edit for a moment only to see that its session is busy
+_PATIENCE: Final = 2.0  # of a withdrawal: `apply_due` leases an edit for a moment only to see that its session is busy
 _SHOWN: Final = 50  # of one session, or of one person
 _EDITS: Final = 20  # that may follow an invocation's last event
 _KEPT_SECONDS: Final = 30 * 86400.0  # after the author has been told what became of an edit
@@ -255,8 +254,8 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     actor.check_may_write()
     job = job_of(queued_id, actor)
     _check_may_end(job, person, actor)
-    claim = claims.take_soon(job, LEASE_SECONDS, _PATIENCE)
-    if claim is None:
+    lease = Lease.take_soon(job, LEASE_SECONDS, _PATIENCE)
+    if lease is None:
         raise Conflict(_("This edit is being applied just now, or does not wait any more."))
     before = None
     if job.claimed_until is not None:
@@ -264,15 +263,15 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
         try:
             before = edits.stored(session_of(job) or _raise_away(), event_of(view_of(job, SYSTEM))[0])
         except Error:
-            finish(claim, _let_go(job.claimed_until))
+            finish(lease, _let_go(job.claimed_until))
             raise
     if before is not None:
-        finish(claim, _applied(before.seq))
+        finish(lease, _applied(before.seq))
         raise Conflict(_("This edit was applied already."))
     outcome = Outcome(WITHDRAWN, actor.name, {"told": job.person_id == person.pk})
     keys = [each["key"] for each in json.loads(job.task)["entries"]]
     record_with(
-        lambda: finish(claim, outcome), "queued-withdrawn", actor.name, ref=session_of(job), keys=keys, of=job.actor
+        lambda: finish(lease, outcome), "queued-withdrawn", actor.name, ref=session_of(job), keys=keys, of=job.actor
     )
 
 
@@ -323,8 +322,8 @@ def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
 
 def _try(job: Job, ref: SessionRef) -> bool:
     """Tries an edit, and tells whether this process has finished it."""
-    claim = _claim(job)
-    if claim is None:
+    lease = _claim(job)
+    if lease is None:
         return False
     try:
         # The message is kept in English, and translated when somebody reads it.
@@ -334,7 +333,7 @@ def _try(job: Job, ref: SessionRef) -> bool:
         # An error in adkweb: the other edits go on, and this one is tried again when the claim has ended.
         log.exception("the queued edit %s of %s", job.pk, "/".join(ref))
         return False
-    return finish(claim, outcome) and outcome.state != WAITING
+    return finish(lease, outcome) and outcome.state != WAITING
 
 
 def _outcome(job: Job, ref: SessionRef) -> Outcome:
@@ -414,18 +413,18 @@ def event_of(queued: Queued) -> tuple[Event, dict[str, Any]]:
 # --- Claims -----------------------------------------------------------------------------------------------------------
 
 
-def _claim(job: Job) -> Claim | None:
+def _claim(job: Job) -> Lease | None:
     """Claims an edit for this process. Returns None while another process has it, or if it no longer waits."""
-    return claims.take(job, LEASE_SECONDS) if job.state == WAITING else None
+    return Lease.take(job, LEASE_SECONDS) if job.state == WAITING else None
 
 
-def finish(claim: Claim, outcome: Outcome) -> bool:
+def finish(lease: Lease, outcome: Outcome) -> bool:
     """Notes what came of a claimed edit. Returns False if another process has taken over the claim."""
-    if not claim.end(outcome):
+    if not lease.end(outcome):
         return False
     if outcome.state != WAITING:
-        log.info("the queued edit %s of %s: %s", claim.job.pk, claim.job.actor, outcome.state)
-        _tell(claim.job)
+        log.info("the queued edit %s of %s: %s", lease.job.pk, lease.job.actor, outcome.state)
+        _tell(lease.job)
     return True
 
 

@@ -1,7 +1,7 @@
 """Runs jobs in threads, and takes over those whose process died.
 
 register(Kind("import", _run, _can_run))
-start(Job.objects.create(kind="import", …))    # claims the job and runs it in a thread
+start(Job.objects.create(kind="import", …))    # leases the job and runs it in a thread
 take_over()                                    # at intervals, in every process
 
 A second thread gives signs of life for each running job, so a silent job is one whose process died or was suspended. A
@@ -25,8 +25,7 @@ from ..access import roles
 from ..access.actor import Actor
 from ..domain.errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
-from . import claims
-from .claims import (
+from .lease import (
     AWAY,
     FAILED,
     LET_GO,
@@ -34,8 +33,7 @@ from .claims import (
     REFUSED,
     STOPPED,
     WAITING,
-    Claim,
-    LetGo,
+    Lease,
     Lost,
     Outcome,
     Progress,
@@ -104,10 +102,10 @@ def start(job: Job, **fields: Any) -> bool:
 
     Sets `fields` of its row. Raises IntegrityError if another job is in its lane."""
     with transaction.atomic():
-        claim = claims.take(job, SILENT_SECONDS, message="", finished=None, crashes=0, done=0, total=0, **fields)
-    if claim is not None:
-        _start(claim)
-    return claim is not None
+        lease = Lease.take(job, SILENT_SECONDS, message="", finished=None, crashes=0, done=0, total=0, **fields)
+    if lease is not None:
+        _start(lease)
+    return lease is not None
 
 
 def take_over() -> int:
@@ -118,10 +116,10 @@ def take_over() -> int:
         return 0
     taken = 0
     now = time.time()
-    # Those with a claim are few. Of each, `claims` knows whether its process has died.
+    # Those that a process has, or had, are few. Of each, lease.py knows whether the process has died.
     dead = Q(claimed_until__isnull=False) | Q(claimed_until=None, beat__lt=now - SILENT_SECONDS)
     for job in Job.objects.filter(dead, state=WAITING, kind__in=kinds):
-        if not kinds[job.kind].can_run(job) or (claim := claims.take_over(job, SILENT_SECONDS)) is None:
+        if not kinds[job.kind].can_run(job) or (claim := Lease.take_over(job, SILENT_SECONDS)) is None:
             continue
         if job.crashes + 1 >= MOST_CRASHES and not was_let_go(job):
             with translation.override(job.language or None):
@@ -153,14 +151,18 @@ def cancel(job: Job) -> None:
 # --- At work ----------------------------------------------------------------------------------------------------------
 
 
+class _LetGo(Lost):
+    """The process ends, so that another one is to go on with the job."""
+
+
 class _Pulse(Ticker):
     """Gives signs of life until its block ends, whatever the job waits for, and notes its progress at intervals.
 
     Whoever wants the job may do more or less meanwhile: it is let go then, and begun again with the rights of now."""
 
-    def __init__(self, claim: Claim, job: Job) -> None:
+    def __init__(self, lease: Lease, job: Job) -> None:
         super().__init__("pulse", ALIVE_SECONDS, first=ALIVE_SECONDS)
-        self._claim, self._due, self._lost = claim, 0.0, False
+        self._lease, self._due, self._lost = lease, 0.0, False
         self._job, self._grants, self._is_same = job, actor_of(job).grants, True
 
     def __enter__(self) -> "_Pulse":
@@ -178,7 +180,7 @@ class _Pulse(Ticker):
             self._due = now + BEAT_SECONDS
             self._beat(progress)
         if _leaving.is_set() or not self._is_same:
-            raise LetGo
+            raise _LetGo
 
     def tick(self) -> None:
         try:
@@ -189,15 +191,15 @@ class _Pulse(Ticker):
 
     def _beat(self, progress: Progress | None = None) -> None:
         try:
-            self._claim.beat(progress)
+            self._lease.beat(progress)
             self._is_same = actor_of(self._job).grants == self._grants
         except DatabaseError as error:  # adkweb's own database: no reason to stop
             log.warning("the progress of a job cannot be noted: %s", error)
             connections["default"].close_if_unusable_or_obsolete()
 
 
-def _start(claim: Claim, patience: float = PATIENCE_SECONDS) -> None:
-    thread = threading.Thread(target=_run, args=[claim], name=f"adkweb-{claim.job.kind}", daemon=True)
+def _start(lease: Lease, patience: float = PATIENCE_SECONDS) -> None:
+    thread = threading.Thread(target=_run, args=[lease], name=f"adkweb-{lease.job.kind}", daemon=True)
 
     def start() -> None:
         _at_work.add(thread)
@@ -211,10 +213,10 @@ _at_work: Final[set[threading.Thread]] = set()
 _leaving: Final = threading.Event()  # this process ends
 
 
-def _run(claim: Claim) -> None:
+def _run(lease: Lease) -> None:
     try:
-        if outcome := _outcome(claim):
-            _end(claim, outcome)
+        if outcome := _outcome(lease):
+            _end(lease, outcome)
     except Job.DoesNotExist:  # cancelled
         pass
     except Exception:  # an error of adkweb's own database
@@ -224,22 +226,22 @@ def _run(claim: Claim) -> None:
         _at_work.discard(threading.current_thread())
 
 
-def _end(claim: Claim, outcome: Outcome) -> None:
-    if claim.end_surely(outcome) and outcome.state != WAITING:
-        kinds[claim.job.kind].ended(Job.objects.get(pk=claim.job.pk))
+def _end(lease: Lease, outcome: Outcome) -> None:
+    if lease.end_surely(outcome) and outcome.state != WAITING:
+        kinds[lease.job.kind].ended(Job.objects.get(pk=lease.job.pk))
 
 
-def _outcome(claim: Claim) -> Outcome | None:
+def _outcome(lease: Lease) -> Outcome | None:
     """Runs a job, and returns what came of it; None if another process has it, or it was cancelled meanwhile.
 
     Raises Job.DoesNotExist if it was cancelled before."""
     try:
-        job = Job.objects.get(pk=claim.job.pk)
-        with translation.override(job.language or None), _Pulse(claim, job) as beat:
+        job = Job.objects.get(pk=lease.job.pk)
+        with translation.override(job.language or None), _Pulse(lease, job) as beat:
             return _work(job, beat)
     except AWAY as error:
         log.warning(
-            "the %s %s is begun again when adkweb's own database is back: %s", claim.job.kind, claim.job.pk, error
+            "the %s %s is begun again when adkweb's own database is back: %s", lease.job.kind, lease.job.pk, error
         )
         return Outcome(fields={"claimed_until": FAILED})
 
@@ -247,7 +249,7 @@ def _outcome(claim: Claim) -> Outcome | None:
 def _work(job: Job, beat: Beat) -> Outcome | None:
     try:
         return kinds[job.kind].run(job, beat)
-    except LetGo:
+    except _LetGo:
         return Outcome(fields={"claimed_until": LET_GO})
     except Lost:
         return None

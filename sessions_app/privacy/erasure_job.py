@@ -20,7 +20,7 @@ from ..domain.session_ref import SessionRef
 from ..edits import queue
 from ..history.index import build
 from ..jobs import runner
-from ..jobs.claims import Progress
+from ..jobs.lease import Progress
 from ..models import Event
 from ..sources import database
 from ..transfer import exporting

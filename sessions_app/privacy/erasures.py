@@ -14,8 +14,8 @@ from ..access.actor import Actor
 from ..access.audit.record import record
 from ..domain.errors import Conflict, NotFound
 from ..domain.session_ref import OWN_NAME, SessionRef
-from ..jobs import claims, runner
-from ..jobs.claims import DONE, STOPPED, WAITING, Lost, Outcome
+from ..jobs import runner
+from ..jobs.lease import DONE, STOPPED, WAITING, Lost, Outcome, is_held
 from ..models import Job
 from ..sources import database, registry
 from ..transfer import exporting
@@ -79,7 +79,7 @@ def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUI
 def go_on(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
     """Goes on with an erasure that stopped. Does nothing if it is under way. Raises NotAllowed, NotFound, Conflict."""
     job = _job(erasure_id, source, app_name, user_id, actor)
-    if job.state == DONE or (job.state == WAITING and claims.is_held(job)):
+    if job.state == DONE or (job.state == WAITING and is_held(job)):
         return
     try:
         runner.start(job, **runner.fields_of(actor))

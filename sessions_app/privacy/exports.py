@@ -23,7 +23,7 @@ from ..access.handles import is_hidden_user, sees_ids
 from ..domain.errors import NotFound, SourceError
 from ..domain.session_ref import SessionRef
 from ..jobs import runner
-from ..jobs.claims import DONE, WAITING, Outcome, Progress
+from ..jobs.lease import DONE, WAITING, Outcome, Progress
 from ..models import Job
 from ..sources import database, registry
 from . import bundle, user_jobs

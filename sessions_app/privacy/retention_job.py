@@ -25,7 +25,7 @@ from ..access.actor import SYSTEM, Actor
 from ..domain.errors import Conflict, Invalid, NotFound, SourceError, StaleSession
 from ..domain.session_ref import SessionRef
 from ..jobs import runner
-from ..jobs.claims import DONE, Outcome, Progress
+from ..jobs.lease import DONE, Outcome, Progress
 from ..models import Job
 from ..sources import registry
 from ..transfer import exporting

@@ -20,8 +20,8 @@ from ..domain.errors import Conflict, NotAllowed, NotFound
 from ..domain.json_values import dumps
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
-from ..jobs import claims, runner
-from ..jobs.claims import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress
+from ..jobs import runner
+from ..jobs.lease import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress, is_held, is_under_way
 from ..models import Job
 from ..models.pages import in_pages
 from ..sources import database, identity, registry
@@ -103,7 +103,7 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
         raise NotFound(
             _("The source of this import is not open any more: %(where)s") % {"where": identity.label(job.where)}
         )
-    if job.state not in (READY, STOPPED) and (job.state != WAITING or claims.is_held(job)):
+    if job.state not in (READY, STOPPED) and (job.state != WAITING or is_held(job)):
         return
     step, lane = ("importing", f"{KIND.name} {job.where}") if job.result else ("checking", "")
     task = json.dumps({**json.loads(job.task), "state": state})
@@ -238,7 +238,7 @@ def _view(job: Job, actor: Actor) -> Import:
     source = registry.alias_of(job.where) or ""
     stage = job.state
     if stage == WAITING:
-        stage = job.step if claims.is_under_way(job) else STOPPED
+        stage = job.step if is_under_way(job) else STOPPED
     preview = preview_of(job.result, source, actor) if job.result else None
     percent = Progress(job.done, job.total).percent
     task = json.loads(job.task)

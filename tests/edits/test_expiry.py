@@ -18,7 +18,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, ending, expiry
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.expiry import Expiry
-from sessions_app.jobs import claims
+from sessions_app.jobs.lease import Lease
 from sessions_app.models import AuditRow, Job
 from sessions_app.reads import views
 from sessions_app.writes.append import append_event
@@ -189,7 +189,7 @@ def test_the_end_waits_while_an_invocation_runs_or_a_claim_holds(ref: SessionRef
     said = {"author": "user", "invocation_id": "i1", "content": {"role": "user", "parts": [{"text": "…"}]}}
     append_event(ref, {**said, "timestamp": time.time()}, actor=AGENT)
     assert ending.apply_due() == 0
-    assert claims.take(Job.objects.get(pk=waiting.id), 30.0) is not None
+    assert Lease.take(Job.objects.get(pk=waiting.id), 30.0) is not None
     with pytest.raises(Conflict):
         expiry.cancel(waiting.id, actor=BOSS)
 

@@ -17,7 +17,8 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits import fork as forks
 from sessions_app.edits import fork_jobs, fork_tree
 from sessions_app.edits.fork import Copying
-from sessions_app.jobs import claims, runner
+from sessions_app.jobs import runner
+from sessions_app.jobs.lease import Lease
 from sessions_app.models import Job
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.incomplete import IMPORTING
@@ -147,7 +148,7 @@ def test_a_half_that_somebody_deleted_is_not_made_again(ref: SessionRef, killed:
 def test_a_fork_that_was_whole_when_its_process_died_is_done(
     ref: SessionRef, actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims.Claim, "end_surely", lambda *_: False)  # dies before it
+    monkeypatch.setattr(Lease, "end_surely", lambda *_: False)  # dies before it
     into = begin(ref, actor)
     settle("fork")
     monkeypatch.undo()

@@ -23,8 +23,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits import edit, queue
 from sessions_app.edits.edit import Entry
 from sessions_app.edits.queue import Queued
-from sessions_app.jobs import claims
-from sessions_app.jobs.claims import Claim, Outcome
+from sessions_app.jobs.lease import Lease, Outcome
 from sessions_app.models import AuditRow, Job
 from sessions_app.reads import lists, timeline, views
 from sessions_app.sources import database
@@ -93,10 +92,10 @@ def let_claims_end() -> None:
     Job.objects.filter(claimed_until__isnull=False).update(claimed_until=1.0)
 
 
-def let_go(claim: Claim, outcome: Outcome) -> bool:
+def let_go(lease: Lease, outcome: Outcome) -> bool:
     """Ends a claim of another process, after a moment."""
     time.sleep(0.3)
-    return claim.end(outcome)
+    return lease.end(outcome)
 
 
 def now(found: Queued) -> Queued:
@@ -508,19 +507,19 @@ def test_what_is_being_applied_cannot_be_withdrawn(ref: SessionRef, maria: User)
 
 def test_withdrawing_waits_for_a_process_that_only_sees_that_the_session_is_busy(ref: SessionRef, maria: User) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
-    claim = claims.take(Job.objects.get(), 100)
-    assert claim
-    assert in_threads([lambda: queue.withdraw(waiting.id, maria), lambda: let_go(claim, Outcome())]) == [None, True]
+    lease = Lease.take(Job.objects.get(), 100)
+    assert lease
+    assert in_threads([lambda: queue.withdraw(waiting.id, maria), lambda: let_go(lease, Outcome())]) == [None, True]
     assert now(waiting).state == "withdrawn"
 
 
 def test_withdrawing_waits_no_longer_for_an_edit_that_was_applied_meanwhile(ref: SessionRef, maria: User) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
-    claim = claims.take(Job.objects.get(), 100)
-    assert claim
+    lease = Lease.take(Job.objects.get(), 100)
+    assert lease
     began = time.monotonic()
     applied = Outcome("applied", fields={"result": '{"seq": 1}'})
-    refusal, ended = in_threads([lambda: queue.withdraw(waiting.id, maria), lambda: let_go(claim, applied)])
+    refusal, ended = in_threads([lambda: queue.withdraw(waiting.id, maria), lambda: let_go(lease, applied)])
     assert (isinstance(refusal, Conflict), ended, now(waiting).state) == (True, True, "applied")
     assert 0.2 < time.monotonic() - began < 1.5
 

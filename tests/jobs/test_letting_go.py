@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sessions_app.jobs import claims, runner
-from sessions_app.jobs.claims import Outcome, Progress
+from sessions_app.jobs import runner
+from sessions_app.jobs.lease import Outcome, Progress, is_held
 from sessions_app.jobs.runner import Beat, Kind
 from sessions_app.models import Job
 from tests.support.at_work import settle
@@ -53,7 +53,7 @@ def test_a_job_that_is_let_go_is_taken_over_at_once_and_no_crash_however_often(
         began = time.monotonic()
         runner.let_go(10.0)
         assert time.monotonic() - began < 5
-        assert (now(job).state, claims.is_held(now(job)), len(seen)) == ("waiting", False, times)
+        assert (now(job).state, is_held(now(job)), len(seen)) == ("waiting", False, times)
         assert ended == []
         assert runner.take_over() == 1
         while len(seen) == times:
@@ -82,7 +82,7 @@ def test_a_job_without_any_progress_is_not_waited_for_longer_and_stays_claimed(
     began = time.monotonic()
     runner.let_go(0.2)
     assert 0.1 < time.monotonic() - began < 2
-    assert claims.is_held(now(job))
+    assert is_held(now(job))
     assert runner.take_over() == 0
     go.set()
     settle("test")

@@ -18,7 +18,7 @@ from sessions_app.domain.errors import Error, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import fork_jobs
 from sessions_app.jobs import runner
-from sessions_app.jobs.claims import Claim, Progress
+from sessions_app.jobs.lease import Lease, Progress
 from sessions_app.models import Job, Rule
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
@@ -165,15 +165,15 @@ def test_a_job_whose_person_loses_the_role_on_its_way_is_begun_again_without_it(
     ref: SessionRef, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ria, begun = somebody("ria", "admin", "book*"), []
-    beat = Claim.beat
+    beat = Lease.beat
 
-    def lose(claim: Claim, progress: Progress | None = None) -> None:
-        beat(claim, progress)
+    def lose(lease: Lease, progress: Progress | None = None) -> None:
+        beat(lease, progress)
         if progress and progress.step not in ("checking", "trying") and not begun:
             begun.append(kept(ref))
             somebody("ria")
 
-    monkeypatch.setattr(Claim, "beat", lose)
+    monkeypatch.setattr(Lease, "beat", lose)
     KINDS[kind][0](ref, roles.actor_of(ria))
     settle(kind)
     assert (len(begun), runner.take_over()) == (1, 1)

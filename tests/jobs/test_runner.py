@@ -18,8 +18,8 @@ from pytest_django import Settings
 from sessions_app.access import roles
 from sessions_app.access.actor import Actor, Grant
 from sessions_app.domain.errors import Conflict, Invalid, NotFound, SourceError
-from sessions_app.jobs import claims, process, runner
-from sessions_app.jobs.claims import Claim, Lost, Outcome, Progress
+from sessions_app.jobs import lease, process, runner
+from sessions_app.jobs.lease import Lease, Lost, Outcome, Progress, is_held
 from sessions_app.jobs.runner import Beat, Kind
 from sessions_app.models import Job
 from tests.support.at_work import settle
@@ -69,11 +69,11 @@ def now(job: Job) -> Job:
     return Job.objects.get(pk=job.pk)
 
 
-def taken(job: Job) -> Claim:
+def taken(job: Job) -> Lease:
     """A claim on a job that nobody has."""
-    claim = claims.take(job, 60.0)
-    assert claim is not None
-    return claim
+    lease = Lease.take(job, 60.0)
+    assert lease is not None
+    return lease
 
 
 def die(job: Job) -> None:
@@ -93,11 +93,11 @@ def done(job: Job, beat: Beat) -> Outcome:
 def test_of_many_threads_one_takes_a_job() -> None:
     for _round in range(5):
         job = add()
-        results = in_threads([lambda job=job: claims.take(job, 60.0)] * 8)
-        (claim,) = [result for result in results if result is not None]
-        assert isinstance(claim, Claim)
-        assert now(job).claim == claim.token
-        assert claims.take(now(job), 60.0) is None
+        results = in_threads([lambda job=job: Lease.take(job, 60.0)] * 8)
+        (lease,) = [result for result in results if result is not None]
+        assert isinstance(lease, Lease)
+        assert now(job).claim == lease.token
+        assert Lease.take(now(job), 60.0) is None
 
 
 @on_both_of_adkwebs_own
@@ -106,35 +106,35 @@ def test_a_job_whose_process_died_is_taken_over_by_one_of_many() -> None:
     taken(job)
     die(job)
     dead = now(job)
-    results = in_threads([lambda: claims.take_over(dead, 60.0)] * 8)
+    results = in_threads([lambda: Lease.take_over(dead, 60.0)] * 8)
     assert len([result for result in results if result is not None]) == 1
     assert now(job).crashes == 1
 
 
 def test_a_sign_of_life_makes_a_claim_last_and_says_how_far_the_job_is() -> None:
     job = add()
-    claim = taken(job)
+    lease = taken(job)
     die(job)
-    claim.beat(Progress(3, 4, "copying"))
+    lease.beat(Progress(3, 4, "copying"))
     row = now(job)
-    assert claims.is_held(row)
+    assert is_held(row)
     assert (row.done, row.total, row.step) == (3, 4, "copying")
     assert Progress(row.done, row.total).percent == 75
-    assert claims.take_over(row, 60.0) is None
+    assert Lease.take_over(row, 60.0) is None
 
 
 def test_a_process_that_slept_longer_than_its_claim_has_lost_the_job() -> None:
     job = add()
     sleeper = taken(job)
     die(job)
-    other = claims.take_over(now(job), 60.0)
+    other = Lease.take_over(now(job), 60.0)
     assert other is not None
     with pytest.raises(Lost):
         sleeper.beat(Progress())
     assert not sleeper.end(Outcome("refused"))
     assert now(job).state == "waiting"
     assert other.end(Outcome("done", "well"))
-    assert (now(job).state, now(job).message, claims.is_held(now(job))) == ("done", "well", False)
+    assert (now(job).state, now(job).message, is_held(now(job))) == ("done", "well", False)
     assert not other.end(Outcome("refused"))
 
 
@@ -142,16 +142,16 @@ def test_a_job_that_is_let_go_waits_for_the_next() -> None:
     job = add()
     assert taken(job).end(Outcome())
     assert (now(job).state, now(job).finished, now(job).claimed_until) == ("waiting", None, None)
-    assert claims.take(now(job), 60.0) is not None
+    assert Lease.take(now(job), 60.0) is not None
 
 
 def test_of_one_lane_one_job_waits_at_a_time() -> None:
     first, second = add("import x"), add("import x", state="ready")
-    assert claims.take(add("import y"), 60.0) is not None
+    assert Lease.take(add("import y"), 60.0) is not None
     with pytest.raises(IntegrityError):
         runner.start(second)
     taken(first).end(Outcome("done"))
-    assert claims.take(second, 60.0) is not None
+    assert Lease.take(second, 60.0) is not None
 
 
 # --- Running ----------------------------------------------------------------------------------------------------------
@@ -267,10 +267,10 @@ def test_a_job_goes_on_while_its_progress_cannot_be_noted(
     def fail(*_: Any) -> None:
         raise OperationalError("locked")
 
-    ends = [fail, fail, Claim.end]
-    monkeypatch.setattr(claims, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(Claim, "beat", fail)
-    monkeypatch.setattr(Claim, "end", lambda *arguments: ends.pop(0)(*arguments))
+    ends = [fail, fail, Lease.end]
+    monkeypatch.setattr(lease, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(Lease, "beat", fail)
+    monkeypatch.setattr(Lease, "end", lambda *arguments: ends.pop(0)(*arguments))
     kind(done)
     job = add()
     runner.start(job)
@@ -291,7 +291,7 @@ def test_a_job_that_adkwebs_own_database_left_alone_is_begun_again_at_once(kind:
     job = add()
     runner.start(job)
     settle("test")
-    assert (now(job).state, claims.is_held(now(job))) == ("waiting", False)
+    assert (now(job).state, is_held(now(job))) == ("waiting", False)
     assert runner.take_over() == 1
     settle("test")
     assert (now(job).state, crashes) == ("done", [0, 1])
@@ -333,7 +333,7 @@ def test_a_job_of_a_process_that_is_seen_to_be_dead_goes_on_at_once(
     kind(done)
     with subprocess.Popen(["sleep", "100"]) as other:
         job = claimed_by(process.name_of(other.pid))
-        assert claims.is_held(job)
+        assert is_held(job)
         assert runner.take_over() == 0
         other.kill()
         if waited_for:
@@ -355,14 +355,14 @@ def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_one_that_
 def test_of_another_machine_nothing_is_known_and_its_job_waits(kind: Callable[..., Kind], name: str) -> None:
     kind(done)
     assert not process.has_died(name)
-    assert claims.is_held(claimed_by(name))
+    assert is_held(claimed_by(name))
     assert runner.take_over() == 0
 
 
 def test_a_clock_that_is_set_back_makes_no_job_wait_for_longer_than_a_claim_lasts(
     kind: Callable[..., Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "LONGEST_SECONDS", 0.5)
+    monkeypatch.setattr(lease, "LONGEST_SECONDS", 0.5)
     kind(done)
     dead, alive = (claimed_by("", claimed_until=time.time() + 3660) for _ in range(2))
     assert runner.take_over() == 0  # it may be another machine's, whose clock is ahead

@@ -20,7 +20,8 @@ from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import Conflict, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.history.index import build
-from sessions_app.jobs import claims, runner
+from sessions_app.jobs import runner
+from sessions_app.jobs.lease import DONE
 from sessions_app.models import (
     AuditRow,
     DueSession,
@@ -190,7 +191,7 @@ def test_an_erasure_whose_process_died_goes_on_and_counts_nothing_twice(
     settle("erase")
     job.refresh_from_db()
     report = Report.read(job.result)
-    assert (job.state, report.sessions, report.events) == (claims.DONE, 7, 51)
+    assert (job.state, report.sessions, report.events) == (DONE, 7, 51)
     assert not DueSession.objects.filter(where=where, digest=digest).exists()
 
 

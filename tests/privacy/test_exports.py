@@ -19,7 +19,8 @@ from sessions_app.access.handles import handle_of
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Conflict, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.jobs import claims, runner
+from sessions_app.jobs import runner
+from sessions_app.jobs.lease import DONE, REFUSED
 from sessions_app.models import AuditRow, Job
 from sessions_app.privacy import bundle, exports
 from sessions_app.search import labels
@@ -181,7 +182,7 @@ def test_an_export_whose_process_died_is_begun_anew_and_one_is_made_at_a_time(re
     assert runner.take_over() == 1
     settle("export")
     job.refresh_from_db()
-    assert job.state == claims.DONE
+    assert job.state == DONE
     assert [path.suffix for path in FOLDER.iterdir()] == [".zip"]
 
 
@@ -205,7 +206,7 @@ def test_an_export_that_is_discarded_when_it_is_almost_done_leaves_no_file(
 def test_a_job_whose_admin_lost_the_role_makes_no_file(ref: SessionRef) -> None:
     job_id = exports.begin(*ref[:3], actor=Actor(ALICE.name, ALICE.grants, "person 4711"))
     settle("export")
-    assert Job.objects.get(pk=job_id).state == claims.REFUSED
+    assert Job.objects.get(pk=job_id).state == REFUSED
     assert list(FOLDER.glob("*")) == []
 
 

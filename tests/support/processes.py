@@ -139,18 +139,18 @@ def fork_then_die(own: str, place: str, session_id: str, event_id: str) -> None:
     from sessions_app.access.actor import Actor
     from sessions_app.domain.session_ref import SessionRef
     from sessions_app.edits import fork_jobs
-    from sessions_app.jobs.claims import Claim, Progress
+    from sessions_app.jobs.lease import Lease, Progress
     from sessions_app.sources import database, registry
     from tests.support.booking import APP
     from tests.support.own import own_database
 
-    beat = Claim.beat
+    beat = Lease.beat
 
-    def die(claim: Claim, progress: Progress | None = None) -> None:
-        beat(claim, progress)
+    def die(lease: Lease, progress: Progress | None = None) -> None:
+        beat(lease, progress)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Claim.beat = die  # type: ignore[method-assign]
+    Lease.beat = die  # type: ignore[method-assign]
     with own_database(own):
         (source,) = registry.add(place)
         database.open_source(source)

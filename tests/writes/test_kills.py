@@ -27,7 +27,7 @@ from sessions_app.access import approval, tokens
 from sessions_app.access.actor import TERMINAL
 from sessions_app.access.audit import verifying
 from sessions_app.domain.edit_note import edit_of
-from sessions_app.jobs.claims import WAITING
+from sessions_app.jobs.lease import WAITING
 from sessions_app.models import AuditRow, Job
 from tests.browser.serving import Adkweb
 from tests.live.pages import eventually, signed_in

@@ -17,8 +17,9 @@ from ...domain.errors import Error, Invalid
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...edits import proposal_job
 from ...edits import proposals as proposal
-from ...edits.proposals import WAITING, Proposal, Standing
+from ...edits.proposals import Proposal, Standing
 from ...http.problems import status_of
+from ...jobs.lease import WAITING
 from ..forms import Form, Text
 from ..html.render import page
 from ..request import actor

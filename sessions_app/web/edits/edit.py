@@ -17,8 +17,9 @@ from ...domain.session_ref import SessionRef
 from ...edits import proposals, queue
 from ...edits.edit import Entry
 from ...edits.proposals import Proposal
-from ...edits.queue import APPLIED, WAITING, Queued
+from ...edits.queue import APPLIED, Queued
 from ...edits.undo import Plan
+from ...jobs.lease import WAITING
 from ...reads import views
 from ...reads.deltas import last_writer
 from ...search import outline

@@ -1,10 +1,11 @@
 """Decides which process works on a job: exactly one, for as long as it gives signs of life.
 
-    claim = take(job, 60.0)                   # None if another process has it
-    claim.beat(Progress(1, 10, "copying"))    # raises Lost if the job was cancelled, or taken by another process
-    claim.end(Outcome("done"))
+    lease = Lease.take(job, 60.0)             # None if another process has it
+    lease.beat(Progress(1, 10, "copying"))    # raises Lost if the job was cancelled, or taken by another process
+    lease.end(Outcome("done"))
 
-A job is `waiting` until it ends, whether a process has it or not. A claim expires when its process dies.
+A job is `waiting` until it ends, whether a process has it or not. A lease ends by itself when its process dies. In the
+row of the job, it is `claim` and `claimed_until`.
 """
 
 import time
@@ -38,10 +39,6 @@ class Lost(RuntimeError):
     """The job was cancelled, or another process has taken it."""
 
 
-class LetGo(Lost):
-    """The process ends, so that another one is to go on with the job."""
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of a job: `done` of `total`, and in which step."""
@@ -66,12 +63,48 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim on a job by this process, which may be silent for `seconds`."""
+class Lease:
+    """The right of this process to work on a job, in which it may be silent for `seconds`."""
 
     job: Job
     token: str
     seconds: float
+
+    @classmethod
+    def take(cls, job: Job, seconds: float, **fields: Any) -> "Lease | None":
+        """Leases a job as it was read, and sets `fields` of its row. Returns None if another process has it, or had it
+        meanwhile.
+
+        Raises IntegrityError if another job is in its lane."""
+        if is_held(job):
+            return None
+        now = time.time()
+        token = uuid.uuid4().hex
+        # A process that has leased the job since it was read has changed what is compared here.
+        rows = Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim, claimed_until=job.claimed_until)
+        told = {"state": WAITING, "claim": token, "claimed_until": now + seconds, "beat": now, **fields}
+        told["process"] = process.this()
+        return cls(job, token, seconds) if rows.update(**told) else None
+
+    @classmethod
+    def take_soon(cls, job: Job, seconds: float, patience: float) -> "Lease | None":
+        """Leases a waiting job, which another process may have and let go in a moment.
+
+        Returns None if the job does not wait any more, or another process still has it after `patience` seconds."""
+        until = time.time() + patience
+        while job.state == WAITING:
+            if lease := cls.take(job, seconds):
+                return lease
+            if time.time() >= until:
+                break
+            time.sleep(_LOOK_SECONDS)
+            job.refresh_from_db()
+        return None
+
+    @classmethod
+    def take_over(cls, job: Job, seconds: float) -> "Lease | None":
+        """Leases a job whose process died, or let it go. Returns None if another process was faster."""
+        return cls.take(job, seconds) if was_let_go(job) else cls.take(job, seconds, crashes=F("crashes") + 1)
 
     def beat(self, progress: Progress | None = None) -> None:
         """Notes that the job is alive and, if given, how far it is. Raises Lost, DatabaseError."""
@@ -81,10 +114,9 @@ class Claim:
             raise Lost
 
     def end(self, outcome: Outcome) -> bool:
-        """Notes what came of the job. Returns False if the claim was lost. Raises DatabaseError."""
+        """Notes what came of the job. Returns False if the lease was lost. Raises DatabaseError."""
         now = time.time()
-        # Set before `fields`, which may override it: a job that keeps waiting may say that nobody knows what its claim
-        # did.
+        # Set before `fields`, which may override it: a job that keeps waiting may say that nobody knows what was done.
         told: dict[str, Any] = {"claim": "", "claimed_until": None, "beat": now}
         if outcome.state != WAITING:
             told |= {"state": outcome.state, "message": outcome.message, "finished": now}
@@ -128,7 +160,7 @@ def _stands_still(job: Job) -> bool:
     return time.monotonic() - since > LONGEST_SECONDS
 
 
-_seen: Final[dict[Any, tuple[Any, float]]] = {}  # claims from the future, and since when each is the same
+_seen: Final[dict[Any, tuple[Any, float]]] = {}  # leases from the future, and since when each is the same
 
 
 def is_under_way(job: Job) -> bool:
@@ -139,42 +171,6 @@ def is_under_way(job: Job) -> bool:
 def was_let_go(job: Job) -> bool:
     """Tells whether the process that had a job ended, and did not die."""
     return job.claimed_until == LET_GO
-
-
-def take(job: Job, seconds: float, **fields: Any) -> Claim | None:
-    """Claims a job as it was read, and sets `fields` of its row. Returns None if another process has it, or had it
-    meanwhile.
-
-    Raises IntegrityError if another job is in its lane."""
-    if is_held(job):
-        return None
-    now = time.time()
-    token = uuid.uuid4().hex
-    # A process that has claimed the job since it was read has changed what is compared here.
-    rows = Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim, claimed_until=job.claimed_until)
-    told = {"state": WAITING, "claim": token, "claimed_until": now + seconds, "beat": now, **fields}
-    told["process"] = process.this()
-    return Claim(job, token, seconds) if rows.update(**told) else None
-
-
-def take_soon(job: Job, seconds: float, patience: float) -> Claim | None:
-    """Claims a waiting job, for which another process may have a claim that it lets go in a moment.
-
-    Returns None if the job does not wait any more, or is still claimed after `patience` seconds."""
-    until = time.time() + patience
-    while job.state == WAITING:
-        if claim := take(job, seconds):
-            return claim
-        if time.time() >= until:
-            break
-        time.sleep(_LOOK_SECONDS)
-        job.refresh_from_db()
-    return None
-
-
-def take_over(job: Job, seconds: float) -> Claim | None:
-    """Claims a job whose process died, or let it go. Returns None if another process was faster."""
-    return take(job, seconds) if was_let_go(job) else take(job, seconds, crashes=F("crashes") + 1)
 
 
 # --- The session that a job is about, and who may know of it ----------------------------------------------------------
