@@ -16,7 +16,7 @@ from ..models import SearchOwner
 from ..search.index import feed
 from ..search.index.tables import ref_of
 from ..search.sql import rows
-from ..sources import database, registry
+from ..sources import database, dialect, registry
 from ..sources.dialect import is_wanted, wanted
 
 SESSIONS: Final = 200  # the newest ones
@@ -24,7 +24,6 @@ _SIZE: Final = 100_000  # bytes of a state that is looked into
 _TOGETHER: Final = 2_000_000  # characters of all of them
 _SOME: Final = 20  # states that are read at once
 _SECONDS: Final = 1.0
-_BYTES: Final = {"sqlite": "length(CAST(state AS BLOB))", "postgresql": "pg_column_size(state)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class _Reader:
     def _texts(
         self, table: str, names: Sequence[str], some: Sequence[tuple[str, ...]]
     ) -> dict[tuple[str, ...], tuple[int, str | None]]:
-        size = _BYTES[self._db.vendor]
+        size = dialect.of(self._db).size("state")
         columns = ", ".join(f"s.{name}" for name in names)
         with self._db.cursor() as cursor:
             cursor.execute(

@@ -24,9 +24,9 @@ from ..history import moments
 from ..history.index import build, query
 from ..reads import timeline, views
 from ..reads.event_views import EventView, events_of, ordered, view_of
-from ..reads.size_limits import SIZE_OF, SMALL
+from ..reads.size_limits import SMALL
 from ..sources import database
-from ..sources.dialect import if_json
+from ..sources.dialect import SQLITE, Either, if_json
 from ..writes.append import Appended, append_event
 from ..writes.incomplete import check_whole
 from . import edit, proposals
@@ -211,16 +211,16 @@ def _without(spans: list[_Span], others: list[_Span]) -> list[_Span]:
     return spans
 
 
-_COUNTED: Final = {
-    "postgresql": """SELECT lot, sum(found), min(first), max(last)
+_COUNTED: Final = Either(
+    postgresql="""SELECT lot, sum(found), min(first), max(last)
         FROM jsonb_to_recordset(%s) AS span (lot int, a bigint, b bigint),
         LATERAL (SELECT count(*) AS found, min(seq) AS first, max(seq) AS last FROM events
             WHERE app_name = %s AND user_id = %s AND session_id = %s AND seq BETWEEN a AND b) AS counted GROUP BY lot""",
-    "sqlite": """SELECT json_extract(value, '$.lot'), count(*), min(events.rowid), max(events.rowid)
+    sqlite="""SELECT json_extract(value, '$.lot'), count(*), min(events.rowid), max(events.rowid)
         FROM json_each(%s) CROSS JOIN events
         WHERE app_name = %s AND user_id = %s AND session_id = %s
             AND events.rowid BETWEEN json_extract(value, '$.a') AND json_extract(value, '$.b') GROUP BY 1""",
-}
+)
 
 
 def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, Seq, Seq]]:
@@ -228,7 +228,7 @@ def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, Seq, S
     in all."""
     spans = [{"lot": lot, "a": a, "b": b} for lot, found in enumerate(lots) for a, b in found]
     with database.using(ref.source) as db, db.cursor() as cursor:
-        cursor.execute(_COUNTED[db.vendor], [json.dumps(spans), *ref[1:]])
+        cursor.execute(_COUNTED.on(db), [json.dumps(spans), *ref[1:]])
         counted = {
             lot: (int(number), first or NO_SEQ, last or NO_SEQ) for lot, number, first, last in cursor.fetchall()
         }
@@ -239,19 +239,19 @@ def _counted(ref: SessionRef, lots: list[list[_Span]]) -> list[tuple[int, Seq, S
 
 # The versions that events mention, one row each. Events of more than a megabyte are left out. ADK may store NaN, which
 # SQLite's JSON functions refuse.
-_READABLE: Final = if_json("event_data", otherwise="'{}'", also=f"{SIZE_OF['sqlite']} <= {SMALL}")
-_SAVED: Final = {
-    "postgresql": """SELECT seq AS place, key AS name, value::text AS version FROM events, LATERAL jsonb_each(CASE
+_READABLE: Final = if_json("event_data", otherwise="'{}'", also=f"{SQLITE.size('event_data')} <= {SMALL}")
+_SAVED: Final = Either(
+    postgresql="""SELECT seq AS place, key AS name, value::text AS version FROM events, LATERAL jsonb_each(CASE
             WHEN jsonb_typeof(event_data #> '{actions,artifact_delta}') = 'object'
             THEN event_data #> '{actions,artifact_delta}' END)
         WHERE app_name = %s AND user_id = %s AND session_id = %s AND jsonb_typeof(value) = 'number'""",
-    "sqlite": f"""SELECT events.rowid AS place, saved.key AS name, CAST(saved.value AS text) AS version
+    sqlite=f"""SELECT events.rowid AS place, saved.key AS name, CAST(saved.value AS text) AS version
         FROM events, json_each(
             {_READABLE},
             '$.actions.artifact_delta') AS saved
         WHERE app_name = %s AND user_id = %s AND session_id = %s AND saved.type = 'integer' AND typeof(saved.key) = 'text'
             """,
-}
+)
 
 
 def _artifacts(ref: SessionRef, first: EventView) -> list[Artifact]:
@@ -261,7 +261,7 @@ def _artifacts(ref: SessionRef, first: EventView) -> list[Artifact]:
         cursor.execute(
             f"""SELECT name, late, version FROM (
                 SELECT name, late, version, row_number() OVER (PARTITION BY name, late ORDER BY place DESC) AS nth
-                FROM (SELECT saved.*, place >= %s AS late FROM ({_SAVED[db.vendor]}) AS saved) AS told) AS ranked
+                FROM (SELECT saved.*, place >= %s AS late FROM ({_SAVED.on(db)}) AS saved) AS told) AS ranked
             WHERE nth = 1""",
             [first.seq or 0, *ref[1:]],
         )

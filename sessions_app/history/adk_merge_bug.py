@@ -26,9 +26,9 @@ from ..domain.positions import Position, Seq, seq_of
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, State, scope_of, split
 from ..domain.state import same as _same
-from ..reads.size_limits import SIZE_OF, large, measured_sql
+from ..reads.size_limits import large, measured_sql
 from ..sources import database, registry
-from ..sources.dialect import if_json
+from ..sources.dialect import SQLITE, if_json
 
 Values = tuple[Any, ...]  # that a key may have
 
@@ -95,7 +95,7 @@ class _Evidence(NamedTuple):
 def possible(source: str) -> Reading:
     """Returns what cannot be ruled out in this source, whatever the evidence; not EITHER if the setting decides."""
     config = connections.databases[source]["ADKWEB"]
-    if connections[source].vendor != "sqlite" or not config["real_times"] or settings.SQLITE_STATE == "replaced":
+    if not config["real_times"] or settings.SQLITE_STATE == "replaced":
         return REPLACED
     return MERGED if settings.SQLITE_STATE == "merged" else EITHER
 
@@ -239,7 +239,7 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
     return evidence
 
 
-_READABLE: Final = if_json("event_data", also=f"{SIZE_OF['sqlite']} < {_LENGTH}")
+_READABLE: Final = if_json("event_data", also=f"{SQLITE.size('event_data')} < {_LENGTH}")
 
 
 def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _Evidence:
@@ -247,13 +247,13 @@ def _of_session(db: BaseDatabaseWrapper, source: str, names: Sequence[str]) -> _
 
     It looks at each key for which the last delta gives one value if merged and another if replaced.
     """
-    initial = measured_sql("initial_state", "sqlite") if database.is_adopted(source) else "NULL"
+    initial = measured_sql("initial_state", db) if database.is_adopted(source) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(
             # One statement for state and events: with two, an event that comes between would seem not to be stored.
             f"""SELECT events.rowid,
                 {_READABLE},
-                {measured_sql("state", "sqlite")}, {initial}
+                {measured_sql("state", db)}, {initial}
             FROM events JOIN sessions USING (app_name, user_id)
             WHERE app_name = %s AND user_id = %s AND session_id = %s AND sessions.id = session_id
             ORDER BY events.rowid DESC LIMIT {_EVENTS}""",

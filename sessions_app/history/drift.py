@@ -21,8 +21,7 @@ from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key
 from ..models import read_instant
 from ..reads import views
 from ..reads.size_limits import large, measured_sql
-from ..sources import database
-from ..sources.dialect import SEQ_IN_SESSION
+from ..sources import database, dialect
 from ..writes.incomplete import IMPORTING
 from . import adk_merge_bug, key_history, moments
 from .index import written
@@ -237,11 +236,11 @@ class _Head:
 
 def _head(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> _Head | None:
     """Returns the head of a session; None if its state is too large to be read."""
-    seq = SEQ_IN_SESSION[db.vendor]
-    initial_state = measured_sql("initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"
+    seq = dialect.of(db).seq_in_session
+    initial_state = measured_sql("initial_state", db) if database.is_adopted(ref.source) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT update_time, {measured_sql("state", db.vendor)}, {initial_state},
+            f"""SELECT update_time, {measured_sql("state", db)}, {initial_state},
                 (SELECT {seq} FROM events WHERE app_name = sessions.app_name AND user_id = sessions.user_id
                 AND session_id = sessions.id ORDER BY {seq} DESC LIMIT 1)
             FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",

@@ -18,12 +18,10 @@ from ..domain.invocations import taken_back
 from ..domain.kinds import HIGHLIGHTS
 from ..domain.positions import Seq, stands_for_time
 from ..domain.session_ref import SessionRef
-from ..models import MOMENT, by_time
 from ..reads import timeline
 from ..reads.event_views import events_of, ordered
 from ..reads.timeline import Glimpse, glimpses
-from ..sources import database
-from ..sources.dialect import SEQ_IN_SESSION
+from ..sources import database, dialect
 from .index import build, query
 
 BARS: Final = 300
@@ -66,8 +64,8 @@ def bars(ref: SessionRef, most: int = BARS, cuts: Sequence[Seq] = (), *, actor: 
     actor.check_sees(ref)
     build.catch_up(ref.source, ref=ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
-        column, order = (MOMENT, "timestamp") if by_time(db) else (SEQ_IN_SESSION[db.vendor],) * 2
-        cursor.execute(f"SELECT {column} FROM {_EVENTS} ORDER BY {order}", ref[1:])
+        of = dialect.of(db)
+        cursor.execute(f"SELECT {of.seq_in_session} FROM {_EVENTS} ORDER BY {', '.join(of.order)}", ref[1:])
         seqs = [row[0] for row in cursor.fetchall()]
         ends = _ends(len(seqs), most, [bisect_left(seqs, cut) for cut in cuts])
         pairs = list(pairwise(ends))

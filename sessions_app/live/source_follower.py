@@ -23,11 +23,12 @@ from ..domain.session_ref import SessionRef
 from ..jobs.ticker import Ticker
 from ..reads import newest
 from ..reads.changes import Tail
+from ..sources.dialect import Either
 from .room import PRESENCE_SECONDS, Room, Seat
 
 log = logging.getLogger("adkweb.live")
 
-LOOK_SECONDS: Final = {"sqlite": 0.1, "postgresql": 0.2}
+LOOK_SECONDS: Final = Either(sqlite=0.1, postgresql=0.2)
 # Between checks for what no event tells: a deleted session, a user's state that was written elsewhere.
 SWEEP_SECONDS: Final = 2.0
 SIGN_IN_SECONDS: Final = 30.0
@@ -157,7 +158,7 @@ class Follower(Ticker):
             self._mask = masking.digest()
         if moved is not None or told or masked or self._is_time("sweep", SWEEP_SECONDS) or self._due() <= now:
             self._serve((moved or set()) | told)
-        look = now + LOOK_SECONDS[connections[self.source].vendor]
+        look = now + LOOK_SECONDS.on(self.source)
         return max(0.0, min(look, self._due()) - time.monotonic())
 
     def _serve(self, moved: set[SessionRef]) -> None:

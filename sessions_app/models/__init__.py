@@ -1,7 +1,6 @@
 """ADK's tables and adkweb's own as Django models. Some stand in the module of their subject: see apps.py."""
 
 from .adk import (
-    MOMENT,
     App,
     Event,
     EventData,
@@ -13,7 +12,6 @@ from .adk import (
     keeps_milliseconds,
     read_instant,
     stored_instant,
-    written,
 )
 from .audit import AuditReceiver, AuditRow
 from .batches import BatchItem
@@ -47,7 +45,6 @@ from .search import (
 from .sources import KnownSource
 
 __all__ = [
-    "MOMENT",
     "App",
     "AuditReceiver",
     "AuditRow",
@@ -89,5 +86,4 @@ __all__ = [
     "keeps_milliseconds",
     "read_instant",
     "stored_instant",
-    "written",
 ]

@@ -5,7 +5,7 @@ writes them). They live in a source's database.
 """
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -13,7 +13,7 @@ from django.db.models.expressions import Col
 from django.db.models.fields.json import KeyTransform
 
 from ..domain.json_values import Stored
-from ..domain.positions import FIRST_TIME_SEQ, LAST_TIME_SEQ, SEQ_OF_1970, Seq, seq_at, time_of
+from ..domain.positions import Seq, seq_at, time_of
 from ..domain.units import event_in_seconds, in_seconds
 
 
@@ -69,20 +69,6 @@ def by_time(connection: BaseDatabaseWrapper) -> bool:
     """Tells whether a source orders events by time, because they have no numbers: PostgreSQL that was not adopted."""
     config = connection.settings_dict.get("ADKWEB", {})
     return connection.vendor == "postgresql" and not config.get("adopted", True)
-
-
-# The place of an event by its time, as Seq makes it of what the column has.
-MOMENT: Final = f"""least(greatest(extract(epoch FROM timestamp) * 1000000 + {SEQ_OF_1970}, {FIRST_TIME_SEQ}),
-    {LAST_TIME_SEQ})::bigint"""
-
-
-def written(connection: BaseDatabaseWrapper) -> str:
-    """Returns the SQL for when a row of `events` was stored, in seconds by the database's clock; NULL if nobody knows."""
-    if not connection.settings_dict.get("ADKWEB", {}).get("written"):
-        return "NULL"
-    if connection.vendor == "postgresql":
-        return "extract(epoch FROM events.written)::float8"
-    return "(SELECT w.at FROM adkweb_written AS w WHERE w.seq = events.rowid AND w.stamp = events.timestamp)"
 
 
 class _SeqCol(Col):

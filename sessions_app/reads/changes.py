@@ -13,7 +13,7 @@ There are three ways, depending on the database:
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,8 +25,8 @@ from django.db.backends.utils import CursorWrapper
 from ..access.actor import Actor
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
-from ..sources import database
-from ..sources.dialect import SEQ, SEQ_IN_SESSION, is_wanted, wanted
+from ..sources import database, dialect
+from ..sources.dialect import POSTGRESQL, Either, is_wanted, wanted
 from ..sources.registry import Source
 from . import newest
 from .deltas import add_changes
@@ -38,7 +38,7 @@ LOOK_BACK: Final = 1_000  # numbers before the newest that may still be committi
 PATIENCE_SECONDS: Final = 60.0  # for a number that was taken; after that its transaction was surely rolled back
 PAGE: Final = 200  # events of a SQLite file whose names are read at once
 _REMEMBERED: Final = 200  # of the newest events: one of them is there after most deletions
-_SEQ: Final = SEQ["postgresql"]
+_SEQ: Final = POSTGRESQL.seq
 _MOST: Final = 5_000  # new events of an adopted PostgreSQL source listed at once
 
 
@@ -61,19 +61,38 @@ class Tail:
     """Follows a source, and tells which sessions have new events. For one thread."""
 
     def __init__(self, source: str) -> None:
-        self._source = source
-        self._rowids = Rowids(source) if database.get(source).vendor == "sqlite" else None
-        self._moved: set[SessionRef] = set()  # of a look at a SQLite file that failed before its end
-        self._holes: list[Hole] = []
-        if not self._rowids:
-            self._seq = newest.newest_seq(source)
-            start = Seq(max(0, self._seq - LOOK_BACK))
-            self._note(start, {seq for seq, _ref in newest.appended(source, start) if seq <= self._seq})
+        database.get(source)
+        self._tail = _TAILS.on(source)(source)
 
     def moved(self) -> set[SessionRef] | None:
         """Returns the sessions that have events that were not there the last time; None if nothing at all was written."""
-        if self._rowids:
-            return self._moved_in(self._rowids.new())
+        return self._tail.moved()
+
+
+class _OfRowids:
+    def __init__(self, source: str) -> None:
+        self._rowids = Rowids(source)
+        self._moved: set[SessionRef] = set()  # of a look that failed before its end
+
+    def moved(self) -> set[SessionRef] | None:
+        pages = self._rowids.new()
+        if pages is None:
+            return None
+        for page in pages:
+            self._moved |= {name.ref for name in page}
+        moved, self._moved = self._moved, set()
+        return moved
+
+
+class _OfNumbers:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._holes: list[Hole] = []
+        self._seq = newest.newest_seq(source)
+        start = Seq(max(0, self._seq - LOOK_BACK))
+        self._note(start, {seq for seq, _ref in newest.appended(source, start) if seq <= self._seq})
+
+    def moved(self) -> set[SessionRef] | None:
         now = time.monotonic()
         self._holes = [hole for hole in self._holes if hole.until > now]
         also = [Seq(seq) for hole in self._holes for seq in range(hole.first, hole.last + 1)]
@@ -85,14 +104,6 @@ class Tail:
         self._note(start, seqs)
         return {ref for _seq, ref in rows}
 
-    def _moved_in(self, pages: Iterator[list[EventName]] | None) -> set[SessionRef] | None:
-        if pages is None:
-            return None
-        for page in pages:
-            self._moved |= {name.ref for name in page}
-        moved, self._moved = self._moved, set()
-        return moved
-
     def _note(self, start: Seq, visible: Collection[Seq]) -> None:
         """Notes which numbers are still missing, at most LOOK_BACK of them."""
         after, until = Seq(max(start, self._seq - LOOK_BACK)), time.monotonic() + PATIENCE_SECONDS
@@ -102,6 +113,9 @@ class Tail:
             if room > 0:
                 self._holes.insert(0, hole._replace(first=Seq(max(hole.first, hole.last - room + 1))))
             room -= hole.last - hole.first + 1
+
+
+_TAILS: Final[Either[Callable[[str], _OfRowids | _OfNumbers]]] = Either(postgresql=_OfNumbers, sqlite=_OfRowids)
 
 
 # --- Numbers that were passed over ------------------------------------------------------------------------------------
@@ -271,7 +285,7 @@ def _rows(cursor: CursorWrapper, order: str, where: str, values: list[Any]) -> l
 def _moment(source: str) -> Iterator[CursorWrapper]:
     """Opens a transaction that sees the database at one moment."""
     with database.using(source) as db, transaction.atomic(using=source), db.cursor() as cursor:
-        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        dialect.of(db).freeze(cursor)
         yield cursor
 
 
@@ -312,6 +326,11 @@ class Only:
 # --- Event by event, as views -----------------------------------------------------------------------------------------
 
 
+_FOLLOWED: Final[Either[Callable[[str, bool], Rowids | Transactions]]] = Either(
+    postgresql=lambda source, _whole: Transactions(source), sqlite=lambda source, whole: Rowids(source, whole=whole)
+)
+
+
 class Following:
     """Follows the events of a source that the actor may see. For one thread.
 
@@ -325,13 +344,14 @@ class Following:
         self._shown: set[EventName] = set()  # shown by `newest`, but possibly new as well
         # `Tail` gives up on missing numbers after a while, which is fine for a page: it then reads its sessions again.
         # Here, nothing is read again, so PostgreSQL is followed by transactions.
-        sqlite = source.vendor == "sqlite"
-        self._tail = Rowids(source.alias, whole=whole) if sqlite else Transactions(source.alias)
+        self._tail = _FOLLOWED.on(source.alias)(source.alias, whole)
 
     def newest(self, number: int) -> list[EventView]:
         """Returns the newest events, in append order."""
         where, values = self._only.where()
-        order = _order(self.source, one_session=len(values) == 3)
+        database.get(self.source.alias)
+        of = dialect.of(self.source.alias)
+        order = of.newest_first if len(values) == 3 else of.newest_of_all_first
         if not self._actor.sees_all_of(self.source.alias):
             seen = app_names(self.source.alias, actor=self._actor)
             where, values = f"{where} AND app_name IN ({', '.join(['%s'] * len(seen)) or 'NULL'})", [*values, *seen]
@@ -377,12 +397,3 @@ class Following:
             if page and not more:
                 add_changes(ref, page, self._actor)
         return {EventName(ref, view.id): view for view in page}, more
-
-
-def _order(source: Source, *, one_session: bool) -> str:
-    """Returns the order with the newest event first, exactly as the index for it has it."""
-    if source.vendor == "postgresql":
-        database.get(source.alias)
-        if not database.is_adopted(source.alias):
-            return "timestamp DESC, id DESC"
-    return f"{(SEQ_IN_SESSION if one_session else SEQ)[source.vendor]} DESC"

@@ -20,10 +20,10 @@ from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, State, scope_of
 from ..sources import database
-from ..sources.dialect import if_json
+from ..sources.dialect import Database, Either, if_json
 from .event_views import EventView, before_cursor, events_of, one_by_one, ordered, views
 from .listed import sessions_since
-from .size_limits import LARGE, LOOKED_THROUGH, SIZE_OF, Size, large, measured_sql, weight
+from .size_limits import LARGE, LOOKED_THROUGH, Size, large, measured_sql, size_of_event, weight
 
 NEAR: Final = 40  # events that are searched first
 RECENT: Final = 500  # events that are searched for the last writer or the previous value of a key
@@ -51,7 +51,7 @@ def initial_state(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> Sta
         return None
     with db.cursor() as cursor:
         of_session = "FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s"
-        cursor.execute(f"SELECT {measured_sql('initial_state', db.vendor)} {of_session}", ref[1:])
+        cursor.execute(f"SELECT {measured_sql('initial_state', db)} {of_session}", ref[1:])
         stored = cursor.fetchone()
     if not stored or stored[0] is None or large(stored[0]):
         return None
@@ -59,20 +59,20 @@ def initial_state(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> Sta
 
 
 # Delta, author, note and branch. For an event that is not valid JSON, the whole event.
-_LOOKED_AT: Final = {
-    "postgresql": """jsonb_build_array(event_data #> '{actions,state_delta}', event_data -> 'author',
+_LOOKED_AT: Final = Either(
+    postgresql="""jsonb_build_array(event_data #> '{actions,state_delta}', event_data -> 'author',
         event_data #> '{custom_metadata,adkweb}', event_data -> 'branch')""",
-    "sqlite": if_json(
+    sqlite=if_json(
         "event_data",
         "json_extract(event_data, '$.actions.state_delta', '$.author', '$.custom_metadata.adkweb', '$.branch')",
         otherwise="event_data",
     ),
-}
+)
 
 
-def state_sql(vendor: str) -> str:
+def state_sql(db: Database) -> str:
     """Returns the SQL of what an event says about state, to be read by `said_of_state`; null for one that is too large."""
-    return measured_sql(f"CASE WHEN {SIZE_OF[vendor]} <= {LARGE} THEN {_LOOKED_AT[vendor]} END", vendor)
+    return measured_sql(f"CASE WHEN {size_of_event(db)} <= {LARGE} THEN {_LOOKED_AT.on(db)} END", db)
 
 
 def said_of_state(text: str | None, actor: Actor, app_name: str) -> dict[str, Any]:
@@ -92,10 +92,9 @@ def state_rows(
         events = events.filter(seq__gt=after)
     if before:
         events = events.filter(before_cursor(before))
-    vendor = connections[ref.source].vendor
     stored = (
         ordered(events, ref.source)
-        .annotate(size=Size("event_data"), said=RawSQL(state_sql(vendor), [], TextField()))
+        .annotate(size=Size("event_data"), said=RawSQL(state_sql(ref.source), [], TextField()))
         .values_list("id", "timestamp", "size", "said", "seq")[:limit]
     )
     rows: list[dict[str, Any]] = []

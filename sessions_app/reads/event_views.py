@@ -27,9 +27,9 @@ from ..domain.positions import Seq, SeqRange
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope
 from ..domain.units import event_in_seconds
-from ..models import Event, Session, keeps_milliseconds, written
-from ..sources import database
-from ..sources.dialect import SEQ
+from ..models import Event, Session, keeps_milliseconds
+from ..sources import database, dialect
+from ..sources.dialect import Database, written
 from .filters import BY_AUTHOR, FILTERS
 from .large_events import beginning_of
 from .listed import names_of_apps
@@ -39,7 +39,6 @@ from .size_limits import LARGE, Measured, Size, large, weight
 ACTIVE: Final = 12  # sessions that are searched for the newest events of all
 APPS: Final = 50  # apps whose sessions are searched so for an actor who may not see every app
 NEAR: Final = 10_000  # events of a source in which those of some apps are searched
-_PACKED: Final = 30  # a text in PostgreSQL may be so many times as long as its size on disk: long ones are compressed
 
 
 @dataclass(slots=True)
@@ -105,17 +104,17 @@ def newest_views(source: str, limit: int, most: int, actor: Actor) -> list[Event
     `written_last_views` does."""
     if not database.is_numbered(source):
         return written_last_views(source, limit, most, actor)
-    events, vendor = measured(Event.objects.using(source)), connections[source].vendor
+    events = measured(Event.objects.using(source))
     if not actor.sees_all_of(source):
-        events = events.filter(_near_and_of(names_of_apps(source, actor), vendor))
-    return views(events.order_by(RawSQL(SEQ[vendor], []).desc()), source, actor, limit, most)[0]
+        events = events.filter(_near_and_of(names_of_apps(source, actor), source))
+    return views(events.order_by(RawSQL(dialect.of(source).seq, []).desc()), source, actor, limit, most)[0]
 
 
-def _near_and_of(apps: Sequence[str], vendor: str) -> RawSQL:
+def _near_and_of(apps: Sequence[str], db: Database) -> RawSQL:
     """Returns the condition for events of some apps, of which a million events of others may have been written since.
 
-    Without the plus, SQLite would go through all events of these apps."""
-    number, column = SEQ[vendor], "+events.app_name" if vendor == "sqlite" else "events.app_name"
+    By its index, SQLite would go through all events of these apps."""
+    number, column = dialect.of(db).seq, dialect.of(db).without_index("events.app_name")
     one_of = f"{column} IN ({', '.join(['%s'] * len(apps))})" if apps else "FALSE"
     return RawSQL(f"({number} > (SELECT max({number}) FROM events) - {NEAR} AND {one_of})", apps, BooleanField())
 
@@ -180,17 +179,17 @@ def views(
 
 def lazily(events: QuerySet[Event], source: str, limit: int, most: int = LARGE) -> Iterator[Event]:
     """Yields rows one by one on SQLite. On PostgreSQL, runs as many queries as their sizes on disk require."""
-    if connections[source].vendor == "sqlite":
+    if dialect.of(source).reads_lazily:
         yield from one_by_one(events[:limit], source)
         return
     sizes = events.annotate(size=Size("event_data")).values_list("size", flat=True)[:limit]
-    for begin, end in batches([unpacked(source, size) for size in sizes], most):
+    for begin, end in batches(list(map(dialect.of(source).unpacked, sizes)), most):
         yield from events[begin:end]
 
 
 def one_by_one(rows: QuerySet[Any], source: str) -> Iterable[Any]:
     """Yields rows as SQLite finds them, so that whoever stops has read no more. PostgreSQL sends all of them at once."""
-    return rows.iterator(chunk_size=1) if connections[source].vendor == "sqlite" else rows
+    return rows.iterator(chunk_size=1) if dialect.of(source).reads_lazily else rows
 
 
 def batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
@@ -202,12 +201,6 @@ def batches(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
             end += 1
         yield begin, end
         begin = end
-
-
-def unpacked(source: str, size: int | None) -> int:
-    """Returns how many characters a text may have, judging by its size on disk."""
-    packed = connections[source].vendor == "postgresql" and (size or 0) > 2_000
-    return (size or 0) * (_PACKED if packed else 1)
 
 
 def view_of(ref: SessionRef, row: Event, actor: Actor) -> EventView:
@@ -245,13 +238,12 @@ def filtered(
     events: QuerySet[Event], ref: SessionRef, kind: str, author: str, between: SeqRange | None = None
 ) -> QuerySet[Event]:
     """Returns the events that match one of FILTERS, of an author, and in a range. Raises Invalid for an unknown filter."""
-    vendor = connections[ref.source].vendor
     if kind:
         if kind not in FILTERS:
             raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
-        events = events.filter(RawSQL(FILTERS[kind][vendor], [], BooleanField()))
+        events = events.filter(RawSQL(FILTERS[kind].on(ref.source), [], BooleanField()))
     if author:
-        events = events.filter(RawSQL(BY_AUTHOR[vendor], [author], BooleanField()))
+        events = events.filter(RawSQL(BY_AUTHOR.on(ref.source), [author], BooleanField()))
     return events.filter(seq__range=between) if between else events
 
 
@@ -295,7 +287,7 @@ def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterato
     first = 1
     while True:
         with database.using(source) as db, db.cursor() as cursor:
-            text = column if db.vendor == "sqlite" else f"{column}::text"
+            text = dialect.of(db).text(column)
             cursor.execute(sql.replace("%s", f"substr({text}, {first:d}, {_PIECE:d})", 1), names)
             row = cursor.fetchone()
         if row is None:

@@ -4,7 +4,7 @@ Each text is a condition or an expression. Only BY_AUTHOR takes a parameter."""
 
 from typing import Final
 
-from ..sources.dialect import if_json
+from ..sources.dialect import Either, if_json
 from ..sources.schema import IS_EDIT
 
 
@@ -16,32 +16,28 @@ def _has_part(condition: str) -> str:
     )
 
 
-FILTERS: Final[dict[str, dict[str, str]]] = {
-    "messages": {
-        "postgresql": """jsonb_path_exists(event_data, '$.content.parts[*] ? (exists(@.text) && !(@.thought == true))')""",
-        "sqlite": _has_part(
-            "json_type(value, '$.text') = 'text' AND coalesce(json_extract(value, '$.thought'), 0) <> 1"
-        ),
-    },
-    "tools": {
-        "postgresql": """jsonb_path_exists(event_data,
+FILTERS: Final[dict[str, Either[str]]] = {
+    "messages": Either(
+        postgresql="""jsonb_path_exists(event_data, '$.content.parts[*] ? (exists(@.text) && !(@.thought == true))')""",
+        sqlite=_has_part("json_type(value, '$.text') = 'text' AND coalesce(json_extract(value, '$.thought'), 0) <> 1"),
+    ),
+    "tools": Either(
+        postgresql="""jsonb_path_exists(event_data,
             '$.content.parts[*] ? (exists(@.function_call) || exists(@.function_response))')""",
-        "sqlite": _has_part(
-            "coalesce(json_type(value, '$.function_call'), json_type(value, '$.function_response')) > ''"
-        ),
-    },
-    "state": {
-        "postgresql": "coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
-        "sqlite": if_json("event_data", "EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
-    },
+        sqlite=_has_part("coalesce(json_type(value, '$.function_call'), json_type(value, '$.function_response')) > ''"),
+    ),
+    "state": Either(
+        postgresql="coalesce(event_data #> '{actions,state_delta}' <> '{}'::jsonb, false)",
+        sqlite=if_json("event_data", "EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.state_delta'))"),
+    ),
     # The same rule as in events.Description.failed: while a person is asked, an "error" in a response is not one.
-    "errors": {
-        "postgresql": """(event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
+    "errors": Either(
+        postgresql="""(event_data -> 'error_code' IS NOT NULL OR event_data -> 'error_message' IS NOT NULL
             OR jsonb_path_exists(event_data, '$.content.parts[*].code_execution_result ? (!(@.outcome like_regex "OK$"))')
             OR jsonb_path_exists(event_data, '$.content.parts[*].function_response.response.error')
                 AND NOT jsonb_path_exists(event_data, '$.actions.requested_tool_confirmations.*')
                 AND NOT jsonb_path_exists(event_data, '$.actions.requested_auth_configs.*'))""",
-        "sqlite": if_json(
+        sqlite=if_json(
             "event_data",
             f"""(json_extract(event_data, '$.error_code', '$.error_message') <> '[null,null]'
             OR {
@@ -54,15 +50,15 @@ FILTERS: Final[dict[str, dict[str, str]]] = {
                 AND NOT EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.requested_tool_confirmations'))
                 AND NOT EXISTS (SELECT 1 FROM json_each(event_data, '$.actions.requested_auth_configs')))""",
         ),
-    },
+    ),
     "edits": IS_EDIT,
 }
-BY_AUTHOR: Final = {
-    "postgresql": "event_data ->> 'author' = %s",
-    "sqlite": if_json("event_data", "json_extract(event_data, '$.author') = %s"),
-}
-TOKENS: Final = {
-    "postgresql": """CASE jsonb_typeof(event_data #> '{usage_metadata,total_token_count}') WHEN 'number'
+BY_AUTHOR: Final = Either(
+    postgresql="event_data ->> 'author' = %s",
+    sqlite=if_json("event_data", "json_extract(event_data, '$.author') = %s"),
+)
+TOKENS: Final = Either(
+    postgresql="""CASE jsonb_typeof(event_data #> '{usage_metadata,total_token_count}') WHEN 'number'
         THEN (event_data #>> '{usage_metadata,total_token_count}')::numeric END""",
-    "sqlite": if_json("event_data", "json_extract(event_data, '$.usage_metadata.total_token_count')"),
-}
+    sqlite=if_json("event_data", "json_extract(event_data, '$.usage_metadata.total_token_count')"),
+)

@@ -6,7 +6,7 @@ value only the beginning.
 The database takes the event apart, level by level, so that nothing long reaches Python."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -23,8 +23,8 @@ from ..domain.errors import NotFound
 from ..domain.json_values import read_stored_or_none
 from ..domain.mask_patterns import DOTS
 from ..domain.session_ref import SessionRef
-from ..sources import database
-from ..sources.dialect import each_row, if_json
+from ..sources import database, dialect
+from ..sources.dialect import Either, each_row, if_json
 
 SHOWN: Final = 20_000  # characters of a long text; a list or an object of no more is read as it is
 _BEYOND: Final = 300  # characters of a text that are read only so that what rules hide is seen whole
@@ -47,8 +47,8 @@ _TREE: Final = f"""SELECT tree.id, tree.parent,
         length(tree.atom)
     FROM {_VALID} JOIN json_tree(event_data) AS tree LIMIT {_FEW + 1}"""
 # Each yields the values of an event from the outside in: path, type, the value as far as it is short, its length.
-_LEVELS: Final = {
-    "sqlite": f"""WITH RECURSIVE opened (path, depth, type, value, width) AS (
+_LEVELS: Final = Either(
+    sqlite=f"""WITH RECURSIVE opened (path, depth, type, value, width) AS (
         SELECT json_array(), 0, json_type(event_data), event_data, (SELECT count(*) FROM json_each(event_data))
         FROM {_VALID} WHERE event_data IS NOT NULL
         UNION ALL SELECT json_insert(o.path, '$[#]', e.key), o.depth + 1, e.type, e.value,
@@ -60,7 +60,7 @@ _LEVELS: Final = {
             WHEN type = 'text' THEN CAST(substr(value, 1, {SHOWN + _BEYOND}) AS BLOB)
             WHEN type NOT IN ('object', 'array') THEN value
             WHEN depth > 0 AND length(value) <= {SHOWN} THEN CAST(value AS BLOB) END, length(value) FROM opened""",
-    "postgresql": f"""WITH RECURSIVE opened (path, depth, type, value) AS (
+    postgresql=f"""WITH RECURSIVE opened (path, depth, type, value) AS (
         SELECT '[]'::jsonb, 0, jsonb_typeof(event_data::jsonb), event_data::jsonb {_EVENT}
         UNION ALL SELECT o.path || e.key, o.depth + 1, jsonb_typeof(e.value), e.value
         FROM opened AS o, LATERAL (
@@ -74,7 +74,7 @@ _LEVELS: Final = {
             WHEN type = 'string' THEN left(value #>> '{{}}', {SHOWN + _BEYOND})
             WHEN type NOT IN ('object', 'array') OR (depth > 0 AND pg_column_size(value) <= {SHOWN}) THEN value::text END,
             CASE type WHEN 'string' THEN length(value #>> '{{}}') ELSE 0 END FROM opened""",
-}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,9 @@ class Beginning:
 def beginning_of(ref: SessionRef, event_id: str, actor: Actor) -> Beginning | None:
     """Returns of a large event what an actor may see; None if its JSON cannot be read, or has too many values for that.
     Expects the source to be open."""
-    names = [*ref[1:], event_id]
+    database.get(ref.source)
     try:
-        is_file = database.get(ref.source).vendor == "sqlite"
-        if is_file and _commas(ref.source, names) >= _MOST_VALUES:
-            return None
-        values = _few_values(ref.source, names) if is_file else None
-        event, cut = _put_together(_values(ref.source, names) if values is None else values)
+        event, cut = _put_together(_READ.on(ref.source)(ref.source, [*ref[1:], event_id]))
     except DataError:  # a column of type json may hold what jsonb does not: U+0000
         return None
     if not isinstance(event, dict):
@@ -156,10 +152,17 @@ def _few_values(source: str, names: list[str]) -> list[_Value] | None:
     return values
 
 
+def _values_of_file(source: str, names: list[str]) -> Iterable[_Value]:
+    if _commas(source, names) >= _MOST_VALUES:
+        return ()
+    few = _few_values(source, names)
+    return _values(source, names) if few is None else few
+
+
 def _values(source: str, names: list[str]) -> Iterator[_Value]:
     """Yields the values of an event from the outside in, up to _MOST characters."""
     left = _MOST
-    with closing(each_row(source, _LEVELS[database.get(source).vendor], names)) as rows:
+    with closing(each_row(source, _LEVELS.on(source), names)) as rows:
         for stored_path, kind, stored, length in rows:
             path = tuple(json.loads(_text(stored_path)))
             left -= len(stored) if isinstance(stored, bytes | str) else 0
@@ -171,6 +174,9 @@ def _values(source: str, names: list[str]) -> Iterator[_Value]:
                 yield _Value(path, {} if kind == "object" else [], opened=True, whole=False)
             else:
                 yield _Value(path, read_stored_or_none(_text(stored)))
+
+
+_READ: Final[Either[Callable[[str, list[str]], Iterable[_Value]]]] = Either(postgresql=_values, sqlite=_values_of_file)
 
 
 def _single(path: Path, kind: str, stored: Any, length: int) -> _Value:
@@ -220,16 +226,10 @@ def _ended(seen: Any, read: Any) -> Any:
 def text_at(ref: SessionRef, event_id: str, cut: Cut, *, actor: Actor) -> Iterator[str]:
     """Yields a whole text of a large event in pieces, without the rest of the event. Raises NotFound."""
     actor.check_sees(ref)
-    sql = {
-        "postgresql": f"SELECT substr(event_data #>> %s, %s, {_PIECE}) {_EVENT}",
-        "sqlite": f"SELECT substr(json_extract(event_data, %s), %s, {_PIECE}) {_EVENT}",
-    }
     for first in range(1, cut.length + 1, _PIECE):
         with database.using(ref.source) as db, db.cursor() as cursor:
-            where: Any = [str(each) for each in cut.path]
-            if db.vendor == "sqlite":
-                where = "$" + "".join(f"[{each}]" if isinstance(each, int) else f'."{each}"' for each in cut.path)
-            cursor.execute(sql[db.vendor], [where, first, *ref[1:], event_id])
+            text, path = dialect.of(db).part("event_data", cut.path)
+            cursor.execute(f"SELECT substr({text}, %s, {_PIECE}) {_EVENT}", [path, first, *ref[1:], event_id])
             row = cursor.fetchone()
         if row is None or row[0] is None:
             raise NotFound(_("This is not here any more."))

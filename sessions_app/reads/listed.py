@@ -11,10 +11,9 @@ from ..access.actor import Actor
 from ..domain.edit_note import EDIT_PREFIX
 from ..domain.session_ref import OWN_NAME, SessionRef
 from ..models import App, Session, User
-from ..sources import database, registry
-from ..sources.dialect import SEQ_IN_SESSION
+from ..sources import dialect
 from .filters import FILTERS
-from .size_limits import GLANCED
+from .size_limits import glanced_at
 
 SPOKEN: Final = 100  # events that are searched for one that is not an edit
 # Selects the events of a row of `sessions`, as SQL.
@@ -24,13 +23,6 @@ OF_SESSION: Final = """events.app_name = sessions.app_name AND events.user_id = 
 _NAMES_OF_APPS: Final = """WITH RECURSIVE names (name) AS (SELECT min(app_name) FROM sessions UNION ALL
     SELECT (SELECT min(app_name) FROM sessions WHERE app_name > names.name) FROM names WHERE names.name IS NOT NULL)
     SELECT name FROM names WHERE name IS NOT NULL"""
-
-
-def newest_first(source: str) -> str:
-    """Returns the append order backwards, as SQL."""
-    if not database.is_numbered(source):
-        return "timestamp DESC, id DESC"
-    return f"{SEQ_IN_SESSION[database.get(source).vendor]} DESC"
 
 
 def sessions_since(ref: SessionRef, scope: str) -> Iterator[SessionRef]:
@@ -58,7 +50,7 @@ def listed(source: str) -> str:
     The sessions in which adkweb edits `user:` and `app:` state are left out: they have its name, and nobody speaks in
     them. If an agent has a session of that name, its newest events are not all edits, and it is shown."""
     return f"""(sessions.id <> '{OWN_NAME}' OR EXISTS (SELECT 1 FROM (SELECT invocation_id FROM events
-        WHERE {OF_SESSION} ORDER BY {newest_first(source)} LIMIT {SPOKEN}) AS newest
+        WHERE {OF_SESSION} ORDER BY {dialect.of(source).newest_first} LIMIT {SPOKEN}) AS newest
         WHERE substr(invocation_id, 1, {len(EDIT_PREFIX)}) <> '{EDIT_PREFIX}'))"""
 
 
@@ -102,11 +94,10 @@ def count_events(source: str) -> str:
     # The order does not matter for counting, but only with it does PostgreSQL read the index instead of the whole
     # table.
     return f"""SELECT count(*) FROM (SELECT 1 FROM events WHERE {OF_SESSION}
-        ORDER BY {newest_first(source)} LIMIT %s) AS counted"""
+        ORDER BY {dialect.of(source).newest_first} LIMIT %s) AS counted"""
 
 
 def count_errors(source: str) -> str:
     """Returns SQL for how many of a session's newest 100 events are errors."""
-    vendor = next(s.vendor for s in registry.listed() if s.alias == source)
-    return f"""SELECT count(*) FROM (SELECT {GLANCED[vendor]} FROM events WHERE {OF_SESSION}
-        ORDER BY {newest_first(source)} LIMIT 100) AS newest WHERE {FILTERS["errors"][vendor]}"""
+    return f"""SELECT count(*) FROM (SELECT {glanced_at(source)} FROM events WHERE {OF_SESSION}
+        ORDER BY {dialect.of(source).newest_first} LIMIT 100) AS newest WHERE {FILTERS["errors"].on(source)}"""

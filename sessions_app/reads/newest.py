@@ -11,8 +11,8 @@ from ..access.actor import Actor
 from ..domain.invocations import Running, running_of
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
-from ..sources import database
-from ..sources.dialect import SEQ, is_wanted, wanted
+from ..sources import database, dialect
+from ..sources.dialect import is_wanted, wanted
 from .event_views import EventView, newest_views, written_last_views
 from .lists import GLANCE, titles_of
 
@@ -49,11 +49,6 @@ class Revision(NamedTuple):
 # --- What moves -------------------------------------------------------------------------------------------------------
 
 
-# An update leaves no trace in SQLite but the row itself. MD5 is Django's function, and gets hexadecimal text, which can
-# always be encoded.
-_ROW: Final = {"postgresql": "{0}.xmin::text", "sqlite": "md5(hex({0}.state))"}
-
-
 def revisions(source: str, keys: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Revision]:
     """Returns for each session that exists a value that changes whenever its state, or its user's or app's, is written."""
     keys = [ref for ref in keys if actor.may_see(ref.source, ref.app_name)]
@@ -64,7 +59,7 @@ def revisions(source: str, keys: Collection[SessionRef], *, actor: Actor) -> dic
         cursor.execute(
             f"""{wanted(columns, len(keys))}
             SELECT s.app_name, s.user_id, s.id, s.create_time, s.update_time, u.update_time, a.update_time,
-            {", ".join(_ROW[db.vendor].format(table) for table in "sua")}
+            {", ".join(map(dialect.of(db).row_version, "sua"))}
             FROM wanted CROSS JOIN sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
             LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
             WHERE {is_wanted("s", columns)}""",
@@ -80,7 +75,7 @@ def appended(source: str, seq: Seq, also: Collection[Seq] = (), limit: int = APP
     with database.using(source) as db:
         if not database.is_numbered(source):
             return []
-        column = SEQ[db.vendor]
+        column = dialect.of(db).seq
         also_these = f"OR {column} = ANY(%s)" if also else ""
         with db.cursor() as cursor:
             cursor.execute(
@@ -104,7 +99,7 @@ def newest_seq(source: str) -> Seq:
         if not database.is_numbered(source):
             return NO_SEQ
         with db.cursor() as cursor:
-            cursor.execute(f"SELECT max({SEQ[db.vendor]}) FROM events")
+            cursor.execute(f"SELECT max({dialect.of(db).seq}) FROM events")
             return cursor.fetchone()[0] or NO_SEQ
 
 

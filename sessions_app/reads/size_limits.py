@@ -10,22 +10,11 @@ from typing import Any, Final
 from django.db.models import Func, IntegerField, JSONField, TextField
 
 from ..domain import json_values
-from ..sources.dialect import if_json
+from ..sources import dialect
+from ..sources.dialect import Database
 
 LARGE: Final = 8_000_000  # what an event may weigh to be read, and also all events of a page together: see `weight`
 SMALL: Final = 1_000_000  # bytes of a value that lists look into, row by row
-_BYTES: Final = {  # of a text; SQLite takes four times as long to count its characters
-    "postgresql": "octet_length({text})",
-    "sqlite": "length(CAST({text} AS BLOB))",
-}
-SIZE_OF: Final = {  # see `Size`
-    "postgresql": "pg_column_size(event_data)",
-    "sqlite": _BYTES["sqlite"].format(text="event_data"),
-}
-GLANCED: Final = {  # an event for lists and numbers: a long one is empty
-    vendor: f"CASE WHEN {size} <= 100000 THEN event_data ELSE '{{}}' END AS event_data"
-    for vendor, size in SIZE_OF.items()
-}
 _ITEM: Final = 45  # characters that a list, an object, a key or an item weighs in addition to its own
 LOOKED_THROUGH: Final = 8  # what the database only searches weighs so many times less
 _SKIPPED: Final = 8  # what the database only takes apart, or measures, weighs so many times less
@@ -57,64 +46,66 @@ def large(text: str | None) -> int:
     return len(text) if len(text) * (1 + _ITEM) > LARGE and weight(text) > LARGE else 0
 
 
-class Measured(Func):
+class _OfColumn(Func):
+    """An expression over a JSON column."""
+
+    def as_sql(self, compiler: Any, connection: Any, *_more: Any, **_named: Any) -> Any:
+        """Returns the SQL in the database's dialect."""
+        column, parameters = compiler.compile(self.get_source_expressions()[0])
+        return self.of(column, connection), parameters
+
+    def of(self, column: str, db: Database) -> str:
+        """Returns the SQL for a column."""
+        raise NotImplementedError
+
+
+class Measured(_OfColumn):
     """The text of a JSON column or, if it is too large, its length after a “#”, with which no JSON begins."""
 
     output_field = TextField()
 
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """Returns the SQL for SQLite."""
-        column, parameters = compiler.compile(self.get_source_expressions()[0])
-        return measured_sql(column, "sqlite"), parameters
-
-    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """Returns the SQL for PostgreSQL."""
-        return self.as_sql(compiler, connection, template=measured_sql("%(expressions)s", "postgresql"), **extra)
+    def of(self, column: str, db: Database) -> str:
+        """Returns the SQL for a column."""
+        return measured_sql(column, db)
 
 
-def measured_sql(column: str, vendor: str, most: int = LARGE) -> str:
-    """Returns the SQL of `Measured`. A text that has to be computed is computed only once."""
-    stored = vendor == "sqlite" and "(" not in column
-    bytes_of = _BYTES[vendor].format(text=column if stored else "t")
-    if stored:
-        return f"CASE WHEN {bytes_of} <= {most} THEN {column} ELSE '#' || {bytes_of} END"
-    text = column if vendor == "sqlite" else f"({column})::text"
-    measured = f"CASE WHEN {bytes_of} <= {most} THEN t ELSE '#' || {bytes_of} END"
-    return f"(WITH measured (t) AS MATERIALIZED (SELECT {text}) SELECT {measured} FROM measured) "
+def measured_sql(column: str, db: Database, most: int = LARGE) -> str:
+    """Returns the SQL of `Measured`."""
+    return dialect.of(db).measured(column, most)
 
 
-class Size(Func):
-    """The bytes that a value takes on PostgreSQL's disk, which it knows without reading the value; on SQLite, those of
-    its text."""
+class Size(_OfColumn):
+    """The bytes that a value takes; see `Dialect.size`."""
 
-    function, output_field = "pg_column_size", IntegerField()
+    output_field = IntegerField()
 
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """Measures the text, which SQLite does not compress."""
-        return self.as_sql(compiler, connection, template=_BYTES["sqlite"].format(text="%(expressions)s"), **extra)
+    def of(self, column: str, db: Database) -> str:
+        """Returns the SQL for a column."""
+        return dialect.of(db).size(column)
 
 
-class Valid(Func):
+def size_of_event(db: Database) -> str:
+    """Returns the SQL of the `Size` of an event."""
+    return dialect.of(db).size("event_data")
+
+
+def glanced_at(db: Database) -> str:
+    """Returns the SQL of an event for lists and numbers: a long one is empty."""
+    return f"CASE WHEN {size_of_event(db)} <= 100000 THEN event_data ELSE '{{}}' END AS event_data"
+
+
+class Valid(_OfColumn):
     """A JSON column; null if ADK stored NaN in it, which SQLite's JSON functions refuse."""
 
-    template, output_field = "%(expressions)s", JSONField(decoder=json_values.Stored)
+    output_field = JSONField(decoder=json_values.Stored)
+    most: int | None = None
 
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """Checks the text. PostgreSQL needs no check: it never stores JSON that is not valid."""
-        valid = if_json("%(expressions)s")
-        return self.as_sql(compiler, connection, template=valid, **extra)
+    def of(self, column: str, db: Database) -> str:
+        """Returns the SQL for a column."""
+        return dialect.of(db).readable(column, self.most)
 
 
 class Small(Valid):
     """A JSON column that a list looks into in each row: null if it is not valid, or too large."""
 
-    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """Checks the size first: SQLite would read the whole of a long text."""
-        small = f"{_BYTES['sqlite'].format(text='%(expressions)s')} <= {SMALL}"
-        valid = if_json("%(expressions)s", also=small)
-        return self.as_sql(compiler, connection, template=valid, **extra)
-
-    def as_postgresql(self, compiler: Any, connection: Any, **extra: Any) -> Any:
-        """Checks the size on disk."""
-        small = f"CASE WHEN pg_column_size(%(expressions)s) <= {SMALL} THEN %(expressions)s END"
-        return self.as_sql(compiler, connection, template=small, **extra)
+    most = SMALL

@@ -9,12 +9,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..access.actor import Actor
 from ..domain.positions import SeqRange
 from ..domain.session_ref import SessionRef
-from ..models import MOMENT, by_time
-from ..sources import database
-from ..sources.dialect import SEQ_IN_SESSION
+from ..sources import database, dialect
 from .filters import FILTERS, TOKENS
-from .listed import newest_first
-from .size_limits import GLANCED, SIZE_OF
+from .size_limits import glanced_at, size_of_event
 
 MOST: Final = 10_000  # events that are counted
 HEAVIEST: Final = 20_000_000  # characters of all of them together
@@ -36,16 +33,16 @@ def stats(ref: SessionRef, between: SeqRange | None = None, *, actor: Actor) -> 
     it exists."""
     actor.check_sees(ref)
     with database.using(ref.source) as db:
-        seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
+        seq = dialect.of(db).seq_in_session
         rows = f"{_OF_SESSION} AND {seq} BETWEEN %s AND %s" if between else _OF_SESSION
         values = [*ref[1:], *(between or ())]
-        number, more = _counted(db, ref.source, rows, values)
-        columns = ", ".join(f"sum(CASE WHEN {FILTERS[name][db.vendor]} THEN 1 ELSE 0 END)" for name in FILTERS)
+        number, more = _counted(db, rows, values)
+        columns = ", ".join(f"sum(CASE WHEN {FILTERS[name].on(db)} THEN 1 ELSE 0 END)" for name in FILTERS)
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT count(*), sum({TOKENS[db.vendor]}), {columns}
-                FROM (SELECT {GLANCED[db.vendor]}
-                    {rows} ORDER BY {newest_first(ref.source)} LIMIT {number}) AS events""",
+                f"""SELECT count(*), sum({TOKENS.on(db)}), {columns}
+                FROM (SELECT {glanced_at(db)}
+                    {rows} ORDER BY {dialect.of(db).newest_first} LIMIT {number}) AS events""",
                 values,
             )
             count, tokens, *kinds = cursor.fetchone()
@@ -54,12 +51,12 @@ def stats(ref: SessionRef, between: SeqRange | None = None, *, actor: Actor) -> 
     return Stats(count, whole, numbers, more)
 
 
-def _counted(db: BaseDatabaseWrapper, source: str, rows: str, values: Sequence[Any]) -> tuple[int, bool]:
+def _counted(db: BaseDatabaseWrapper, rows: str, values: Sequence[Any]) -> tuple[int, bool]:
     """Returns how many of the newest events are counted, and whether there are others."""
     left = HEAVIEST
     with db.cursor() as cursor:
-        order = f"ORDER BY {newest_first(source)} LIMIT {MOST + 1}"
-        cursor.execute(f"SELECT {SIZE_OF[db.vendor]} {rows} {order}", values)
+        order = f"ORDER BY {dialect.of(db).newest_first} LIMIT {MOST + 1}"
+        cursor.execute(f"SELECT {size_of_event(db)} {rows} {order}", values)
         for number, (size,) in enumerate(cursor):
             left -= size or 0
             if number == MOST or (number and left < 0):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..access.actor import Actor
@@ -14,13 +13,13 @@ from ..access.handles import are_hidden, shown_user
 from ..domain.session_ref import SessionRef
 from ..domain.state import Scoped
 from ..models import read_instant, stored_instant
-from ..sources import database
+from ..sources import database, dialect
 from ..sources.dialect import each_row
 from .listed import listed
 from .paging import Page, read_cursor, write_cursor
 from .size_limits import LARGE, weight
 from .users import in_cursor, order_of_users, rank_of
-from .whole_session import PAGE, TEXT_OF, StoredSession, read_state
+from .whole_session import PAGE, StoredSession, read_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def load_page(
         if not whole:
             rows, more = list(takewhile(lambda row: row[0] in users, rows)), True
         with db.cursor() as cursor:
-            cursor.execute(f"SELECT state{TEXT_OF[db.vendor]} FROM app_states WHERE app_name = %s", [app_name])
+            cursor.execute(f"SELECT {dialect.of(db).text('state')} FROM app_states WHERE app_name = %s", [app_name])
             row = cursor.fetchone()
         app = read_state(row[0] if row else None, most, "app", actor, app_name)
     states = {user: read_state(state, most, "user", actor, app_name) for user, state in users.items()}
@@ -117,7 +116,7 @@ def _session_rows(
         if user is None:  # some of that moment may come again
             beyond = "AND update_time >= %(moment)s"
         names["after_user"] = rank_of(user) if user is not None and is_hidden else user
-    statement = f"""SELECT user_id, id, state{TEXT_OF[db.vendor]}, create_time, update_time FROM sessions
+    statement = f"""SELECT user_id, id, {dialect.of(db).text("state")}, create_time, update_time FROM sessions
         WHERE app_name = %(app)s {of_user} {shown} {beyond} ORDER BY update_time, {by}, id LIMIT {limit + 1:d}"""
     rows: list[tuple[Any, ...]] = []
     left = LARGE
@@ -136,7 +135,7 @@ def _user_states(source: str, app_name: str, users: list[str]) -> tuple[dict[str
     states: dict[str, str | None] = dict.fromkeys(users[:1])
     left = LARGE
     for some in filter(None, (users[:1], users[1:])):
-        statement = f"""SELECT user_id, state{TEXT_OF[connections[source].vendor]} FROM user_states
+        statement = f"""SELECT user_id, {dialect.of(source).text("state")} FROM user_states
             WHERE app_name = %s AND user_id IN ({", ".join(["%s"] * len(some))})"""
         with closing(each_row(source, statement, [app_name, *some])) as rows:
             for user, state in rows:

@@ -7,7 +7,6 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from django.conf import settings
-from django.db import connections
 from django.db.models import Q, TextField
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
@@ -21,12 +20,12 @@ from ..domain.json_values import KEY_LENGTH, check_name
 from ..domain.positions import NO_SEQ, Seq, SeqRange
 from ..domain.session_ref import SessionRef
 from ..sources import database
-from ..sources.dialect import if_json
+from ..sources.dialect import Either, if_json
 from .deltas import add_changes
 from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, ordered, view_of, views
 from .lists import GLANCE
 from .paging import Page
-from .size_limits import LARGE, SIZE_OF
+from .size_limits import LARGE, size_of_event
 
 EVENTS: Final = 100  # events of a timeline page
 IN_FLIGHT: Final = 100  # events that are searched for the invocation in flight
@@ -154,12 +153,10 @@ def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[Eve
 
 _LONGEST: Final = 50_000  # bytes of an event in which its author is looked for
 _NAME: Final = 300  # characters of an author that are read
-_SHORT: Final = {vendor: f"{size} <= {_LONGEST}" for vendor, size in SIZE_OF.items()}
-_AUTHOR: Final = {
-    "postgresql": f"CASE WHEN {_SHORT['postgresql']} THEN left(event_data ->> 'author', {_NAME}) END",
-    "sqlite": f"""CASE WHEN {_SHORT["sqlite"]}
-        THEN {if_json("event_data", f"substr(json_extract(event_data, '$.author'), 1, {_NAME})")} END""",
-}
+_AUTHOR: Final = Either(
+    postgresql=f"left(event_data ->> 'author', {_NAME})",
+    sqlite=if_json("event_data", f"substr(json_extract(event_data, '$.author'), 1, {_NAME})"),
+)
 
 
 # --- When some events were, and who wrote them, without the rest of them ----------------------------------------------
@@ -174,7 +171,8 @@ class Glimpse(NamedTuple):
 
 def glimpses(ref: SessionRef, seqs: Collection[Seq], actor: Actor) -> dict[Seq, Glimpse]:
     """Returns glimpses of the events with these seqs, by seq. Expects the source to be open."""
-    author = RawSQL(_AUTHOR[connections[ref.source].vendor], [], TextField())
+    sql = f"CASE WHEN {size_of_event(ref.source)} <= {_LONGEST} THEN {_AUTHOR.on(ref.source)} END"
+    author = RawSQL(sql, [], TextField())
     rows = events_of(ref).filter(seq__in=seqs).annotate(author=author).values_list("seq", "timestamp", "author")
     return {
         seq: Glimpse(at, str(shown({"author": name or ""}, actor, ref.app_name, "event")["author"]))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from hashlib import md5
 from typing import Final
 
-from django.db import connections
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
@@ -14,7 +13,7 @@ from ..domain.errors import NotFound
 from ..domain.masks import is_handle
 from ..domain.session_ref import SessionRef
 from ..models import SearchOwner, Session
-from ..sources import database, registry
+from ..sources import database, dialect, registry
 
 _NEWEST: Final = 200  # sessions whose users are looked at if the index does not have a user yet
 
@@ -60,11 +59,7 @@ def order_of_users(source: str) -> tuple[str, str]:
 
     The order of ids would tell between which others an id is: whoever may write makes sessions of the same moment for users
     whose ids are readable."""
-    sql = {
-        "postgresql": "md5(%s || encode(convert_to(user_id, 'UTF8'), 'hex'))",
-        "sqlite": "md5(%s || lower(hex(user_id)))",
-    }
-    return sql[connections[source].vendor], salted_hmac("adkweb.rank", "").hexdigest()
+    return f"md5(%s || {dialect.of(source).hexadecimal('user_id')})", salted_hmac("adkweb.rank", "").hexdigest()
 
 
 def rank_of(user_id: str) -> str:

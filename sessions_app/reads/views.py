@@ -82,8 +82,8 @@ def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionVi
     With `partly`, leaves out the scopes that are too large, and says their sizes."""
     actor.check_sees(ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
-        texts = [measured_sql(f"{table}.state", db.vendor) for table in "sua"]
-        initial_state = measured_sql("s.initial_state", db.vendor) if database.is_adopted(ref.source) else "NULL"
+        texts = [measured_sql(f"{table}.state", db) for table in "sua"]
+        initial_state = measured_sql("s.initial_state", db) if database.is_adopted(ref.source) else "NULL"
         cursor.execute(
             f"""SELECT s.create_time, s.update_time, {", ".join(texts)}, {initial_state}
             FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name

@@ -19,8 +19,8 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
 from ..domain.units import text_in_seconds
 from ..models import read_instant, stored_instant
-from ..sources import database
-from ..sources.dialect import SEQ_IN_SESSION, each_row
+from ..sources import database, dialect
+from ..sources.dialect import each_row
 from .size_limits import LARGE, weight
 
 STATE: Final = 3 * LARGE  # what a scope's state may weigh that a request loads
@@ -115,8 +115,8 @@ def _loading(
 ) -> tuple[str, dict[str, Any]]:
     """Returns the statement of `load` and its values. It yields a row of kind 0 for the session and one of kind 1 for
     each event."""
-    seq, order = _order(ref.source, db.vendor)
-    text, parameters = TEXT_OF[db.vendor], _names(ref)
+    of, parameters = dialect.of(db), _names(ref)
+    seq, order, text = of.number, of.newest_first, of.text
     only = limit = ""
     if since is not None:
         only, parameters["since"] = f"AND timestamp >= {_AT}", stored_instant(since, db)
@@ -124,13 +124,13 @@ def _loading(
         only, parameters["after"] = f"{only} AND {seq} > %(after)s", after
     if newest is not None:
         limit, parameters["newest"] = "LIMIT %(newest)s", newest
-    statement = f"""SELECT 0, s.state{text}, a.state{text}, u.state{text},
+    statement = f"""SELECT 0, {text("s.state")}, {text("a.state")}, {text("u.state")},
             s.create_time, s.update_time, (SELECT {seq} FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1)
         FROM sessions AS s LEFT JOIN app_states AS a ON a.app_name = s.app_name
         LEFT JOIN user_states AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
         WHERE s.app_name = %(app)s AND s.user_id = %(user)s AND s.id = %(session)s
         UNION ALL SELECT * FROM (
-            SELECT 1, event_data{text}, id, invocation_id, timestamp, timestamp, {seq}
+            SELECT 1, {text("event_data")}, id, invocation_id, timestamp, timestamp, {seq}
             FROM events WHERE {_EVENTS} {only} ORDER BY {order} {limit}) AS loaded"""
     return statement, parameters
 
@@ -177,7 +177,7 @@ def stream(
 def _before_newest(ref: SessionRef, newest: int, since: float | None) -> Seq:
     """Returns the seq that is followed by exactly `newest` events; 0 if there are no more than these."""
     with database.using(ref.source) as db, db.cursor() as cursor:
-        column, order = _order(ref.source, db.vendor)
+        column, order = dialect.of(db).number, dialect.of(db).newest_first
         only = f"AND timestamp >= {_AT}" if since is not None else ""
         cursor.execute(
             f"SELECT {column} FROM events WHERE {_EVENTS} {only} ORDER BY {order} LIMIT 1 OFFSET {newest:d}",
@@ -190,10 +190,10 @@ def _before_newest(ref: SessionRef, newest: int, since: float | None) -> Seq:
 def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq, actor: Actor) -> Iterator[list[StoredEvent]]:
     while after < last:
         with database.using(ref.source) as db:
-            column, _newest_first = _order(ref.source, db.vendor)
+            column = dialect.of(db).number
             only = "AND timestamp >= %s" if since is not None else ""
             moment = [stored_instant(since, db)] if since is not None else []
-            statement = f"""SELECT event_data{TEXT_OF[db.vendor]}, id, invocation_id, timestamp, {column} FROM events
+            statement = f"""SELECT {dialect.of(db).text("event_data")}, id, invocation_id, timestamp, {column} FROM events
                 WHERE app_name = %s AND user_id = %s AND session_id = %s {only} AND {column} > %s AND {column} <= %s
                 ORDER BY {column} LIMIT {PAGE}"""
             rows, left = [], LARGE
@@ -227,7 +227,7 @@ def read_head(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Head | No
     if not actor.may_see(ref.source, ref.app_name):
         return None
     with database.using(ref.source) as db, db.cursor() as cursor:
-        seq, order = _order(ref.source, db.vendor)
+        seq, order = dialect.of(db).number, dialect.of(db).newest_first
         cursor.execute(
             f"""SELECT create_time, update_time, (SELECT id FROM events WHERE {_EVENTS} ORDER BY {order} LIMIT 1),
                 (SELECT {seq} FROM events WHERE {_EVENTS} AND id = %(event)s)
@@ -238,17 +238,8 @@ def read_head(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Head | No
     return Head(read_instant(row[0]), read_instant(row[1]), row[2], row[3]) if row else None
 
 
-TEXT_OF: Final = {"postgresql": "::text", "sqlite": ""}
 _AT = "%(since)s"
 _EVENTS = "app_name = %(app)s AND user_id = %(user)s AND session_id = %(session)s"
-
-
-def _order(source: str, vendor: str) -> tuple[str, str]:
-    """Returns an event's seq and the order with the newest first, as SQL. Without adkweb's column, the order is by time
-    and id."""
-    if not database.is_numbered(source):
-        return "NULL::bigint", "timestamp DESC, id DESC"
-    return SEQ_IN_SESSION[vendor], f"{SEQ_IN_SESSION[vendor]} DESC"
 
 
 def _names(ref: SessionRef) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from ..access.actor import Actor
 from ..domain.kinds import KINDS
 from ..domain.session_ref import OWN_NAME
+from ..sources import dialect
 from . import tree
 from .labels import known_tags
 from .lines import clean
@@ -141,7 +142,7 @@ def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
 
 def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: str, actor: Actor) -> list[str]:
     """Returns values of a column whose marked form contains what is wanted, those that begin with it first."""
-    position = f"{'instr' if connection.vendor == 'sqlite' else 'strpos'}(o.folded, %s)"
+    position = dialect.of(connection).position("o.folded")
     apps, names = _in_seen_apps("o", actor, by_source=table.startswith("searchowner"))
     selected = rows(
         f"""SELECT {column}, min({position}) FROM sessions_app_{table} WHERE {where} AND {apps} AND {position} > 0

@@ -14,19 +14,15 @@ from ..domain.cost import Usage
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchName, SearchOwner, SearchSession
-from ..sources import registry
+from ..sources import dialect, registry
 from . import tree
 from .index.tables import ref_of
 from .selecting import seen_apps, select
-from .sql import is_one_of, rows, whole
+from .sql import is_one_of, rows
 
 BARS: Final = 48  # of a chart
 TOOLS: Final = 8
 FAILURES: Final = 20
-_DIGITS: Final = {  # a time with two digits, so that a percentile is off by at most 5 %, and there are few groups
-    "sqlite": "printf('%%.1e', p.took)",
-    "postgresql": "to_char(p.took, '9.9EEEE')",
-}
 
 
 class Range(NamedTuple):
@@ -123,6 +119,11 @@ class Failure:
     seq: Seq
 
 
+def _took() -> str:
+    """Returns the SQL of a time with two digits, so that a percentile is off by at most 5 %, and there are few groups."""
+    return dialect.of(connection).two_digits("p.took")
+
+
 def any_turn(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> bool:
     """Tells whether any turn began in a range of time."""
     return bool(_Spans("t", during, actor, of).rows("1", "LIMIT 1"))
@@ -131,12 +132,12 @@ def any_turn(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> bool:
 def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS) -> InTime:
     """Returns the figures of a range of time as a whole, bar by bar, and those of each app that had turns."""
     spans, width = _Spans("t", during, actor, of), (during.end - during.start) / bars
-    bar = whole(f"(p.at - {during.start!r}) / {width!r}")
+    bar = dialect.of(connection).whole(f"(p.at - {during.start!r}) / {width!r}")
     starts = [during.start + n * width for n in range(bars)]
     in_time = InTime(Figures(*during), [Figures(start, start + width) for start in starts], {})
     of_apps: dict[int, OfApp] = {}
     for app, number, took, sign, *sums in spans.rows(
-        f"""p.app_owner_id, {bar}, {_DIGITS[connection.vendor]}, p.sign, count(*),
+        f"""p.app_owner_id, {bar}, {_took()}, p.sign, count(*),
         sum(CASE WHEN p.failed THEN 1 ELSE 0 END), sum(p.tokens)""",
         "GROUP BY 1, 2, 3, 4",
     ):
@@ -180,7 +181,7 @@ def slowest_tools(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[To
     signs: dict[str, set[str]] = {}
     calls: dict[str, list[int]] = {}
     for name, took, sign, count, failed in _Spans("c", during, actor, of).rows(
-        f"n.value, {_DIGITS[connection.vendor]}, p.sign, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END)",
+        f"n.value, {_took()}, p.sign, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END)",
         "AND p.took IS NOT NULL GROUP BY 1, 2, 3",
         "JOIN sessions_app_searchname AS n ON n.id = p.name_id",
     ):
@@ -324,6 +325,7 @@ def histogram(query: tree.Query, *, actor: Actor, most: int = MOST) -> list[Bar]
     start = first // step * step
     bars = max(0, int((last - start) // step) + 1)
     end = start + bars * step
+    whole = dialect.of(connection).whole
     counted = rows(
         f"""SELECT CASE WHEN s.first < %s THEN 0 ELSE {whole("(s.first - %s) / %s")} END,
         CASE WHEN s.last >= %s THEN {bars} ELSE {whole("(s.last - %s) / %s")} END,

@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from ..models import SearchDoc
+from ..sources.dialect import Either
 from . import vocabulary
 from .index.read import OVERLAP
-from .word_tables import PIECES, quoted
+from .word_tables import PIECES, index
 from .words import asked, is_part
 
 FEW: Final = 2_000  # pieces of text
@@ -47,31 +48,17 @@ def question(text: str, look: Callable[..., list[str]] = vocabulary.containing) 
     if rest or is_part(first):
         also = look(first, at_end=bool(rest))
         also, broad = ([], True) if len(also) > vocabulary.MOST else (also, False)
-    build = _fts5 if connection.vendor == "sqlite" else _tsquery
     short = not (rest or is_part(first))
-    return Question(build(first, also, rest), first if broad else "", short, tuple(words), tuple(also))
+    return Question(index().question(first, also, rest), first if broad else "", short, tuple(words), tuple(also))
 
 
-def _fts5(first: str, also: Sequence[str], rest: Sequence[str]) -> str:
-    if not rest:
-        return " OR ".join([f'"{first}" *', *(f'"{word}"' for word in also)])
-    return " OR ".join(f'"{" ".join([word, *rest])}" *' for word in [first, *also])
-
-
-def _tsquery(first: str, also: Sequence[str], rest: Sequence[str]) -> str:
-    if not rest:
-        return " | ".join([f"{quoted(first)}:*", *map(quoted, also)])
-    return " <-> ".join([f"({' | '.join(map(quoted, [first, *also]))})", *map(quoted, rest)]) + ":*"
-
-
-_ANSWERS: Final = {"sqlite": "sessions_app_search{} MATCH %s", "postgresql": "words @@ %s::tsquery"}
-_SESSIONS: Final = {  # the sessions whose words, or whose id, user or title, answer a question
-    vendor: (
+def _sessions() -> tuple[str, str]:
+    """Returns the SQL of the sessions whose words, and of those whose id, user or title answer a question."""
+    answers = index().answers
+    return (
         f"SELECT rowid >> {PIECES} AS id FROM sessions_app_searchtext WHERE {answers.format('text')}",
         f"SELECT rowid AS id FROM sessions_app_searchtitle WHERE {answers.format('title')}",
     )
-    for vendor, answers in _ANSWERS.items()
-}
 
 
 def answering(asked_for: Question) -> tuple[str, list[Any]]:
@@ -80,7 +67,7 @@ def answering(asked_for: Question) -> tuple[str, list[Any]]:
     A few sessions are looked up at once. If there are many, the plus keeps the database from going through all of them
     one by one: what sorts the sessions is the better guide then.
     """
-    text, title = _SESSIONS[connection.vendor]
+    text, title = _sessions()
     if not asked_for.short:
         with connection.cursor() as cursor:  # without DISTINCT, for which PostgreSQL would read all of them
             cursor.execute(f"{text} UNION ALL {title} LIMIT {FEW + 1}", [asked_for.text] * 2)
@@ -97,8 +84,8 @@ def answering_of(numbers: Collection[int], asked_for: Question) -> tuple[str, li
     PostgreSQL looks at the texts of each, and SQLite, too, if very many texts answer. Otherwise, it goes through those that
     answer, of all sessions, but once for all rows.
     """
-    text, title = _SESSIONS[connection.vendor]
-    each = asked_for.text if connection.vendor == "postgresql" else _in_whole_words(asked_for, len(numbers))
+    text, title = _sessions()
+    each = _ONE_BY_ONE.on(connection)(asked_for, len(numbers))
     if each:
         own = f"rowid >= s.id << {PIECES} AND rowid < (s.id + 1) << {PIECES}"
         return f"(EXISTS ({text} AND {own}) OR EXISTS ({title} AND rowid = s.id))", [each] * 2
@@ -129,12 +116,17 @@ def _in_whole_words(asked_for: Question, sessions: int) -> str:
     return " OR ".join(f'"{phrase}"' for phrase in phrases) if 0 < len(phrases) * sessions <= LOOKS else ""
 
 
+_ONE_BY_ONE: Final[Either[Callable[[Question, int], str]]] = Either(
+    postgresql=lambda asked_for, _sessions: asked_for.text, sqlite=_in_whole_words
+)
+
+
 def _is_common(asked_for: Question) -> bool:
     """Tells whether more than COMMON pieces of text answer a question. The last answers are remembered."""
     now, key = time.monotonic(), (str(connection.settings_dict["NAME"]), *asked_for.words)
     until, common = _common.get(key, (0.0, False))
     if now >= until:
-        text = _ANSWERS["sqlite"].format("text")
+        text = index().answers.format("text")
         with connection.cursor() as cursor:
             cursor.execute(
                 f"SELECT count(*) FROM (SELECT 1 FROM sessions_app_searchtext WHERE {text} LIMIT {COMMON + 1})",
@@ -147,19 +139,19 @@ def _is_common(asked_for: Question) -> bool:
     return common
 
 
-_NEWEST: Final = {
-    "sqlite": f"""SELECT max(rowid) FROM sessions_app_searchtext WHERE sessions_app_searchtext MATCH %s
+_NEWEST: Final = Either(
+    sqlite=f"""SELECT max(rowid) FROM sessions_app_searchtext WHERE sessions_app_searchtext MATCH %s
         AND rowid >> {PIECES} IN (SELECT value FROM json_each(%s)) GROUP BY rowid >> {PIECES}""",
-    "postgresql": f"""SELECT (SELECT max(rowid) FROM sessions_app_searchtext WHERE words @@ %s::tsquery
+    postgresql=f"""SELECT (SELECT max(rowid) FROM sessions_app_searchtext WHERE words @@ %s::tsquery
             AND rowid >= wanted << {PIECES} AND rowid < (wanted + 1) << {PIECES})
         FROM json_array_elements_text(%s::json) AS each, CAST(each AS bigint) AS wanted""",
-}
+)
 
 
 def newest_pieces(sessions: Sequence[int], asked_for: Question) -> dict[int, tuple[int, int]]:
     """Returns the first and the last seq of the newest piece that answers a question, for each session that has one."""
     with connection.cursor() as cursor:
-        cursor.execute(_NEWEST[connection.vendor], [asked_for.text, json.dumps(sessions)])
+        cursor.execute(_NEWEST.on(connection), [asked_for.text, json.dumps(sessions)])
         pieces = [row[0] for row in cursor.fetchall() if row[0] is not None]
     docs = SearchDoc.objects.filter(pk__in=pieces).values_list("pk", "first_seq", "last_seq")
     return {pk >> PIECES: (first, last) for pk, first, last in docs}

@@ -21,12 +21,11 @@ from ..domain.errors import NotFound
 from ..domain.json_values import as_object
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef, digest_of
-from ..models import MOMENT, SearchName, SearchSession, SearchSpan, by_time
+from ..models import SearchName, SearchSession, SearchSpan
 from ..reads.event_views import EventView, events_of, ordered, views
 from ..reads.lists import GLANCE
 from ..reads.size_limits import Measured
-from ..sources import database, registry
-from ..sources.dialect import SEQ_IN_SESSION
+from ..sources import database, dialect, registry
 from .folding import Span, Summary, fold
 
 UNREAD: Final = 100  # events after those in the index
@@ -282,7 +281,7 @@ def _counted(db: BaseDatabaseWrapper, ref: SessionRef, seqs: Sequence[Seq], turn
         seq: (last if last is not None and begins[last] == begins[seq] else Seq(begins[seq][0] - 1))
         for last, seq in zip([None, *seqs], seqs, strict=False)
     }
-    seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
+    seq = dialect.of(db).seq_in_session
     ranges: list[Any] = [each for pair in before.items() for each in reversed(pair)]
     with db.cursor() as cursor:
         cursor.execute(

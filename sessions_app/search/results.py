@@ -23,14 +23,12 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, State, scope_of
 from ..domain.units import event_in_seconds
-from ..models import MOMENT, by_time
 from ..reads.labels import Labels, labels_of, said
 from ..reads.large_events import beginning_of
 from ..reads.lists import title_of
 from ..reads.paging import read_cursor, write_cursor
 from ..reads.size_limits import large, measured_sql
-from ..sources import database, registry
-from ..sources.dialect import SEQ_IN_SESSION
+from ..sources import database, dialect, registry
 from . import tree
 from .index import feed
 from .index.read import Names, Owner, rows_of, shared_states
@@ -65,10 +63,10 @@ def match_of(ref: SessionRef, piece: tuple[int, int], text: str, actor: Actor) -
     The source must be open.
     """
     db = connections[ref.source]
-    seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
+    seq = dialect.of(db).seq_in_session
     with db.cursor() as cursor:
         cursor.execute(
-            f"""SELECT {seq}, id, {measured_sql("event_data", db.vendor)} FROM events
+            f"""SELECT {seq}, id, {measured_sql("event_data", db)} FROM events
             WHERE app_name = %s AND user_id = %s AND session_id = %s AND {seq} BETWEEN %s AND %s
             ORDER BY {seq} DESC LIMIT {_MOST}""",
             [*ref[1:], *piece],

@@ -19,7 +19,8 @@ from ..domain.errors import Slow
 from ..domain.invocations import PASSED_OVER
 from ..domain.session_ref import digest_of
 from ..models import SearchSession, SearchSource
-from ..sources import registry
+from ..sources import dialect, registry
+from ..sources.dialect import Either
 from . import masked, tree, vocabulary
 from .matching import Question, answering, answering_of, question
 from .sql import is_one_of, rows
@@ -257,8 +258,7 @@ class _Builder:
         if value.kind not in "ns":
             return "FALSE"
         self._values += [value.kind, value.text]
-        text = 'v.text COLLATE "C"' if connection.vendor == "postgresql" else "v.text"
-        return f"v.kind = %s AND {text} {node.op} %s"
+        return f"v.kind = %s AND {dialect.of(connection).by_bytes('v.text')} {node.op} %s"
 
     def _equal(self, stored: tree.Value) -> str:
         value = value_of(stored)
@@ -283,7 +283,7 @@ def _in_revealing_apps(actor: Actor, values: list[Any]) -> str:
 def _holds(column: str, node: tree.Match) -> str:
     if node.exact:
         return f"{column} = %s"
-    return f"{'instr' if connection.vendor == 'sqlite' else 'strpos'}({column}, %s) > 0"
+    return f"{dialect.of(connection).position(column)} > 0"
 
 
 def about(node: tree.Node | None, every: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
@@ -410,7 +410,7 @@ def patience(seconds: float) -> Iterator[None]:
     """
     connection.ensure_connection()
     try:
-        with _on_sqlite(seconds) if connection.vendor == "sqlite" else _on_postgresql(seconds):
+        with Either(postgresql=_on_postgresql, sqlite=_on_sqlite).on(connection)(seconds):
             yield
     except OperationalError as error:
         if "interrupted" in str(error) or isinstance(error.__cause__, psycopg.errors.QueryCanceled):

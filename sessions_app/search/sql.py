@@ -5,23 +5,17 @@ from typing import Any
 
 from django.db import connection
 
+from ..sources import dialect
+
 
 def rows(sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Returns the rows of a query over adkweb's own database.
 
-    A plus before a column of `s` keeps SQLite from going by its index. PostgreSQL would know no longer how often values of
-    such a column occur, and make bad plans.
+    A plus before a column of `s` keeps SQLite from going by its index.
     """
-    if connection.vendor == "postgresql":
-        sql = sql.replace("+s.", "s.")
     with connection.cursor() as cursor:
-        cursor.execute(sql, values)
+        cursor.execute(sql.replace("+s.", dialect.of(connection).without_index("s.")), values)
         return list(cursor.fetchall())
-
-
-def whole(number: str) -> str:
-    """Returns SQL for the whole part of a number that is not negative. On SQLite, floor() is a Python function."""
-    return f"CAST({number} AS integer)" if connection.vendor == "sqlite" else f"CAST(floor({number}) AS integer)"
 
 
 def is_one_of(column: str, some: Sequence[Any], values: list[Any]) -> str:

@@ -7,10 +7,9 @@ from typing import Final
 
 from django.db import connection
 
-from .word_tables import BREAK, insert_vocabulary
+from .word_tables import BREAK, index, insert_vocabulary
 from .words import has_parts
 
-_TRIGRAM: Final = 3  # characters
 MOST: Final = 500  # words that have a part in common, and are looked for together
 _REMEMBERED: Final = 500  # parts
 _SECONDS: Final = 60.0  # another process may have added words
@@ -38,15 +37,9 @@ def containing(part: str, *, at_end: bool) -> list[str]:
 
     A part of three characters or more is looked up by its trigrams, a shorter one in all words.
     """
-    if connection.vendor == "sqlite":
-        table, condition, pattern = "part" if len(part) >= _TRIGRAM else "word", "GLOB", f"?*{part}"
-    else:
-        table, condition, pattern = "word", "LIKE", "_%" + part.replace("_", r"\_")
+    where, pattern = index().containing(part, at_end=at_end)
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT word FROM sessions_app_search{table} WHERE word {condition} %s LIMIT {MOST + 1}",
-            [pattern if at_end else pattern + pattern[1]],
-        )
+        cursor.execute(f"SELECT word FROM {where} LIMIT {MOST + 1}", [pattern])
         return [row[0] for row in cursor.fetchall()]
 
 

@@ -6,9 +6,12 @@ from typing import Final
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
+from ..sources.dialect import Either
+
 PIECES: Final = 20  # bits of a document's number that count the pieces of a session
 BREAK: Final = "¦"  # stands between two lines, and is never a word
 _SOME: Final = 200  # rows of a statement
+_TRIGRAM: Final = 3  # characters
 _RENEWED: Final = {
     "text": "delete-all",
     "title": "rebuild",
@@ -18,7 +21,7 @@ _RENEWED: Final = {
 
 def insert_words(table: str, rows: Iterable[tuple[int, list[str]]]) -> None:
     """Inserts the words of documents, by number, into the table of texts or of titles."""
-    as_stored = " ".join if connection.vendor == "sqlite" else _vector
+    as_stored = index().stored
     with connection.cursor() as cursor:
         cursor.executemany(
             f"INSERT INTO sessions_app_search{table} (rowid, words) VALUES (%s, %s)",
@@ -27,7 +30,7 @@ def insert_words(table: str, rows: Iterable[tuple[int, list[str]]]) -> None:
 
 
 def insert_vocabulary(words: Sequence[str]) -> None:
-    """Inserts words into the vocabulary, those that are not there yet. SQLite keeps their trigrams in a table of its own."""
+    """Inserts words into the vocabulary, those that are not there yet."""
     with connection.cursor() as cursor:
         for start in range(0, len(words), _SOME):
             some = words[start : start + _SOME]
@@ -36,9 +39,7 @@ def insert_vocabulary(words: Sequence[str]) -> None:
                 ON CONFLICT DO NOTHING RETURNING word""",
                 some,
             )
-            new = cursor.fetchall()
-            if connection.vendor == "sqlite":
-                cursor.executemany("INSERT INTO sessions_app_searchpart (word) VALUES (%s)", new)
+            index().note_parts(cursor, cursor.fetchall())
 
 
 def delete_rows(table: str, numbers: Sequence[int]) -> None:
@@ -49,45 +50,21 @@ def delete_rows(table: str, numbers: Sequence[int]) -> None:
         )
 
 
-def _vector(words: Sequence[str]) -> str:
-    """Returns words as PostgreSQL writes a tsvector: 'fare':1 'expired':2. A break takes a number, too.
-
-    Words have no quotes and no backslashes.
-    """
-    return " ".join([f"'{word}':{number}" for number, word in enumerate(words, 1) if word != BREAK])
-
-
-def quoted(word: str) -> str:
-    """Returns a word as it stands in a tsvector or tsquery."""
-    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
 def delete_pieces(sessions: Sequence[int]) -> None:
     """Deletes the texts of sessions. On SQLite they stay, and nothing leads to them any more."""
-    if connection.vendor == "postgresql":
-        ranges = [(number << PIECES, ((number + 1) << PIECES) - 1) for number in sessions]
-        with connection.cursor() as cursor:
-            cursor.executemany("DELETE FROM sessions_app_searchtext WHERE rowid BETWEEN %s AND %s", ranges)
+    index().delete_pieces(sessions)
 
 
 def empty() -> None:
     """Deletes all texts, also those that SQLite cannot delete one by one."""
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            cursor.execute("INSERT INTO sessions_app_searchtext (sessions_app_searchtext) VALUES ('delete-all')")
-        else:
-            cursor.execute("DELETE FROM sessions_app_searchtext")
+        index().empty(cursor)
         cursor.execute("DELETE FROM sessions_app_searchword")
-        if connection.vendor == "sqlite":
-            cursor.execute("DELETE FROM sessions_app_searchpart")
 
 
 def check() -> None:
     """Raises DatabaseError if SQLite finds one of the tables damaged. PostgreSQL has no such look at a table."""
-    if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            for name in _RENEWED:
-                _command(cursor, name, "integrity-check")
+    index().check()
 
 
 def renew() -> None:
@@ -101,3 +78,89 @@ def renew() -> None:
 
 def _command(cursor: CursorWrapper, name: str, command: str) -> None:
     cursor.execute(f"INSERT INTO sessions_app_search{name} (sessions_app_search{name}) VALUES (%s)", [command])
+
+
+# --- The two indexes --------------------------------------------------------------------------------------------------
+
+
+class _Fts5:
+    """SQLite's, whose trigrams are in a table of their own."""
+
+    answers = "sessions_app_search{} MATCH %s"  # a question
+
+    def stored(self, words: Sequence[str]) -> str:
+        return " ".join(words)
+
+    def note_parts(self, cursor: CursorWrapper, words: Sequence[tuple[str]]) -> None:
+        cursor.executemany("INSERT INTO sessions_app_searchpart (word) VALUES (%s)", words)
+
+    def containing(self, part: str, *, at_end: bool) -> tuple[str, str]:
+        """Returns the table and condition for words with this part, and its value."""
+        table = "part" if len(part) >= _TRIGRAM else "word"
+        return f"sessions_app_search{table} WHERE word GLOB %s", f"?*{part}" + ("" if at_end else "*")
+
+    def question(self, first: str, also: Sequence[str], rest: Sequence[str]) -> str:
+        if not rest:
+            return " OR ".join([f'"{first}" *', *(f'"{word}"' for word in also)])
+        return " OR ".join(f'"{" ".join([word, *rest])}" *' for word in [first, *also])
+
+    def delete_pieces(self, sessions: Sequence[int]) -> None:
+        pass
+
+    def empty(self, cursor: CursorWrapper) -> None:
+        cursor.execute("INSERT INTO sessions_app_searchtext (sessions_app_searchtext) VALUES ('delete-all')")
+        cursor.execute("DELETE FROM sessions_app_searchpart")
+
+    def check(self) -> None:
+        with connection.cursor() as cursor:
+            for name in _RENEWED:
+                _command(cursor, name, "integrity-check")
+
+
+class _Tsvector:
+    """PostgreSQL's."""
+
+    answers = "words @@ %s::tsquery"
+
+    def stored(self, words: Sequence[str]) -> str:
+        """Returns words as PostgreSQL writes a tsvector: 'fare':1 'expired':2. A break takes a number, too.
+
+        Words have no quotes and no backslashes.
+        """
+        return " ".join([f"'{word}':{number}" for number, word in enumerate(words, 1) if word != BREAK])
+
+    def note_parts(self, cursor: CursorWrapper, words: Sequence[tuple[str]]) -> None:
+        pass
+
+    def containing(self, part: str, *, at_end: bool) -> tuple[str, str]:
+        pattern = "_%" + part.replace("_", r"\_")
+        return "sessions_app_searchword WHERE word LIKE %s", pattern + ("" if at_end else "%")
+
+    def question(self, first: str, also: Sequence[str], rest: Sequence[str]) -> str:
+        if not rest:
+            return " | ".join([f"{_quoted(first)}:*", *map(_quoted, also)])
+        return " <-> ".join([f"({' | '.join(map(_quoted, [first, *also]))})", *map(_quoted, rest)]) + ":*"
+
+    def delete_pieces(self, sessions: Sequence[int]) -> None:
+        ranges = [(number << PIECES, ((number + 1) << PIECES) - 1) for number in sessions]
+        with connection.cursor() as cursor:
+            cursor.executemany("DELETE FROM sessions_app_searchtext WHERE rowid BETWEEN %s AND %s", ranges)
+
+    def empty(self, cursor: CursorWrapper) -> None:
+        cursor.execute("DELETE FROM sessions_app_searchtext")
+
+    def check(self) -> None:
+        pass
+
+
+def _quoted(word: str) -> str:
+    """Returns a word as it stands in a tsvector or tsquery."""
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+_INDEXES: Final[Either[_Fts5 | _Tsvector]] = Either(postgresql=_Tsvector(), sqlite=_Fts5())
+
+
+def index() -> _Fts5 | _Tsvector:
+    """Returns the index of words that adkweb's own database has."""
+    return _INDEXES.on(connection)

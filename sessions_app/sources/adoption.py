@@ -23,6 +23,8 @@ from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
 from ..domain.errors import SourceError
+from . import dialect
+from .dialect import Either
 from .recognise import check_not_java, keeps_milliseconds
 from .schema import (
     AGREED,
@@ -34,6 +36,7 @@ from .schema import (
     NUMBERED,
     ORDERED,
     PRESENT,
+    REAL_TYPES,
     RELEASE,
     STEPS,
     TYPES,
@@ -46,6 +49,7 @@ METADATA: Final = "adk_internal_metadata"
 KNOWN_VERSIONS: Final = {"1"}  # of ADK's schema
 ADK_TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
 _WAL_SECONDS: Final = 10.0  # for other processes that give the same file a write-ahead log
+_CREATION_MILLISECONDS: Final = 5_000  # for others that create the same tables
 _CREATION_LOCK: Final = 0x61646B77  # the key of a PostgreSQL advisory lock: "adkw"
 
 
@@ -72,15 +76,15 @@ class Shape:
 
 def inspect(alias: str) -> Shape:
     """Returns the shape of a source. Raises SourceError, which says what to do, if its tables are not ADK's."""
-    connection = connections[alias]
+    connection, of = connections[alias], dialect.of(alias)
     tables: dict[str, dict[str, str]] = {}
     with connection.cursor() as cursor:
         # One statement sees the tables either before or after another process adopts them, never halfway.
-        cursor.execute(COLUMNS[connection.vendor])
+        cursor.execute(COLUMNS.on(alias))
         for table, column, kind in cursor.fetchall():
             tables.setdefault(table, {})[column] = kind
     if not tables.keys() & ADK_TABLES:
-        if connection.vendor == "postgresql":
+        if of.has_rights:
             _check_visible(alias)
         if tables:
             raise SourceError(
@@ -89,26 +93,26 @@ def inspect(alias: str) -> Shape:
             )
         return Shape(empty=True)
     _check_columns(tables)
-    if connection.vendor == "postgresql":
+    if of.has_rights:
         _check_readable(alias)
     with connection.cursor() as cursor:
         milliseconds = keeps_milliseconds(cursor, tables)
         versioned = _is_versioned(cursor, tables)
         newer, agreed = version_of(cursor) if versioned else ("", True)
-        cursor.execute(ORDERED[connection.vendor])
+        cursor.execute(ORDERED.on(alias))
         (ordered,) = cursor.fetchone()
     present = _present(alias)
     return Shape(
         empty=False,
         real_times=tables["sessions"]["update_time"].upper() == "REAL",
-        begun=FIRST[connection.vendor] in present,
-        adopted=NUMBERED[connection.vendor] in present,
+        begun=FIRST.on(alias) in present,
+        adopted=NUMBERED.on(alias) in present,
         creations={"sessions.initial_place", "adkweb_deleted_writes_place"} <= present,
         milliseconds=milliseconds,
         newer=newer,
         agreed=agreed,
         versioned=versioned,
-        written=WRITTEN[connection.vendor] in present,
+        written=WRITTEN.on(alias) in present,
         ordered=bool(ordered),
     )
 
@@ -116,10 +120,7 @@ def inspect(alias: str) -> Shape:
 def _is_versioned(cursor: CursorWrapper, tables: Mapping[str, Mapping[str, str]]) -> bool:
     if not {"key", "value"} <= {*tables.get(METADATA, ())}:
         return False
-    if cursor.db.vendor == "postgresql":
-        cursor.execute("SELECT has_table_privilege(%s, 'SELECT')", [METADATA])
-        return bool(cursor.fetchone()[0])
-    return True
+    return dialect.of(cursor.db).may_read(cursor, METADATA)
 
 
 def version_of(cursor: CursorWrapper) -> tuple[str, bool]:
@@ -130,24 +131,24 @@ def version_of(cursor: CursorWrapper) -> tuple[str, bool]:
     if row is None or row[0] in KNOWN_VERSIONS:
         return "", True
     newer = str(row[0])[:20]
-    cursor.execute(_HAS_AGREED[cursor.db.vendor], [AGREED])
+    cursor.execute(_HAS_AGREED.on(cursor.db), [AGREED])
     if cursor.fetchone() is None:
         return newer, False
     cursor.execute(f"SELECT 1 FROM {AGREED} WHERE version = %s", [newer])
     return newer, cursor.fetchone() is not None
 
 
-_HAS_AGREED: Final = {
-    "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = %s",
-    "postgresql": "SELECT 1 FROM (SELECT to_regclass(%s) AS name) AS t WHERE has_table_privilege(name, 'SELECT')",
-}
+_HAS_AGREED: Final = Either(
+    sqlite="SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = %s",
+    postgresql="SELECT 1 FROM (SELECT to_regclass(%s) AS name) AS t WHERE has_table_privilege(name, 'SELECT')",
+)
 
 
 def agree(alias: str, version: str) -> None:
     """Notes in a database that adkweb may write to a version of ADK's schema that it does not know. Raises DatabaseError."""
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         cursor.execute(f"CREATE TABLE IF NOT EXISTS {AGREED} (version text PRIMARY KEY)")
-        if cursor.db.vendor == "postgresql":
+        if dialect.of(alias).has_rights:
             cursor.execute(f"GRANT SELECT ON {AGREED} TO PUBLIC")
         cursor.execute("INSERT INTO adkweb_agreed (version) VALUES (%s) ON CONFLICT DO NOTHING", [version])
 
@@ -209,16 +210,18 @@ def _check_readable(alias: str) -> None:
         )
 
 
-def create(alias: str, form: Format) -> None:
-    """Creates ADK's tables in an empty database, so that google-adk's own service for this format can use it at once.
+def create(alias: str, form: Format | None = None) -> None:
+    """Creates ADK's tables in an empty database, so that google-adk's own service for this format can use it at once. By
+    default, that is the format of google-adk's own files in a SQLite file.
 
     A SQLite file gets a write-ahead log, with which appends are several times as fast. Does nothing if another process
     has made the tables meanwhile."""
-    if connections[alias].vendor == "sqlite" and inspect(alias).empty:
+    if dialect.of(alias).is_file and inspect(alias).empty:
         with suppress(SourceError):  # a file system without shared memory: the file does without a log
             use_wal(alias)
+    form = form or ("sqlite" if dialect.of(alias).is_file else "database")
     script = CREATE_SQLITE if form == "sqlite" else CREATE_DATABASE
-    types = TYPES["real" if form == "sqlite" else connections[alias].vendor]
+    types = REAL_TYPES if form == "sqlite" else TYPES.on(alias)
     with _alone(alias) as cursor:
         if inspect(alias).empty:
             for statement in script:
@@ -248,18 +251,18 @@ def use_wal(alias: str) -> None:
 def missing(alias: str) -> list[str]:
     """Returns the names in STEPS of what is absent or disabled, in the order in which it is to be added."""
     present = _present(alias)
-    return [name for name in STEPS[connections[alias].vendor] if name not in present]
+    return [name for name in STEPS.on(alias) if name not in present]
 
 
 def to_release(alias: str) -> list[str]:
     """Returns the statements that take away what adopting added, however far it got."""
-    vendor, present = connections[alias].vendor, _present(alias)
-    return [statement for name, statement in RELEASE[vendor].items() if vendor == "postgresql" or name in present]
+    present = _present(alias)
+    return [each for name, each in RELEASE.on(alias).items() if name in present or "IF EXISTS" in each]
 
 
 def _present(alias: str) -> set[str]:
     with connections[alias].cursor() as cursor:
-        cursor.execute(PRESENT[cursor.db.vendor])
+        cursor.execute(PRESENT.on(alias))
         return {row[0] for row in cursor.fetchall()}
 
 
@@ -268,9 +271,8 @@ def _alone(alias: str) -> Iterator[CursorWrapper]:
     """Opens a transaction in which no other adkweb process creates the tables: a second one waits, then finds them
     made."""
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
-        if connections[alias].vendor == "postgresql":
-            cursor.execute("SET LOCAL lock_timeout = '5s'")
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CREATION_LOCK])
+        dialect.of(alias).hurry(cursor, _CREATION_MILLISECONDS)
+        dialect.of(alias).lock(cursor, _CREATION_LOCK)
         yield cursor
 
 

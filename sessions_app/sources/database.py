@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor, read_only_sources
 from ..domain.errors import Invalid, NotAllowed, NotFound, SourceError
-from . import adoption, errors, hung, identity, online, registry
+from . import adoption, dialect, errors, hung, identity, online, registry
 from .files import choose_mode, content_of, file_of
 from .finding import in_shell, log
 from .registry import UNOPENED, Source, lock, opened_files
@@ -81,8 +81,7 @@ def open_source(source: Source, *, adopting: bool = False) -> None:
 
     Adopts a PostgreSQL database only with `adopting`: its owner is asked first, and it can be read meanwhile. Creates
     no tables in a database that was found in a folder: its agent does that, in its own format."""
-    if source.vendor == "sqlite":
-        choose_mode(source.alias)
+    choose_mode(source.alias)
     if opened_files.get(source.alias, UNOPENED) == file_of(source.alias):
         if adopting and not why_shown(source.alias) and not keeps_creations(source.alias):
             adopt_open(source.alias)
@@ -129,8 +128,8 @@ def _open(source: Source, adopting: bool) -> None:
 
 def _adopted(source: Source, shape: adoption.Shape, adopting: bool) -> adoption.Shape:
     if shape.empty:
-        adoption.create(source.alias, "sqlite" if source.vendor == "sqlite" else "database")
-    elif (source.vendor == "postgresql" and not adopting) or not shape.agreed:
+        adoption.create(source.alias)
+    elif (source.dialect.waits_for_owner and not adopting) or not shape.agreed:
         return shape
     if adoption.missing(source.alias):
         try:
@@ -139,7 +138,7 @@ def _adopted(source: Source, shape: adoption.Shape, adopting: bool) -> adoption.
             if not shape.adopted:
                 raise  # else this user may not add the rest: it is used without
         except OperationalError as error:
-            if source.vendor != "sqlite" or "locked" not in str(error) or shape.empty:
+            if "locked" not in str(error) or shape.empty:
                 raise
             log.info("%s: another program holds it locked, so it is only shown for now", source.where)
             locked_files.add(source.alias)
@@ -175,7 +174,7 @@ def _note(source: Source, shape: adoption.Shape) -> None:
         versioned=shape.versioned,
     )
     versions_due[source.alias] = time.monotonic() + VERSION_SECONDS
-    unsettled = source.vendor == "postgresql" and (not shape.creations or source.alias in identity.standbys)
+    unsettled = source.dialect.waits_for_owner and (not shape.creations or source.alias in identity.standbys)
     unsettled = unsettled or not shape.agreed
     due[source.alias] = time.monotonic() + LOOK_SECONDS if unsettled else math.inf
 
@@ -193,7 +192,7 @@ def _look_again(source: Source) -> None:
 def connected(source: Source) -> Iterator[None]:
     """Connects to a source that is not open yet. Turns what goes wrong into a SourceError that says where."""
     try:
-        with hung.watched(source.alias) if source.vendor == "postgresql" else nullcontext():
+        with nullcontext() if source.dialect.is_file else hung.watched(source.alias):
             _connect_once(source)
             yield
     except (DatabaseError, psycopg.Error, sqlite3.Error, UnicodeError) as error:
@@ -208,7 +207,7 @@ def using(alias: str) -> Iterator[BaseDatabaseWrapper]:
     """Yields a connection to a source, after opening it. Turns database errors into a SourceError that says what and
     where."""
     source = registry.sources.get(alias)
-    with hung.watched(alias) if source and source.vendor == "postgresql" else nullcontext(), _used(alias) as connection:
+    with hung.watched(alias) if source and not source.dialect.is_file else nullcontext(), _used(alias) as connection:
         yield connection
 
 
@@ -238,7 +237,7 @@ def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
 
     SQLite's JSON functions return such bytes for half of a surrogate pair, as in a title that was cut within an emoji.
     Without this, one such value would make the whole query fail."""
-    if connection.vendor == "sqlite" and "ADKWEB" in connection.settings_dict:
+    if "path" in connection.settings_dict.get("ADKWEB", ()):
         _files[connection] = file_of(connection.alias)
         connection.connection.text_factory = partial(str, encoding="utf-8", errors="replace")
 
@@ -273,7 +272,7 @@ def is_adopted(alias: str) -> bool:
 def is_numbered(alias: str) -> bool:
     """Tells whether an open source numbers its events, by SQLite's rowid or adkweb's column. Otherwise, time and id
     order them."""
-    return connections[alias].vendor == "sqlite" or is_adopted(alias)
+    return dialect.of(alias).has_numbers
 
 
 def has_order(alias: str) -> bool:
@@ -397,7 +396,7 @@ def forget(alias: str) -> None:
 def _connect_once(source: Source) -> None:
     """Connects without the pool, whose own time-out would hide the reason for a failure."""
     connection = connections[source.alias]
-    if source.vendor == "postgresql":
+    if not source.dialect.is_file:
         psycopg.connect(**connection.get_connection_params() | {"autocommit": True}).close()
         return
     path = Path(connection.settings_dict["ADKWEB"]["path"])

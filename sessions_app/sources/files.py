@@ -17,13 +17,13 @@ def file_of(alias: str) -> object:
 
 
 def choose_mode(alias: str) -> None:
-    """Decides how the file of a SQLite source is opened: one that rests, and is only read, as immutable.
+    """Decides how the file of a source is opened, if it is one: one that rests, and is only read, as immutable.
 
     SQLite keeps files beside one with a write-ahead log even while it only reads. In a folder that may not be written, it
     cannot make them, but it needs none as long as the log is empty, which is so while nobody has the file open."""
     database = connections.databases[alias]
     config = database["ADKWEB"]
-    if config["read_only"]:
+    if config["read_only"] and "path" in config:
         path = Path(config["path"])
         database["NAME"] = File(path, read_only=True, immutable=config["immutable"] or _rests(path)).uri
 

@@ -20,7 +20,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ..domain.errors import Error, NotAllowed
-from . import database, errors, registry, versions
+from . import database, dialect, errors, registry, versions
+from .dialect import Either
 from .registry import Source
 
 FRESH_SECONDS = 2.0  # that what was seen is told without another look
@@ -156,18 +157,18 @@ def _own_database() -> State:
             waiting,
         )
         return State((SCHEMA,), why % {"n": waiting})
-    if connection.vendor == "sqlite" and (state := _file(Path(str(connection.settings_dict["NAME"])))).lacks:
+    if dialect.of(connection).is_file and (state := _file(Path(str(connection.settings_dict["NAME"])))).lacks:
         return state
     try:
         with connection.cursor() as cursor:
-            cursor.execute(_WRITE[connection.vendor])
+            cursor.execute(_WRITE.on(connection))
     except DatabaseError as error:
         return State((WRITABLE,), errors.of_own(error))
     return State()
 
 
 # The smallest writes that need no row of anybody's.
-_WRITE: Final = {"sqlite": "PRAGMA user_version = 1", "postgresql": "SELECT pg_current_xact_id()"}
+_WRITE: Final = Either(sqlite="PRAGMA user_version = 1", postgresql="SELECT pg_current_xact_id()")
 
 
 def _source(source: Source) -> State:
@@ -178,7 +179,7 @@ def _source(source: Source) -> State:
             if settings.READ_ONLY:
                 return State((WRITABLE,), "--read-only")
             follows, may_write = False, True
-            if db.vendor == "postgresql":
+            if source.dialect.has_rights:
                 cursor.execute("SELECT pg_is_in_recovery(), has_table_privilege('events', 'INSERT')")
                 follows, may_write = cursor.fetchone()
             if follows and not database.is_read_only(source.alias):
@@ -186,7 +187,7 @@ def _source(source: Source) -> State:
                 return State((WRITABLE,), why, amiss=True)
             if why := database.why_shown(source.alias):
                 return State((WRITABLE,), why)
-            if db.vendor == "sqlite":
+            if source.dialect.is_file:
                 return _file(Path(db.settings_dict["ADKWEB"]["path"]))
             with database.writing(source.alias):
                 return _server(may_write=may_write)

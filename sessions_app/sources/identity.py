@@ -54,7 +54,7 @@ def identify(source: Source, *, writes: bool, again: bool = False) -> None:
         if writes and keeps and not seen.follows:
             _write_down(source, seen, row, key)
         if row:
-            row.label = source.where if source.vendor == "postgresql" else seen.location
+            row.label = seen.location if source.dialect.is_file else source.where
             _keep(row)
         copy_of = label(row.copy_of) if row and row.copy_of else ""
     except DatabaseError as error:
@@ -218,9 +218,9 @@ def _are_one(location: str, other: str) -> bool:
 
 def _is_there(source: Source, location: str | None, stored: str) -> bool | None:
     """Tells whether the source with this id is at a location; None if that cannot be known now."""
-    if not location or (location[:1] == "[") != (source.vendor == "postgresql"):
+    if not location or (location[:1] == "[") == source.dialect.is_file:
         return False
-    if source.vendor == "postgresql":
+    if not source.dialect.is_file:
         return _is_served(source, location, stored)
     has = locations.stored_in(location)
     return True if has is None else has == stored
@@ -232,7 +232,7 @@ def _is_served(source: Source, location: str, stored: str) -> bool | None:
     `stored`, if there is any, is the id that it has to have."""
     unknown = False
     for other in list(registry.sources.values()):
-        if other.vendor == "postgresql" and other.alias != source.alias:
+        if not other.dialect.is_file and other.alias != source.alias:
             try:
                 seen = locations.look_aside(other)
             except (psycopg.Error, DatabaseError):
@@ -337,7 +337,7 @@ def _claim(source: Source, seen: Seen, key: str) -> None:
 
 def _is_still(other: Source, seen: Seen) -> bool:
     """Tells whether an open source is what was seen. Raises SourceError if it is a copy that nobody can tell from it."""
-    if other.vendor == "sqlite":
+    if other.dialect.is_file:
         return locations.inode_of(connections.databases[other.alias]["ADKWEB"]["path"]) == seen.file
     try:
         now = locations.look_aside(other)

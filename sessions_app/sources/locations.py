@@ -49,7 +49,7 @@ class Seen:
 def look(source: Source) -> Seen:
     """Looks at a source by its own connection. Raises the driver's errors."""
     with connections[source.alias].cursor() as cursor:
-        if source.vendor == "postgresql":
+        if not source.dialect.is_file:
             return _of_server(source, cursor)
         path = connections.databases[source.alias]["ADKWEB"]["path"]
         cursor.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'adkweb_source'")

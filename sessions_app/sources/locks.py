@@ -10,6 +10,7 @@ import psycopg
 from django.db import OperationalError, connections, transaction
 from django.db.backends.utils import CursorWrapper
 
+from . import dialect
 from .steps import Moved, Progress
 
 LOCK_MILLISECONDS: Final = 50
@@ -27,8 +28,7 @@ def briefly(alias: str, work: Callable[[CursorWrapper], None] | Sequence[str]) -
     while True:
         try:
             with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
-                if cursor.db.vendor == "postgresql":
-                    cursor.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}")
+                dialect.of(alias).hurry(cursor, LOCK_MILLISECONDS)
                 if callable(work):
                     work(cursor)
                 else:

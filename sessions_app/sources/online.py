@@ -10,11 +10,11 @@ Whether a step is done can be seen in the database itself, so the next process c
 from contextlib import nullcontext
 
 import psycopg
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from ..domain.errors import SourceError
-from . import adoption
+from . import adoption, dialect
 from .locks import alone, briefly
 from .online_postgresql import PostgreSQL
 from .online_sqlite import SQLite
@@ -26,7 +26,7 @@ def add(alias: str, moved: Moved = lambda progress: None, *, patient: bool = Fal
 
     May be interrupted at any point; the next call resumes there. Waits for another process that adopts the same
     database. Raises SourceError if this user may not do it, or if somebody else keeps a lock for a minute."""
-    if connections[alias].vendor == "sqlite":
+    if dialect.of(alias).is_file:
         SQLite(alias, moved, patient).add()
         return
     try:
@@ -44,6 +44,5 @@ def add(alias: str, moved: Moved = lambda progress: None, *, patient: bool = Fal
 
 def release(alias: str) -> None:
     """Takes away all that adopting added, in one transaction. ADK's tables are then as they were."""
-    sqlite = connections[alias].vendor == "sqlite"
-    with nullcontext() if sqlite else alone(alias, lambda progress: None):
+    with nullcontext() if dialect.of(alias).is_file else alone(alias, lambda progress: None):
         briefly(alias, adoption.to_release(alias))

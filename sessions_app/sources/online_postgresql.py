@@ -10,7 +10,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from . import schema
-from .dialect import SEQ
+from .dialect import POSTGRESQL
 from .locks import briefly
 from .poolers import is_pooled
 from .steps import Moved, Steps
@@ -96,7 +96,7 @@ class PostgreSQL(Steps):
         self._execute("ALTER TABLE events VALIDATE CONSTRAINT adkweb_numbered")  # so that NOT NULL need not scan
 
     def _number_all(self, name: str, left: int) -> None:
-        seq = SEQ["postgresql"]
+        seq = POSTGRESQL.seq
         (last,) = _ask(
             self.alias,
             f"""SELECT coalesce(max({seq}), 0) FROM events

@@ -7,7 +7,7 @@ itself (the indexes of history/ and search/) is left out.
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,9 @@ from django.db.models.sql import InsertQuery
 from ..access import private_files
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..models.pages import SOME, in_pages
-from . import versions
+from ..models.tables import have_no_file
+from . import dialect, versions
+from .dialect import Either
 
 INDEXES: Final = frozenset(
     {
@@ -44,21 +46,12 @@ def backup(path: Path) -> None:
     Raises AlreadyExists, and NotFound if there is nothing to back up yet."""
     if path.exists():
         raise AlreadyExists(f"{path} exists already. A backup overwrites nothing: name another file.")
-    connection = connections["default"]
-    name = str(connection.settings_dict["NAME"])
-    missing = connection.vendor == "sqlite" and not Path(name).exists()  # connecting would make it
-    if missing or versions.FIRST not in versions.applied():
+    if have_no_file() or versions.FIRST not in versions.applied():
         raise NotFound("adkweb's own database is not there yet, so there is nothing to back up.")
     part = path.with_name(f".{path.name}.{os.getpid()}")
     private_files.new_file(part)
     try:
-        if connection.vendor == "sqlite":
-            with closing(sqlite3.connect(part)) as file:
-                connection.connection.backup(file)
-                file.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
-        else:
-            with opened(part) as alias:
-                copy("default", alias)
+        _SAVE.on("default")(part)
         _keep(part)
         part.replace(path)
     finally:
@@ -81,13 +74,35 @@ def restore(path: Path, *, replace: bool = False) -> None:
         private_files.new_file(file)
         with closing(_read(path)) as given, closing(sqlite3.connect(file)) as made:
             given.backup(made)
-        with opened(file) as alias:
-            if connections["default"].vendor == "postgresql":
-                copy(alias, "default")
-                return
-        connections["default"].ensure_connection()
-        with closing(sqlite3.connect(file)) as made:
-            made.backup(connections["default"].connection)
+        _LOAD.on("default")(file)
+
+
+def _save_file(part: Path) -> None:
+    with closing(sqlite3.connect(part)) as file:
+        connections["default"].connection.backup(file)
+        file.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+
+
+def _save_rows(part: Path) -> None:
+    with opened(part) as alias:
+        copy("default", alias)
+
+
+def _load_file(file: Path) -> None:
+    with opened(file):  # which completes an older adkweb's
+        pass
+    connections["default"].ensure_connection()
+    with closing(sqlite3.connect(file)) as made:
+        made.backup(connections["default"].connection)
+
+
+def _load_rows(file: Path) -> None:
+    with opened(file) as alias:
+        copy(alias, "default")
+
+
+_SAVE: Final[Either[Callable[[Path], None]]] = Either(postgresql=_save_rows, sqlite=_save_file)
+_LOAD: Final[Either[Callable[[Path], None]]] = Either(postgresql=_load_rows, sqlite=_load_file)
 
 
 def _check(path: Path) -> None:
@@ -173,16 +188,10 @@ def migrate() -> None:
 def copy(source: str, target: str) -> int:
     """Replaces the rows of a database by those of another, all or nothing. Returns how many there are."""
     with transaction.atomic(using=source):
-        _freeze(source)
+        with connections[source].cursor() as cursor:
+            dialect.of(source).freeze(cursor)
         with transaction.atomic(using=target), _emptied(target):
             return sum(_copy(model, source, target) for model in tables() if model.__name__ not in INDEXES)
-
-
-def _freeze(alias: str) -> None:
-    """Makes the rest of a transaction see one moment, whatever is written meanwhile. SQLite does so by itself."""
-    if connections[alias].vendor == "postgresql":
-        with connections[alias].cursor() as cursor:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 
 @contextmanager
@@ -193,7 +202,7 @@ def _emptied(alias: str) -> Iterator[None]:
     names = sorted({*names, *(model._meta.db_table for model in tables())})
     quoted = [connection.ops.quote_name(name) for name in names]
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":  # a file that has just been made
+        if dialect.of(alias).is_file:  # which has just been made
             for model in (model for model in tables() if model.__name__ in _BOOKKEEPING):
                 QuerySet(model, using=alias).delete()
             yield

@@ -13,6 +13,8 @@ from django.utils.translation import gettext as _
 from ..domain.errors import SourceError
 from ..domain.json_values import looks_encrypted
 from ..domain.units import are_milliseconds
+from . import dialect
+from .dialect import Either
 
 Tables = Mapping[str, Mapping[str, str]]  # by table, the types of its columns by name
 
@@ -39,7 +41,7 @@ def keeps_milliseconds(cursor: CursorWrapper, tables: Tables) -> bool:
     """Tells whether times are to be written as adk-js writes them. Raises SourceError for tables that adkweb cannot
     read or write."""
     _check_readable(cursor, tables)
-    return _of_postgresql(cursor, tables) if cursor.db.vendor == "postgresql" else _of_sqlite(cursor, tables)
+    return Either(postgresql=_of_postgresql, sqlite=_of_sqlite).on(cursor.db)(cursor, tables)
 
 
 def check_not_java(events: Mapping[str, str]) -> None:
@@ -51,13 +53,12 @@ def check_not_java(events: Mapping[str, str]) -> None:
 
 
 def _check_readable(cursor: CursorWrapper, tables: Tables) -> None:
-    text = "::text" if cursor.db.vendor == "postgresql" else ""
-    newest = "" if text else "ORDER BY rowid DESC"
+    of = dialect.of(cursor.db)
     values: list[str] = []
     for table, column in _VALUES.items():
         cursor.execute(
-            f"SELECT substr({column}{text}, 1, {_LENGTH}) FROM {table} WHERE {column} IS NOT NULL "
-            f"{newest} LIMIT {_VALUES_READ}"
+            f"SELECT substr({of.text(column)}, 1, {_LENGTH}) FROM {table} WHERE {column} IS NOT NULL "
+            f"{of.lately} LIMIT {_VALUES_READ}"
         )
         values += [str(row[0]) for row in cursor.fetchall()]
     if 2 * sum(map(looks_encrypted, values)) > len(values):
@@ -68,8 +69,6 @@ def _check_readable(cursor: CursorWrapper, tables: Tables) -> None:
                 "key copy them into a database that is not encrypted, and open that."
             )
         )
-    if cursor.db.vendor == "postgresql":
-        _check_types(tables)
 
 
 def _check_types(tables: Tables) -> None:
@@ -101,6 +100,7 @@ def _check_types(tables: Tables) -> None:
 
 
 def _of_postgresql(cursor: CursorWrapper, tables: Tables) -> bool:
+    _check_types(tables)
     for table, columns in _TIMES.items():
         for column in columns:
             if not (kind := tables[table][column]).startswith("timestamp with"):

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import read_only_sources
 from ..domain.errors import SourceError
-from . import finding, urls
+from . import dialect, finding, urls
 from .finding import SESSION_FILE, existing_file, short
 
 RESCAN_SECONDS: Final = 2.0
@@ -32,6 +32,11 @@ class Source:
     alias: str
     where: str
     vendor: str
+
+    @property
+    def dialect(self) -> dialect.Dialect:
+        """What its database calls things, and what it can do."""
+        return dialect.BY_VENDOR[self.vendor]
 
 
 sources: dict[str, Source] = {}
@@ -233,7 +238,7 @@ def _register(source: Source, database: dict[str, Any]) -> Source:
     else:  # it was named before, and now for reading only
         opened_files.pop(source.alias, None)
         connection: Any = connections[source.alias]
-        if source.vendor == "postgresql":
+        if hasattr(connection, "close_pool"):
             connection.close_pool()
         connections.databases[source.alias].update(configured[source.alias])
     if wishes:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..domain.positions import BETWEEN
-from .dialect import SEQ, if_json
+from .dialect import POSTGRESQL, Either, if_json
 
 WANTED: Final = {
     "sessions": {"app_name", "user_id", "id", "state", "create_time", "update_time"},
@@ -11,15 +11,15 @@ WANTED: Final = {
     "app_states": {"app_name", "state", "update_time"},
     "user_states": {"app_name", "user_id", "state", "update_time"},
 }
-COLUMNS: Final = {  # every table's columns and their types
-    "sqlite": """SELECT tables.name, columns.name, columns.type
+COLUMNS: Final = Either(  # every table's columns and their types
+    sqlite="""SELECT tables.name, columns.name, columns.type
         FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'""",
-    "postgresql": """SELECT relname, attname, format_type(atttypid, NULL) FROM pg_attribute
+    postgresql="""SELECT relname, attname, format_type(atttypid, NULL) FROM pg_attribute
         JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
         AND relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname = ANY (current_schemas(false)))
         AND pg_table_is_visible(attrelid)""",
-}
+)
 # The schemas with ADK's tables, in or out of sight, and whether this user may look into each.
 HIDDEN: Final = """SELECT quote_ident(nspname), has_schema_privilege(pg_namespace.oid, 'USAGE') FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE relkind IN ('r', 'p') AND relname IN (%s, %s, %s, %s)
@@ -29,30 +29,24 @@ AGREED: Final = "adkweb_agreed"  # the versions of ADK's schema that somebody le
 FEW: Final = 32 * 2**20  # bytes of events that may be read as a whole
 # Whether events can be read in order. google-adk makes such an index; where it is missing, google-adk itself reads all
 # events whenever it loads a session.
-ORDERED: Final = {
-    "sqlite": "SELECT 1",
-    "postgresql": f"""SELECT pg_relation_size('events'::regclass) < {FEW} OR EXISTS (SELECT 1 FROM pg_index
+ORDERED: Final = Either(
+    sqlite="SELECT 1",
+    postgresql=f"""SELECT pg_relation_size('events'::regclass) < {FEW} OR EXISTS (SELECT 1 FROM pg_index
         WHERE indrelid = 'events'::regclass AND indisvalid AND indpred IS NULL
         AND (ARRAY(SELECT attname::text FROM unnest(indkey::smallint[]) WITH ORDINALITY AS keys (number, place)
             JOIN pg_attribute ON attrelid = indrelid AND attnum = keys.number ORDER BY place))[1:4]
             = ARRAY['app_name', 'user_id', 'session_id', 'timestamp'])""",
-}
+)
 
 
 # --- Creating ---------------------------------------------------------------------------------------------------------
 
 
-TYPES: Final = {
-    "real": {"key": "TEXT", "long": "TEXT", "json": "TEXT", "event": "TEXT NOT NULL", "time": "REAL"},
-    "sqlite": {"key": "VARCHAR(128)", "long": "VARCHAR(256)", "json": "TEXT", "event": "TEXT", "time": "DATETIME"},
-    "postgresql": {
-        "key": "VARCHAR(128)",
-        "long": "VARCHAR(256)",
-        "json": "JSONB",
-        "event": "JSONB",
-        "time": "TIMESTAMP",
-    },
-}
+REAL_TYPES: Final = {"key": "TEXT", "long": "TEXT", "json": "TEXT", "event": "TEXT NOT NULL", "time": "REAL"}
+TYPES: Final = Either(
+    sqlite={"key": "VARCHAR(128)", "long": "VARCHAR(256)", "json": "TEXT", "event": "TEXT", "time": "DATETIME"},
+    postgresql={"key": "VARCHAR(128)", "long": "VARCHAR(256)", "json": "JSONB", "event": "JSONB", "time": "TIMESTAMP"},
+)
 CREATE_SQLITE: Final = [
     "CREATE TABLE app_states (app_name {key} PRIMARY KEY, state {json} NOT NULL, update_time {time} NOT NULL)",
     """CREATE TABLE user_states (app_name {key} NOT NULL, user_id {key} NOT NULL, state {json} NOT NULL,
@@ -77,10 +71,10 @@ CREATE_DATABASE: Final = [
 
 
 # Which events are edits. ADK may store NaN, which SQLite's JSON functions refuse.
-IS_EDIT: Final = {
-    "postgresql": "(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
-    "sqlite": if_json("event_data", "json_type(event_data, '$.custom_metadata.adkweb')") + " IS NOT NULL",
-}
+IS_EDIT: Final = Either(
+    postgresql="(event_data #> '{custom_metadata,adkweb}') IS NOT NULL",
+    sqlite=if_json("event_data", "json_type(event_data, '$.custom_metadata.adkweb')") + " IS NOT NULL",
+)
 _INDEXES: Final = {
     "adkweb_sessions_app": ["CREATE INDEX adkweb_sessions_app ON sessions (app_name, update_time, user_id, id)"],
     "adkweb_sessions_user": ["CREATE INDEX adkweb_sessions_user ON sessions (app_name, user_id, update_time, id)"],
@@ -100,23 +94,18 @@ _DELETED: Final = [
 ]
 # Which `user:` and `app:` keys they had written, and where, but never the values. Numbered in the order in which the
 # rows become visible.
-_NUMBER: Final = {
-    "sqlite": "integer PRIMARY KEY",
-    "postgresql": "bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint",
-}
+_NUMBER: Final = Either(
+    sqlite="integer PRIMARY KEY",
+    postgresql="bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint",
+)
 # State that is there before adopting may be left over from deleted sessions: nobody can tell.
 LEFT_OF_USERS: Final = """INSERT INTO adkweb_deleted SELECT app_name, user_id, 0 FROM user_states
     WHERE CAST(state AS text) <> '{}'"""
 _LEFT_OF_APPS: Final = """INSERT INTO adkweb_deleted SELECT app_name, '', 0 FROM app_states
     WHERE CAST(state AS text) <> '{}'"""
 NOT_TWICE: Final = "ON CONFLICT DO NOTHING"
-_DELETED_WRITES: Final = {
-    vendor: [
-        f"""CREATE TABLE adkweb_deleted_writes (number {number}, app_name text NOT NULL, user_id text NOT NULL,
-            key text NOT NULL, place bigint NOT NULL)""",
-    ]
-    for vendor, number in _NUMBER.items()
-}
+_DELETED_WRITES: Final = """CREATE TABLE adkweb_deleted_writes (number {}, app_name text NOT NULL, user_id text NOT NULL,
+            key text NOT NULL, place bigint NOT NULL)"""
 # What the source is, and where that was noted: identity.py. Whoever reads the tables may know.
 _SOURCE: Final = """CREATE TABLE adkweb_source (one integer PRIMARY KEY CHECK (one = 1), id text NOT NULL,
     location text NOT NULL, file text NOT NULL)"""
@@ -138,11 +127,11 @@ _DONE: Final = [
     f"{_LEFT_OF_APPS} {NOT_TWICE}",
     "CREATE INDEX adkweb_deleted_writes_place ON adkweb_deleted_writes (place)",
 ]
-FIRST: Final = {"postgresql": "events.seq", "sqlite": "sessions.initial_state"}
-WRITTEN: Final = {"postgresql": "events.written", "sqlite": _KEEP_WRITTEN}
-NUMBERED: Final = {"postgresql": "events.seq NOT NULL", "sqlite": "sessions.initial_state"}
-STEPS: Final[dict[str, dict[str, list[str]]]] = {
-    "postgresql": {
+FIRST: Final = Either(postgresql="events.seq", sqlite="sessions.initial_state")
+WRITTEN: Final = Either(postgresql="events.written", sqlite=_KEEP_WRITTEN)
+NUMBERED: Final = Either(postgresql="events.seq NOT NULL", sqlite="sessions.initial_state")
+STEPS: Final[Either[dict[str, list[str]]]] = Either(
+    postgresql={
         # New events take the default, from `start` on; existing ones get smaller numbers, a batch at a time. Agents
         # that do not own the tables draw from the sequence, too.
         "events.seq": [
@@ -164,7 +153,7 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         ],
         # What is new in any session. The index is not on seq itself: PostgreSQL would use it for a session's newest
         # events, too, and skip everybody else's on the way.
-        "adkweb_events_tail": [f"CREATE INDEX adkweb_events_tail ON events (({SEQ['postgresql']}))"],
+        "adkweb_events_tail": [f"CREATE INDEX adkweb_events_tail ON events (({POSTGRESQL.seq}))"],
         **_INDEXES,
         # When each new event was stored. In two steps: with the default, the column would be written into every row.
         "events.written": [
@@ -182,7 +171,7 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         ],
         "adkweb_source": [_SOURCE, "GRANT SELECT ON adkweb_source TO PUBLIC"],
         "adkweb_deleted": _DELETED,
-        "adkweb_deleted_writes": _DELETED_WRITES["postgresql"],
+        "adkweb_deleted_writes": [_DELETED_WRITES.format(_NUMBER.postgresql)],
         # Both run with their owner's rights: an agent's user may delete sessions without any right to these tables.
         _KEEP_DELETED: [
             f"""CREATE OR REPLACE FUNCTION {_KEEP_DELETED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -216,7 +205,7 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         "adkweb_deleted_writes_number": ["CREATE INDEX adkweb_deleted_writes_number ON adkweb_deleted_writes (number)"],
         "adkweb_deleted_writes_place": _DONE,  # after the users' leftover state has been noted
     },
-    "sqlite": {
+    sqlite={
         "sessions.initial_state": ["ALTER TABLE sessions ADD COLUMN initial_state TEXT"],
         _TRIGGER: [
             f"""CREATE TRIGGER {_TRIGGER} AFTER INSERT ON sessions WHEN NEW.initial_state IS NULL BEGIN
@@ -239,7 +228,7 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         ],
         "adkweb_source": [_SOURCE],
         "adkweb_deleted": _DELETED,
-        "adkweb_deleted_writes": _DELETED_WRITES["sqlite"],
+        "adkweb_deleted_writes": [_DELETED_WRITES.format(_NUMBER.sqlite)],
         _KEEP_DELETED: [
             f"""CREATE TRIGGER {_KEEP_DELETED} BEFORE DELETE ON sessions BEGIN
                 INSERT INTO adkweb_deleted VALUES (OLD.app_name, OLD.user_id, coalesce(OLD.initial_place, 0))
@@ -270,19 +259,19 @@ STEPS: Final[dict[str, dict[str, list[str]]]] = {
         # Every SQLite index ends with the rowid, so this one reads a session's events in append order.
         "adkweb_events_seq": ["CREATE INDEX adkweb_events_seq ON events (app_name, user_id, session_id)"],
     },
-}
+)
 INDEXES: Final = frozenset(  # without these, adkweb is slower, but not wrong
     name
-    for steps in STEPS.values()
+    for steps in STEPS
     for name, (statement, *_rest) in steps.items()
     if statement.startswith(("CREATE INDEX", "CREATE UNIQUE INDEX", "CREATE STATISTICS"))
 )
-PRESENT: Final = {  # an invalid index of PostgreSQL and a disabled trigger count as missing
-    "sqlite": """SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger', 'table') UNION ALL
+PRESENT: Final = Either(  # an invalid index of PostgreSQL and a disabled trigger count as missing
+    sqlite="""SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger', 'table') UNION ALL
         SELECT tables.name || '.' || columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.name IN ('sessions', 'events')""",
     # Only tables of this schema count: a schema after it on the search path may be adopted, too.
-    "postgresql": """WITH own AS (SELECT oid, relname FROM pg_class
+    postgresql="""WITH own AS (SELECT oid, relname FROM pg_class
             WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
             AND relname IN ('adkweb_source', 'adkweb_deleted', 'adkweb_deleted_writes'))
         SELECT relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
@@ -294,9 +283,9 @@ PRESENT: Final = {  # an invalid index of PostgreSQL and a disabled trigger coun
         SELECT relname || '.' || attname || unnest(CASE WHEN attnotnull THEN ARRAY['', ' NOT NULL'] ELSE ARRAY[''] END)
             FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
             WHERE attrelid IN ('sessions'::regclass, 'events'::regclass) AND attnum > 0 AND NOT attisdropped""",
-}
-RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that they fill; the first step last
-    "postgresql": {
+)
+RELEASE: Final[Either[dict[str, str]]] = Either(  # triggers before the tables that they fill; the first step last
+    postgresql={
         _TRIGGER: f"DROP FUNCTION IF EXISTS {_TRIGGER}() CASCADE",  # and the trigger with it
         _KEEP_DELETED: f"DROP FUNCTION IF EXISTS {_KEEP_DELETED}() CASCADE",
         _KEEP_TRUNCATED: f"DROP FUNCTION IF EXISTS {_KEEP_TRUNCATED}() CASCADE",
@@ -311,7 +300,7 @@ RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN IF EXISTS initial_state",
         "events.seq": "ALTER TABLE events DROP COLUMN IF EXISTS seq",  # with its indexes, its constraint and its sequence
     },
-    "sqlite": {
+    sqlite={
         _TRIGGER: f"DROP TRIGGER {_TRIGGER}",
         _KEEP_DELETED: f"DROP TRIGGER {_KEEP_DELETED}",
         _KEEP_WRITTEN: f"DROP TRIGGER {_KEEP_WRITTEN}",
@@ -326,4 +315,4 @@ RELEASE: Final[dict[str, dict[str, str]]] = {  # triggers before the tables that
         "sessions.initial_place": "ALTER TABLE sessions DROP COLUMN initial_place",
         "sessions.initial_state": "ALTER TABLE sessions DROP COLUMN initial_state",
     },
-}
+)

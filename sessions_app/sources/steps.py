@@ -8,7 +8,7 @@ from typing import Final
 from django.db import connections, transaction
 from django.db.backends.utils import CursorWrapper
 
-from . import adoption, schema
+from . import adoption, dialect, schema
 
 ROWS: Final = 2_000  # of a table, at once
 
@@ -32,7 +32,7 @@ class Steps:
     def __init__(self, alias: str, moved: Moved) -> None:
         self.alias = alias
         self._moved = moved
-        self._steps = schema.STEPS[connections[alias].vendor]
+        self._steps = schema.STEPS.on(alias)
         self._total = sum(self.weights.get(name, 1.0) for name in self._steps)
         self._done = self._total
 
@@ -66,7 +66,7 @@ class Steps:
             with self.transaction() as cursor:
                 # A row that is locked this way takes no event meanwhile. One that somebody is writing to is no longer
                 # as it was created.
-                lock = "FOR UPDATE SKIP LOCKED" if cursor.db.vendor == "postgresql" else ""
+                lock = dialect.of(self.alias).for_update_of_unlocked
                 cursor.execute(
                     f"""SELECT app_name, user_id, id FROM sessions WHERE (app_name, user_id, id) BETWEEN (%s, %s, %s)
                     AND (%s, %s, %s) AND initial_state IS NULL AND NOT EXISTS ({_EVENTS}) {lock}""",

@@ -13,8 +13,6 @@ from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import quote
 
-from django.db.backends.base.base import BaseDatabaseWrapper
-
 from ..access.actor import SYSTEM, Actor
 from ..access.handles import are_hidden, are_hidden_anywhere, shown_ref, shown_user
 from ..access.shown import Kind, shown
@@ -24,8 +22,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..models import read_instant, stored_instant
 from ..reads.lists import app_names
-from ..sources import database
-from ..sources.dialect import SEQ_IN_SESSION
+from ..sources import database, dialect
 from ..writes.incomplete import IMPORTING
 from .items import EventItem, Item, SessionItem, StateItem, canonical, event_item, microseconds, parse
 
@@ -216,9 +213,10 @@ def count(source: str, only: Filter, *, actor: Actor) -> int:
 def head(ref: SessionRef, actor: Actor) -> SessionItem | None:
     """Returns a session's row with the number of its events, or None if there is no such session."""
     with database.using(ref.source) as db, db.cursor() as cursor:
-        initial = f"initial_state{_text(db)}" if database.is_adopted(ref.source) else "NULL"
+        of = dialect.of(db)
+        initial = of.text("initial_state") if database.is_adopted(ref.source) else "NULL"
         cursor.execute(
-            f"""SELECT state{_text(db)}, {initial}, create_time, update_time, (SELECT count(*) FROM events
+            f"""SELECT {of.text("state")}, {initial}, create_time, update_time, (SELECT count(*) FROM events
                 WHERE app_name = sessions.app_name AND user_id = sessions.user_id AND session_id = sessions.id)
             FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s""",
             ref[1:],
@@ -242,13 +240,13 @@ def events(
     """
     with database.using(ref.source) as db:
         numbered = len(after.values) == 1 if isinstance(after, _Place) else database.is_numbered(ref.source)
-        seq = SEQ_IN_SESSION[db.vendor] if numbered else ""
+        seq = dialect.of(db).seq_in_session if numbered else ""
         order = [seq] if seq else ["timestamp", "id"]
         beyond = f"AND ({', '.join(order)}) > ({', '.join(['%s'] * len(order))})" if after is not None else ""
         limit, after = (after.size, after.values) if isinstance(after, _Place) else (32, [])
         with db.cursor() as cursor:
             cursor.execute(
-                f"""SELECT id, invocation_id, timestamp, event_data{_text(db)}, {seq or 0} FROM events
+                f"""SELECT id, invocation_id, timestamp, {dialect.of(db).text("event_data")}, {seq or 0} FROM events
                 WHERE app_name = %s AND user_id = %s AND session_id = %s {beyond}
                 ORDER BY {", ".join(order)} LIMIT %s""",
                 [*ref[1:], *after, min(limit, most)],
@@ -278,7 +276,9 @@ def state(source: str, item: StateItem, actor: Actor) -> dict[str, Any] | None:
     table, names = _TABLES[scope]
     with database.using(source) as db, db.cursor() as cursor:
         where = " AND ".join(f"{name} = %s" for name in names)
-        cursor.execute(f"SELECT state{_text(db)} FROM {table} WHERE {where}", [item.app, item.user][: len(names)])
+        cursor.execute(
+            f"SELECT {dialect.of(db).text('state')} FROM {table} WHERE {where}", [item.app, item.user][: len(names)]
+        )
         row = cursor.fetchone()
     if row is None:
         return None
@@ -343,9 +343,9 @@ def _rows(
     after: tuple[Any, ...] = ()
     while True:
         with database.using(source) as db, db.cursor() as cursor:
-            collation = ' COLLATE "C"' if db.vendor == "postgresql" else ""
-            order = ", ".join(f"{table}.{name}{collation}" for name in names)
-            columns = [*names, *(c + _text(db) if c == "state" else c for c in more.split())]
+            of = dialect.of(db)
+            order = ", ".join(of.by_bytes(f"{table}.{name}") for name in names)
+            columns = [*names, *(of.text(c) if c == "state" else c for c in more.split())]
             beyond = f"AND ({order}) > ({', '.join(['%s'] * len(names))})" if after else ""
             cursor.execute(
                 f"SELECT {', '.join(columns)} FROM {table} WHERE {where} {beyond} ORDER BY {order} LIMIT {page}",
@@ -356,10 +356,6 @@ def _rows(
         if len(found) < page:
             return
         after = found[-1][: len(names)]
-
-
-def _text(db: BaseDatabaseWrapper) -> str:
-    return "::text" if db.vendor == "postgresql" else ""
 
 
 def _json(text: str, ref: SessionRef, actor: Actor, scope: Kind = "session", event_id: str = "") -> Any:

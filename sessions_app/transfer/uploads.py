@@ -155,7 +155,7 @@ def _looked_at(
     upload: Upload, source: str, actor: Actor, sessions: list[SessionRef]
 ) -> Iterator[tuple[str, import_job.Open]]:
     """Yields a file's format and how to open it. `sessions` is filled while it is read."""
-    strict = database.get(source).vendor == "postgresql"
+    strict = not database.get(source).dialect.holds_any_text
     try:
         formats_opened.check_pages(str(upload.path))
         form = transfer.recognise(str(upload.path))

@@ -94,13 +94,13 @@ def adoption(request: HttpRequest, source: str) -> HttpResponse:
         "source": source,
         "form": form,
         "where": opened.where,
-        "done": database.is_agreed(source) and (database.keeps_creations(source) or opened.vendor == "sqlite"),
+        "done": database.is_agreed(source) and (database.keeps_creations(source) or not opened.dialect.waits_for_owner),
         "unknown": "" if database.is_agreed(source) else database.newer(source),
         "adopted": database.keeps_creations(source),
         "begun": database.is_begun(source),
         "adoption": adopt_job.of(source),
     }
-    if opened.vendor == "postgresql" and not context["done"] and not context["adoption"]:
+    if opened.dialect.waits_for_owner and not context["done"] and not context["adoption"]:
         context["plan"] = adopt_job.plan(source)
     template = "sources/_progress.html" if request.htmx else "sources/adoption.html"  # type: ignore[attr-defined]
     return page(request, template, context)

@@ -17,8 +17,7 @@ from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State
 from ..models import keeps_milliseconds, stored_instant
-from ..sources import database
-from ..sources.dialect import SEQ, SEQ_IN_SESSION
+from ..sources import database, dialect
 from .incomplete import IMPORTING, check_whole
 from .rows import (
     SESSION,
@@ -97,7 +96,7 @@ def import_session(
                     # Negative: the events up to here were written elsewhere, so they have no order among those of
                     # other sessions.
                     cursor.execute(
-                        f"""UPDATE sessions SET initial_place = (SELECT -coalesce(max({SEQ[db.vendor]}), 0) - 1
+                        f"""UPDATE sessions SET initial_place = (SELECT -coalesce(max({dialect.of(db).seq}), 0) - 1
                             FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s) WHERE {SESSION}""",
                         [*ref[1:], *ref[1:]],
                     )
@@ -156,7 +155,7 @@ def _newest_event(cursor: Any, ref: SessionRef) -> str:
     """Returns the id of the event that was appended last, or "" if there is none."""
     cursor.execute(
         f"""SELECT id FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s
-        ORDER BY {SEQ_IN_SESSION[cursor.db.vendor]} DESC LIMIT 1""",
+        ORDER BY {dialect.of(cursor.db).newest_first} LIMIT 1""",
         ref[1:],
     )
     row = cursor.fetchone()

@@ -17,7 +17,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State, apply
 from ..domain.units import event_in_milliseconds
 from ..models import keeps_milliseconds, read_instant
-from ..sources.dialect import SEQ
+from ..sources import dialect
 from . import commits
 
 
@@ -29,18 +29,17 @@ def note_place(cursor: Any, ref: SessionRef) -> None:
     they give the order of the sessions created between them. On PostgreSQL, a number is never given again: if the newest
     events were deleted, sessions may have been created after them, and this one after those.
     """
-    greatest, within = (
-        ("greatest", "") if cursor.db.vendor == "postgresql" else ("max", f"AND {{}} < first + {BETWEEN - 2}")
-    )
+    of = dialect.of(cursor.db)
+    within = f"AND {{}} < first + {BETWEEN - 2}" if of.reuses_numbers else ""
     cursor.execute(
         f"""UPDATE sessions SET initial_place = (
-            SELECT {greatest}(first,
+            SELECT {of.greatest}(first,
                 coalesce((SELECT max(initial_place) FROM sessions
                     WHERE initial_place >= first {within.format("initial_place")}), 0),
                 coalesce((SELECT max(place) FROM adkweb_deleted WHERE place >= first {within.format("place")}), 0),
                 coalesce((SELECT max(place) FROM adkweb_deleted_writes
                     WHERE place >= first {within.format("place")}), 0)) + 1
-            FROM (SELECT (coalesce(max({SEQ[cursor.db.vendor]}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
+            FROM (SELECT (coalesce(max({of.seq}), 0) + 1) * {BETWEEN} AS first FROM events) AS newest)
         WHERE {SESSION}""",
         ref[1:],
     )
@@ -54,7 +53,7 @@ def transaction_on(db: BaseDatabaseWrapper) -> AbstractContextManager[None]:
 
     Left to SQLite, each thread would sleep and try again. That halves the speed, and unlucky threads would give up.
     """
-    return commits.alone(db) if db.vendor == "sqlite" else transaction.atomic(using=db.alias)
+    return commits.alone(db) if dialect.of(db).has_one_writer else transaction.atomic(using=db.alias)
 
 
 SESSION: Final = "app_name = %s AND user_id = %s AND id = %s"
@@ -81,7 +80,7 @@ def lock_session(cursor: Any, ref: SessionRef) -> State:
 
 def locked(cursor: Any, ref: SessionRef) -> Any:
     """Locks the session's row like `lock_session`, and returns the stored state without parsing it."""
-    cursor.execute(f"SELECT state FROM sessions WHERE {SESSION} {_for_update(cursor)}", ref[1:])
+    cursor.execute(f"SELECT state FROM sessions WHERE {SESSION} {dialect.of(cursor.db).for_update}", ref[1:])
     return (cursor.fetchone() or raise_not_found(ref))[0]
 
 
@@ -100,7 +99,9 @@ def lock_scope(cursor: Any, ref: SessionRef, scope: Scope) -> State:
     """Locks the row of a scope until the transaction ends, and returns its state: {} if there is no row."""
     table, names = _SCOPE_TABLES[scope]
     where = " AND ".join(f"{name} = %s" for name in names)
-    cursor.execute(f"SELECT state FROM {table} WHERE {where} {_for_update(cursor)}", ref[1 : 1 + len(names)])
+    cursor.execute(
+        f"SELECT state FROM {table} WHERE {where} {dialect.of(cursor.db).for_update}", ref[1 : 1 + len(names)]
+    )
     row = cursor.fetchone()
     return {} if row is None else stored_object(row[0])
 
@@ -112,7 +113,7 @@ def merge(cursor: Any, ref: SessionRef, scope: Scope, delta: State, removed: Ite
     values = ref[1 : 1 + len(names)]
     if not delta:
         resolve = "DO NOTHING"
-    elif cursor.db.vendor == "postgresql":
+    elif dialect.of(cursor.db).merges_states:
         resolve = f"({columns}) DO UPDATE SET state = t.state || EXCLUDED.state, update_time = EXCLUDED.update_time"
     else:
         delta = apply(lock_scope(cursor, ref, scope), delta, removed)
@@ -134,10 +135,6 @@ def event_text(event: Event, db: BaseDatabaseWrapper) -> str:
     except UnicodeEncodeError:  # the name of a key that it removes
         return json.dumps(kept)
     return text
-
-
-def _for_update(cursor: Any) -> str:
-    return "FOR UPDATE" if cursor.db.vendor == "postgresql" else ""
 
 
 def stored_object(stored: Any) -> dict[str, Any]:

@@ -339,7 +339,8 @@ def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: p
     execute(opened, "DROP INDEX idx_events_app_user_session_ts_id")
     insert(opened, "s0", ("a", "10:00", {"n": 1}))
     assert adoption.inspect(opened).ordered, "it is small"
-    monkeypatch.setitem(schema.ORDERED, "postgresql", schema.ORDERED["postgresql"].replace(str(schema.FEW), "0"))
+    postgresql = schema.ORDERED.postgresql.replace(str(schema.FEW), "0")
+    monkeypatch.setattr(adoption, "ORDERED", schema.ORDERED._replace(postgresql=postgresql))
     registry.opened_files.pop(opened)
     database.get(opened)
     with pytest.raises(Invalid, match="no order"):

@@ -13,6 +13,7 @@ from sessions_app.domain.positions import Seq
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.search import outline
 from sessions_app.search.outline import Outline
+from sessions_app.sources.dialect import UNADOPTED
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.adk.services import Adk, key_of
@@ -159,7 +160,7 @@ def test_a_database_that_was_not_adopted_has_numbers_and_turns_too(
             source = open_source(url, adopting=False)
             feed(source)
     ref = key_of(source)
-    seqs = [Seq(seq) for (seq,) in query(source, f"SELECT {outline.MOMENT} FROM events ORDER BY timestamp, id")]
+    seqs = [Seq(seq) for (seq,) in query(source, f"SELECT {UNADOPTED.seq} FROM events ORDER BY timestamp, id")]
     of = outline.outline(ref, seqs, actor=SYSTEM)
     assert [of.numbers[seq] for seq in seqs] == [*range(1, 10)]
     assert [turn.number if (turn := of.turn_of(seq)) else 0 for seq in seqs] == [1, 1, 1, 2, 2, 2, 3, 3, 3]

@@ -247,7 +247,8 @@ def test_tables_that_another_process_makes_just_now_are_in_no_other_schema(
     form: str, place: str, written: Adk, open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = open_source(place)
-    monkeypatch.setitem(adoption.COLUMNS, "postgresql", "SELECT '', '', '' WHERE FALSE")  # as it was a moment ago
+    nothing = adoption.COLUMNS._replace(postgresql="SELECT '', '', '' WHERE FALSE")  # as it was a moment ago
+    monkeypatch.setattr(adoption, "COLUMNS", nothing)
     assert adoption.inspect(source).empty
 
 

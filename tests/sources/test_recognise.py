@@ -20,7 +20,7 @@ from sessions_app.domain.errors import Invalid, NotAllowed, SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import lists, views
 from sessions_app.sources import adopt_job, adoption, database, online, registry
-from sessions_app.sources.schema import CREATE_SQLITE, TYPES
+from sessions_app.sources.schema import CREATE_SQLITE, REAL_TYPES
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.adk.services import Adk
@@ -327,7 +327,7 @@ def test_one_time_in_milliseconds_refuses_no_file_wherever_it_is(
     file = new_database("sqlite")
     with closing(sqlite3.connect(file)) as db:
         for statement in CREATE_SQLITE:
-            db.execute(statement.format(**TYPES["real"]))
+            db.execute(statement.format(**REAL_TYPES))
         at = 1_790_000_000.0
         db.execute("INSERT INTO sessions VALUES ('booking', 'ana', 's1', '{}', ?, ?)", [at, at])
         for n in range(120):

@@ -128,7 +128,7 @@ def test_what_is_in_the_way_is_said_and_the_same_button_goes_on(
     ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setitem(schema.STEPS["postgresql"], "adkweb_deleted", ["CREATE TABLE sessions (x int)"])
+        patch.setitem(schema.STEPS.postgresql, "adkweb_deleted", ["CREATE TABLE sessions (x int)"])
         maria.send("adoption", {}, source=ref.source)
         adopt_job.wait(ref.source, lambda adoption: None)
         page = maria.open("adoption", source=ref.source)

@@ -18,7 +18,7 @@ from ...domain.session_ref import SessionRef
 from ...domain.state import STORED
 from ...models import Projection, StateChange, StateOwner
 from ...reads.changes import Hole, still_missing
-from ...sources import adoption, database, errors, registry
+from ...sources import adoption, database, dialect, errors, registry
 from .. import unadopted
 from . import read_source
 from .tables import Owners, Row, Standing, drop_after, insert
@@ -263,7 +263,7 @@ def _gathered(source: str, at: Projection, seq: Seq, size: int) -> _Batch:
         rows += [*made, *gone]
     else:
         created = []
-    if database.get(source).vendor == "postgresql":
+    if dialect.of(source).commits_out_of_order:
         visible = {seq_of(row.position) for row in (*late, *read)}
         holes = still_missing(holes, seq, visible, time.time() + _PATIENCE_SECONDS)[-_HOLES:]
     noted = {"seq": top, "holes": json.dumps(holes), "created": json.dumps(created), "deleted": deleted}

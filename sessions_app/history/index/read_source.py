@@ -17,9 +17,10 @@ from ...domain.kinds import describe
 from ...domain.positions import Position, Seq, first_position, position_of, seq_of
 from ...domain.session_ref import SessionRef
 from ...domain.state import TEMP, scope_of
-from ...models import MOMENT, by_time, read_instant
+from ...models import read_instant
 from ...reads.changes import Hole
-from ...sources.dialect import SEQ, each_row
+from ...sources import dialect
+from ...sources.dialect import MOMENT, POSTGRESQL, Either, each_row
 from .tables import Row
 
 BYTES: Final = 4 * 2**20  # of events that are read at once; one that is larger is read alone
@@ -29,17 +30,16 @@ _LOOK_BACK: Final = 1_000  # so far before the newest seq, transactions may stil
 _NOWHERE: Final = Position(2**63 - 1)  # no write has it
 _LAST_MOMENT: Final = 2**33  # the greatest that paging.read_cursor accepts
 _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM events"
-_SELECT: Final = {vendor: f"SELECT {seq}, {_COLUMNS}" for vendor, seq in SEQ.items()}
 # LATERAL: with a plain join, PostgreSQL reads every event and asks whether it is in a hole.
 LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes (first, last), LATERAL (
-    {_SELECT["postgresql"]} WHERE {SEQ["postgresql"]} BETWEEN first AND last ORDER BY {SEQ["postgresql"]} LIMIT %s) AS late
-    ORDER BY 1 LIMIT %s"""
+    SELECT {POSTGRESQL.seq}, {_COLUMNS} WHERE {POSTGRESQL.seq} BETWEEN first AND last ORDER BY {POSTGRESQL.seq} LIMIT %s)
+    AS late    ORDER BY 1 LIMIT %s"""
 
 
 def events(source: str, seq: Seq, limit: int) -> tuple[list[Row], bool]:
     """Returns what to keep of the events after a seq, in order; and whether there may be more of them."""
-    vendor = connections[source].vendor
-    return _read(source, f"{_SELECT[vendor]} WHERE {SEQ[vendor]} > %s ORDER BY {SEQ[vendor]} LIMIT %s", [seq], limit)
+    column = dialect.of(source).seq
+    return _read(source, f"SELECT {column}, {_COLUMNS} WHERE {column} > %s ORDER BY {column} LIMIT %s", [seq], limit)
 
 
 def late(source: str, holes: Sequence[Hole], limit: int) -> tuple[list[Row], bool]:
@@ -61,7 +61,7 @@ def without_numbers(
 def newest(source: str) -> Seq:
     """Returns the greatest seq."""
     with connections[source].cursor() as cursor:
-        cursor.execute(f"SELECT max({SEQ[cursor.db.vendor]}) FROM events")
+        cursor.execute(f"SELECT max({dialect.of(source).seq}) FROM events")
         return Seq(cursor.fetchone()[0] or 0)
 
 
@@ -69,7 +69,7 @@ def is_there(source: str, seq: Seq, names: Sequence[str]) -> bool:
     """Tells whether the event with this seq has these names: app, user, session, id."""
     with connections[source].cursor() as cursor:
         cursor.execute(
-            f"""SELECT 1 FROM events WHERE {SEQ[cursor.db.vendor]} = %s
+            f"""SELECT 1 FROM events WHERE {dialect.of(source).seq} = %s
             AND app_name = %s AND user_id = %s AND session_id = %s AND id = %s""",
             [seq, *names],
         )
@@ -87,7 +87,7 @@ def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
 def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
     """Returns at most `limit` rows, and whether there may be more. Stops early: after BYTES, on SQLite after a while."""
     some, weight = [], 0
-    until = time.monotonic() + READ_SECONDS if connections[source].vendor == "sqlite" else None
+    until = time.monotonic() + READ_SECONDS if dialect.of(source).reading_delays_commits else None
     with closing(each_row(source, statement, [*parameters, limit])) as rows:
         for row in rows:
             some.append(row)
@@ -172,7 +172,7 @@ def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, Seq]:
     firsts = {}
     for ref, names in asked.items():
         with connections[ref.source].cursor() as cursor:
-            seq = MOMENT if by_time(cursor.db) else SEQ[cursor.db.vendor]
+            seq = dialect.of(cursor.db).seq
             cursor.execute(
                 f"""SELECT invocation_id, min({seq}) FROM events
                 WHERE app_name = %s AND user_id = %s AND session_id = %s
@@ -214,11 +214,10 @@ def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) ->
     return created, positions[-RECENT:]
 
 
-_VISIBLE: Final = {  # rows with this number or a greater one may still become visible
-    "postgresql": "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
-    "sqlite": "(SELECT coalesce(max(number), 0) + 1 FROM adkweb_deleted_writes)",
-}
-_LEAST: Final = {"postgresql": "least", "sqlite": "min"}
+_VISIBLE: Final = Either(  # rows with this number or a greater one may still become visible
+    postgresql="pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+    sqlite="(SELECT coalesce(max(number), 0) + 1 FROM adkweb_deleted_writes)",
+)
 
 
 def deleted(source: str, number: int, after: Seq | None) -> tuple[list[Row], int]:
@@ -227,11 +226,10 @@ def deleted(source: str, number: int, after: Seq | None) -> tuple[list[Row], int
     It reads the notes from `number` on, and those of writes after the seq `after`.
     """
     with connections[source].cursor() as cursor:
-        vendor = cursor.db.vendor
         cursor.execute(
             f"""SELECT DISTINCT following, place, app_name, user_id, key
-            FROM (SELECT {_VISIBLE[vendor]} AS following) AS seen LEFT JOIN adkweb_deleted_writes
-                ON number >= {_LEAST[vendor]}(%s, following) OR place >= %s""",
+            FROM (SELECT {_VISIBLE.on(source)} AS following) AS seen LEFT JOIN adkweb_deleted_writes
+                ON number >= {dialect.of(source).least}(%s, following) OR place >= %s""",
             [number, _NOWHERE if after is None else first_position(after + 1)],
         )
         noted = cursor.fetchall()

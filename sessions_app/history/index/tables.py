@@ -16,6 +16,8 @@ from ...domain.positions import POSITIONS_OF_TIMES, Position, Seq, position_of
 from ...domain.session_ref import SessionRef
 from ...domain.state import Scope, scope_of
 from ...models import SearchSource, StateChange, StateOwner, Waiting
+from ...sources import dialect
+from ...sources.dialect import Either
 
 HIGHLIGHTED: Final = "marks"  # as a scope: the owner of a session's highlights
 EDITS: Final = "edits"  # as a scope: of an app's edits
@@ -115,57 +117,54 @@ class Owners:
         return numbers
 
     def _made(self, unknown: list[Names]) -> dict[Names, int]:
-        made = dict(_run(_ADD_OWNERS, self.projection, unknown))
+        of = dialect.of(connection)
+        made = dict(_run(_ADD_OWNERS, [self.projection, *of.table(unknown)]))
         there = [names for names in unknown if names not in made]
         for start in range(0, len(there), _SOME):
-            made.update(_run(_FIND_OWNERS, self.projection, there[start : start + _SOME]))
+            some = there[start : start + _SOME]
+            projection = Either[Any](postgresql=[self.projection] * len(some), sqlite=self.projection)
+            made.update(_run(_FIND_OWNERS, [projection.on(connection), *of.table(some)]))
         return made
 
 
-_ADD_OWNERS: Final = {
-    "sqlite": """INSERT INTO sessions_app_stateowner (projection_id, app_name, user_id, session_id, scope)
+_ADD_OWNERS: Final = Either(
+    sqlite="""INSERT INTO sessions_app_stateowner (projection_id, app_name, user_id, session_id, scope)
         SELECT %s, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
             json_extract(value, '$[3]') FROM json_each(%s) WHERE true
         ON CONFLICT DO NOTHING RETURNING app_name, user_id, session_id, scope, id""",
-    "postgresql": """INSERT INTO sessions_app_stateowner (projection_id, app_name, user_id, session_id, scope)
+    postgresql="""INSERT INTO sessions_app_stateowner (projection_id, app_name, user_id, session_id, scope)
         SELECT %s, * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
         ON CONFLICT DO NOTHING RETURNING app_name, user_id, session_id, scope, id""",
-}
+)
 _SAME: Final = """o.app_name = w.app_name AND o.user_id = w.user_id AND o.session_id = w.session_id
     AND o.scope = w.scope"""
-_FIND_OWNERS: Final = {
-    "sqlite": f"""WITH w AS MATERIALIZED (SELECT %s AS projection, json_extract(value, '$[0]') AS app_name,
+_FIND_OWNERS: Final = Either(
+    sqlite=f"""WITH w AS MATERIALIZED (SELECT %s AS projection, json_extract(value, '$[0]') AS app_name,
             json_extract(value, '$[1]') AS user_id, json_extract(value, '$[2]') AS session_id,
             json_extract(value, '$[3]') AS scope FROM json_each(%s))
         SELECT o.app_name, o.user_id, o.session_id, o.scope, o.id FROM w CROSS JOIN sessions_app_stateowner AS o
         WHERE o.projection_id = w.projection AND {_SAME}""",
-    "postgresql": f"""SELECT o.app_name, o.user_id, o.session_id, o.scope, o.id FROM sessions_app_stateowner AS o
+    postgresql=f"""SELECT o.app_name, o.user_id, o.session_id, o.scope, o.id FROM sessions_app_stateowner AS o
         JOIN unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])
             AS w (projection, app_name, user_id, session_id, scope)
         ON o.projection_id = w.projection AND {_SAME}""",
-}
+)
 
 
-def _run(statements: dict[str, str], projection: int, names: Sequence[Names]) -> Iterator[tuple[Names, int]]:
+def _run(statement: Either[str], parameters: Sequence[Any]) -> Iterator[tuple[Names, int]]:
     """Yields the names and numbers of owners that a statement returns."""
     with connection.cursor() as cursor:
-        parameters: list[Any] = [projection]
-        if connection.vendor == "sqlite":
-            parameters.append(json.dumps(names))
-        else:
-            each = zip(*names, strict=True)
-            parameters = [[projection] * len(names) if statements is _FIND_OWNERS else projection, *map(list, each)]
-        cursor.execute(statements[connection.vendor], parameters)
+        cursor.execute(statement.on(connection), parameters)
         for *owner, number in cursor.fetchall():
             yield tuple(owner), number
 
 
-_INSERT: Final = {
-    "sqlite": """INSERT INTO sessions_app_statechange (owner_id, key, place, since) VALUES (%s, %s, %s, %s)
+_INSERT: Final = Either(
+    sqlite="""INSERT INTO sessions_app_statechange (owner_id, key, place, since) VALUES (%s, %s, %s, %s)
         ON CONFLICT DO NOTHING""",
-    "postgresql": """INSERT INTO sessions_app_statechange (owner_id, key, place, since)
+    postgresql="""INSERT INTO sessions_app_statechange (owner_id, key, place, since)
         SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[]) ON CONFLICT DO NOTHING""",
-}
+)
 
 
 def insert(owners: Owners, rows: Sequence[Row], where: str) -> None:
@@ -197,10 +196,7 @@ def insert(owners: Owners, rows: Sequence[Row], where: str) -> None:
     kept += [(numbers[all_sessions], str(position), numbers[owner], None) for position, owner in here]
     kept.sort(key=itemgetter(0, 1, 2))
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            cursor.executemany(_INSERT["sqlite"], kept)
-        else:
-            cursor.execute(_INSERT["postgresql"], [list(column) for column in zip(*kept, strict=True)])
+        dialect.of(connection).insert(cursor, _INSERT.on(connection), kept)
 
 
 def _note_moved(where: str, rows: Sequence[Row]) -> None:

@@ -14,13 +14,13 @@ from ...domain.json_values import read_stored_or_none
 from ...domain.positions import Position, Seq, is_creation, position_of, seq_of, time_of
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
-from ...models import MOMENT, read_instant, stored_instant
+from ...models import read_instant, stored_instant
 from ...reads import views
 from ...reads.deltas import Writer, said_of_state, state_sql
 from ...reads.event_views import events_of, ordered
-from ...reads.size_limits import LARGE, LOOKED_THROUGH, SIZE_OF, large, measured_sql, weight
-from ...sources import database, registry
-from ...sources.dialect import SEQ, SEQ_IN_SESSION, each_row
+from ...reads.size_limits import LARGE, LOOKED_THROUGH, large, measured_sql, size_of_event, weight
+from ...sources import database, dialect, registry
+from ...sources.dialect import each_row
 from .. import adk_merge_bug
 from .tables import sessions_at
 
@@ -110,7 +110,7 @@ def written_by(ref: SessionRef, last: Seq, actor: Actor) -> Iterator[tuple[Seq, 
 
     The total size is bounded as in `written_at`, by _REPLAYED. The source must be open.
     """
-    column = SEQ_IN_SESSION[connections[ref.source].vendor]
+    column = dialect.of(ref.source).seq_in_session
     of_session = f"app_name = %s AND user_id = %s AND session_id = %s AND {column} > %s AND {column} <= %s"
     after, budget, more = Seq(-1), _Budget(_REPLAYED), True
     while more:
@@ -146,11 +146,11 @@ class _Budget:
 
 def _events_at(source: str, seqs: list[Seq], budget: _Budget, actor: Actor) -> dict[Position, Written]:
     events: dict[Position, Written] = {}
-    numbered, column = database.is_numbered(source), SEQ[connections[source].vendor]
+    of = dialect.of(source)
     while missing := [seq for seq in seqs if position_of(seq) not in events]:
         spent = budget.left < 0
-        rows, values = f"events WHERE {column} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {column} DESC", missing
-        if not numbered:
+        rows, values = f"events WHERE {of.seq} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {of.seq} DESC", missing
+        if not of.has_numbers:
             rows, values = _by_time(source, missing)
         for seq, written in _read(source, rows, values, budget, actor):
             other = events.get(position_of(seq))
@@ -178,14 +178,11 @@ def _read(
     source: str, rows: str, values: Sequence[Any], budget: _Budget, actor: Actor
 ) -> Generator[tuple[Seq, Written], None, None]:
     """Yields what events wrote, up to the one that uses up the budget; if nothing is left, only that they are there."""
-    vendor = connections[source].vendor
     spent = budget.left < 0
-    looked_at = "0, NULL" if spent else f"{SIZE_OF[vendor]}, {state_sql(vendor)}"
+    looked_at = "0, NULL" if spent else f"{size_of_event(source)}, {state_sql(source)}"
     imported = _IMPORTED if database.keeps_creations(source) else "NULL"
-    column = SEQ[vendor] if database.is_numbered(source) else MOMENT
-    statement = (
-        f"""SELECT {column}, app_name, user_id, session_id, id, timestamp, {imported}, {looked_at} FROM {rows}"""
-    )
+    statement = f"""SELECT {dialect.of(source).seq}, app_name, user_id, session_id, id, timestamp, {imported}, {looked_at}
+        FROM {rows}"""
     with closing(each_row(source, statement, values)) as events:
         for seq, app, user, session, event_id, at, last, size, text in events:
             ref, moment = SessionRef(source, app, user, session), read_instant(at)
@@ -215,7 +212,7 @@ def _read(
 def _creations_at(source: str, wanted: list[Position], budget: _Budget, actor: Actor) -> dict[Position, Written]:
     if not wanted or not database.keeps_creations(source):  # released since these were indexed
         return {}
-    state = "NULL" if budget.left < 0 else measured_sql("initial_state", connections[source].vendor)
+    state = "NULL" if budget.left < 0 else measured_sql("initial_state", source)
     statement = f"""SELECT initial_place, app_name, user_id, id, create_time, {state} FROM sessions
         WHERE initial_place IN ({", ".join(["%s"] * len(wanted))})"""
     sessions = {}
@@ -278,7 +275,7 @@ def initial_state(ref: SessionRef, actor: Actor) -> State | None:
     with database.using(ref.source) as db, db.cursor() as cursor:
         if not database.is_adopted(ref.source):
             return None
-        state = measured_sql("initial_state", db.vendor)
+        state = measured_sql("initial_state", db)
         cursor.execute(f"SELECT {state} FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:])
         row = cursor.fetchone()
     if row is None or row[0] is None or large(row[0]):

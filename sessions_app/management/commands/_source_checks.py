@@ -12,8 +12,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ...domain.adk_fields import check_fields
 from ...domain.errors import Error, Invalid, SourceError
 from ...domain.json_values import looks_encrypted
-from ...sources import adoption, database, identity, schema
-from ...sources.dialect import SEQ
+from ...sources import adoption, database, dialect, identity, schema
+from ...sources.dialect import Either
 from ...sources.finding import in_shell
 from ...sources.registry import Source
 from ...writes.incomplete import IMPORTING
@@ -40,14 +40,28 @@ def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Findi
         return
     if copy_of := identity.copy_of(source.alias):
         yield Finding(NOTE, f"is {copy_of}")
-    for look in (_kind, _durable, _adopted, _permissions, _rows_of_state, _half_imported, _orphans, _events, _clock):
+    kind: Either[_Look] = Either(postgresql=_server, sqlite=_file)
+    for look in (
+        kind.on(source.alias),
+        _durable,
+        _adopted,
+        _permissions,
+        _rows_of_state,
+        _half_imported,
+        _orphans,
+        _events,
+        _clock,
+    ):
         yield from _tried(source, look)
     yield from _tried(source, lambda db, of: drift(of, every_session))
-    if every_session and (source.vendor == "sqlite" or database.is_adopted(source.alias)):
+    if every_session and database.is_numbered(source.alias):
         yield from _tried(source, lambda db, of: shared_drift(of, ready))
 
 
-def _tried(source: Source, look: Callable[[BaseDatabaseWrapper, Source], Iterator[Finding]]) -> list[Finding]:
+_Look = Callable[[BaseDatabaseWrapper, Source], Iterator[Finding]]
+
+
+def _tried(source: Source, look: _Look) -> list[Finding]:
     try:
         with database.using(source.alias) as db:
             return list(look(db, source))
@@ -55,18 +69,22 @@ def _tried(source: Source, look: Callable[[BaseDatabaseWrapper, Source], Iterato
         return [Finding(BAD, error.message)]
 
 
-def _kind(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
+def _writer(db: BaseDatabaseWrapper) -> str:
     writer = "SqliteSessionService" if db.settings_dict["ADKWEB"]["real_times"] else "DatabaseSessionService"
-    writer = "adk-js" if db.settings_dict["ADKWEB"]["milliseconds"] else writer
-    if source.vendor == "sqlite":
-        (version, mode), *_ = query(db, "SELECT sqlite_version(), journal_mode FROM pragma_journal_mode")
-        yield Finding(OK, f"opens: SQLite {version}, journal mode {mode}, as {writer} writes it")
-        return
+    return "adk-js" if db.settings_dict["ADKWEB"]["milliseconds"] else writer
+
+
+def _file(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding]:
+    (version, mode), *_ = query(db, "SELECT sqlite_version(), journal_mode FROM pragma_journal_mode")
+    yield Finding(OK, f"opens: SQLite {version}, journal mode {mode}, as {_writer(db)} writes it")
+
+
+def _server(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding]:
     number, version = int(query(db, "SHOW server_version_num")[0][0]), query(db, "SHOW server_version")[0][0]
     if number < _OLDEST_POSTGRESQL:
         yield Finding(NOTE, f"opens: PostgreSQL {version}, which gets no fixes any more: update the server.")
     else:
-        yield Finding(OK, f"opens: PostgreSQL {version}, as {writer} writes it")
+        yield Finding(OK, f"opens: PostgreSQL {version}, as {_writer(db)} writes it")
 
 
 def _durable(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
@@ -74,7 +92,7 @@ def _durable(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
 
     A SQLite file does not tell how other programs write to it. adkweb itself waits for the disk.
     """
-    if source.vendor == "sqlite":
+    if source.dialect.is_file:
         return
     off = [(name, consequence) for name, consequence in _DURABLE.items() if query(db, f"SHOW {name}") == [("off",)]]
     yield from (Finding(NOTE, f"{name} is off: {consequence}") for name, consequence in off)
@@ -108,7 +126,7 @@ def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     own = {"events.seq", "sessions.initial_state"}
     if not lacking:
         yield Finding(OK, "is adopted, and all that adopting adds is there")
-    elif own.issubset(lacking) or (source.vendor == "sqlite" and own & set(lacking)):
+    elif own.issubset(lacking) or (source.dialect.is_file and own & set(lacking)):
         yield Finding(
             NOTE,
             f"is not adopted: lists are slower and initial state is not kept. adkweb {in_shell(source.where)}, or "
@@ -123,14 +141,14 @@ def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
 
 
 def _permissions(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
-    problem = _sqlite_problem(db) if source.vendor == "sqlite" else _postgresql_problem(db, source)
+    problem = Either(postgresql=_problem_of_server, sqlite=_problem_of_file).on(db)(db, source)
     if problem:
         yield Finding(NOTE, f"{problem} adkweb shows it with --read-only.")
     else:
         yield Finding(OK, "may be written")
 
 
-def _sqlite_problem(db: BaseDatabaseWrapper) -> str:
+def _problem_of_file(db: BaseDatabaseWrapper, _source: Source) -> str:
     path = Path(db.settings_dict["ADKWEB"]["path"])
     if not os.access(path, os.W_OK):
         return "the file may not be written by this user:"
@@ -139,7 +157,7 @@ def _sqlite_problem(db: BaseDatabaseWrapper) -> str:
     return ""
 
 
-def _postgresql_problem(db: BaseDatabaseWrapper, source: Source) -> str:
+def _problem_of_server(db: BaseDatabaseWrapper, source: Source) -> str:
     if query(db, "SELECT pg_is_in_recovery()")[0][0]:
         return "the server is a replica, which cannot be written:"
     rows = query(
@@ -183,7 +201,7 @@ def _rows_of_state(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding
 
 
 def _half_imported(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
-    marked = "state = %s::jsonb" if source.vendor == "postgresql" else "state = %s"
+    marked = f"state = {source.dialect.json_value}"
     sessions = query(db, f"SELECT app_name, user_id, id FROM sessions WHERE {marked}", [json.dumps(IMPORTING)])
     if sessions:
         yield Finding(
@@ -217,12 +235,11 @@ _ORPHAN: Final = (
 
 
 def _events(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
-    text = "::text" if source.vendor == "postgresql" else ""
-    order = f"{SEQ[source.vendor]} DESC" if database.is_numbered(source.alias) else "timestamp DESC, id DESC"
+    of = dialect.of(db)
     rows = query(
         db,
-        f"""SELECT app_name, user_id, session_id, id, invocation_id, event_data{text} FROM events
-        ORDER BY {order} LIMIT {_EVENTS}""",
+        f"""SELECT app_name, user_id, session_id, id, invocation_id, {of.text("event_data")} FROM events
+        ORDER BY {of.newest_of_all_first} LIMIT {_EVENTS}""",
     )
     unloadable = []
     encrypted = []
@@ -266,7 +283,7 @@ def _unloadable(event_id: str, invocation_id: str, data: Any) -> str:
 
 
 def _clock(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
-    if source.vendor == "sqlite":
+    if source.dialect.is_file:
         return
     before = time.time()
     there = float(query(db, "SELECT extract(epoch FROM clock_timestamp())")[0][0])

@@ -41,7 +41,7 @@ class Command(OverSources):
 
     def do(self, source: registry.Source) -> None:
         """Adds what is missing, including the indexes that opening does not build in a large SQLite file."""
-        if self._wal and source.vendor != "sqlite":
+        if self._wal and not source.dialect.is_file:
             raise SourceError(f"{source.where} is not a SQLite file: --wal is for those.")
         with database.connected(source):
             shape = adoption.inspect(source.alias)

@@ -43,9 +43,7 @@ class Command(BaseCommand):
             with database.connected(source):
                 if not adoption.inspect(source.alias).empty:
                     raise CommandError(f"{source.where} has ADK's tables already.", returncode=2)
-                adoption.create(
-                    source.alias, options["format"] or ("sqlite" if source.vendor == "sqlite" else "database")
-                )
+                adoption.create(source.alias, options["format"])
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
         except OSError as error:

@@ -140,7 +140,7 @@ class _Input:
 
     def _open(self) -> AbstractContextManager[Reader]:
         assert self._format.read  # noqa: S101  the parser refuses the others
-        return self._format.read(self._place, self._into.vendor == "postgresql")
+        return self._format.read(self._place, not self._into.dialect.holds_any_text)
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

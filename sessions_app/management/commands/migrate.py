@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import DatabaseError, connections
 
-from ...sources import locks, versions
+from ...sources import dialect, locks, versions
 from ._terminal import plain
 
 _PAUSE_SECONDS: Final = 0.5
@@ -64,12 +64,11 @@ class Command(migrate.Command):
     @contextmanager
     def _alone(self, alias: str) -> Iterator[None]:
         """Keeps out other processes. Those that had to wait then find nothing left to do."""
-        connection = connections[alias]
-        if connection.vendor == "postgresql":
+        if not dialect.of(alias).is_file:
             with locks.alone(alias, lambda _: None, locks.MIGRATING):
                 yield
             return
-        file = Path(str(connection.settings_dict["NAME"]))
+        file = Path(str(connections[alias].settings_dict["NAME"]))
         if not file.is_file():  # it is in memory
             yield
             return

@@ -125,7 +125,7 @@ class Command(BaseCommand):
                 f"{'':<18} has version {plain(version)} of ADK's schema, which this adkweb does not know: it may show less "
                 "than there is"
             )
-        if source.vendor == "postgresql" and not (
+        if source.dialect.waits_for_owner and not (
             database.is_begun(source.alias) or database.is_read_only(source.alias)
         ):
             plan = adopt_job.plan(source.alias)
@@ -140,7 +140,7 @@ class Command(BaseCommand):
     def _adopt(self) -> None:
         for source in registry.listed():
             if (
-                source.vendor == "postgresql"
+                source.dialect.waits_for_owner
                 and database.is_open(source.alias)
                 and not database.is_adopted(source.alias)
                 and not database.why_shown(source.alias)

@@ -24,11 +24,12 @@ from ...domain.state import ABSENT, UNKNOWN, Change
 from ...reads.changes import Following, Only
 from ...reads.event_views import EventView
 from ...sources import registry
+from ...sources.dialect import Either
 from ...sources.finding import SESSION_FILE
 from ._terminal import local_zone, plain, short, silence_logs, words
 from ._words import told
 
-LOOK_SECONDS: Final = {"sqlite": 0.2, "postgresql": 0.5}
+LOOK_SECONDS: Final = Either(sqlite=0.2, postgresql=0.5)
 _AWAY_SECONDS: Final = 1.0  # between the first two tries of a source that does not answer
 _LONGEST_AWAY_SECONDS: Final = 8.0
 _MOST_LINES: Final = 10_000
@@ -85,7 +86,7 @@ class Command(BaseCommand):
             if folder:
                 for source in registry.listed():
                     feeds.setdefault(source.alias, _Feed(source, only, whole=True))
-            _wait(min((LOOK_SECONDS[feed.vendor] for feed in feeds.values()), default=0.5))
+            _wait(min((LOOK_SECONDS.on(alias) for alias in feeds), default=0.5))
 
     def _tell(self, feed: "_Feed", line: "_Line") -> None:
         """Prints what is new, and what is wrong with the source."""
@@ -110,7 +111,6 @@ class _Feed:
     """A source that is followed, even if it does not answer for a while."""
 
     def __init__(self, source: registry.Source, only: Only, *, whole: bool = False) -> None:
-        self.vendor = source.vendor
         self._source, self._only, self._whole = source, only, whole
         self._following: Following | None = None
         self._problem = self._told = ""

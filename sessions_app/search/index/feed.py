@@ -19,7 +19,7 @@ from ...domain.errors import Behind, Invalid
 from ...domain.session_ref import SessionRef, digest_of
 from ...history.index import build
 from ...models import DueSession, Rule, SearchSession, SearchSource, Waiting, read_instant
-from ...sources import database, registry
+from ...sources import database, dialect, registry
 from .. import masked, word_tables
 from ..values import comparable
 from .read import (
@@ -81,7 +81,7 @@ class Feeder:
         """Returns a text that changes whenever another thread writes to the file, or anybody to PostgreSQL's server, and
         with the rules of masking."""
         with database.using(self.source) as db, db.cursor() as cursor:
-            cursor.execute("PRAGMA data_version" if db.vendor == "sqlite" else "SELECT pg_current_snapshot()::text")
+            cursor.execute(dialect.of(db).version)
             return f"{cursor.fetchone()[0]} {masked.version()}"
 
     def feed(self, seconds: float = 0.5) -> bool:
@@ -222,17 +222,13 @@ class Feeder:
             return int(cursor.fetchone()[0])
 
     def _page(self, after: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Returns the names of the next sessions, when they were written to, and what is to be passed to go on.
-
-        In a SQLite file, names need not be text: as text, they could come before themselves.
-        """
+        """Returns the names of the next sessions, when they were written to, and what is to be passed to go on."""
         with database.using(self.source) as db, db.cursor() as cursor:
-            name, text = ("hex({})", "CAST(%s AS TEXT)") if db.vendor == "sqlite" else ("{}", "%s")
-            go_on = ", ".join(name.format(column) for column in ("app_name", "user_id", "id"))
+            go_on, beyond, values = dialect.of(db).after(("app_name", "user_id", "id"), after)
             cursor.execute(
                 f"""SELECT app_name, user_id, id, update_time, {go_on} FROM sessions
-                WHERE (app_name, user_id, id) > ({text}, {text}, {text}) ORDER BY app_name, user_id, id LIMIT {SOME}""",
-                [bytes.fromhex(each) for each in after] if db.vendor == "sqlite" else after,
+                WHERE {beyond} ORDER BY app_name, user_id, id LIMIT {SOME}""",
+                values,
             )
             return list(cursor.fetchall())
 

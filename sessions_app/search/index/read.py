@@ -15,10 +15,11 @@ from ...domain.key_schema import KeySchema, learn
 from ...domain.kinds import describe
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...domain.state import State
-from ...models import MOMENT, SearchSession, by_time, read_instant, written
+from ...models import SearchSession, read_instant
 from ...reads.lists import title_of
-from ...reads.size_limits import GLANCED, LARGE, SIZE_OF, measured_sql
-from ...sources.dialect import SEQ_IN_SESSION, is_wanted, wanted
+from ...reads.size_limits import LARGE, glanced_at, measured_sql, size_of_event
+from ...sources import dialect
+from ...sources.dialect import POSTGRESQL, is_wanted, wanted, written
 from .. import masked
 from ..folding import Span, Summary, fold
 from ..lines import LENGTH as LINE
@@ -113,7 +114,7 @@ def rows_of(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, Stor
     with db.cursor() as cursor:
         cursor.execute(
             f"""{wanted(_NAMES, len(names))}
-            SELECT s.app_name, s.user_id, s.id, {measured_sql("s.state", db.vendor, _TOGETHER)}, s.create_time, s.update_time
+            SELECT s.app_name, s.user_id, s.id, {measured_sql("s.state", db, _TOGETHER)}, s.create_time, s.update_time
             FROM wanted CROSS JOIN sessions AS s WHERE {is_wanted("s", _NAMES)}""",
             [name for each in names for name in each],
         )
@@ -125,7 +126,7 @@ def shared_states(db: BaseDatabaseWrapper, users: Collection[Owner]) -> dict[Own
     """Returns the state of users and of their apps, by app and user; an app's, by app and ""."""
     if not users:
         return {}
-    state, apps = measured_sql("u.state", db.vendor), sorted({app for app, _user in users})
+    state, apps = measured_sql("u.state", db), sorted({app for app, _user in users})
     with db.cursor() as cursor:
         cursor.execute(
             f"""{wanted(_NAMES[:2], len(users))}
@@ -199,18 +200,18 @@ def state_of(db: BaseDatabaseWrapper, row: Stored) -> State:
     if is_large(row):
         own = "app_name = %s AND user_id = %s AND id = %s"
         with db.cursor() as cursor:
-            cursor.execute(f"SELECT {measured_sql('state', db.vendor)} FROM sessions WHERE {own}", row[:3])
+            cursor.execute(f"SELECT {measured_sql('state', db)} FROM sessions WHERE {own}", row[:3])
             text = next(iter(cursor.fetchone() or [None]))
     return as_object(read_stored_or_none(text))
 
 
 def has_more(db: BaseDatabaseWrapper, ref: SessionRef, stored: SearchSession) -> bool:
     """Tells whether a session has events after those that are stored. If events have no numbers, nobody can tell."""
-    if by_time(db):
+    if not dialect.of(db).has_numbers:
         return True
     with db.cursor() as cursor:
         cursor.execute(
-            f"SELECT 1 FROM events WHERE {_OF} AND {SEQ_IN_SESSION[db.vendor]} > %s LIMIT 1",
+            f"SELECT 1 FROM events WHERE {_OF} AND {dialect.of(db).seq_in_session} > %s LIMIT 1",
             [*ref[1:], _summary_of(stored).read],
         )
         return cursor.fetchone() is not None
@@ -225,11 +226,11 @@ def goes_on(db: BaseDatabaseWrapper, ref: SessionRef, row: Stored, stored: Searc
         return False
     if not summary.read:
         return True
-    seq = MOMENT if by_time(db) else SEQ_IN_SESSION[db.vendor]
-    last = f"FROM events WHERE {_OF} AND id = %s AND {seq} = %s"
+    of = dialect.of(db)
+    last = f"FROM events WHERE {_OF} AND id = %s AND {of.seq_in_session} = %s"
     values: list[Any] = [*ref[1:], summary.read_id, summary.read]
     with db.cursor() as cursor:
-        if not by_time(db):
+        if of.has_numbers:
             cursor.execute(f"SELECT 1 {last}", values)
             return cursor.fetchone() is not None
         cursor.execute(
@@ -244,7 +245,7 @@ def beginnings(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, l
 
     On SQLite, where a query costs nothing, it returns nothing.
     """
-    if db.vendor == "sqlite" or by_time(db):
+    if dialect.of(db).is_file or not dialect.of(db).has_numbers:
         return {}
     rows: dict[Names, list[Read]] = {each: [] for each in names}
     for start in range(0, len(names), TOGETHER):
@@ -260,26 +261,22 @@ def beginnings(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, l
     }
 
 
-_TEXT: Final = {
-    "sqlite": f"CASE WHEN {SIZE_OF['sqlite']} <= {LARGE} THEN event_data END",
-    "postgresql": f"CASE WHEN {SIZE_OF['postgresql']} <= {LARGE} THEN event_data::text END",
-}
 _BEGINNINGS: Final = f"""SELECT wanted.*, e.seq, e.id, e.text, e.at FROM unnest(%s::text[], %s::text[], %s::text[])
         AS wanted (app, user_id, session), LATERAL (SELECT seq, id,
-            CASE WHEN {SIZE_OF["postgresql"]} <= {_SMALL} THEN event_data::text END AS text, {{}} AS at FROM events
+            CASE WHEN {POSTGRESQL.size("event_data")} <= {_SMALL} THEN event_data::text END AS text, {{}} AS at FROM events
         WHERE app_name = wanted.app AND events.user_id = wanted.user_id AND session_id = wanted.session
         ORDER BY seq LIMIT {_EVENTS}) AS e ORDER BY 1, 2, 3, 4"""
 
 
 def _events(db: BaseDatabaseWrapper, ref: SessionRef, so_far: Summary) -> Iterator[Read]:
     """Yields the events that are not read yet, in order. No read takes long."""
-    timed = by_time(db)
-    data, seq = _TEXT[db.vendor], SEQ_IN_SESSION[db.vendor]
+    of = dialect.of(db)
+    data, seq = f"CASE WHEN {size_of_event(db)} <= {LARGE} THEN {of.text('event_data')} END", of.seq_in_session
     statement = f"""SELECT {seq}, id, {data}, {written(db)} FROM events WHERE {_OF} AND {seq} > %s
         ORDER BY {seq} LIMIT {_EVENTS}"""
     last: list[Any] = [so_far.read]
-    if timed:
-        statement = f"""SELECT {MOMENT}, id, {data}, NULL, timestamp::text FROM events
+    if not of.has_numbers:
+        statement = f"""SELECT {seq}, id, {data}, NULL, timestamp::text FROM events
             WHERE {_OF} AND (timestamp, id) > (%s, %s) ORDER BY timestamp, id LIMIT {_EVENTS}"""
         last = _time_of(db, ref, so_far.read_id) if so_far.read else ["-infinity", ""]
     while True:
@@ -290,7 +287,7 @@ def _events(db: BaseDatabaseWrapper, ref: SessionRef, so_far: Summary) -> Iterat
             yield row[:4]
         if len(rows) < _EVENTS:
             return
-        last = [rows[-1][4], rows[-1][1]] if timed else [rows[-1][0]]
+        last = [rows[-1][0]] if of.has_numbers else [rows[-1][4], rows[-1][1]]
 
 
 def _time_of(db: BaseDatabaseWrapper, ref: SessionRef, event_id: str) -> list[str]:
@@ -306,10 +303,9 @@ def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> tuple[
     to something else), or is done (“idle”); and the tool that waits."""
     if not (summary.asks or summary.open):
         return "idle", ""
-    order = "timestamp DESC, id DESC" if by_time(db) else f"{SEQ_IN_SESSION[db.vendor]} DESC"
     with db.cursor() as cursor:
         cursor.execute(
-            f"SELECT {GLANCED[db.vendor]} FROM events WHERE {_OF} ORDER BY {order} LIMIT {_NEWEST}",
+            f"SELECT {glanced_at(db)} FROM events WHERE {_OF} ORDER BY {dialect.of(db).newest_first} LIMIT {_NEWEST}",
             ref[1:],
         )
         rows = cursor.fetchall()

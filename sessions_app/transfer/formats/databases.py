@@ -14,7 +14,7 @@ from ...domain.adk_fields import check_fields
 from ...domain.errors import Invalid, SourceError
 from ...domain.event import ID_LENGTH, INVOCATION_ID_LENGTH
 from ...domain.json_values import check_name
-from ...sources.dialect import SEQ_IN_SESSION
+from ...sources.dialect import UNADOPTED
 from ...sources.recognise import check_not_java
 from ..items import EventItem, Fault, Item, Reader, SessionItem, StateItem, beat, canonical, event_item, microseconds
 from .layouts import Json, Layout, seconds
@@ -122,15 +122,15 @@ class Items:
         """Returns the SQL that reads a column. JSON is read as the stored text."""
         kind = self._database.tables[table][name]
         quoted = '"' + name.replace('"', '""') + '"'
-        parsed = kind in ("json", "jsonb") and self._database.vendor == "postgresql"
-        return f"{quoted}::text AS {quoted}" if parsed else quoted
+        text = self._database.dialect.text(quoted)
+        return f"{text} AS {quoted}" if kind in ("json", "jsonb") and text != quoted else quoted
 
     def _named(self, table: str, names: tuple[str, ...], more: tuple[str, ...], page: int) -> Iterator[Row]:
         """Yields rows in the order of their names, read page by page. `more` are further columns to read."""
-        postgresql = self._database.vendor == "postgresql"
-        collation = '"C"' if postgresql else "BINARY"
-        order = ", ".join(f"{name} COLLATE {collation}" for name in names)
-        columns = ", ".join([*map(str if postgresql else _cut, names), *(self._as_text(name, table) for name in more)])
+        of = self._database
+        order = ", ".join(f"{name} COLLATE {of.collation}" for name in names)
+        cut = _cut if of.any_length else str
+        columns = ", ".join([*map(cut, names), *(self._as_text(name, table) for name in more)])
         after: tuple[Any, ...] = ()
         while True:
             beyond = f"WHERE ({order}) > ({', '.join(['%s'] * len(names))})" if after else ""
@@ -139,7 +139,7 @@ class Items:
             for row in rows:
                 beat()
                 yield row
-            if not rows or (postgresql and len(rows) < page):
+            if not rows or (len(rows) < page and not of.stops_early):
                 return
             before, after = after, tuple(rows[-1][name] for name in names)
             if after == before:  # somebody can craft a database in which reading never gets further
@@ -187,9 +187,8 @@ class Items:
 
     def _events(self, item: SessionItem) -> Iterator[EventItem]:
         tables = self._database.tables
-        vendor = self._database.vendor
-        order = [SEQ_IN_SESSION[vendor]] if vendor == "sqlite" or "seq" in tables["events"] else []
-        order = order or ["timestamp", "id"]
+        of = self._database.dialect
+        order = of.order if of.is_file or "seq" in tables["events"] else UNADOPTED.order
         order_columns = ", ".join(f"{name} AS order{n}" for n, name in enumerate(order))
         left, size, after = item.events, 32, ()
         while left:

@@ -12,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 from ...domain.errors import SourceError
 from ...sources import database as sources_database
 from ...sources import urls
+from ...sources.dialect import POSTGRESQL, SQLITE, Dialect
 from ..items import MOST, Fault, beat
 
 Row = Mapping[str, Any]
@@ -27,8 +28,11 @@ class Database(Protocol):
     """A database that is only read."""
 
     where: str  # its path or URL, without password
-    vendor: str
     tables: Tables
+    dialect: Dialect
+    collation: str  # in which names are ordered by their bytes, whatever the column says
+    stops_early: bool  # a page may be shorter than it was asked for
+    any_length: bool  # names may be longer than their columns allow
 
     def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
         """Returns the rows of a query, in which %s stands for a value. Raises Fault if the database cannot answer it.
@@ -39,7 +43,10 @@ class Database(Protocol):
 
 
 class _Sqlite:
-    vendor = "sqlite"
+    dialect: Dialect = SQLITE
+    collation = "BINARY"
+    stops_early = True
+    any_length = True
     columns = """SELECT tables.name AS "table", columns.name, columns.type
         FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
         WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'
@@ -92,7 +99,10 @@ def _length(row: Iterable[Any]) -> int:
 
 
 class _PostgreSQL:
-    vendor = "postgresql"
+    dialect: Dialect = POSTGRESQL
+    collation = '"C"'
+    stops_early = False
+    any_length = False
     columns = """SELECT relname AS table, attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
         JOIN pg_class ON pg_class.oid = attrelid WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
         AND relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname = ANY (current_schemas(false)))
