@@ -13,7 +13,7 @@ from ...access.actor import Actor
 from ...domain.errors import Invalid, NotFound
 from ...domain.session_ref import SessionRef
 from ...http.reader import user_for_reader
-from ...jobs.claims import WAITING
+from ...jobs.lease import WAITING
 from ...privacy import erasures
 from ..forms import Confirm, Form, act
 from ..html.render import page, to_type, typed

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from ...domain.session_ref import SessionRef
 from ...http.reader import user_for_reader
 from ...http.streaming import streamed
-from ...jobs.claims import WAITING
+from ...jobs.lease import WAITING
 from ...privacy import exports
 from ...reads import views
 from ..forms import Form, act

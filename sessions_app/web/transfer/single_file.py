@@ -188,7 +188,15 @@ PITCH: Final = 6  # from bar to bar, in the picture's own units
 WIDEST: Final = 18  # pixels of a bar in a short session
 _FORMATTED: Final = 500_000  # characters of all texts that are rendered as markdown
 _IMAGE: Final = 200_000  # characters of an image that is shown
-_STYLES: Final = ("tokens", "base", "html/shared", "html/values", "html/markdown", "session/chat", "transfer/single_file")
+_STYLES: Final = (
+    "tokens",
+    "base",
+    "html/shared",
+    "html/values",
+    "html/markdown",
+    "session/chat",
+    "transfer/single_file",
+)
 _SCRIPTS: Final = ("time", "single_file")
 _FONT: Final = re.compile(r"@font-face \{.*?\n\}", re.S)
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.S)
