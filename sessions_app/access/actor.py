@@ -11,11 +11,25 @@ from typing import Final
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from ..domain.errors import NotAllowed, NotFound
+from ..domain.errors import Invalid, NotAllowed, NotFound
+from ..domain.json_values import check_name
 from ..domain.roles import RIGHTS, Right
 from ..domain.session_ref import SessionRef
 
+_PATTERN_LENGTH: Final = 200
 read_only_sources: Final[set[str]] = set()  # by alias, those that are opened for reading only; registry.py keeps it
+
+
+def checked_pattern(text: str, field: str) -> str:
+    """Returns a pattern of names (`booking*`) without blanks around it. Raises Invalid, which names the field."""
+    pattern = text.strip()
+    try:
+        check_name(pattern, _("The pattern"), _PATTERN_LENGTH)
+    except Invalid as error:
+        raise Invalid(error.message, field=field) from error
+    if not pattern.isprintable():
+        raise Invalid(_("A pattern has no line breaks or other characters that cannot be seen."), field=field)
+    return pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ from django.db.models.signals import post_delete, post_save
 from django.utils.translation import gettext as _
 
 from ..domain.errors import Held, Invalid, NotAllowed, NotFound
-from ..domain.json_values import check_name
 from ..models import tables
-from .actor import SYSTEM, Actor
+from .actor import SYSTEM, Actor, checked_pattern
 from .audit.record import record
 
 log = logging.getLogger("adkweb.approval")
@@ -25,7 +24,6 @@ log = logging.getLogger("adkweb.approval")
 DAYS: Final = 7  # until a proposal lapses
 MOST_DAYS: Final = 90
 MOST_SESSIONS: Final = 100_000  # of a batch
-_PATTERN_LENGTH: Final = 200
 _NAMED: Final = 10  # keys in a message
 _TRUSTED_SECONDS: Final = 1.0  # as long as a role is (roles.py)
 
@@ -113,14 +111,14 @@ def make(
     """Makes a rule: `make(by=actor, keys="user:tier", apps="booking*")`. Raises Invalid, NotAllowed."""
     by.check_runs_everything()
     by.check_may_write()
-    keys = _pattern(keys, "keys")
+    keys = checked_pattern(keys, "keys")
     if not keys and sessions is None:
         raise Invalid(_("Name a pattern of keys, or a number of sessions."), field="keys")
     if sessions is not None and not 0 <= sessions <= MOST_SESSIONS:
         raise Invalid(_("From 0 to %(most)s sessions.") % {"most": MOST_SESSIONS}, field="sessions")
     if not 1 <= days <= MOST_DAYS:
         raise Invalid(_("From 1 to %(most)s days.") % {"most": MOST_DAYS}, field="days")
-    sources, apps = _pattern(sources, "sources") or "*", _pattern(apps, "apps") or "*"
+    sources, apps = checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
     with transaction.atomic():
         record("approval-rule-made", by.name, source=sources, app_name=apps, keys=keys, sessions=sessions, days=days)
         rule = ApprovalRule.objects.create(
@@ -151,17 +149,6 @@ def drop(number: int, *, by: Actor) -> ApprovalRule:
         rule.delete()
     log.info("%s deleted the approval rule %s: keys %s, sessions %s", by.name, number, rule.keys, rule.sessions)
     return rule
-
-
-def _pattern(text: str, field: str) -> str:
-    pattern = text.strip()
-    try:
-        check_name(pattern, _("The pattern"), _PATTERN_LENGTH)
-    except Invalid as error:
-        raise Invalid(error.message, field=field) from error
-    if not pattern.isprintable():
-        raise Invalid(_("A pattern has no line breaks or other characters that cannot be seen."), field=field)
-    return pattern
 
 
 def _forget(**_signal: Any) -> None:

@@ -8,8 +8,6 @@ Who has no role sees no app.
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from django.conf import settings
@@ -20,15 +18,13 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
-from ..domain.json_values import check_name
 from ..domain.roles import ROLES
 from . import tokens
-from .actor import Actor, Grant
+from .actor import Actor, Grant, checked_pattern
 from .audit.record import record
 
 log = logging.getLogger("adkweb.roles")
 
-_PATTERN_LENGTH: Final = 200
 _TRUSTED_SECONDS: Final = 1.0  # as long as a token is (tokens.py)
 
 known: dict[int, tuple[float, Actor]] = {}  # by the key of a person: until when it is trusted, and their actor
@@ -115,7 +111,7 @@ def _actor_of(person: AbstractBaseUser) -> Actor:
         return Actor(person.get_username(), (Grant("admin", reveals=True),), account, audits=True)
     roles = list(Role.objects.held_by(person).order_by("pk"))
     grants = tuple(grant for role in roles for grant in role.grants)
-    audits = any(role.role == "auditor" for role in roles) or any(g.is_whole and g.right == "admin" for g in grants)
+    audits = any(ROLES[role.role].audits for role in roles) or any(g.is_whole and g.right == "admin" for g in grants)
     return Actor(person.get_username(), grants, account, audits)
 
 
@@ -153,7 +149,9 @@ def give(
         raise Invalid(_("The role is one of: %(names)s.") % {"names": ", ".join(ROLES)}, field="role")
     if bool(person) == bool(group):
         raise Invalid(_("Name a person or a group."), field="holder")
-    sources, apps = (_pattern(sources, "sources"), _pattern(apps, "apps")) if role != "auditor" else ("*", "*")
+    if ROLES[role].right is None:
+        sources = apps = ""
+    sources, apps = checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
     holder: dict[str, Any] = {"person": _person(person)} if person else {"group": _group(group)}
     with transaction.atomic():
         given, made = Role.objects.get_or_create(
@@ -173,49 +171,29 @@ def take(number: int, *, by: Actor) -> Role:
     """Takes a role from whoever has it. Raises NotFound, NotAllowed, and Conflict for the role of the last admin."""
     by.check_runs_everything()
     by.check_may_write()
-    with keeping_an_admin():
+    whole = Role.objects.filter(role="admin", sources="*", apps="*")
+    people = User.objects.filter(is_active=True)
+    with transaction.atomic():
+        # Two people who take away each other's role wait for one another.
+        list(whole.select_for_update())
+        list(people.filter(is_superuser=True).select_for_update())
         role = Role.objects.select_related("person", "group").filter(pk=number).first()
         if role is None:
             raise NotFound(_("This role is gone already."))
         role.delete()
         role.record_as("role-taken", by=by)
-    log.info("%s took the role %s from %s", by.name, role.role, role.holder)
-    return role
-
-
-@contextmanager
-def keeping_an_admin() -> Iterator[None]:
-    """Undoes what its block did, and raises Conflict, if nobody is left who runs everything.
-
-    Two people who take away each other's role wait for one another.
-    """
-    whole = Role.objects.filter(role="admin", sources="*", apps="*")
-    people = User.objects.filter(is_active=True)
-    with transaction.atomic():
-        list(whole.select_for_update())
-        list(people.filter(is_superuser=True).select_for_update())
-        yield
         runs_everything = Q(is_superuser=True) | Q(pk__in=whole.values("person")) | Q(groups__in=whole.values("group"))
         if not people.filter(runs_everything).exists():
             raise Conflict(
                 _("Nobody would be left who may give roles. Make somebody else an admin of everything first.")
             )
+    log.info("%s took the role %s from %s", by.name, role.role, role.holder)
+    return role
 
 
 def make_admin(person: User) -> None:
     """Makes a person an admin of everything: the owner of this machine, or the first person."""
     Role.objects.get_or_create(role="admin", sources="*", apps="*", person=person, defaults={"given_by": "adkweb"})
-
-
-def _pattern(text: str, field: str) -> str:
-    pattern = text.strip() or "*"
-    try:
-        check_name(pattern, _("The pattern"), _PATTERN_LENGTH)
-    except Invalid as error:
-        raise Invalid(error.message, field=field) from error
-    if not pattern.isprintable():
-        raise Invalid(_("A pattern has no line breaks or other characters that cannot be seen."), field=field)
-    return pattern
 
 
 def _person(name: str) -> User:

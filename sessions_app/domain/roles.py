@@ -12,10 +12,11 @@ def _(words: str) -> str:
 
 
 class RoleKind(NamedTuple):
-    """What a role gives: a right in the apps that it is for, which an auditor has not. `words` explain it."""
+    """What a role gives: a right in the apps that it is for, or None; with `audits`, the audit. `words` explain it."""
 
     right: Right | None
     words: str
+    audits: bool = False
 
 
 ROLES: Final[dict[str, RoleKind]] = {
@@ -24,5 +25,5 @@ ROLES: Final[dict[str, RoleKind]] = {
     "admin": RoleKind(
         "admin", _("also deletes, forks and imports; for all sources and apps, gives roles and makes tokens")
     ),
-    "auditor": RoleKind(None, _("reads the audit and nothing else")),
+    "auditor": RoleKind(None, _("reads the audit and nothing else"), audits=True),
 }

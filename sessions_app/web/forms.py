@@ -60,7 +60,7 @@ class Text(forms.CharField):
     With the widget HiddenInput, it is the value of a button or of a hidden field, which the template writes.
     """
 
-    def __init__(self, *, needed: bool = False, widget: type[forms.Widget] = forms.TextInput, **options: Any) -> None:
+    def __init__(self, *, needed: bool = False, widget: Callable[..., Any] = forms.TextInput, **options: Any) -> None:
         attrs = {"autocomplete": "off", **options.pop("attrs", {})} | ({"required": True} if needed else {})
         super().__init__(required=False, strip=False, widget=widget(attrs), **options)
         self.validators = []  # the core has words for U+0000, too

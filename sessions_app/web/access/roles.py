@@ -1,11 +1,13 @@
 """The page of roles: who may do what, in which sources and apps."""
 
+from functools import partial
 from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.choices import CallableChoiceIterator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
@@ -20,10 +22,21 @@ from ..request import actor
 _PATTERN: Final = {"class": "mono", "maxlength": 200, "spellcheck": "false", "placeholder": "*"}
 
 
+def _holders() -> list[tuple[str, str]]:
+    groups, people = core.holders()
+    return [
+        ("", _("Choose…")),
+        *((f"group:{name}", _("%(name)s (group)") % {"name": name}) for name in groups),
+        *((f"person:{name}", name) for name in people),
+    ]
+
+
 class RoleForm(Form):
     """Gives a role. `holder` is `person:ana` or `group:support`."""
 
-    holder = Text(label=gettext_lazy("Who"), needed=True, widget=forms.Select)
+    holder = Text(
+        label=gettext_lazy("Who"), needed=True, widget=partial(forms.Select, choices=CallableChoiceIterator(_holders))
+    )
     role = Text(label=gettext_lazy("Role"))
     apps = Text(
         label=gettext_lazy("Apps"),
@@ -36,18 +49,9 @@ class RoleForm(Form):
         help_text=gettext_lazy("Also sees the ids of users that rules hide, without one."),
     )
 
-    def __init__(self, *given: Any, **options: Any) -> None:
-        super().__init__(*given, **options)
-        groups, people = core.holders()
-        self.fields["holder"].widget.choices = [
-            ("", _("Choose…")),
-            *((f"group:{name}", _("%(name)s (group)") % {"name": name}) for name in groups),
-            *((f"person:{name}", name) for name in people),
-        ]
-
     def clean(self) -> dict[str, Any]:
         """Says of the holder whether it is a person or a group."""
-        kind, _colon, name = self.cleaned_data.pop("holder").partition(":")
+        kind, _colon, name = self.cleaned_data.pop("holder", "").partition(":")
         return self.cleaned_data | {"group" if kind == "group" else "person": name}
 
 
