@@ -2,7 +2,6 @@
 
 import json
 import time
-import uuid
 from typing import Any, Final
 
 from django.db import IntegrityError
@@ -23,16 +22,7 @@ def begin(rule: Rule, actor: Actor) -> None:
     """Checks a rule from the beginning; what was kept of it is forgotten."""
     stop(rule)
     Breach.objects.filter(rule_id=rule.pk).delete()
-    now = time.time()
-    job = Job.objects.create(
-        id=uuid.uuid4(),
-        kind=KIND.name,
-        where=rule.where,
-        task=json.dumps({"rule": rule.pk}),
-        created=now,
-        beat=now,
-        **runner.fields_of(actor),
-    )
+    job = Job.objects.make(KIND.name, rule.where, {"rule": rule.pk}, **runner.fields_of(actor))
     Rule.objects.filter(pk=rule.pk).update(job=job.pk, walked=0, within=None, checked=0.0)
     runner.start(job)
 
@@ -101,14 +91,9 @@ def _keep(rule: Rule) -> None:
         raise Lost
 
 
-def _can_run(job: Job) -> bool:
-    """Tells whether this process has the source."""
-    return registry.alias_of(job.where) is not None
-
-
 def _forget(job: Job) -> None:
     if job.state == DONE:
         job.delete()
 
 
-KIND: Final = runner.register(runner.Kind("rule", _run, _can_run, _forget))
+KIND: Final = runner.register(runner.Kind("rule", _run, ended=_forget))

@@ -1,7 +1,7 @@
 """Runs jobs in threads, and takes over those whose process died.
 
-register(Kind("import", _run, _can_run))
-start(Job.objects.create(kind="import", …))    # leases the job and runs it in a thread
+register(Kind("import", _run))
+start(Job.objects.make("import", where, …))    # leases the job and runs it in a thread
 take_over()                                    # at intervals, in every process
 
 A second thread gives signs of life for each running job, so a silent job is one whose process died or was suspended. A
@@ -25,6 +25,7 @@ from ..access import roles
 from ..access.actor import Actor
 from ..domain.errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
+from ..sources import registry
 from .lease import (
     AWAY,
     FAILED,
@@ -52,16 +53,20 @@ ALIVE_SECONDS: Final = 10.0  # between two signs of life without progress: a sou
 Beat = Callable[[Progress], None]
 
 
+def has_source(job: Job) -> bool:
+    """Tells whether the source of a job is open in this process."""
+    return registry.alias_of(job.where) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of work. `run` does it, reports its progress, and may begin where an earlier process stopped.
 
-    `can_run` tells whether this process can do it: whether its source is open here. `ended` is called with the row of a
-    job that has ended."""
+    `can_run` tells whether this process can do it. `ended` is called with the row of a job that has ended."""
 
     name: str
     run: Callable[[Job, Beat], Outcome]
-    can_run: Callable[[Job], bool]
+    can_run: Callable[[Job], bool] = has_source
     ended: Callable[[Job], None] = lambda job: None
 
 

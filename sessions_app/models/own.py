@@ -1,7 +1,10 @@
 """adkweb's own tables, in the default database: who signs in, work that outlives a request, and the index of history/."""
 
+import json
+import time
+import uuid
 from datetime import datetime, timedelta
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.db import models
@@ -52,6 +55,17 @@ class PasswordTries(models.Model):
     seen = models.FloatField(default=0.0, db_index=True)
 
 
+class JobQuerySet(models.QuerySet["Job"]):
+    """Makes jobs."""
+
+    def make(self, kind: str, where: str, task: Any = None, **fields: Any) -> "Job":
+        """Makes a job of a kind that waits from now on. `task` becomes JSON."""
+        now = time.time()
+        return self.create(
+            id=uuid.uuid4(), kind=kind, where=where, task=json.dumps(task or {}), created=now, beat=now, **fields
+        )
+
+
 class Job(models.Model):
     """Work that outlives a request (jobs/): who wants it, how far it is, and what came of it. Times are seconds.
 
@@ -87,6 +101,8 @@ class Job(models.Model):
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
     told = models.BooleanField(default=False)
     due = models.FloatField(null=True)  # not to be done before
+
+    objects = JobQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [

@@ -123,12 +123,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     return Outcome(DONE, fields={"result": report.text()})
 
 
-def _can_run(job: Job) -> bool:
-    """Tells whether this process has the source."""
-    return registry.alias_of(job.where) is not None
-
-
-KIND: Final = runner.register(runner.Kind("erase", _run, _can_run))
+KIND: Final = runner.register(runner.Kind("erase", _run))
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------

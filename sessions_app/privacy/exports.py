@@ -122,12 +122,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     return Outcome(DONE, fields={"result": json.dumps({"made": asdict(made), "mask": mask, "ids": ids})})
 
 
-def _can_run(job: Job) -> bool:
-    """Tells whether this process has the source."""
-    return registry.alias_of(job.where) is not None
-
-
-KIND: Final = runner.register(runner.Kind("export", _run, _can_run))
+KIND: Final = runner.register(runner.Kind("export", _run))
 
 
 # --- Rows and files ---------------------------------------------------------------------------------------------------

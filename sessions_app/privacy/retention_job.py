@@ -53,26 +53,23 @@ def begin_due() -> int:
             continue
         mine = RetentionRule.objects.filter(pk=rule.pk, due=rule.due)
         if mine.update(due=now + EVERY_SECONDS):  # or another process was faster
-            begun += _begin(rule, now)
+            begun += _begin(rule)
     if begun:
         exports.sweep()
     return begun
 
 
-def _begin(rule: RetentionRule, now: float) -> bool:
+def _begin(rule: RetentionRule) -> bool:
     try:
         with transaction.atomic():
-            job = Job.objects.create(
-                id=uuid.uuid4(),
-                kind=KIND.name,
-                where=rule.where,
+            job = Job.objects.make(
+                KIND.name,
+                rule.where,
+                {"rule": rule.pk, "days": rule.days, "export": rule.export},
                 app_name=rule.app_name,
-                task=json.dumps({"rule": rule.pk, "days": rule.days, "export": rule.export}),
                 result=json.dumps({"begun": rule.last_run.get("begun", [])}),
                 actor=rule.by,
                 account=rule.account,
-                created=now,
-                beat=now,
                 lane=json.dumps([KIND.name, rule.pk]),
             )
     except IntegrityError:  # the run before still goes on
@@ -192,11 +189,6 @@ def _write(file: BinaryIO, refs: Sequence[SessionRef]) -> dict[str, SessionRef]:
     return written
 
 
-def _can_run(job: Job) -> bool:
-    """Tells whether this process has the source."""
-    return registry.alias_of(job.where) is not None
-
-
 def _ended(job: Job) -> None:
     """Keeps what a run did with its rule."""
     result: dict[str, Any] = {**json.loads(job.result or "{}"), "state": job.state, "message": job.message}
@@ -207,4 +199,4 @@ def _ended(job: Job) -> None:
     job.delete()
 
 
-KIND: Final = runner.register(runner.Kind("retention", _run, _can_run, _ended))
+KIND: Final = runner.register(runner.Kind("retention", _run, ended=_ended))

@@ -1,7 +1,6 @@
 """Jobs about one user of an app, one of a kind at a time."""
 
 import json
-import time
 import uuid
 
 from django.db import IntegrityError, transaction
@@ -23,21 +22,11 @@ def about(kind: runner.Kind, source: str, app_name: str, user_id: str, *, actor:
 
 def begin(kind: runner.Kind, source: str, app_name: str, user_id: str, why_not: str, *, actor: Actor) -> uuid.UUID:
     """Begins a job about a user, and returns its id. Raises Conflict with `why_not` if one of its kind is under way."""
-    now, where = time.time(), registry.identity(source)
+    where = registry.identity(source)
+    user = {"app_name": app_name, "user_id": user_id, "lane": json.dumps([kind.name, where, app_name, user_id])}
     try:
         with transaction.atomic():
-            job = Job.objects.create(
-                id=uuid.uuid4(),
-                kind=kind.name,
-                where=where,
-                app_name=app_name,
-                user_id=user_id,
-                task="{}",
-                created=now,
-                beat=now,
-                lane=json.dumps([kind.name, where, app_name, user_id]),
-                **runner.fields_of(actor),
-            )
+            job = Job.objects.make(kind.name, where, **user, **runner.fields_of(actor))
     except IntegrityError as error:
         raise Conflict(why_not) from error
     runner.start(job)

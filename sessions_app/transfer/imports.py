@@ -75,18 +75,10 @@ def begin(upload: Upload, name: str, source: str, actor: Actor, *, replace_nul: 
     for job in _jobs().filter(beat__lt=now - uploads.KEPT_SECONDS):
         _forget(job)
     shown = "".join(c if c.isprintable() else "�" for c in name)[:_NAME_LENGTH]
-    job = Job.objects.create(
-        id=uuid.uuid4(),
-        kind=KIND.name,
-        where=registry.identity(source),
-        task=json.dumps(
-            {"file": upload.id, "name": shown, "sender": actor.name, "account": actor.account, "state": False}
-            | ({"replace_nul": True} if replace_nul else {})
-        ),
-        created=now,
-        beat=now,
-        **runner.fields_of(actor),
-    )
+    task = {"file": upload.id, "name": shown, "sender": actor.name, "account": actor.account, "state": False}
+    if replace_nul:
+        task["replace_nul"] = True
+    job = Job.objects.make(KIND.name, registry.identity(source), task, **runner.fields_of(actor))
     runner.start(job, step="checking")
     return job.id
 
@@ -240,7 +232,7 @@ def _view(job: Job, actor: Actor) -> Import:
     if stage == WAITING:
         stage = job.step if is_under_way(job) else STOPPED
     preview = preview_of(job.result, source, actor) if job.result else None
-    percent = Progress(job.done, job.total).percent
+    percent = job.percent
     task = json.loads(job.task)
     return Import(
         *(job.id, task["name"], source, task["sender"], job.created, cast(Stage, stage), percent, job.message, preview),
