@@ -1,5 +1,7 @@
 """The second step of signing in: a passkey or a code, or the set-up where everybody needs one."""
 
+from typing import Any
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.forms import HiddenInput
@@ -23,8 +25,13 @@ class StepForm(CodeForm):
 
     credential = Text(widget=HiddenInput)
 
+    @property
+    def how(self) -> str:
+        """Returns what was sent."""
+        return "passkey" if "credential" in self.data else "code"
 
-class FirstForm(CodeForm, PasskeyForm):
+
+class FirstForm(StepForm, PasskeyForm):
     """Takes an app's first code, or the name of a new passkey, and then what the browser made."""
 
 
@@ -43,11 +50,16 @@ def second_step(request: HttpRequest) -> HttpResponse:
     if not second_factor.exists(waiting.person):
         return _set_up(request, waiting)
     form = StepForm.of(request)
-    how, check = ("passkey", passkeys.use) if "credential" in form.data else ("code", second_factor.check)
-    field = "credential" if how == "passkey" else "code"
-    _done, status = act(form, lambda given: check(request, waiting.person, given[field]))
+
+    def check(given: dict[str, Any]) -> None:
+        if form.how == "passkey":
+            passkeys.use(request, waiting.person, given["credential"])
+        else:
+            second_factor.check(request, waiting.person, given["code"])
+
+    _done, status = act(form, check)
     if form.is_valid():
-        return enter(request, waiting.person, f"{waiting.how} and a {how}", waiting.next_page, checked=True)
+        return enter(request, waiting.person, f"{waiting.how} and a {form.how}", waiting.next_page, checked=True)
     rows = passkeys.listed(waiting.person)
     context = {
         "form": form,
@@ -61,22 +73,23 @@ def second_step(request: HttpRequest) -> HttpResponse:
 
 def _set_up(request: HttpRequest, waiting: second_factor.Pending) -> HttpResponse:
     person, form = waiting.person, FirstForm.of(request, focus="code")
-    how = "passkey" if "credential" in form.data else "code"
+
+    def begin_passkey(given: dict[str, Any]) -> str:
+        return passkeys.begin_adding(request, person, given["name"])
+
+    def set_up_factor(given: dict[str, Any]) -> list[str]:
+        if form.how == "passkey":
+            return passkeys.add(request, person, given["credential"])
+        return second_factor.switch_on(person, request.session, given["code"])
+
     if "name" in form.data:
-        options, status = act(form, lambda given: passkeys.begin_adding(request, person, given["name"]))
+        options, status = act(form, begin_passkey)
         if options:
             return creation_page(request, form, options, reverse("second-step"))
     else:
-        codes, status = act(
-            form,
-            lambda given: (
-                passkeys.add(request, person, given["credential"])
-                if how == "passkey"
-                else second_factor.switch_on(person, request.session, given["code"])
-            ),
-        )
+        codes, status = act(form, set_up_factor)
         if codes is not None:
-            enter(request, person, f"{waiting.how} and a {how}", checked=True)
+            enter(request, person, f"{waiting.how} and a {form.how}", checked=True)
             return set_up(request, codes, waiting.next_page)
     context = {"form": form, **set_up_context(request, person), **missing_for_passkeys(request)}
     return page(request, "access/second_step/first.html", context, _refused(status))
