@@ -17,7 +17,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from requests import RequestException
@@ -35,7 +34,6 @@ log = logging.getLogger("adkweb.sign_in")
 _SECONDS: Final = 10 * 60  # for a sign-in at the provider, and to answer whether to connect
 _RETRY_SECONDS: Final = 5
 _PENDING: Final = "identity"
-_FORM: Final[dict[str, Any]] = {"label": gettext_lazy("Your password here"), "focus": "old"}
 _FAILURES: Final = (oidc.OAuth2Error, oidc.ProviderException, RequestException)
 
 
@@ -84,7 +82,7 @@ def connect(request: HttpRequest) -> HttpResponse:
         raise NotFound(_("There is no such page."))
     person = cast(User, request.user)
     identity = _pending(request)
-    form, _done, status = confirmed(request, lambda: identities.connect(person, identity), **_FORM)
+    form, _done, status = confirmed(request, lambda: identities.connect(person, identity), focus="old")
     if not form.is_valid():
         return _ask(request, identity, form, status)
     del request.session[_PENDING]
@@ -154,7 +152,7 @@ def _pending(request: HttpRequest) -> Identity:
 
 
 def _ask(request: HttpRequest, identity: Identity, form: ConfirmForm | None = None, status: int = 200) -> HttpResponse:
-    form = form or ConfirmForm.of(request, person=cast(User, request.user), **_FORM)
+    form = form or ConfirmForm.of(request, person=cast(User, request.user), focus="old")
     context = {"provider": settings.OIDC_NAME, "name": identity.name, "form": form}
     return page(request, "access/provider/connect.html", context, status)
 

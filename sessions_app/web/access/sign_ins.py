@@ -42,11 +42,10 @@ def sign_ins(request: HttpRequest) -> HttpResponse:
     record("sign-out", person.get_username(), browsers="one" if which else "all")
     if which:
         core.end(person.pk, which)
-    else:
-        core.end_all(person.pk)
-    log.info("%s signed out %s", person.get_username(), "one browser" if which else "everywhere")
-    if which:
+        log.info("%s signed out one browser", person.get_username())
         messages.success(request, _("Signed out."))
-    else:
-        request.session.flush()
-    return redirect("sign-ins" if which else "sign-in")
+        return redirect("sign-ins")
+    core.end_all(person.pk)
+    log.info("%s signed out everywhere", person.get_username())
+    request.session.flush()
+    return redirect("sign-in")

@@ -94,9 +94,8 @@ class ConfirmForm(Form):
         attrs={"autocomplete": "current-password"},
     )
 
-    def __init__(self, data: Mapping[str, Any] | None = None, *, person: User, label: str = "", **options: Any) -> None:
+    def __init__(self, data: Mapping[str, Any] | None = None, *, person: User, **options: Any) -> None:
         super().__init__(data, **options)
-        self.fields["old"].label = label or self.fields["old"].label
         if not person.has_usable_password():
             del self.fields["old"]
 
