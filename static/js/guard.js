@@ -2,8 +2,8 @@
 // sessionStorage until it has been accepted, so it is back after a reload, a lost connection or a closed form.
 //
 // Inside the form, optional: [data-guard-restored][hidden] is shown when something was brought back, [data-guard-discard]
-// throws it away, [data-guard-skip] on a field keeps it out of the storage. Passwords, files and hidden fields never go in;
-// nor do radio buttons that choose between two values (choice-…): that is about what stands there, and asked anew each time.
+// throws it away. Passwords, files and hidden fields never go into the storage; nor do radio buttons that choose between two
+// values (choice-…): that is about what stands there, and asked anew each time.
 // A refused form is known by an error in it (.formerror, .errorlist, .error or aria-invalid=true); one that comes back with
 // what was typed for another reason says data-guard-changed. A page that says that something broke has <body data-error-page>.
 (() => {
@@ -20,7 +20,7 @@
   function fields(form) {
     const seen = new Map();
     return [...form.elements]
-      .filter((field) => field.name && !SKIPPED.has(field.type) && !field.matches("[data-guard-skip], [name^=choice-]"))
+      .filter((field) => field.name && !SKIPPED.has(field.type) && !field.matches("[name^=choice-]"))
       .map((field) => {
         const nth = seen.get(field.name) ?? 0;
         seen.set(field.name, nth + 1);
@@ -28,26 +28,20 @@
       });
   }
 
-  function read(field) {
-    if (field.type === "checkbox" || field.type === "radio") return field.checked;
-    if (field.type === "select-multiple") return [...field.selectedOptions].map((option) => option.value);
-    return field.value;
-  }
+  const part = (field) => (field.type === "checkbox" || field.type === "radio" ? "checked" : "value");
+  const read = (field) => field[part(field)];
 
   function write(field, value) {
-    if (field.type === "checkbox" || field.type === "radio") field.checked = value;
-    else if (field.type === "select-multiple") {
-      for (const option of field.options) option.selected = value.includes(option.value);
-    } else field.value = value;
+    field[part(field)] = value;
     field.dispatchEvent(new Event("input", { bubbles: true }));
     field.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
   function differs(field) {
-    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+    if (part(field) === "checked") return field.checked !== field.defaultChecked;
     if (!field.options) return field.value !== field.defaultValue;
     const options = [...field.options];
-    if (!field.multiple && !options.some((option) => option.defaultSelected)) return field.selectedIndex > 0;
+    if (!options.some((option) => option.defaultSelected)) return field.selectedIndex > 0;
     return options.some((option) => option.selected !== option.defaultSelected);
   }
 
