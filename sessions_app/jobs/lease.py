@@ -163,9 +163,11 @@ def _stands_still(job: Job) -> bool:
 _seen: Final[dict[Any, tuple[Any, float]]] = {}  # leases from the future, and since when each is the same
 
 
-def is_under_way(job: Job) -> bool:
-    """Tells whether a process has a job, or one is to go on with it at once."""
-    return is_held(job) or job.claimed_until in (LET_GO, FAILED)
+def stage_of(job: Job) -> str:
+    """Returns how far a job is: its state; or its step, if a process has it, or is to go on with it at once."""
+    if job.state != WAITING:
+        return job.state
+    return job.step if is_held(job) or job.claimed_until in (LET_GO, FAILED) else STOPPED
 
 
 def was_let_go(job: Job) -> bool:

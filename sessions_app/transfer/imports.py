@@ -7,7 +7,7 @@ process dies, another process that has the file goes on with it. Each source has
 import json
 import time
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 from typing import Any, Final, Literal, cast
 
@@ -21,7 +21,7 @@ from ..domain.json_values import dumps
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change
 from ..jobs import runner
-from ..jobs.lease import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress, is_held, is_under_way
+from ..jobs.lease import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress, is_held, stage_of
 from ..models import Job
 from ..models.pages import in_pages
 from ..sources import database, identity, registry
@@ -37,24 +37,23 @@ _NAME_LENGTH: Final = 255
 _PARTS: Final = 1_000  # the work counts as so many parts for its progress
 
 
-@dataclass(frozen=True, slots=True)
 class Import:
-    """A file that somebody sent. `source` is "" if the source is not open now.
+    """A file that somebody sent, as an actor sees it. `source` is "" if the source is not open now.
 
     `preview` is None until the file is checked. Its report says what the import would do and, once it is done, what it
     did. Who `may_act` takes it further; others only look at it.
     """
 
-    id: uuid.UUID
-    name: str
-    source: str
-    actor: str
-    created: float
-    stage: Stage
-    percent: int
-    message: str
-    preview: Preview | None
-    may_act: bool
+    def __init__(self, job: Job, actor: Actor) -> None:
+        task = json.loads(job.task)
+        self.id, self.created, self.message = job.id, job.created, job.message
+        self.name: str = task["name"]
+        self.actor: str = task["sender"]
+        self.source = registry.alias_of(job.where) or ""
+        self.stage = cast(Stage, stage_of(job))
+        self.percent = Progress(job.done, job.total).percent
+        self.preview = preview_of(job.result, self.source, actor) if job.result else None
+        self.may_act = _may_act(job, actor)
 
     @property
     def working(self) -> bool:
@@ -123,13 +122,13 @@ def _forget(job: Job) -> None:
 
 def get(import_id: uuid.UUID, *, actor: Actor) -> Import:
     """Returns an import as it stands now. Raises NotFound."""
-    return _view(_job(import_id, actor), actor)
+    return Import(_job(import_id, actor), actor)
 
 
 def recent(*, actor: Actor) -> list[Import]:
     """Returns the imports of the last day that the actor may see, the newest first."""
     jobs = in_pages(_jobs().filter(beat__gte=time.time() - uploads.KEPT_SECONDS), "-created", "id")
-    return [_view(job, actor) for job in islice((job for job in jobs if _is_seen(job, actor)), RECENT)]
+    return [Import(job, actor) for job in islice((job for job in jobs if _is_seen(job, actor)), RECENT)]
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------
@@ -224,20 +223,6 @@ def _is_seen(job: Job, actor: Actor) -> bool:
     """Tells whether an import exists for an actor. A file may be of any app, so who may not see all sees only their
     own."""
     return actor.sees_all or _is_sender(job, actor)
-
-
-def _view(job: Job, actor: Actor) -> Import:
-    source = registry.alias_of(job.where) or ""
-    stage = job.state
-    if stage == WAITING:
-        stage = job.step if is_under_way(job) else STOPPED
-    preview = preview_of(job.result, source, actor) if job.result else None
-    percent = job.percent
-    task = json.loads(job.task)
-    return Import(
-        *(job.id, task["name"], source, task["sender"], job.created, cast(Stage, stage), percent, job.message, preview),
-        may_act=_may_act(job, actor),
-    )
 
 
 # --- What is in a file, as the JSON that a job keeps ------------------------------------------------------------------

@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from ..access.actor import Actor
 from ..batches import batch as core
 from ..batches import items, reading
 from ..batches.reading import Batch
@@ -115,42 +114,30 @@ def _try(request: HttpRequest, shown: Batch, form: BatchForm) -> HttpResponse:
 
 
 def _page(request: HttpRequest, shown: Batch, form: BatchForm, status: int = 200) -> HttpResponse:
-    who = actor(request)
-    may_act = reading.may_act(shown.id, actor=who)
     context: dict[str, Any] = {
         "batch": shown,
-        "may_act": may_act,
-        "editing": may_act and shown.act == "edit" and (form.is_typed or shown.stage == "draft"),
+        "editing": shown.may_act and shown.act == "edit" and (form.is_typed or shown.stage == "draft"),
         "reason": form.data.get("reason", "") if form.is_typed else shown.reason,
-        "rows": form.rows if form.is_typed else _rows(shown, who),
+        "rows": form.rows if form.is_typed else _rows(shown),
         "error": form.error,
     }
     if context["editing"] and context["rows"]:
         with suppress(Error):  # its source is away; a type can be chosen
-            note_types(context["rows"], reading.looked_at(shown.id, actor=who))
-    if shown.stage == "held":
-        context["decidable"], context["own"] = reading.deciding(shown.id, actor=who)
+            note_types(context["rows"], shown.looked_at())
     if shown.stage in ("ready", "held") and shown.act == "edit":
-        context["samples"] = _samples(shown, request)
+        with suppress(Error):  # its source is away; doing it says so
+            context["samples"] = shown.samples()
     if not shown.working:
-        lists = ((name, reading.listed(shown.id, name, actor=who)) for name in _LISTED if shown.counts[name])
+        lists = ((name, shown.left(name)) for name in _LISTED if shown.counts[name])
         context["lists"] = [(name, some, shown.counts[name] - len(some)) for name, some in lists]
-    context["changes"] = reading.changes(shown, actor=who)
     template = "batches/_batch.html" if request.htmx else "batches/batch.html"  # type: ignore[attr-defined]
     return page(request, template, context, status)
 
 
-def _samples(shown: Batch, request: HttpRequest) -> list[reading.Sample]:
-    try:
-        return reading.samples(shown.id, actor=actor(request))
-    except Error:  # its source is away; doing it says so
-        return []
-
-
-def _rows(shown: Batch, who: Actor) -> list[FormRow]:
+def _rows(shown: Batch) -> list[FormRow]:
     """Returns the rows of the form for an edit that was tried before. A value that is masked is typed again."""
     rows = []
-    for change in reading.changes(shown, actor=who):
+    for change in shown.changes:
         key, value = change.key, shown.values[change.key]
         removed, hidden = value is ABSENT, change.new is not value
         row = new_row(key, {} if removed or hidden else {key: value})

@@ -145,8 +145,8 @@ def test_trying_writes_nothing_and_says_what_would_change(sessions: list[Session
     shown = reading.get(made, actor=actor)
     assert everything(sessions[0].source) == before
     assert (shown.stage, shown.total, counted(shown)) == ("ready", 6, {"": 4, "same": 1, "gone": 1, "held": 1})
-    assert [each.ref for each in reading.listed(made, "held", actor=actor)] == [sessions[1]]
-    (sample, *_others) = reading.samples(made, actor=actor)
+    assert [each.ref for each in reading.get(made, actor=actor).left("held")] == [sessions[1]]
+    (sample, *_others) = reading.get(made, actor=actor).samples()
     assert [(c.key, c.old, c.new) for c in sample.changes] == [("step", "search", "pay")]
 
 
@@ -173,7 +173,7 @@ def test_a_session_that_was_changed_since_is_left_alone(sessions: list[SessionRe
     shown = do(made, actor)
     assert counted(shown) == {"changed": 4, "moved": 1, "gone": 1}
     assert steps(sessions[:5]) == ["pay", "pay", "pay", "done", "pay"]
-    assert [each.ref for each in reading.listed(made, "moved", actor=actor)] == [sessions[3]]
+    assert [each.ref for each in reading.get(made, actor=actor).left("moved")] == [sessions[3]]
 
 
 def test_a_session_whose_agent_is_at_work_is_changed_when_it_has_ended(
@@ -561,7 +561,7 @@ def test_who_may_only_see_all_apps_looks_at_others_batches_and_takes_none_furthe
 ) -> None:
     made = begin(sessions, actor)
     vera = roles.actor_of(somebody("vera", "viewer"))
-    assert (reading.get(made, actor=vera).stage, reading.may_act(made, actor=vera)) == ("ready", False)
+    assert (reading.get(made, actor=vera).stage, reading.get(made, actor=vera).may_act) == ("ready", False)
 
     def tries() -> None:
         for act in (
@@ -578,7 +578,7 @@ def test_who_may_only_see_all_apps_looks_at_others_batches_and_takes_none_furthe
     assert (reading.get(made, actor=actor).stage, dict(reading.get(made, actor=actor).values)) == ("ready", PAY)
     assert do(made, actor).counts[items.CHANGED] == 6
     tries()
-    assert reading.may_act(made, actor=roles.actor_of(somebody("vera", "editor")))
+    assert reading.get(made, actor=roles.actor_of(somebody("vera", "editor"))).may_act
 
 
 def test_a_dry_run_says_which_sessions_its_person_may_not_edit(form: str, sessions: list[SessionRef]) -> None:
