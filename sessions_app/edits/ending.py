@@ -47,7 +47,7 @@ def seconds_to_next() -> float | None:
 
 def _try(job: Job) -> bool:
     ref = session_of(job)
-    lease = Lease.take(job, expiry.LEASE_SECONDS) if ref is not None else None
+    lease = Lease.take(job) if ref is not None else None
     if lease is None or ref is None:
         return False
     job.refresh_from_db()

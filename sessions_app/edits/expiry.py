@@ -35,10 +35,8 @@ from ..reads import timeline
 from ..sources import registry
 
 ENDED, LEFT, CANCELLED, FAILED = "ended", "left", "cancelled", "failed"
-LEASE_SECONDS: Final = 30.0
 LONGEST: Final = 366 * 86400.0
 SHOWN: Final = 200
-_PATIENCE: Final = 2.0
 _KEPT_SECONDS: Final = 90 * 86400.0
 
 
@@ -199,21 +197,10 @@ def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Lease:
     actor.check_may("append", alias, job.app_name)
     # Its end was a part of what a second person agreed to.
     approval.check(alias, job.app_name, [each["key"] for each in json.loads(job.task)["changes"]], actor=actor)
-    lease = Lease.take_soon(job, LEASE_SECONDS, _PATIENCE)
+    lease = Lease.take_soon(job)
     if lease is None:
         raise Conflict(_("This edit is being taken back just now, or has ended already."))
-    if job.claimed_until is None:
-        return lease
-    # The process that claimed it before never said what came of it.
-    ref = session_of(job)
-    try:
-        if ref is None:
-            raise SourceError(_("Its database is not among adkweb's sources now."))
-        written = taken_back(job, ref)
-    except Error:
-        lease.end(Outcome(WAITING, fields={"claimed_until": job.claimed_until}))
-        raise
-    if written is not None:
+    if lease.found(lambda ref: taken_back(job, ref)) is not None:
         lease.end(Outcome(ENDED, fields={"result": json.dumps({"written": True})}))
         raise Conflict(_("This edit was taken back already."))
     return lease

@@ -20,9 +20,8 @@ from ..access.audit.record import record_with
 from ..domain.edit_note import edit_of, until_of
 from ..domain.errors import Conflict, Error, NotAllowed, SourceError
 from ..domain.event import Event
-from ..domain.session_ref import SessionRef
 from ..jobs import runner
-from ..jobs.lease import AWAY, WAITING, Lease, Outcome, session_of
+from ..jobs.lease import AWAY, WAITING, Lease, Outcome, ref_of, session_of
 from ..models import Job
 from . import edit, proposals, queue
 from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
@@ -30,8 +29,6 @@ from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
 log = logging.getLogger("adkweb.approval")
 
 _ACTS: Final = {APPLIED: "proposal-applied", DECLINED: "proposal-declined", WITHDRAWN: "proposal-withdrawn"}
-_LEASE_SECONDS: Final = 30.0
-_PATIENCE: Final = 2.0
 _IN_DOUBT: Final = 0.0  # marks a claim that ended without anybody knowing whether the event was written
 
 
@@ -104,7 +101,7 @@ def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
     """Returns the row of a proposal that the actor may decide on. Raises NotFound, NotAllowed, Conflict, SourceError."""
     actor.check_may_write()
     job = proposals.job_of(proposal_id, actor)
-    ref = _ref_of(job)
+    ref = ref_of(job)
     actor.check_may("append", ref.source, ref.app_name)
     if not proposals.may_decide(job, actor):
         raise NotAllowed(_("This needs a second person: somebody other than who proposed it."))
@@ -116,7 +113,7 @@ def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
 
 def _write(job: Job, approver: Actor, *, now: bool) -> Event:
     """Appends the event of a claimed proposal, and returns it as it is stored."""
-    ref, author = _ref_of(job), runner.actor_of(job)
+    ref, author = ref_of(job), runner.actor_of(job)
     event = proposals.event_of(job)
     if (before := edit.stored(ref, event)) is not None:
         return before.data
@@ -142,7 +139,7 @@ def _dated(event: Event, approver: Actor, proposed: float) -> Event:
 
 
 def _claimed(job: Job) -> Lease:
-    lease = Lease.take_soon(job, _LEASE_SECONDS, _PATIENCE)
+    lease = Lease.take_soon(job)
     if lease is None:
         raise Conflict(_("This proposal is decided already, or is being applied just now."))
     return lease
@@ -151,14 +148,7 @@ def _claimed(job: Job) -> Lease:
 def _settled(job: Job) -> Lease:
     """Claims a proposal of which it is certain that it was not written. Raises Conflict, SourceError."""
     lease = _claimed(job)
-    if job.claimed_until is None:
-        return lease
-    # The process that claimed it before never said what came of it.
-    try:
-        before = edit.stored(_ref_of(job), proposals.event_of(job))
-    except Error:
-        lease.end(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
-        raise
+    before = lease.found(lambda ref: edit.stored(ref, proposals.event_of(job)))
     if before is not None:
         _end(lease, APPLIED, str(edit_of(before.data).get("approved_by", "")))
         raise Conflict(_("This proposal was applied already."))
@@ -173,10 +163,3 @@ def _end(lease: Lease, state: str, who: str, **result: str) -> None:
         log.info("the proposal %s of %s: %s by %s", lease.job.pk, lease.job.actor, state, who or "adkweb")
         if ref is not None:
             broadcast.tell("queued", ref)
-
-
-def _ref_of(job: Job) -> SessionRef:
-    ref = session_of(job)
-    if ref is None:
-        raise SourceError(_("Its database is not among adkweb's sources now."))
-    return ref

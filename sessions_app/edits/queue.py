@@ -1,7 +1,7 @@
 """Queued edits, which wait until no invocation runs in their session, because an append from outside would end it.
 
 A queued edit is a job (jobs/), so it survives a restart. `apply_due` applies it, because it waits for an idle session.
-One process has it for LEASE_SECONDS. The id of its event is fixed when it is queued: if that process dies after
+One process at a time has it. The id of its event is fixed when it is queued: if that process dies after
 writing the event, the next one finds it and writes no second one."""
 
 import json
@@ -170,8 +170,6 @@ def _kept(entry: Entry) -> dict[str, Any]:
 
 log = logging.getLogger("adkweb.queued")
 
-LEASE_SECONDS: Final = 30.0
-_PATIENCE: Final = 2.0  # of a withdrawal: `apply_due` leases an edit for a moment only to see that its session is busy
 _SHOWN: Final = 50  # of one session, or of one person
 _EDITS: Final = 20  # that may follow an invocation's last event
 _KEPT_SECONDS: Final = 30 * 86400.0  # after the author has been told what became of an edit
@@ -254,17 +252,10 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     actor.check_may_write()
     job = job_of(queued_id, actor)
     _check_may_end(job, person, actor)
-    lease = Lease.take_soon(job, LEASE_SECONDS, _PATIENCE)
+    lease = Lease.take_soon(job)
     if lease is None:
         raise Conflict(_("This edit is being applied just now, or does not wait any more."))
-    before = None
-    if job.claimed_until is not None:
-        # The process that claimed it before never said what came of it.
-        try:
-            before = edits.stored(session_of(job) or _raise_away(), event_of(view_of(job, SYSTEM))[0])
-        except Error:
-            finish(lease, _let_go(job.claimed_until))
-            raise
+    before = lease.found(lambda ref: edits.stored(ref, event_of(view_of(job, SYSTEM))[0]))
     if before is not None:
         finish(lease, _applied(before.seq))
         raise Conflict(_("This edit was applied already."))
@@ -322,7 +313,8 @@ def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
 
 def _try(job: Job, ref: SessionRef) -> bool:
     """Tries an edit, and tells whether this process has finished it."""
-    lease = _claim(job)
+    # Another process may have it, or it may not wait any more.
+    lease = Lease.take(job) if job.state == WAITING else None
     if lease is None:
         return False
     try:
@@ -410,16 +402,8 @@ def event_of(queued: Queued) -> tuple[Event, dict[str, Any]]:
     return event, seen
 
 
-# --- Claims -----------------------------------------------------------------------------------------------------------
-
-
-def _claim(job: Job) -> Lease | None:
-    """Claims an edit for this process. Returns None while another process has it, or if it no longer waits."""
-    return Lease.take(job, LEASE_SECONDS) if job.state == WAITING else None
-
-
 def finish(lease: Lease, outcome: Outcome) -> bool:
-    """Notes what came of a claimed edit. Returns False if another process has taken over the claim."""
+    """Notes what came of a claimed edit. Returns False if another process has taken it over."""
     if not lease.end(outcome):
         return False
     if outcome.state != WAITING:
@@ -431,7 +415,3 @@ def finish(lease: Lease, outcome: Outcome) -> bool:
 def _tell(job: Job) -> None:
     if (ref := session_of(job)) is not None:
         broadcast.tell("queued", ref)
-
-
-def _raise_away() -> SessionRef:
-    raise SourceError(_("Its database is not among adkweb's sources now."))

@@ -10,16 +10,18 @@ row of the job, it is `claim` and `claimed_until`.
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connections
 from django.db.models import Count, F
+from django.utils.translation import gettext as _
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ..access.actor import Actor
+from ..domain.errors import Error, SourceError
 from ..domain.metrics import REGISTRY
 from ..domain.session_ref import SessionRef
 from ..models import Job
@@ -27,12 +29,16 @@ from ..sources import registry
 from . import process
 
 WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
+LEASE_SECONDS: Final = 30.0  # of an edit, which takes a moment
 RETRY_SECONDS: Final = 0.5
 LONGEST_SECONDS: Final = 60.0  # that a process may be silent before another one takes its job
 LET_GO: Final = 0.0  # until when a job is claimed whose process ended, and did not die
 FAILED: Final = 1.0  # and one that is to be begun again, which counts as if its process had died
 AWAY: Final = (OperationalError, InterfaceError)  # of adkweb's own database
-_LOOK_SECONDS: Final = 0.02  # between two tries to claim a job
+_PATIENCE_SECONDS: Final = 2.0  # with a process that has a job only to see that its session is busy
+_LOOK_SECONDS: Final = 0.02  # between two tries to lease a job
+
+T = TypeVar("T")
 
 
 class Lost(RuntimeError):
@@ -71,7 +77,7 @@ class Lease:
     seconds: float
 
     @classmethod
-    def take(cls, job: Job, seconds: float, **fields: Any) -> "Lease | None":
+    def take(cls, job: Job, seconds: float = LEASE_SECONDS, **fields: Any) -> "Lease | None":
         """Leases a job as it was read, and sets `fields` of its row. Returns None if another process has it, or had it
         meanwhile.
 
@@ -87,13 +93,13 @@ class Lease:
         return cls(job, token, seconds) if rows.update(**told) else None
 
     @classmethod
-    def take_soon(cls, job: Job, seconds: float, patience: float) -> "Lease | None":
+    def take_soon(cls, job: Job) -> "Lease | None":
         """Leases a waiting job, which another process may have and let go in a moment.
 
-        Returns None if the job does not wait any more, or another process still has it after `patience` seconds."""
-        until = time.time() + patience
+        Returns None if the job does not wait any more, or another process keeps it."""
+        until = time.time() + _PATIENCE_SECONDS
         while job.state == WAITING:
-            if lease := cls.take(job, seconds):
+            if lease := cls.take(job):
                 return lease
             if time.time() >= until:
                 break
@@ -105,6 +111,19 @@ class Lease:
     def take_over(cls, job: Job, seconds: float) -> "Lease | None":
         """Leases a job whose process died, or let it go. Returns None if another process was faster."""
         return cls.take(job, seconds) if was_let_go(job) else cls.take(job, seconds, crashes=F("crashes") + 1)
+
+    def found(self, look: Callable[[SessionRef], T | None]) -> T | None:
+        """Returns what the process wrote that had the job before, if it never said what came of it: `look` finds that, or
+        returns None.
+
+        While nobody can tell, lets the job go and raises SourceError, or what `look` does."""
+        if self.job.claimed_until is None:
+            return None
+        try:
+            return look(ref_of(self.job))
+        except Error:
+            self.end(Outcome(fields={"claimed_until": self.job.claimed_until}))
+            raise
 
     def beat(self, progress: Progress | None = None) -> None:
         """Notes that the job is alive and, if given, how far it is. Raises Lost, DatabaseError."""
@@ -182,6 +201,14 @@ def session_of(job: Job) -> SessionRef | None:
     """Returns the session of a job, by its source's current alias; None if its source is not among adkweb's."""
     alias = registry.alias_of(job.where)
     return None if alias is None else SessionRef(alias, job.app_name, job.user_id, job.session_id)
+
+
+def ref_of(job: Job) -> SessionRef:
+    """Returns the session of a job. Raises SourceError while its source is not among adkweb's."""
+    ref = session_of(job)
+    if ref is None:
+        raise SourceError(_("Its database is not among adkweb's sources now."))
+    return ref
 
 
 def may_see(actor: Actor, job: Job) -> bool:

@@ -88,7 +88,7 @@ def run(ref: SessionRef, ended_ago: float | None = None) -> None:
 
 
 def let_claims_end() -> None:
-    """As if LEASE_SECONDS had gone by."""
+    """As if the lease had ended by itself."""
     Job.objects.filter(claimed_until__isnull=False).update(claimed_until=1.0)
 
 
