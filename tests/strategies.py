@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from sessions_app.domain.adk_fields import ACTION_FIELDS
 from sessions_app.domain.edit_note import NOTES
 from sessions_app.writes.incomplete import MARK
 
@@ -105,18 +106,6 @@ EVENT_FIELDS = [
     "output",
     "node_info",
 ]
-ACTION_FIELDS = [
-    "state_delta",
-    "artifact_delta",
-    "transfer_to_agent",
-    "escalate",
-    "requested_auth_configs",
-    "compaction",
-    "end_of_agent",
-    "requested_tool_confirmations",
-    "agent_state",
-    "rewind_before_invocation_id",
-]
 PART_FIELDS = [
     "text",
     "thought",
@@ -155,7 +144,7 @@ hostile_events: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     optional={
         **dict.fromkeys(EVENT_FIELDS, json_values),
         "content": json_values | st.fixed_dictionaries({"parts": _parts | json_values}),
-        "actions": json_values | _some(ACTION_FIELDS, json_values | states),
+        "actions": json_values | _some(sorted(ACTION_FIELDS), json_values | states),
         "custom_metadata": json_values
         | st.fixed_dictionaries({"adkweb": json_values | _some(["removed"], json_values)}),
         "usage_metadata": json_values | st.fixed_dictionaries({"total_token_count": json_values}),

@@ -10,7 +10,8 @@ from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
 from sessions_app.access.actor import Actor
-from sessions_app.domain.event import ACTION_FIELDS, check_event
+from sessions_app.domain.adk_fields import ACTION_FIELDS
+from sessions_app.domain.event import check_event
 from sessions_app.edits.edit import Entry, state_event
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,10 +18,32 @@ from .json_values import MAX_DEPTH
 from .translation import Message
 from .translation import gettext_lazy as _
 
-EVENT_FIELDS: Final = frozenset(
-    json.loads((Path(__file__).parent / "adk_schema.json").read_text())["Event"]["properties"]
-)
 _NAMES: Final = {"boolean": "bool", "integer": "int", "number": "float", "string": "str"}
+_PYTHON: Final = {"array": list, "boolean": bool, "object": dict, "string": str}
+
+
+@functools.cache
+def models() -> dict[str, Any]:
+    """Returns google-adk's models inside an event as JSON Schema, by name."""
+    schema: dict[str, Any] = json.loads((Path(__file__).parent / "adk_schema.json").read_text())
+    return schema
+
+
+def types_of(model: str) -> dict[str, type]:
+    """Returns the fields of a model that are a list, an object, a string, or true and false, each with that type."""
+    types = {name: {*field.get("type", ())} - {"null"} for name, field in models()[model]["properties"].items()}
+    return {name: _PYTHON[kind] for name, kinds in types.items() if len(kinds) == 1 for kind in kinds & _PYTHON.keys()}
+
+
+EVENT_FIELDS: Final = frozenset(models()["Event"]["properties"])
+ACTION_FIELDS: Final = frozenset(models()["EventActions"]["properties"])
+_OF_CREDENTIALS: Final = "requested_auth_configs"  # any object to the schema; google-adk puts its own models there
+# The fields of actions in which programs put what they want: the schema says nothing of what is inside.
+ANYTHING: Final = {
+    name
+    for name, field in models()["EventActions"]["properties"].items()
+    if field in ({}, {"type": ["object"]}, {"type": ["object", "null"]}) and name != _OF_CREDENTIALS
+}
 
 
 def check_fields(event: Mapping[str, Any], *, newer: bool = False) -> None:
@@ -34,13 +56,6 @@ def check_fields(event: Mapping[str, Any], *, newer: bool = False) -> None:
         raise Invalid(_problem(error)) from error
     except ValueError as error:  # its recursion limit, beyond which google-adk reads nothing either
         raise Invalid(_("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}) from error
-
-
-@functools.cache
-def models() -> dict[str, Any]:
-    """Returns google-adk's models inside an event as JSON Schema, by name."""
-    schema: dict[str, Any] = json.loads((Path(__file__).parent / "adk_schema.json").read_text())
-    return schema
 
 
 @functools.cache

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from .adk_fields import ACTION_FIELDS, types_of
 from .edit_note import edit_of
 from .errors import Invalid
 from .json_values import as_object, at, check, check_name, dumps, equal, read_stored_or_none
@@ -15,26 +16,6 @@ Event = dict[str, Any]
 ID_LENGTH: Final = 128  # characters that ADK's columns hold
 INVOCATION_ID_LENGTH: Final = 256
 _LAST_TIMESTAMP: Final = 2**32 - 1  # in the year 2106; later, floats are too coarse to add a microsecond
-# The fields that ADK accepts in `actions`. It refuses to load an event that has any other.
-ACTION_FIELDS: Final = frozenset(
-    [
-        "skip_summarization",
-        "state_delta",
-        "artifact_delta",
-        "transfer_to_agent",
-        "transfer_reason",
-        "escalate",
-        "requested_auth_configs",
-        "requested_tool_confirmations",
-        "compaction",
-        "end_of_agent",
-        "agent_state",
-        "rewind_before_invocation_id",
-        "route",
-        "render_ui_widgets",
-        "set_model_response",
-    ]
-)
 
 
 def new_id() -> str:
@@ -159,8 +140,8 @@ _TYPE_WORDS: Final = {
 }
 
 
-# The types that ADK's parser wants, for the fields that adkweb knows. With a wrong one, an agent could not load its
-# session at all.
+# The types that ADK's parser wants: of all fields of actions, and of others for those that adkweb knows. With a wrong
+# one, an agent could not load its session at all.
 _SHAPES: Final[dict[str, dict[type, str]]] = {
     "event": {
         str: "branch error_code error_message finish_reason isolation_scope model_version",
@@ -169,13 +150,6 @@ _SHAPES: Final[dict[str, dict[type, str]]] = {
             output_transcription""",
         list: "long_running_tool_ids",
     },
-    "actions.": {
-        str: "transfer_to_agent transfer_reason rewind_before_invocation_id",
-        bool: "skip_summarization escalate end_of_agent",
-        dict: "state_delta artifact_delta requested_auth_configs requested_tool_confirmations compaction agent_state",
-        list: "render_ui_widgets",
-    },
-    "content.": {str: "role", list: "parts"},
     "part": {
         str: "text",
         bool: "thought",
@@ -187,4 +161,4 @@ _SHAPES: Final[dict[str, dict[type, str]]] = {
 _TYPES: Final = {
     shape: {name: wanted for wanted, names in fields.items() for name in names.split()}
     for shape, fields in _SHAPES.items()
-}
+} | {"actions.": types_of("EventActions"), "content.": types_of("Content")}

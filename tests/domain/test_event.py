@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from sessions_app.domain.adk_fields import ACTION_FIELDS
 from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.errors import Invalid
-from sessions_app.domain.event import ACTION_FIELDS, Event, check_event, delta_of, new_id, removed_by, same
+from sessions_app.domain.event import Event, check_event, delta_of, new_id, removed_by, same
 from sessions_app.domain.json_values import equal
 from sessions_app.domain.kinds import KINDS, describe
 from sessions_app.domain.state import without_temp

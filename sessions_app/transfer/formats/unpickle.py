@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from decimal import InvalidOperation
 from typing import Any, Final
 
+from ...domain.adk_fields import ANYTHING
 from ...domain.errors import Invalid
 from .pickle_machine import Machine
 from .pickled import ACTIONS, KNOWN, Made, Map
@@ -92,13 +93,10 @@ class _Json:
         fields = dict(_fields(value))
         any_value = value.name == ACTIONS
         return {
-            self._key(name): self.of(each, depth=depth + 1, keep_null=keep_null or (any_value and name in _ANY))
+            self._key(name): self.of(each, depth=depth + 1, keep_null=keep_null or (any_value and name in ANYTHING))
             for name, each in fields.items()
             if each is not None or keep_null
         }
-
-
-_ANY: Final = {"state_delta", "agent_state", "set_model_response"}  # fields of actions that can hold any value
 
 
 def _fields(value: Made) -> Iterator[tuple[str, Any]]:
