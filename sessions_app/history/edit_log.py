@@ -6,21 +6,20 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from django.db import connection, transaction
-from django.db.models import BigIntegerField, F
-from django.db.models.expressions import RawSQL
 
 from ..access.actor import Actor
 from ..domain.edit_note import is_edit
 from ..domain.errors import Behind, Error, SourceError
 from ..domain.positions import Position, Seq, position_of, seq_of
 from ..models import Event, Projection, StateChange
-from ..reads.event_views import EventView, any_of, batches, edit_view, measured
+from ..reads.event_views import EventView, batches, edit_view, measured
 from ..reads.lists import PAGE
 from ..reads.paging import Page, read_cursor, write_cursor
 from ..reads.size_limits import LARGE, Size
 from ..sources import database, dialect, registry
+from . import order
 from .index import build
-from .index.tables import ALL_EDITS, EDITS, LAST_MOMENT, EditPosition, Standing, moment_key, sessions_at
+from .index.tables import ALL_EDITS, EDITS, LAST_MOMENT, EditPosition, Standing, moment_key
 
 
 def positions_of_edits(
@@ -138,19 +137,15 @@ def events_at(source: str, seqs: Sequence[Seq]) -> Iterator[Event]:
     """
     if not seqs:
         return
-    events, of = Event.objects.using(source), dialect.of(source)
-    if of.has_numbers:
-        events = events.annotate(at=RawSQL(of.seq, [], BigIntegerField())).filter(at__in=seqs)
-    else:
-        events = events.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
+    events = order.of(source).among(Event.objects.using(source), source, seqs)
     sizes: dict[Seq, int] = {}
     for at, size in events.annotate(size=Size("event_data")).values_list("at", "size"):
         sizes[at] = sizes.get(at, 0) + (size or 0)
     there = [seq for seq in seqs if seq in sizes]
-    order = {seq: number for number, seq in enumerate(there)}
-    for begin, end in batches([of.unpacked(sizes[seq]) for seq in there], LARGE):
+    turn = {seq: number for number, seq in enumerate(there)}
+    for begin, end in batches([dialect.of(source).unpacked(sizes[seq]) for seq in there], LARGE):
         rows: list[Any] = list(measured(events.filter(at__in=there[begin:end])))
-        yield from sorted(rows, key=lambda row: order[row.at])
+        yield from sorted(rows, key=lambda row: turn[row.at])
 
 
 T = TypeVar("T")

@@ -7,15 +7,24 @@ and nothing is missed. An event that is read twice changes nothing. While no tra
 
 import json
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from django.db import connections
+from django.db.models import F, QuerySet
+from django.utils.translation import gettext as _
 
+from ..domain.errors import Invalid
+from ..domain.positions import Seq, time_of
 from ..domain.session_ref import SessionRef
+from ..models import Event, Projection, stored_instant
+from ..reads.event_views import any_of
+from ..sources import database, registry
 from .index import read_source
-from .index.tables import Row
+from .index.read_source import Batch
+from .index.tables import Row, sessions_at
 
 REST: Final = 20  # the next look at all sessions waits for so many times what the last one took
 _MANY: Final = 500  # sessions that are read again before progress is noted
@@ -41,7 +50,7 @@ class Reached:
     read: int = 0  # events or sessions, so far
 
 
-class Batch(NamedTuple):
+class _Gathered(NamedTuple):
     """Holds events that were read at once, how far that leads, and whether there is more.
 
     `look` and `sessions` are what a Memory notes once the events are stored.
@@ -70,7 +79,7 @@ class Memory:
         self.look: Look | None = None
         self.sessions: dict[SessionRef, str] = {}  # each with the transaction that wrote it last
 
-    def note(self, batch: Batch) -> None:
+    def note(self, batch: _Gathered) -> None:
         """Remembers what was stored."""
         self.look = batch.look or self.look
         if len(self.sessions) > _LATELY:
@@ -78,34 +87,72 @@ class Memory:
         self.sessions.update(batch.sessions)
 
 
-def begin(source: str) -> Reached:
-    """Returns the beginning of a first reading."""
+memories: defaultdict[str, Memory] = defaultdict(lambda: Memory(0))
+
+
+class Unadopted:
+    """How a source is read whose events have no numbers."""
+
+    version = -2  # as of Numbered: once a source is adopted, everything is read anew
+
+    def __init__(self, source: str) -> None:
+        """Raises Invalid for a source whose events have no order either."""
+        if not database.has_order(source):
+            raise Invalid(
+                _(
+                    "The events of this database have no order: no index of it has their times, and it was never adopted."
+                )
+            )
+        self._source = source
+        self._total = 0
+        self._gathered: _Gathered | None = None
+
+    def batch(self, at: Projection, size: int, ref: SessionRef | None) -> Batch:
+        """Returns the next batch. A session that is passed as `ref` is read in any case. The source must be open."""
+        source, stored = self._source, json.loads(at.marks)
+        if memories[source].projection != at.pk:
+            memories[source] = Memory(at.pk)
+        reached = Reached(**stored) if stored else _begin(source)
+        if reached.first and reached.after is not None:
+            found = _first(source, reached, reached.after, size)
+        else:
+            found = _again(source, reached, memories[source], ref)
+        self._gathered = found
+        self._total = (self._total or _total(source)) if found.more else 0
+        noted = {"marks": json.dumps(asdict(found.reached)), "seq": Seq(found.reached.read)}
+        return Batch(found.rows, noted, self._total, found.more)
+
+    def kept(self, _batch: Batch) -> None:
+        """Is told that a batch is stored."""
+        if self._gathered:
+            memories[self._source].note(self._gathered)
+
+    @staticmethod
+    def rows_at(source: str, seqs: Sequence[Seq]) -> tuple[str, Sequence[Any]]:
+        """Returns a table of the events with these seqs, which stand for times, and the values of its statement."""
+        at = [
+            (*names, stored_instant(time_of(seq), connections[source]))
+            for names, some in sessions_at(registry.identity(source), seqs).items()
+            for seq in some
+        ]
+        # OFFSET 0 makes PostgreSQL use the index for one after the other.
+        table = """unnest(%s::text[], %s::text[], %s::text[], %s::timestamp[]) AS at (app, of_user, session, moment)
+            CROSS JOIN LATERAL (SELECT * FROM events WHERE app_name = app AND user_id = of_user AND session_id = session
+                AND timestamp = moment OFFSET 0) AS events ORDER BY timestamp DESC"""
+        return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
+
+    @staticmethod
+    def among(events: QuerySet[Event], source: str, seqs: Sequence[Seq]) -> QuerySet[Any]:
+        """Returns those events that have these seqs, each with its seq as `at`."""
+        return events.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
+
+
+def _begin(source: str) -> Reached:
     snapshot = _snapshot(source)
     return Reached(snapshot.oldest, snapshot.oldest)
 
 
-def write(reached: Reached) -> str:
-    """Returns the text that is stored for how far a source is read."""
-    return json.dumps(asdict(reached))
-
-
-def read(text: str) -> Reached | None:
-    """Returns how far a source is read, from the text that is stored; None if none is."""
-    stored = json.loads(text)
-    return Reached(**stored) if stored else None
-
-
-def gathered(source: str, at: Reached, memory: Memory, size: int, ref: SessionRef | None) -> Batch:
-    """Returns the next batch. A session that is passed as `ref` is read in any case.
-
-    The source must be open.
-    """
-    if at.first and at.after is not None:
-        return _first(source, at, at.after, size)
-    return _again(source, at, memory, ref)
-
-
-def total(source: str) -> int:
+def _total(source: str) -> int:
     """Returns the number of events, as PostgreSQL estimates it."""
     with connections[source].cursor() as cursor:
         cursor.execute("SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'events'::regclass")
@@ -118,7 +165,7 @@ _OF: Final = "app_name, user_id, session_id"
 _ORDER: Final = f"ORDER BY {_OF}, timestamp DESC, id DESC LIMIT %s"  # as the index has it
 
 
-def _first(source: str, at: Reached, after: Names, size: int) -> Batch:
+def _first(source: str, at: Reached, after: Names, size: int) -> _Gathered:
     rows: list[Row] = []
     last: tuple[Any, ...] = ()
     if after:
@@ -128,8 +175,8 @@ def _first(source: str, at: Reached, after: Names, size: int) -> Batch:
         rest = f"WHERE ({_OF}) > (%s, %s, %s) {_ORDER}" if after else _ORDER
         rows, _more, last = read_source.without_numbers(source, rest, after[:3], size)
     if rows:
-        return Batch(rows, replace(at, after=[*last], read=at.read + len(rows)), True)
-    return Batch([], Reached(at.following, at.following, None, first=False, read=at.read), True)
+        return _Gathered(rows, replace(at, after=[*last], read=at.read + len(rows)), True)
+    return _Gathered([], Reached(at.following, at.following, None, first=False, read=at.read), True)
 
 
 # --- What was written since -------------------------------------------------------------------------------------------
@@ -139,16 +186,16 @@ def _first(source: str, at: Reached, after: Names, size: int) -> Batch:
 _NEW: Final = "age({0}.xmin) BETWEEN 0 AND age(%s::text::xid)"
 
 
-def _again(source: str, at: Reached, memory: Memory, ref: SessionRef | None) -> Batch:
+def _again(source: str, at: Reached, memory: Memory, ref: SessionRef | None) -> _Gathered:
     snapshot, look = _snapshot(source), memory.look
     if not at.since <= snapshot.oldest < at.since + 2**31:  # another server, or nobody has read for very long
-        return Batch([], Reached(snapshot.oldest, snapshot.oldest), True)
+        return _Gathered([], Reached(snapshot.oldest, snapshot.oldest), True)
     read: dict[SessionRef, str] = {}
     if look and at.after is None:
         if look.state == snapshot.state:
-            return Batch([], at, False)
+            return _Gathered([], at, False)
         if time.monotonic() - look.ended < REST * look.took:
-            return Batch(_of_session(source, ref, at.since, memory, read) if ref else [], at, False, sessions=read)
+            return _Gathered(_of_session(source, ref, at.since, memory, read) if ref else [], at, False, sessions=read)
     began = time.monotonic()
     changed = _changed(source, at.since, at.after or [])
     look = Look(time.monotonic(), time.monotonic() - began, "" if at.after else snapshot.state)
@@ -158,9 +205,9 @@ def _again(source: str, at: Reached, memory: Memory, ref: SessionRef | None) -> 
         rows += _of_session(source, each, at.since, memory, read)
         if number == _MANY or len(rows) > _MOST:
             reached = replace(at, following=following, after=[*each[1:]], read=at.read + number)
-            return Batch(rows, reached, True, sessions=read)
+            return _Gathered(rows, reached, True, sessions=read)
     reached = replace(at, since=following, following=following, after=None, read=at.read + len(changed))
-    return Batch(rows, reached, False, look, read)
+    return _Gathered(rows, reached, False, look, read)
 
 
 def _changed(source: str, since: int, after: Names) -> list[SessionRef]:

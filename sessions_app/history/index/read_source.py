@@ -7,7 +7,7 @@ function expects the source to be open.
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import connections
 
@@ -34,6 +34,17 @@ _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM
 LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes (first, last), LATERAL (
     SELECT {POSTGRESQL.seq}, {_COLUMNS} WHERE {POSTGRESQL.seq} BETWEEN first AND last ORDER BY {POSTGRESQL.seq} LIMIT %s)
     AS late    ORDER BY 1 LIMIT %s"""
+
+
+class Batch(NamedTuple):
+    """Holds what was read at once, what to note of it in the projection, how far the source goes, and whether there may be
+    more. What stands from the position `dropped` on is read again, and dropped before."""
+
+    rows: list[Row]
+    noted: dict[str, Any]
+    total: int
+    more: bool
+    dropped: Position | None = None
 
 
 def events(source: str, seq: Seq, limit: int) -> tuple[list[Row], bool]:

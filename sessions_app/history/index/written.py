@@ -4,25 +4,22 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
-from django.db import connections
-
 from ...access.actor import Actor
 from ...access.shown import shown_object
 from ...domain.edit_note import edit_of
 from ...domain.event import delta_of, removed_by
 from ...domain.json_values import read_stored_or_none
-from ...domain.positions import Position, Seq, is_creation, position_of, seq_of, time_of
+from ...domain.positions import Position, Seq, is_creation, position_of, seq_of
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT, UNKNOWN, Scope, State, scope_of
-from ...models import read_instant, stored_instant
+from ...models import read_instant
 from ...reads import views
 from ...reads.deltas import Writer, said_of_state, state_sql
 from ...reads.event_views import events_of, ordered
 from ...reads.size_limits import LARGE, LOOKED_THROUGH, large, measured_sql, size_of_event, weight
-from ...sources import database, dialect, registry
+from ...sources import database, dialect
 from ...sources.dialect import each_row
-from .. import adk_merge_bug
-from .tables import sessions_at
+from .. import adk_merge_bug, order
 
 CHUNK: Final = 500  # events fetched by one statement
 HEAVIEST: Final = LARGE  # may be read to tell a moment
@@ -146,32 +143,15 @@ class _Budget:
 
 def _events_at(source: str, seqs: list[Seq], budget: _Budget, actor: Actor) -> dict[Position, Written]:
     events: dict[Position, Written] = {}
-    of = dialect.of(source)
     while missing := [seq for seq in seqs if position_of(seq) not in events]:
         spent = budget.left < 0
-        rows, values = f"events WHERE {of.seq} IN ({', '.join(['%s'] * len(missing))}) ORDER BY {of.seq} DESC", missing
-        if not of.has_numbers:
-            rows, values = _by_time(source, missing)
+        rows, values = order.of(source).rows_at(source, missing)
         for seq, written in _read(source, rows, values, budget, actor):
             other = events.get(position_of(seq))
             events[position_of(seq)] = other._replace(beside=(*other.beside, written)) if other else written
         if spent or budget.left >= 0:  # those that are still missing are gone
             break
     return events
-
-
-def _by_time(source: str, seqs: Sequence[Seq]) -> tuple[str, list[Any]]:
-    """Returns a table of the events with these seqs, which stand for times, and the values of its statement."""
-    at = [
-        (*names, stored_instant(time_of(seq), connections[source]))
-        for names, some in sessions_at(registry.identity(source), seqs).items()
-        for seq in some
-    ]
-    # OFFSET 0 makes PostgreSQL use the index for one after the other.
-    table = """unnest(%s::text[], %s::text[], %s::text[], %s::timestamp[]) AS at (app, of_user, session, moment)
-        CROSS JOIN LATERAL (SELECT * FROM events WHERE app_name = app AND user_id = of_user AND session_id = session
-            AND timestamp = moment OFFSET 0) AS events ORDER BY timestamp DESC"""
-    return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
 
 
 def _read(
