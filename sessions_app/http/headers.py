@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.utils.cache import patch_vary_headers
+from django.utils.deprecation import MiddlewareMixin
 
 _UNUSED: Final = ("accelerometer", "camera", "geolocation", "gyroscope", "magnetometer", "microphone", "payment", "usb")
 _HEADERS: Final = {
@@ -51,15 +52,11 @@ class Headed:
         await self._application(scope, receive, sending)
 
 
-class SecureCookies:
+class SecureCookies(MiddlewareMixin):
     """Marks cookies that are set over TLS as secure, so that browsers send them back only over TLS."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         """Returns the answer with its cookies marked."""
-        response = self.get_response(request)
         if request.is_secure():
             for cookie in response.cookies.values():
                 cookie["secure"] = True

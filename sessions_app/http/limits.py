@@ -17,6 +17,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, parse_cookie
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
 from ..access import actor as access_actor
@@ -183,22 +184,22 @@ async def _refuse(send: Send, path: str, refused: Refused) -> None:
 # --- How often people and strangers may ask ---------------------------------------------------------------------------
 
 
-class Rated:
+class Rated(MiddlewareMixin):
     """Answers 429 to people who ask too often, and to addresses from which strangers do.
 
     Where the view does, because passwords or codes were wrong, it says when the next try is allowed."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Returns the answer, or the refusal."""
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """Returns the refusal, if there is one."""
         try:
             if not for_programs(request.path):
                 _count(request)
         except TooOften as error:
             return sentence(request.path, 429, error.message, error.detail["retry_after"])
-        response = self.get_response(request)
+        return None
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        """Returns the answer, with the header."""
         if response.status_code == 429 and (seconds := request.META.get(lockout.RETRY_AFTER)):
             response["Retry-After"] = seconds
         return response

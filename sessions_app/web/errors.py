@@ -2,7 +2,6 @@
 
 import logging
 import sys
-from collections.abc import Callable
 from typing import Final
 
 from django.contrib import messages
@@ -11,6 +10,7 @@ from django.db import DatabaseError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -30,15 +30,8 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _RETRY_SECONDS: Final = 5
 
 
-class ErrorPages:
+class ErrorPages(MiddlewareMixin):
     """Turns an Error that a view raised into a page. htmx gets only the sentence, as plain text."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Returns the response of the view or of the error."""
-        return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Answers an Error, and a failure of adkweb's own database."""

@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import ResolverMatch, resolve
+from django.utils.deprecation import MiddlewareMixin
 
 from ..access.actor import Actor
 from ..access.handles import in_address
@@ -41,15 +42,8 @@ def name_user(names: dict[str, Any], actor: Actor) -> None:
         names["user_id"] = meant(names["source"], names["app_name"], names["user_id"], actor=actor)
 
 
-class UsersNamed:
+class UsersNamed(MiddlewareMixin):
     """Gives every page the id of the user whom its address means. An id that is hidden from whoever asks is nobody's."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Returns the answer."""
-        return self.get_response(request)
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, names: dict[str, Any]

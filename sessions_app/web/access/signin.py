@@ -16,6 +16,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -154,7 +155,7 @@ class SignInRequired(LoginRequiredMiddleware):
         return super().handle_no_permission(request, view_func)
 
 
-class LoopbackUntilAdmin:
+class LoopbackUntilAdmin(MiddlewareMixin):
     """Answers only browsers on this machine until somebody has an account with a password.
 
     Anybody may ask whether adkweb is alive and ready: it is asked by whoever starts it, before there is an account.
@@ -162,11 +163,8 @@ class LoopbackUntilAdmin:
 
     probes: Final = ("/health", "/ready")
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Returns the page, or a refusal."""
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """Returns the refusal, if there is one."""
         near = request.path in self.probes or access_sign_in.is_loopback(request.META.get("REMOTE_ADDR", ""))
         if not near and not access_sign_in.anybody_can():
             return answer(
@@ -174,7 +172,7 @@ class LoopbackUntilAdmin:
                 _("Until an admin account exists, adkweb answers only on its own machine: adkweb createsuperuser"),
                 403,
             )
-        return self.get_response(request)
+        return None
 
 
 def own_page(request: HttpRequest, wanted: str | None) -> str:

@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
@@ -193,16 +193,12 @@ def wants_sentence(request: HttpRequest) -> bool:
     return bool(request.headers.get("HX-Request")) or (PANE in request.headers and request.method == "POST")
 
 
-class Panes:
+class Panes(MiddlewareMixin):
     """Tells a pane where it would be redirected to. A browser would follow without asking: out of the session, or to the
     session's page, whose messages it would then have taken."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         """Returns the answer; for a redirect, the address as htmx is told it."""
-        response = self.get_response(request)
         if PANE in request.headers and response.status_code in _REDIRECTS:
             response.status_code = 204
             response["HX-Redirect"] = response["Location"]
