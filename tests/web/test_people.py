@@ -8,6 +8,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session as SignIn
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from sessions_app.access import invitations, roles, sign_in
@@ -210,6 +212,21 @@ def test_the_page_of_a_person_lists_their_own_roles_and_those_of_their_groups(ro
     roles.give("editor", by=TERMINAL, apps="booking", person=NAME)
     rows = [row.text for row in root.open("person", name=NAME).all("tr", data_row="")]
     assert [("support-*" in row, "booking" in row) for row in rows] == [(True, False), (False, True)]
+
+
+def test_longer_lists_of_people_groups_roles_and_invitations_cost_no_more_queries(root: Browser) -> None:
+    needed = []
+    for name in ("ana", "bob", "eva"):
+        group = Group.objects.create(name=f"friends of {name}")
+        get_user_model().objects.create_user(name).groups.add(group)
+        roles.give("viewer", by=TERMINAL, person=name)
+        roles.give("viewer", by=TERMINAL, group=group.name)
+        invited(root, groups=[group.name])
+        with CaptureQueriesContext(connection) as asked:
+            texts = root.open("people").text, root.open("roles").text
+        assert all(name in text for text in texts)
+        needed.append([query["sql"] for query in asked if "auth_" in query["sql"] or "invitation" in query["sql"]])
+    assert len(needed[0]) == len(needed[-1])
 
 
 def test_a_group_is_renamed_with_its_people_and_deleted_without_them(root: Browser, person: User) -> None:
