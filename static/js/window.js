@@ -19,10 +19,10 @@
   let near = null;
   let ready = false; // before htmx is, a click would leave the page
 
-  /** Watches the links. */
+  /** Watches the links. Without an observer, they are there to be clicked. */
   function watch() {
     near?.disconnect();
-    if (!ready) return;
+    if (!window.IntersectionObserver || !ready) return;
     near = new IntersectionObserver(
       (entries) => {
         for (const { isIntersecting, target } of entries) {
