@@ -37,14 +37,16 @@ from sessions_app.privacy import erasure_job, erasures, holds, own_rows
 from sessions_app.privacy.erasure_job import Report, count_events
 from sessions_app.privacy.erasures import Erasure
 from sessions_app.search import labels
-from sessions_app.search.saved.views import SavedView
+from sessions_app.search.saved import views
+from sessions_app.search.saved.views import SavedView, ViewWatch
+from sessions_app.search.saved.webhooks import Webhook
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.artifacts.saving import PNG, Saving, beside
 from tests.search.finding import feed
 from tests.support.at_work import settle
-from tests.support.people import ALICE, BOB, CHARLIE
+from tests.support.people import ALICE, BOB, CHARLIE, an_admin
 from tests.support.stored import everything, query
 
 pytestmark = pytest.mark.usefixtures("own")
@@ -106,6 +108,21 @@ def test_the_user_is_gone_from_the_source_and_from_adkweb_and_the_others_are_not
 
 
 NOTES = ("adkweb_deleted", "adkweb_deleted_writes")
+
+
+def test_messages_to_webhooks_about_the_user_are_deleted_but_of_sessions_that_are_kept(ref: SessionRef) -> None:
+    maria = an_admin("maria")
+    view = views.save(maria, name="all", query="", sort="", columns="", shared=False)
+    view.watch(maria, "UTC")
+    hook = Webhook.objects.create(
+        watch=ViewWatch.objects.get(), url="https://a.example/", salt="", link="", created=0.0
+    )
+    hook.test()
+    for user, session in (("ana", "s1"), ("ana", "held"), ("ben", "s1")):
+        about = {"source": ref.source, "app_name": "booking", "user_id": user, "id": session, "title": user}
+        hook.delivery("began", "booking", about).save()
+    assert own_rows.forget_user(ref.source, "booking", "ana", {"held"})["deliveries"] == 1
+    assert sorted(each.title for each in hook.deliveries) == ["", "ana", "ben"]
 
 
 def test_a_plan_counts_and_changes_nothing(ref: SessionRef, add: Callable[..., str]) -> None:
