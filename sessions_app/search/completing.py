@@ -8,10 +8,10 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..domain.kinds import KINDS
 from ..domain.session_ref import OWN_NAME
 from ..sources import dialect
 from . import tree
+from .conditions import FILTERS
 from .labels import known_tags
 from .lines import clean
 from .selecting import all_read, owners_in_seen_apps, seen_apps, seen_everywhere
@@ -29,20 +29,6 @@ _OPERATOR: Final = re.compile(
 )
 _PLAIN_KEY: Final = re.compile(r"\w+(?:-+\w+)*(?:\.\w+(?:-+\w+)*)*")
 _STORED: Final = frozenset({"author", "tool", "error", "edited"})
-FILTERS: Final = (
-    *("app", "user", "session", "title", "author", "tool", "kind", "error", "status", "tag", "edited"),
-    *("before", "after", "took", "tokens", "turns", "events", "source"),
-)
-_FIXED: Final[dict[str, tuple[str, ...]]] = {
-    "kind": KINDS,
-    "status": tree.STATUSES,
-    "before": ("today", "yesterday"),
-    "after": ("today", "yesterday", "1h", "24h", "7d"),
-    "took": (">5s", ">1m"),
-    "tokens": (">10k",),
-    "turns": (">3",),
-    "events": (">100",),
-}
 
 
 class Suggestion(NamedTuple):
@@ -97,8 +83,8 @@ _USERS: Final = """o.user_id <> '' AND (o.user_id <> %s OR EXISTS (
 def _values(name: str, typed: str, actor: Actor) -> Iterable[str]:
     """Returns values of a filter that it would find by what is typed, those that begin with it first."""
     wanted, begun = folded(typed), marked(typed)
-    if name in _FIXED:
-        return [each for each in _FIXED[name] if wanted in each]
+    if name in FILTERS and (offered := FILTERS[name].offered):
+        return [each for each in offered if wanted in each]
     if name == "app":
         return [each for each in _apps(actor) if begun in marked(each)]
     if name == "source":

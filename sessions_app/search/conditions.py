@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta, tzinfo
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from django.utils.translation import gettext as _
 from rapidfuzz import process
@@ -17,11 +17,35 @@ from .tree import STATUSES, Kind, Leaf, Match, Number, Presence, State, Status, 
 
 _SECONDS: Final = {"": "1", "ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}
 _THOUSANDS: Final = {"": "1", "k": "1000", "m": "1000000"}
-NUMBERS: Final = {"took": _SECONDS, "tokens": _THOUSANDS, "turns": _THOUSANDS, "events": _THOUSANDS}
-TIMES: Final = ("before", "after")
-MATCHES: Final = ("source", "app", "user", "session", "title", "author", "tool", "error", "tag", "edited")
-PRESENCES: Final = ("error", "tag", "edited")  # of which a session may have none
-FILTERS: Final = (*MATCHES, "kind", "status", *TIMES, *NUMBERS)
+
+
+class Filter(NamedTuple):
+    """What may stand after the name of a filter, and what completes it where values that were seen do not.
+
+    A session may have none of what a filter `of_some` is about. `units` are those of a number, which has the name of its
+    column in the index."""
+
+    offered: tuple[str, ...] = ()
+    of_some: bool = False
+    is_time: bool = False
+    units: dict[str, str] | None = None
+
+
+FILTERS: Final = {  # the likeliest first
+    **dict.fromkeys(("app", "user", "session", "title", "author", "tool"), Filter()),
+    "kind": Filter(KINDS),
+    "error": Filter(of_some=True),
+    "status": Filter(STATUSES),
+    "tag": Filter(of_some=True),
+    "edited": Filter(of_some=True),
+    "before": Filter(("today", "yesterday"), is_time=True),
+    "after": Filter(("today", "yesterday", "1h", "24h", "7d"), is_time=True),
+    "took": Filter((">5s", ">1m"), units=_SECONDS),
+    "tokens": Filter((">10k",), units=_THOUSANDS),
+    "turns": Filter((">3",), units=_THOUSANDS),
+    "events": Filter((">100",), units=_THOUSANDS),
+    "source": Filter(),
+}
 
 
 def text_condition(token: str) -> Text:
@@ -39,21 +63,21 @@ def filter_condition(token: str, now: float, zone: tzinfo) -> Leaf:
     name, _colon, given = token.partition(":")
     name, exact = name.lower(), given.startswith('"')
     value = _unquoted(given) if exact else given
-    match name:
-        case "before" | "after":
-            return Time(name, time_of(value, now, zone), value)
-        case "took" | "tokens" | "turns" | "events":
-            return _number(name, value)
-        case "kind":
-            return Kind(_one_of(KINDS, value, _("“%(given)s” is no kind of event.")))
-        case "status":
-            return Status(_one_of(STATUSES, value, _("“%(given)s” is no status.")))
-    if name not in FILTERS:
+    known = FILTERS.get(name)
+    if known is None:
         hint = _likely(f"{name}:", [f"{each}:" for each in FILTERS]) or " " + _(
             "Put it in quotes to search for the text."
         )
         raise Invalid(_("There is no filter “%(given)s:”.") % {"given": words(name, 40)} + hint)
-    if name in PRESENCES and not exact and value.lower() in ("any", "none"):
+    if known.is_time:
+        return Time(name, time_of(value, now, zone), value)
+    if known.units:
+        return _number(name, value, known.units)
+    if name == "kind":
+        return Kind(_one_of(KINDS, value, _("“%(given)s” is no kind of event.")))
+    if name == "status":
+        return Status(_one_of(STATUSES, value, _("“%(given)s” is no status.")))
+    if known.of_some and not exact and value.lower() in ("any", "none"):
         return Presence(name, value.lower() == "any")
     return Match(name, value, exact)
 
@@ -93,17 +117,17 @@ _AMOUNT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([a-z]{0,2})", re.IG
 _CLOCK: Final = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
 
 
-def _number(name: Any, given: str) -> Number:
+def _number(name: str, given: str, units: dict[str, str]) -> Number:
     op, first, upto = "=", given, None
     if match := re.match(r"[<>]=?|=", given):
         op, first = match[0], given[match.end() :]
     elif ".." in given:
         op, (first, upto) = "..", given.split("..", 1)
-    amounts = [_amount(each, NUMBERS[name]) for each in (first, upto) if each is not None]
+    amounts = [_amount(each, units) for each in (first, upto) if each is not None]
     if None in amounts:
         raise Invalid(
             _("“%(given)s” is no duration, such as 5s, 2m or 1h..3h.") % {"given": words(given, 40)}
-            if name == "took"
+            if units is _SECONDS
             else _("“%(given)s” is no number, such as 3, 10k or 5..10.") % {"given": words(given, 40)}
         )
     return Number(name, cast(Any, op), *cast(list[float], amounts))

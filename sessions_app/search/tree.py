@@ -85,7 +85,7 @@ class Status(_Part):
 class Time(_Part):
     """`after`: the last event is at this time or later; `before`: the session began earlier. `given` is how it was typed."""
 
-    name: Literal["before", "after"]
+    name: str  # before or after
     seconds: float  # since 1970
     given: str = field(default="", compare=False)
 
@@ -94,7 +94,7 @@ class Time(_Part):
 class Number(_Part):
     """A number compared: `took:>5s`, which is in seconds, `tokens:10k`, `turns:5..10` with both ends."""
 
-    name: Literal["took", "tokens", "turns", "events"]
+    name: str  # of a column of the index
     op: Literal["=", "<", "<=", ">", ">=", ".."]
     value: float
     upto: float | None = None  # only for `..`

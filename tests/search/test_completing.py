@@ -9,8 +9,8 @@ import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.edits.edit import Entry, edit_app_state
-from sessions_app.search.completing import FILTERS, MOST, complete
-from sessions_app.search.conditions import FILTERS as OF_THE_LANGUAGE
+from sessions_app.search.completing import MOST, complete
+from sessions_app.search.conditions import FILTERS
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.costs import takes_less
@@ -140,7 +140,6 @@ def test_whatever_is_suggested_is_well_formed_or_goes_on(fed: str) -> None:
 
 def test_without_a_text_there_are_the_filters_and_never_too_many(fed: str) -> None:
     assert applied("¦") == [f"{name}:" for name in FILTERS][:MOST]
-    assert {*FILTERS} == {*OF_THE_LANGUAGE}
     assert all(len(applied(f"{name}:¦")) <= MOST for name in FILTERS)
 
 
