@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 from django.conf import settings
@@ -108,25 +108,23 @@ PAGE: Final = 50
 COUNT_LIMIT: Final = 10_000
 MOST_COLUMNS: Final = 12
 _MANY: Final = 2_000  # sessions that are read at once where all are wanted
-SORTS: Final = {  # by the name of a column of the table, that of the index
-    "title": "folded_title",
-    "user": "folded_user",
-    "app": "app_name",
-    "started": "created",
-    **{name: name for name in ("last", "took", "turns", "events", "tokens")},
-}
-_TYPES: Final = {
-    **dict.fromkeys(("folded_title", "folded_user", "folded_id", "app_name"), str),
-    **dict.fromkeys(("turns", "events", "tokens", "id", "source_id"), int),
-}
-_COLUMNS: Final = """s.id, w."where", s.names, s.title, s.phase, s.failed, s.created, s.last, s.took, s.sign,
-    s.turns, s.events, s.tokens, s.error, s.error_seq"""
-_FROM: Final = """FROM sessions_app_searchsession AS s JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A session in a table of results. Times are seconds; `took` is how long its turns took together.
+class Facts:
+    """What is known of a session: each is a column of the index, by which the table can be sorted. Times are seconds."""
+
+    created: float
+    last: float
+    took: Took  # by its turns together
+    turns: int
+    events: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Facts):
+    """A session in a table of results.
 
     `title` is never empty. `columns` are the values of state that were asked for. `match` is the newest line that the words
     stand in.
@@ -135,17 +133,28 @@ class Row:
     ref: SessionRef
     title: str
     status: str
-    created: float
-    last: float
-    took: Took
-    turns: int
-    events: int
-    tokens: int
     error: str
     error_seq: Seq | None
     tags: tuple[str, ...] = ()
     columns: dict[str, Any] = field(default_factory=dict)
     match: Match | None = None
+
+
+_FACTS: Final = {each.name: each.type for each in fields(Facts)}
+SORTS: Final = {  # by the name of a column of the table, that of the index
+    "title": "folded_title",
+    "user": "folded_user",
+    "app": "app_name",
+    "started": "created",
+    **{name: name for name in _FACTS if name != "created"},
+}
+_TYPES: Final = {
+    **dict.fromkeys(("folded_title", "folded_user", "folded_id", "app_name"), str),
+    **dict.fromkeys(("id", "source_id", *(name for name, kind in _FACTS.items() if kind is int)), int),
+}
+_COLUMNS: Final = f"""s.id, w."where", s.names, s.title, s.phase, s.failed, s.sign, s.error, s.error_seq,
+    {", ".join(f"s.{name}" for name in _FACTS)}"""
+_FROM: Final = """FROM sessions_app_searchsession AS s JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,12 +336,18 @@ def status_of(phase: str, last: float, *, failed: bool) -> str:
 
 
 def _row(alias: str, stored: tuple[Any, ...]) -> Row:
-    _number, _where, names, title, phase, failed, created, last, *numbers, error, error_seq, _order = stored
-    ref, status = ref_of(alias, names), status_of(phase, last, failed=failed)
-    seconds, sign, turns, events, tokens = numbers
-    failed_at = Seq(error_seq) if error else None
-    took = Took(seconds, sign)
-    return Row(ref, title or ref.session_id, status, created, last, took, turns, events, tokens, error, failed_at)
+    _number, _where, names, title, phase, failed, sign, error, error_seq, *values = stored
+    facts = dict(zip(_FACTS, values, strict=False))  # what it is ordered by follows
+    ref, status = ref_of(alias, names), status_of(phase, facts["last"], failed=failed)
+    facts["took"] = Took(facts["took"], sign)
+    return Row(
+        **facts,
+        ref=ref,
+        title=title or ref.session_id,
+        status=status,
+        error=error,
+        error_seq=Seq(error_seq) if error else None,
+    )
 
 
 def _names(ref: SessionRef) -> Names:
@@ -394,13 +409,9 @@ def as_json(row: Row, actor: Actor) -> dict[str, Any]:
         "id": ref.session_id,
         "title": row.title,
         "status": row.status,
-        "created": row.created,
-        "last": row.last,
+        **{name: getattr(row, name) for name in _FACTS},
         "took": row.took.seconds,
         "took_sign": row.took.sign,
-        "turns": row.turns,
-        "events": row.events,
-        "tokens": row.tokens,
         "error": row.error,
         "error_seq": row.error_seq if numbered else None,
         "tags": list(row.tags),

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.forms import model_to_dict
 from django.urls import reverse
 
+from sessions_app.domain.clock import Took
 from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.models import SearchSession
 from sessions_app.search.results import Results, Row
@@ -178,7 +179,7 @@ def test_news_are_counted_on_every_page_until_the_view_is_looked_at(
 def test_what_is_new_is_marked_in_the_table_once(
     view: SavedView, ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = Row(ref, "Title", "idle", 1.0, 2.0, 0.0, 1, 1, 0, "", None)
+    row = Row(1.0, 2.0, Took(0.0), 1, 1, 0, ref, "Title", "idle", "", None)
     monkeypatch.setattr(results, "search", lambda query, **given: Results([row], None, 1, False, 1.0, [], []))
     view.watch(User.objects.get(), "UTC")
     begin(view, ref)

@@ -4,12 +4,13 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
 from ...domain.json_values import KEY_LENGTH
-from ...search.results import MOST_COLUMNS
+from ...domain.state import UNKNOWN
+from ...search.results import MOST_COLUMNS, SORTS, Row
 
 DEFAULT: Final = ("user", "app", "started", "took", "turns", "events", "tokens")
 SORT: Final = "-started"  # the newest first
@@ -20,13 +21,33 @@ _STATE: Final = ("state.", "user:", "app:")  # what begins the name of a state k
 class Column:
     """A column by its name in an address: `took`, `state.booking_step`, `user:tier`.
 
-    `sort` is what its head sorts by, if it does. `key` is the key of state that it shows, with its prefix."""
+    `cell` says how _cell.html shows a value, which a row has under `fact`, or under its own name. `key` is the key of state
+    that it shows, with its prefix."""
 
     name: str
     title: str
-    sort: str = ""
-    numeric: bool = False
+    cell: str = "state"
+    fact: str = ""
     key: str = ""
+
+    @property
+    def sort(self) -> str:
+        """Returns what its head sorts by, if it does."""
+        return self.name if self.name in SORTS else ""
+
+    @property
+    def numeric(self) -> bool:
+        """Tells whether it has numbers."""
+        return self.cell in ("count", "thousands", "duration")
+
+    @property
+    def from_above(self) -> bool:
+        """Tells whether the greatest come first when the table begins to be sorted by it."""
+        return self.numeric or self.cell == "when"
+
+    def value(self, row: Row) -> Any:
+        """Returns what it shows of a row."""
+        return row.columns.get(self.key, UNKNOWN) if self.key else getattr(row, self.fact or self.name)
 
 
 def built_in() -> dict[str, Column]:
@@ -34,17 +55,17 @@ def built_in() -> dict[str, Column]:
     return {
         column.name: column
         for column in (
-            Column("user", _("User"), "user"),
-            Column("app", _("App"), "app"),
-            Column("source", _("Source")),
-            Column("started", _("Started"), "started"),
-            Column("last", _("Last activity"), "last"),
-            Column("took", _("Took"), "took", numeric=True),
-            Column("turns", _("Turns"), "turns", numeric=True),
-            Column("events", _("Events"), "events", numeric=True),
-            Column("tokens", _("Tokens"), "tokens", numeric=True),
-            Column("error", _("Last error")),
-            Column("tags", _("Tags")),
+            Column("user", _("User"), "user", "ref"),
+            Column("app", _("App"), "app", "ref"),
+            Column("source", _("Source"), "source", "ref"),
+            Column("started", _("Started"), "when", "created"),
+            Column("last", _("Last activity"), "when"),
+            Column("took", _("Took"), "duration"),
+            Column("turns", _("Turns"), "count"),
+            Column("events", _("Events"), "count"),
+            Column("tokens", _("Tokens"), "thousands"),
+            Column("error", _("Last error"), "error"),
+            Column("tags", _("Tags"), "tags"),
         )
     }
 

@@ -97,7 +97,7 @@ class Asked:
 
     def sorted_by(self, column: Column) -> "Asked":
         """Returns what the head of a column asks for: the highest first, and the other way round after that."""
-        first, second = (f"-{column.sort}", column.sort) if _from_above(column) else (column.sort, f"-{column.sort}")
+        first, second = (f"-{column.sort}", column.sort) if column.from_above else (column.sort, f"-{column.sort}")
         return replace(self, sort=second if self.sort == first else first)
 
     def with_columns(self, names: Sequence[str]) -> "Asked":
@@ -115,10 +115,6 @@ class Asked:
         """Returns a time as somebody would type it: 2026-11-22T14:00, in the reader's zone."""
         local = datetime.fromtimestamp(seconds, self.zone)
         return local.strftime("%Y-%m-%dT%H:%M:%S" if local.second else "%Y-%m-%dT%H:%M")
-
-
-def _from_above(column: Column) -> bool:
-    return column.numeric or column.name in ("started", "last")
 
 
 def read(request: HttpRequest) -> Asked:

@@ -51,12 +51,13 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A session in the table: its row, its status in words, where it opens and what previews it.
+    """A session in the table: its row and its cells, its status in words, where it opens and what previews it.
 
     `error` is its last error, if that is what it stands there for. `is_new` says that it began to match the view since the
     person last looked."""
 
     row: Row
+    cells: list[tuple[Column, Any]]
     status: str
     address: str
     preview: str
@@ -95,7 +96,7 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
         "asked": asked,
         "query": query,
         "results": selected,
-        "rows": [_shown(row, query, news) for row in selected.rows],
+        "rows": [_shown(row, asked, query, news) for row in selected.rows],
         "more": asked.continued(selected.next),
     }
     if is_next:
@@ -132,7 +133,7 @@ def _seconds(text: str) -> float | None:
     return seconds if 0 <= seconds < 2**33 else None
 
 
-def _shown(row: Row, query: Query, news: Collection[SessionRef] = ()) -> Shown:
+def _shown(row: Row, asked: Asked, query: Query, news: Collection[SessionRef]) -> Shown:
     """Returns where a session opens: at the line that matched, otherwise at its last error, if it has failed or the query
     is about errors."""
     is_about_errors = query.tree is not None and any(
@@ -142,7 +143,8 @@ def _shown(row: Row, query: Query, news: Collection[SessionRef] = ()) -> Shown:
     seq: Seq | None = row.match.seq if row.match else row.error_seq if error else None
     at = f"?seq={seq}" if seq else ""
     address, preview = (reverse(name, kwargs=row.ref._asdict()) + at for name in ("session", "preview"))
-    return Shown(row, _status(row.status), address, preview, error, row.ref in news)
+    cells = [(column, column.value(row)) for column in asked.columns]
+    return Shown(row, cells, _status(row.status), address, preview, error, row.ref in news)
 
 
 def _status(name: str) -> str:
