@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -89,24 +89,11 @@ def _export(request: HttpRequest, source: str, only: exporting.Filter, title: st
 
 
 class UploadForm(Form):
-    """Uploads a file, to be looked through before anything of it is written."""
+    """Uploads a file, to be looked through before anything of it is written. The core says what is wrong with it."""
 
-    source = Text(label=pgettext_lazy("import", "Into"))
-    file = forms.FileField(
-        label=gettext_lazy("File"),
-        help_text=gettext_lazy(
-            "adkweb or adk web exports, eval sets, or an agent's .adk/session.db. The format is detected."
-        ),
-        allow_empty_file=True,  # the core says what is wrong with it
-        error_messages={"required": gettext_lazy("Choose a file first.")},
-    )
-    replace_nul = forms.BooleanField(
-        label=gettext_lazy("Replace what PostgreSQL cannot hold"),
-        help_text=gettext_lazy(
-            "The character U+0000 and halves of emoji become “�”. Without this, a file with one of them is refused."
-        ),
-        required=False,
-    )
+    source = Text()
+    file = forms.FileField(allow_empty_file=True, error_messages={"required": gettext_lazy("Choose a file first.")})
+    replace_nul = forms.BooleanField(required=False)
 
     @classmethod
     def of(cls, request: HttpRequest, **options: Any) -> Self:
