@@ -200,7 +200,7 @@ def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Lease:
     lease = Lease.take_soon(job)
     if lease is None:
         raise Conflict(_("This edit is being taken back just now, or has ended already."))
-    if lease.found(lambda ref: taken_back(job, ref)) is not None:
+    if lease.written(lambda ref: taken_back(job, ref)) is not None:
         lease.end(Outcome(ENDED, fields={"result": json.dumps({"written": True})}))
         raise Conflict(_("This edit was taken back already."))
     return lease

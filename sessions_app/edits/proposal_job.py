@@ -148,7 +148,7 @@ def _claimed(job: Job) -> Lease:
 def _settled(job: Job) -> Lease:
     """Claims a proposal of which it is certain that it was not written. Raises Conflict, SourceError."""
     lease = _claimed(job)
-    before = lease.found(lambda ref: edit.stored(ref, proposals.event_of(job)))
+    before = lease.written(lambda ref: edit.stored(ref, proposals.event_of(job)))
     if before is not None:
         _end(lease, APPLIED, str(edit_of(before.data).get("approved_by", "")))
         raise Conflict(_("This proposal was applied already."))

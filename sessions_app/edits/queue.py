@@ -255,7 +255,7 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     lease = Lease.take_soon(job)
     if lease is None:
         raise Conflict(_("This edit is being applied just now, or does not wait any more."))
-    before = lease.found(lambda ref: edits.stored(ref, event_of(view_of(job, SYSTEM))[0]))
+    before = lease.written(lambda ref: edits.stored(ref, event_of(view_of(job, SYSTEM))[0]))
     if before is not None:
         finish(lease, _applied(before.seq))
         raise Conflict(_("This edit was applied already."))

@@ -112,7 +112,7 @@ class Lease:
         """Leases a job whose process died, or let it go. Returns None if another process was faster."""
         return cls.take(job, seconds) if was_let_go(job) else cls.take(job, seconds, crashes=F("crashes") + 1)
 
-    def found(self, look: Callable[[SessionRef], T | None]) -> T | None:
+    def written(self, look: Callable[[SessionRef], T | None]) -> T | None:
         """Returns what the process wrote that had the job before, if it never said what came of it: `look` finds that, or
         returns None.
 
