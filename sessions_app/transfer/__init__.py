@@ -2,7 +2,7 @@
 
 A format turns `items` into bytes and back, and knows nothing of sources. `exporting` reads items from a source, always
 in the same order. `importing` checks everything that is read, and then says what it would do, or does it through
-writes/. To add a format, write a module, add a line here, and teach `recognise` to know it.
+writes/. To add a format, write a module, and add a line here; `recognise` knows JSON by it, and has to be taught others.
 """
 
 import re
@@ -12,7 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ..access import roles
 from ..access.actor import SYSTEM, Actor
@@ -34,6 +36,9 @@ class Format:
     if the format can only be read, or if it is written by `write_one`, which is given a session; it is also given whether
     the items have the secrets of credentials, and the names of rows that are left out. `suffix` is that of its files, with
     the dot. An export to a `lossless` format can be imported again without any difference but these secrets and rows.
+
+    Lists in the terminal say `what` it is; pages say it in `words`, and `offer` those that have an offer in the menu of
+    exports. A JSON object with all of some `names` is of this format.
     """
 
     what: str
@@ -42,23 +47,76 @@ class Format:
     read: Callable[[str, bool], AbstractContextManager[Reader]] | None
     write: Callable[[Iterable[Item], bool, Sequence[str]], Iterator[bytes]] | None
     write_one: Callable[[SessionRef, Actor, exporting.Damaged | None], Iterator[bytes]] | None = None
+    words: str | Promise = ""
+    offer: str | Promise = ""
+    one_session: bool = False
+    mime_type: str = "application/json"
+    names: tuple[set[str], ...] = ()
 
 
 FORMATS: Final[dict[str, Format]] = {
-    "jsonl": Format("adkweb's own, lossless: one JSON object a line", ".jsonl", True, jsonl.read, jsonl.write),
+    "jsonl": Format(
+        "adkweb's own, lossless: one JSON object a line",
+        ".jsonl",
+        True,
+        jsonl.read,
+        jsonl.write,
+        words=gettext_lazy("adkweb's own format"),
+        offer=gettext_lazy("Lossless. An import into any database restores it as it was."),
+        mime_type="application/jsonl",
+    ),
     "adk-json": Format(
-        "one session, as adk web exports it and adk run saves it", ".json", False, adk_json.read, adk_json.write
+        "one session, as adk web exports it and adk run saves it",
+        ".json",
+        False,
+        adk_json.read,
+        adk_json.write,
+        words=gettext_lazy("a session as adk web exports it"),
+        offer=gettext_lazy("As adk web exports a session."),
+        one_session=True,
+        names=adk_json.NAMES,
     ),
     "evalset": Format(
-        "cases of ADK's evaluation: what a conversation says", ".evalset.json", False, evalset.read, evalset.write
+        "cases of ADK's evaluation: what a conversation says",
+        ".evalset.json",
+        False,
+        evalset.read,
+        evalset.write,
+        words=gettext_lazy("cases of an ADK evaluation"),
+        offer=gettext_lazy("The conversation as a case for adk eval."),
+        names=evalset.NAMES,
     ),
     "html": Format(
-        "one session as a page for any browser, lossless", ".html", True, html.read, None, single_file.write
+        "one session as a page for any browser, lossless",
+        ".html",
+        True,
+        html.read,
+        None,
+        single_file.write,
+        words=gettext_lazy("a session as one page, written by adkweb"),
+        one_session=True,
+        mime_type="text/html; charset=utf-8",
     ),
-    "adk-database": Format("a database of ADK's session services, as any SOURCE is", "", False, databases.read, None),
-    "adk-v0": Format("a database of ADK before 1.22, whose actions are pickled", "", False, adk_v0.read, None),
-    "adk-go": Format("a database of adk-go", "", False, adk_go.read, None),
-    "adk-rust": Format("a database of adk-rust", "", False, adk_rust.read, None),
+    "adk-database": Format(
+        "a database of ADK's session services, as any SOURCE is",
+        "",
+        False,
+        databases.read,
+        None,
+        words=gettext_lazy("a database of ADK's session services"),
+    ),
+    "adk-v0": Format(
+        "a database of ADK before 1.22, whose actions are pickled",
+        "",
+        False,
+        adk_v0.read,
+        None,
+        words=gettext_lazy("a database of ADK before 1.22"),
+    ),
+    "adk-go": Format("a database of adk-go", "", False, adk_go.read, None, words=gettext_lazy("a database of adk-go")),
+    "adk-rust": Format(
+        "a database of adk-rust", "", False, adk_rust.read, None, words=gettext_lazy("a database of adk-rust")
+    ),
     "vertex": Format("Vertex AI Agent Engine: agentengine://…", "", False, vertex.read, None),
 }
 
@@ -71,10 +129,6 @@ _OTHERS: Final = {  # files that somebody may try to import nevertheless
     b"\x1f\x8b": "compressed by gzip: unpack it first",
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"PGDMP": "a dump of PostgreSQL: restore it, and give the URL of the database",
-}
-_KEYS: Final[dict[str, tuple[set[str], ...]]] = {  # the keys of a format's JSON object, in either spelling
-    "adk-json": adk_json.NAMES,
-    "evalset": evalset.NAMES,
 }
 
 
@@ -166,8 +220,8 @@ def _page_of(file: BinaryIO) -> str:
 def _document_of(file: BinaryIO) -> str:
     file.seek(0)
     document = load(file)
-    for name, known in _KEYS.items():
-        if isinstance(document, dict) and any(document.keys() >= them for them in known):
+    for name, form in FORMATS.items():
+        if isinstance(document, dict) and any(document.keys() >= names for names in form.names):
             return name
     raise _unknown("its JSON is like none of these")
 

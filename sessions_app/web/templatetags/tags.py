@@ -25,6 +25,7 @@ from ...domain.state import ABSENT, UNKNOWN, scope_of
 from ...domain.summary import Piece, cut_off, media_name, summary
 from ...reads.event_views import EventView
 from ...reads.lists import COUNT_LIMIT, ROW_COUNT_LIMIT
+from ...transfer import FORMATS, Format
 from ..html.difference import value as whole_value
 from ..html.json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from ..html.markdown import Text, Texts
@@ -179,6 +180,12 @@ def dotted(value: Any) -> bool:
 def may_reveal(context: Context, ref: SessionRef) -> bool:
     """Tells whether the person who looks may reveal masked values here."""
     return actor(context["request"]).may_reveal(ref.source, ref.app_name)
+
+
+@register.simple_tag
+def export_formats(one: bool) -> list[tuple[str, Format]]:
+    """Returns the formats that the menu of exports offers, by name: of one session, or of several."""
+    return [(name, form) for name, form in FORMATS.items() if form.offer and (one or not form.one_session)]
 
 
 # --- Numbers and times ------------------------------------------------------------------------------------------------

@@ -33,8 +33,6 @@ from ..forms import Form, Text
 from ..html.render import page
 from ..request import actor
 
-_ONE_SESSION: Final = ("adk-json", "html")  # formats that hold only one session
-_MIME: Final = {".jsonl": "application/jsonl", ".html": "text/html; charset=utf-8"}
 _UNSAFE: Final = re.compile(r"[^\w.@+-]+")
 _NAME_LENGTH: Final = 100
 _SWAPPED: Final = (400, 409)  # the statuses whose answers base.html tells htmx to show in the page
@@ -67,20 +65,20 @@ def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
 
 def _export(request: HttpRequest, source: str, only: exporting.Filter, title: str = "") -> StreamingHttpResponse:
     name = request.GET.get("format", "jsonl")
-    if name not in WRITTEN or (name in _ONE_SESSION and only.session is None):
+    if name not in WRITTEN or (FORMATS[name].one_session and only.session is None):
         raise NotFound(_("There is no export format “%(format)s” here.") % {"format": name})
-    suffix = FORMATS[name].suffix
+    form = FORMATS[name]
     names = (
         [title]
         if name == "html" and title
         else [only.app, only.user and user_for_reader(source, str(only.app), only.user), only.session]
     )
-    file = "-".join(_UNSAFE.sub("_", text) for text in names if text).lstrip(".")[:_NAME_LENGTH] + suffix
+    file = "-".join(_UNSAFE.sub("_", text) for text in names if text).lstrip(".")[:_NAME_LENGTH] + form.suffix
     disposition = content_disposition_header(as_attachment=True, filename=file)
     left_out = exporting.damaged(source, only, actor=actor(request)) if "skip_damaged" in request.GET else None
     return streamed(
         written(name, source, only, actor=actor(request), left_out=left_out),
-        _MIME.get(suffix, "application/json"),
+        form.mime_type,
         {"Content-Disposition": str(disposition), **left_out_header(left_out)},
     )
 
@@ -157,7 +155,9 @@ def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
             context, status = {"error": error.message, "state": given["state"]}, STATUS[Conflict]
     job = core.get(import_id, actor=who)
     template = "transfer/imports/_import.html" if request.htmx else "transfer/imports/import.html"  # type: ignore[attr-defined]
-    return page(request, template, context | {"job": job, "words": _words_of(job)}, status)
+    return page(
+        request, template, context | {"job": job, "format": job.preview and FORMATS[job.preview.format]}, status
+    )
 
 
 def _take(who: Actor, *, source: str, file: "UploadedFile[Any]", replace_nul: bool) -> uuid.UUID:
@@ -180,21 +180,3 @@ def _discard(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
             request, _("The import was stopped. What it has written stays; the same file, sent again, goes on.")
         )
     return redirect("imports")
-
-
-def _words_of(job: core.Import) -> str:
-    """Returns the name of the file's format in the reader's language."""
-    if job.preview is None:
-        return ""
-    name = job.preview.format
-    words = {
-        "jsonl": _("adkweb's own format"),
-        "adk-json": _("a session as adk web exports it"),
-        "evalset": _("cases of an ADK evaluation"),
-        "html": _("a session as one page, written by adkweb"),
-        "adk-database": _("a database of ADK's session services"),
-        "adk-v0": _("a database of ADK before 1.22"),
-        "adk-go": _("a database of adk-go"),
-        "adk-rust": _("a database of adk-rust"),
-    }
-    return words.get(name, FORMATS[name].what)
