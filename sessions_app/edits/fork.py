@@ -38,7 +38,7 @@ from ..reads import views as reads_views
 from ..reads.event_views import EventView, events_of, view_of
 from ..sources import database
 from ..writes.copies import ImportedEvent, ImportedSession, import_session
-from ..writes.incomplete import IMPORTING, is_half
+from ..writes.incomplete import is_untouched
 from ..writes.sessions import delete_session
 from . import edit as edits
 from .fork_tree import note_id, note_in
@@ -87,7 +87,7 @@ def take_away(into: SessionRef, actor: Actor) -> None:
         with database.using(into.source):
             newest = [view_of(into, row, MACHINE) for row in events_of(into).order_by("-seq")[:1]]
         ours = [view for view in newest if ORIGIN in as_object(view.data.get("custom_metadata"))]
-        if half.state.session == IMPORTING and ours:
+        if is_untouched(half.state.session) and ours:
             delete_session(into, actor=actor, revision=half.revision)
 
 
@@ -166,17 +166,17 @@ class Copying:
         """Returns how many events have been copied, and the id of the last one; None as the id if the fork does not
         exist yet."""
         try:
-            state = reads_views.session(self.into, actor=MACHINE).state.session
+            there = reads_views.session(self.into, actor=MACHINE)
         except NotFound:
             return 0, None
-        if not is_half(state):
+        if not there.is_incomplete:
             words = _("The session %(id)s exists already.")
             raise AlreadyExists(words % {"id": self.into.session_id}, field="session_id")
         words = _(
             "The session %(id)s is half-made, and somebody else has written to it: delete it, or choose another id."
         )
         taken = AlreadyExists(words % {"id": self.into.session_id}, field="session_id")
-        if state != IMPORTING:
+        if not is_untouched(there.state.session):
             raise taken
         with database.using(self.into.source):
             copied = list(events_of(self.into).order_by("-seq").values_list("id", flat=True)[:1])

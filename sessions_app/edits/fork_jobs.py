@@ -19,7 +19,6 @@ from ..jobs.lease import DONE, REFUSED, WAITING, Outcome
 from ..models import Job
 from ..reads import views
 from ..sources import registry
-from ..writes.incomplete import is_half
 from . import fork, fork_tree
 from .fork import Values
 
@@ -92,7 +91,7 @@ def progress(ref: SessionRef, event_id: str, into: SessionRef, *, actor: Actor) 
     """Returns how far a fork is. Raises NotFound, SourceError."""
     job = _jobs().filter(pk=_id_of(into)).first()
     try:
-        done = not is_half(views.session(into, actor=actor).state.session)
+        done = not views.session(into, actor=actor).is_incomplete
     except NotFound:
         if job is None or job.state == REFUSED:
             raise

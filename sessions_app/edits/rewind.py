@@ -28,7 +28,7 @@ from ..reads.size_limits import SMALL
 from ..sources import database
 from ..sources.dialect import SQLITE, Either, if_json
 from ..writes.append import Appended, append_event
-from ..writes.incomplete import check_whole
+from ..writes.incomplete import check_complete
 from . import edit, proposals
 from .edit import Entry
 
@@ -84,7 +84,7 @@ def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
 
     Raises NotFound, Conflict (the session is being copied or imported), Behind, SourceError."""
     session = views.session(ref, actor=actor)  # read first: what is written from here on makes the rewind stale
-    check_whole(session.state.session)
+    check_complete(session.state.session)
     with database.using(ref.source):
         found = events_of(ref)
         rows = ordered(found.filter(invocation_id=invocation_id), ref.source, newest=False)[:1] if invocation_id else []

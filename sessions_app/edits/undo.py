@@ -23,7 +23,7 @@ from ..history import adk_merge_bug, key_history, moments
 from ..reads import timeline, views
 from ..reads.deltas import Writer
 from ..reads.event_views import EventView
-from ..writes.incomplete import check_whole
+from ..writes.incomplete import check_complete
 from .edit import Entry
 
 _LOOKED_UP: Final = 20  # missing keys, for which the event that removed them is looked up
@@ -73,7 +73,7 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
     Raises Invalid if there is nothing to undo, and says why (`detail["writer"]` is the event that did it already);
     Conflict for a session that is being copied or imported; NotFound, Behind, SourceError."""
     event = timeline.event(ref, event_id, actor=actor)
-    check_whole(views.session(ref, actor=MACHINE).state.session)
+    check_complete(views.session(ref, actor=MACHINE).state.session)
     stored = timeline.event(ref, event_id, actor=MACHINE)
     if stored.size:
         raise Invalid(_("This event is too large to be read whole, so it cannot be undone."))
@@ -140,7 +140,7 @@ def restore(
     Raises Invalid for a key that exists neither then nor now, and if nothing differs; Conflict for a session that is
     being copied or imported; NotFound, Behind, SourceError."""
     event = timeline.event(ref, event_id, actor=actor)
-    check_whole(views.session(ref, actor=MACHINE).state.session)
+    check_complete(views.session(ref, actor=MACHINE).state.session)
     moment, now = moments.state_at(ref, event_id, actor=MACHINE), moments.state_now(ref, actor=MACHINE)
     then, stand = moment.state.merged(), now.state.merged()
     for name in keys:

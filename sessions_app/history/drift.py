@@ -22,7 +22,7 @@ from ..models import read_instant
 from ..reads import views
 from ..reads.size_limits import large, measured_sql
 from ..sources import database, dialect
-from ..writes.incomplete import IMPORTING
+from ..writes.incomplete import is_untouched
 from . import adk_merge_bug, key_history, moments
 from .index import written
 
@@ -92,7 +92,7 @@ def own(ref: SessionRef, *, actor: Actor) -> Report:
         head = _head(db, ref, actor)
         if head is None:
             return Report(untold="size")
-        if head.stored == IMPORTING:
+        if is_untouched(head.stored):
             return Report(untold="importing")
         reading, possible = adk_merge_bug.reading(ref), adk_merge_bug.possible(ref.source)
         folds = _Fold(reading, head.initial), _Fold(possible, head.initial)

@@ -14,6 +14,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import Scope, Scoped, State
 from ..models import App, Session, User, read_instant
 from ..sources import database
+from ..writes.incomplete import is_incomplete
 from .labels import called
 from .listed import sessions_of
 from .lists import AppRow, app_rows, title_of
@@ -31,6 +32,11 @@ class SessionView:
     state: Scoped
     initial_state: State | None
     sizes: Mapping[Scope, int] = field(default_factory=dict)  # characters of the scopes that are too large to be read
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Tells whether it is still being copied or imported."""
+        return is_incomplete(self.state.session)
 
 
 _STATE: Final = Measured("state")  # for `_read_state` to read

@@ -20,7 +20,7 @@ from ..history import drift, moments
 from ..models import DriftedSession, SearchSession, SearchSource
 from ..reads.labels import said
 from ..sources import database, registry
-from ..writes.incomplete import is_half
+from ..writes.incomplete import is_incomplete
 from .health import EVERYBODY, Of, owners_of
 from .index import feed
 from .index.tables import ref_of
@@ -94,7 +94,7 @@ def drifted_keys(ref: SessionRef, *, actor: Actor) -> list[Change]:
     if not database.is_numbered(ref.source):
         return []
     now = moments.state_now(ref, actor=actor)
-    if is_half(now.state.session):
+    if is_incomplete(now.state.session):
         return []
     return [Change(name, said, now.state.get(name)) for name, said in drift.glance(now, actor=actor).items()]
 

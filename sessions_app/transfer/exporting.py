@@ -5,7 +5,6 @@ its events are read by one statement, then that many events, which never change.
 a time, however long a session is. The source need not be adopted.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -23,11 +22,8 @@ from ..domain.state import Scope
 from ..models import read_instant, stored_instant
 from ..reads.lists import app_names
 from ..sources import database, dialect
-from ..writes.incomplete import IMPORTING
 from .items import EventItem, Item, SessionItem, StateItem, canonical, event_item, microseconds, parse
 
-UNFINISHED: Final = canonical(IMPORTING)  # the state of a session whose import is not done
-_MARK: Final = next(iter(IMPORTING))  # its key, which stays even if somebody writes to the session
 _KEYS: Final = 2_000  # sessions whose names are read at once
 _STATES: Final = 50
 _SAME_USER: Final = "sessions.app_name = user_states.app_name AND sessions.user_id = user_states.user_id"
@@ -175,7 +171,7 @@ def _session(ref: SessionRef, actor: Actor, left_out: Damaged | None) -> Iterato
         raise
     if found is None:
         return
-    if is_half(found):
+    if found.is_incomplete:
         raise Conflict(f"The session {'/'.join(names)} is half-imported: finish its import, or delete it, first.")
     left = found.events
     yield found._replace(user=names[1], events=left - (left_out.of(names) if left_out else 0))
@@ -186,11 +182,6 @@ def _session(ref: SessionRef, actor: Actor, left_out: Damaged | None) -> Iterato
             raise Conflict(f"The session {'/'.join(names)} was deleted while it was read.")
         left -= place.read
         yield from page
-
-
-def is_half(found: SessionItem) -> bool:
-    """Tells whether a session's import is not done, even if somebody has written to it since."""
-    return _MARK in found.state and _MARK in json.loads(found.state)
 
 
 def count(source: str, only: Filter, *, actor: Actor) -> int:

@@ -118,7 +118,7 @@ def _items(reader: Reader, told: Told) -> Iterator[Item]:
     try:
         for item in reader:
             told(reader)
-            if isinstance(item, SessionItem) and exporting.is_half(item):
+            if isinstance(item, SessionItem) and item.is_incomplete:
                 raise Invalid("the session is half-imported there: finish its import, or delete it, first")
             yield item
     except Fault:
@@ -186,16 +186,16 @@ class _Import:
         if found is None:
             self.report.new += 1
             self.write(item, batches, 0, None)
-        elif found.state == exporting.UNFINISHED and found.events > item.events:
+        elif found.is_untouched and found.events > item.events:
             self.skip(item, "it is half-imported, with more events than the file has")
-        elif found.state == exporting.UNFINISHED:
+        elif found.is_untouched:
             last, rest = self.compare(ref, found, batches)
             if rest is None:
                 self.skip(item, "it is half-imported, with other events than the file's")
             else:
                 self.report.resumed += 1
                 self.write(item, chain([rest], batches) if rest else batches, found.events, last)
-        elif exporting.is_half(found):
+        elif found.is_incomplete:
             self.skip(item, "it is half-imported, and somebody wrote to it since: delete it, and import again")
         elif why := self.difference(found, item):
             self.skip(item, why)

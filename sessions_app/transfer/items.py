@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeVar
 from ..domain import credentials
 from ..domain.errors import Invalid
 from ..domain.units import event_in_seconds, in_seconds, whole_milliseconds
+from ..writes.incomplete import MARK, is_incomplete, is_untouched
 
 MOST: Final = 64 * 2**20  # bytes that are read as one piece: a line, a session
 MOST_CONTAINERS: Final = 2_000_000  # lists, objects and keys in such a piece
@@ -60,6 +61,16 @@ class SessionItem(NamedTuple):
     state: str
     initial_state: str | None
     events: int
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Tells whether it is still being imported there, even if somebody has written to it since."""
+        return MARK in self.state and is_incomplete(json.loads(self.state))
+
+    @property
+    def is_untouched(self) -> bool:
+        """Tells whether it is still being imported there, and nobody has written to it since."""
+        return MARK in self.state and is_untouched(json.loads(self.state))
 
 
 class EventItem(NamedTuple):

@@ -34,7 +34,7 @@ from ..models import keeps_milliseconds, read_instant, stored_instant
 from ..sources import database
 from . import commits
 from .counted import counted
-from .incomplete import MARK, check_unmarked, check_whole, half_made
+from .incomplete import MARK, check_complete, check_unmarked, incomplete
 from .rows import (
     SESSION,
     check_names,
@@ -153,7 +153,7 @@ class _Append:
         """Locks every row that the event will touch, and raises Conflict if a key no longer has its expected value."""
         touched = {scope_of(key)[0] for key in [*expected, *delta_of(self.event)]}
         states: dict[str, State] = {"session": lock_session(cursor, self.ref)}
-        check_whole(states["session"])
+        check_complete(states["session"])
         for scope in ("user", "app"):
             if scope in touched:
                 # Make sure that the row exists: a missing row cannot be locked.
@@ -201,8 +201,8 @@ class _Append:
             cursor.execute(statement, parameters)
             row = cursor.fetchone()
             if row is None:
-                check_whole(lock_session(cursor, self.ref))  # raises NotFound, too
-                raise half_made() if revision is None else StaleSession
+                check_complete(lock_session(cursor, self.ref))  # raises NotFound, too
+                raise incomplete() if revision is None else StaleSession
         return Appended(self.event, seq=row[0], revision=read_instant(row[1]))
 
     def sqlite(self, db: BaseDatabaseWrapper) -> Appended:
@@ -215,7 +215,7 @@ class _Append:
             self.compare(cursor, self.values)
         cursor.execute(f"SELECT state, update_time FROM sessions WHERE {SESSION}", self.ref[1:])
         state, current = cursor.fetchone() or raise_not_found(self.ref)
-        check_whole(before := stored_object(state))
+        check_complete(before := stored_object(state))
         current = read_instant(current)
         if self.revision is not None and self.revision != current:
             raise StaleSession

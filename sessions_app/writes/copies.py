@@ -18,7 +18,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Scope, State
 from ..models import keeps_milliseconds, stored_instant
 from ..sources import database, dialect
-from .incomplete import IMPORTING, check_whole
+from .incomplete import IMPORTING, check_complete, is_untouched
 from .rows import (
     SESSION,
     check_names,
@@ -74,7 +74,7 @@ def import_session(
         with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
             if after is None:
                 _begin_import(cursor, session)
-            elif lock_session(cursor, ref) != IMPORTING or _newest_event(cursor, ref) != after:
+            elif not is_untouched(lock_session(cursor, ref)) or _newest_event(cursor, ref) != after:
                 raise Conflict(_("Somebody wrote to this session while it was imported."))
             if events:
                 milliseconds = keeps_milliseconds(db)
@@ -107,7 +107,7 @@ def import_session(
 
 def _check_states(session: ImportedSession, actor: Actor) -> None:
     states = [read_stored_or_none(text) for text in (session.state, session.initial_state)]
-    check_whole(as_object(states[0]))  # with the mark in its last state, it would stay half-imported for good
+    check_complete(as_object(states[0]))  # with the mark in its last state, it would stay half-imported for good
     check_unmasked(states, actor, session.ref.app_name)
 
 

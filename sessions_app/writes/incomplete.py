@@ -1,4 +1,4 @@
-"""Marks a session that is still being copied or imported: it is not shown, and nobody writes to it."""
+"""Marks an incomplete session, which is still being copied or imported: nobody else writes to it."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -8,24 +8,26 @@ from django.utils.translation import gettext as _
 from ..domain.errors import Conflict, Invalid
 from ..domain.state import State
 
-# --- Import -----------------------------------------------------------------------------------------------------------
-
-
 # The own state of a session while it is being imported; the last batch replaces it with the real state. Whoever reads
 # the session before that sees a shorter session, consistent in itself.
 IMPORTING: Final[State] = {"adkweb:importing": True}
 MARK: Final = next(iter(IMPORTING))  # its key, which stays even if google-adk writes to the session
 
 
-def is_half(state: Mapping[str, Any]) -> bool:
-    """Tells whether a session with this own state is unfinished: its copy or import still runs, or was broken off."""
+def is_incomplete(state: Mapping[str, Any]) -> bool:
+    """Tells whether a session with this own state is incomplete: its copy or import still runs, or was broken off."""
     return MARK in state
 
 
-def check_whole(state: Mapping[str, Any]) -> None:
-    """Raises Conflict if this is the own state of an unfinished session, which nobody may write to."""
-    if is_half(state):
-        raise half_made()
+def is_untouched(state: Mapping[str, Any]) -> bool:
+    """Tells whether a session with this own state is incomplete, and nobody else has written to it since."""
+    return state == IMPORTING
+
+
+def check_complete(state: Mapping[str, Any]) -> None:
+    """Raises Conflict if this is the own state of an incomplete session, which nobody may write to."""
+    if is_incomplete(state):
+        raise incomplete()
 
 
 def check_unmarked(keys: Collection[str]) -> None:
@@ -34,6 +36,6 @@ def check_unmarked(keys: Collection[str]) -> None:
         raise Invalid(_("The key %(key)s is adkweb's own: choose another name.") % {"key": MARK})
 
 
-def half_made() -> Conflict:
+def incomplete() -> Conflict:
     """Returns the error for a writer whose session is still being copied or imported."""
     return Conflict(_("This session is being copied or imported; it can be written to when that is done."))

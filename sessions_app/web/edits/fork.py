@@ -24,7 +24,6 @@ from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.users import meant, ref_meant
 from ...search import outline
-from ...writes.incomplete import is_half
 from ..forms import Text, act
 from ..html.render import page
 from ..request import actor, check_may
@@ -106,8 +105,7 @@ def tree(request: HttpRequest, **names: str) -> HttpResponse:
         "nodes": fork_tree.listed(fork_tree.tree(ref, actor=actor(request))),
         "of": fork_tree.origin(ref, actor=actor(request)),
     }
-    half = view is not None and is_half(view.state.session)
-    return page(request, template, {**context, "half": half, "forks": fork_tree.forks_of(ref, actor=actor(request))})
+    return page(request, template, {**context, "forks": fork_tree.forks_of(ref, actor=actor(request))})
 
 
 def _page(request: HttpRequest, event: EventView, form: ForkForm, status: int = 200) -> HttpResponse:

@@ -39,7 +39,7 @@ from ...search.selecting import query_of
 from ...search.sharing import Active, Sharing, sharing
 from ...sources.errors import best_effort
 from ...writes.append import Appended
-from ...writes.incomplete import is_half
+from ...writes.incomplete import is_incomplete
 from ..forms import Form, Text
 from ..html.state_panel import Target
 from .rows import StateForm, kept, note_habits, other_keys
@@ -221,9 +221,9 @@ class EditForm(StateForm, EndForm):
         return None
 
     @property
-    def half(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Tells whether the session is being copied or imported."""
-        return is_half(self.target.state)
+        return is_incomplete(self.target.state)
 
     @property
     def second(self) -> list[str]:

@@ -20,7 +20,6 @@ from ...reads import views
 from ...reads.deltas import Writer, written_beside
 from ...search import outline
 from ...writes.append import Appended
-from ...writes.incomplete import is_half
 
 ROWS: Final = 300  # keys of a scope that a panel shows
 MOST_ROWS: Final = 2_000  # keys that it shows when a person asks for all
@@ -101,7 +100,7 @@ def who_wrote(
         now = moments.state_now(view.ref, actor=who)
         # It may be newer than the view, so it tells only about values that are the same in both.
         shown = {name for name in {*now.writers, *now.initial} if same(now.state.get(name), view.state.get(name))}
-        drifted = {} if is_half(view.state.session) else drift.glance(now, actor=who)
+        drifted = {} if view.is_incomplete else drift.glance(now, actor=who)
         writers = {name: now.writers[name] for name in shown & now.writers.keys()}
         turns, beside = _turns_in(view.ref, writers.values(), who, upto), written_beside(view.ref, writers, actor=who)
         return writers, now.initial & shown, drifted, turns, beside

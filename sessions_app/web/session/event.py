@@ -38,7 +38,6 @@ from ...search import outline, sharing
 from ...search.sharing import Readers
 from ...sources import database
 from ...writes.append import Appended
-from ...writes.incomplete import is_half
 from ..forms import Form, Text, act
 from ..html.markdown import Texts
 from ..html.render import data, page
@@ -96,7 +95,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
         messages.success(request, _("The event was added."))
         return redirect(reverse("session", kwargs=names) + f"#event-{quote(appended.event['id'])}")
     view = reads_views.session(ref, partly=True, actor=who)
-    context = {"ref": ref, "view": view, "held": queue.held(ref, actor=who), "half": is_half(view.state.session)}
+    context = {"ref": ref, "view": view, "held": queue.held(ref, actor=who)}
     return page(request, "session/event/add.html", {**context, "form": form}, status)
 
 

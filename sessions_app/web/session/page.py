@@ -28,7 +28,6 @@ from ...search import outline
 from ...search.conditions import time_of
 from ...search.outline import Reached
 from ...sources import database
-from ...writes.incomplete import is_half
 from ..history.moment import chosen, panel, renamed
 from ..history.pins import MOST, pinned
 from ..html.render import page
@@ -71,7 +70,6 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "ref": ref,
         "mask": mask,
         "revision": view.revision,
-        "half": is_half(view.state.session),
         "artifacts": saved.count(ref, actor=actor(request)),
         "all": whole,
         "running": running,
