@@ -141,8 +141,10 @@ def fold(initial: Mapping[str, Any], deltas: Iterable[tuple[Mapping[str, Any], I
 
 
 def same(a: Any, b: Any) -> bool:
-    """Tells whether two values of a key are equal, or both ABSENT."""
-    return a is b if a is ABSENT or b is ABSENT else equal(a, b)
+    """Tells whether two values of a key are equal, or both ABSENT, or both UNKNOWN."""
+    if a is ABSENT or b is ABSENT or a is UNKNOWN or b is UNKNOWN:
+        return a is b
+    return equal(a, b)
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:

@@ -19,7 +19,7 @@ from ..domain.errors import Error, Invalid
 from ..domain.json_values import check
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, STORED, UNKNOWN, Scope, Scoped, State, same, scope_of
-from ..history import adk_merge_bug, key_history, moments
+from ..history import key_history, moments
 from ..reads import timeline, views
 from ..reads.deltas import Writer
 from ..reads.event_views import EventView
@@ -123,7 +123,7 @@ def _plan(
         then, current = before(name), state.get(name)
         if then is UNKNOWN or is_hidden(name, (then, value, current), actor, event.ref.app_name):
             plan.unknown.append(name)
-        elif adk_merge_bug.same(then, value):
+        elif same(then, value):
             continue  # it wrote the value that was there
         elif same(current, then):
             settled.append(name)

@@ -11,7 +11,7 @@ UNKNOWN: after a wrong guess, a repair would overwrite state that is right.
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -24,8 +24,7 @@ from ..domain.event import Event, delta_of, removed_by
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.positions import Position, Seq, seq_of
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, UNKNOWN, State, scope_of, split
-from ..domain.state import same as _same
+from ..domain.state import ABSENT, UNKNOWN, Change, State, diff, same, scope_of, split
 from ..reads.size_limits import large, measured_sql
 from ..sources import database, registry
 from ..sources.dialect import SQLITE, if_json
@@ -98,6 +97,11 @@ def possible(source: str) -> Reading:
     if not config["real_times"] or settings.SQLITE_STATE == "replaced":
         return REPLACED
     return MERGED if settings.SQLITE_STATE == "merged" else EITHER
+
+
+def may_merge(source: str) -> bool:
+    """Tells whether deltas may have been merged in this source."""
+    return possible(source) != REPLACED
 
 
 def reading(ref: SessionRef) -> Reading:
@@ -190,6 +194,16 @@ def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool)
     return after_each
 
 
+def folded(ref: SessionRef, writes: Sequence[Write], start: Any, *, shared: bool) -> dict[Position, Any]:
+    """Returns the value that a key had after each of these writes, as `fold`; UNKNOWN where it may have had several.
+
+    If a write has not the same value in every reading, evidence is searched for. Raises SourceError.
+    """
+    known = possible(ref.source) if all(write.settles for write in writes) else reading(ref)
+    values = fold(writes, start, known, shared=shared)
+    return {position: certain(each) for position, each in values.items()}
+
+
 def certain(values: Values) -> Any:
     """Returns the only value that a key can have, or UNKNOWN."""
     return values[0] if len(values) == 1 else UNKNOWN
@@ -202,9 +216,57 @@ def explains(values: Values, delta: Any, stored: Any) -> bool:
     return any(value is UNKNOWN for value in values) and same(merged(stored, delta), stored)
 
 
-def same(a: Any, b: Any) -> bool:
-    """Tells whether two values are equal, or both ABSENT, or both UNKNOWN."""
-    return a is b if a is UNKNOWN or b is UNKNOWN else _same(a, b)
+# --- Replay -----------------------------------------------------------------------------------------------------------
+
+
+class Replay:
+    """Folds all events of a session, in order, into its own keys: as evidence says that their deltas were applied, and as
+    they may have been."""
+
+    def __init__(self, ref: SessionRef, initial: State | None) -> None:
+        known, either = reading(ref), possible(ref.source)
+        self._known = _Fold(known, initial)
+        self._either = self._known if known == either else _Fold(either, initial)
+
+    def add(self, seq: Seq, delta: State, removed: Collection[str], *, edited: bool) -> None:
+        """Applies what an event wrote to own keys. `edited`: adkweb stored it for a person."""
+        for each in {id(fold): fold for fold in (self._known, self._either)}.values():
+            each.add(seq, delta, removed, edited=edited)
+
+    def value(self, name: str) -> Any:
+        """Returns a key's value so far; UNKNOWN if nobody can tell."""
+        return self._known.value(name)
+
+    def changes(self, stored: State) -> list[Change]:
+        """Returns in which keys another value is stored, that no way of applying the events explains."""
+        return [c for c in diff(self._known.state(), stored) if not self._either.explains(c.key, c.new)]
+
+
+class _Fold:
+    """The own keys of a session, as its events make them in one reading."""
+
+    def __init__(self, reading: Reading, initial: State | None) -> None:
+        self._reading = reading
+        self._initial = None if initial is None else split(initial).session
+        self._values: dict[str, Values] = {name: (value,) for name, value in (self._initial or {}).items()}
+        self._deltas: dict[str, Any] = {}  # by key, the last delta
+
+    def add(self, seq: Seq, delta: State, removed: Collection[str], *, edited: bool) -> None:
+        ways = (REPLACED if edited else self._reading).ways(seq)  # adkweb always replaces
+        for name in delta:
+            before = self._values.get(name, (UNKNOWN if self._initial is None else ABSENT,))
+            self._deltas[name] = delta[name]
+            self._values[name] = (ABSENT,) if name in removed else after(before, delta[name], ways)
+
+    def value(self, name: str) -> Any:
+        return certain(self._values.get(name, (ABSENT,)))
+
+    def state(self) -> State:
+        state = {name: certain(values) for name, values in self._values.items()}
+        return {name: value for name, value in state.items() if value is not ABSENT}
+
+    def explains(self, name: str, stored: Any) -> bool:
+        return name in self._deltas and explains(self._values[name], self._deltas[name], stored)
 
 
 # --- Evidence ---------------------------------------------------------------------------------------------------------

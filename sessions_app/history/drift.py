@@ -17,7 +17,7 @@ from ..access.shown import shown_object
 from ..domain.errors import NotFound
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, diff, full_key, same, scope_of, split
+from ..domain.state import ABSENT, UNKNOWN, Change, Scope, State, full_key, same, scope_of
 from ..models import read_instant
 from ..reads import views
 from ..reads.size_limits import large, measured_sql
@@ -94,24 +94,19 @@ def own(ref: SessionRef, *, actor: Actor) -> Report:
             return Report(untold="size")
         if is_untouched(head.stored):
             return Report(untold="importing")
-        reading, possible = adk_merge_bug.reading(ref), adk_merge_bug.possible(ref.source)
-        folds = _Fold(reading, head.initial), _Fold(possible, head.initial)
-        if reading == possible:
-            folds = folds[:1] * 2
-        different = {id(each): each for each in folds}.values()
+        replay = adk_merge_bug.Replay(ref, head.initial)
         last: dict[str, Written] = {}
         count = 0
         for seq, event in written.written_by(ref, head.last, actor):
             count += 1
             if event.unread:
                 return Report(untold="size")
-            own = [name for name in event.delta if scope_of(name)[0] == "session"]
-            last |= {name: Written(ref, event.event_id, seq, folds[0].value(name)) for name in own}
-            for fold in different:
-                fold.add(seq, event, own)
+            own = {name: value for name, value in event.delta.items() if scope_of(name)[0] == "session"}
+            last |= {name: Written(ref, event.event_id, seq, replay.value(name)) for name in own}
+            replay.add(seq, own, event.removed, edited=bool(event.edit))
     unknown = [] if head.initial is not None else sorted(head.stored.keys() - last.keys())
     stored = {name: value for name, value in head.stored.items() if head.initial is not None or name in last}
-    changes = [c for c in diff(folds[0].state(), stored) if not folds[1].explains(c.key, c.new)]
+    changes = replay.changes(stored)
     either = [change.key for change in changes if change.old is UNKNOWN]
     drifted = [
         Drift(change, last.get(change.key), stray=change.scope != "session")
@@ -184,44 +179,6 @@ def _of_others(moment: moments.Moment, scopes: Collection[Scope]) -> State:
 def any_shared(names: Iterable[str]) -> bool:
     """Tells whether any of these keys belongs to more than one session: `user:tier`, `app:limit`."""
     return any(scope_of(name)[0] in _SHARED for name in names)
-
-
-# --- Replay -----------------------------------------------------------------------------------------------------------
-
-
-class _Fold:
-    """Folds a session's events into its own keys, in one reading of how deltas were applied."""
-
-    def __init__(self, reading: adk_merge_bug.Reading, initial: State | None) -> None:
-        self._reading = reading
-        self._initial = None if initial is None else split(initial).session
-        self._values: dict[str, adk_merge_bug.Values] = {
-            name: (value,) for name, value in (self._initial or {}).items()
-        }
-        self._deltas: dict[str, Any] = {}  # by key, the last delta
-
-    def add(self, seq: Seq, event: written.Written, names: Iterable[str]) -> None:
-        """Applies what an event wrote to these keys."""
-        delta, removed, ways = event.delta, event.removed, self._reading.ways(seq)
-        if event.edit:
-            ways = adk_merge_bug.REPLACED.ways(seq)  # adkweb always replaces
-        for name in names:
-            before = self._values.get(name, (UNKNOWN if self._initial is None else ABSENT,))
-            self._deltas[name] = delta[name]
-            self._values[name] = (ABSENT,) if name in removed else adk_merge_bug.after(before, delta[name], ways)
-
-    def value(self, name: str) -> Any:
-        """Returns a key's value so far."""
-        return adk_merge_bug.certain(self._values.get(name, (ABSENT,)))
-
-    def state(self) -> State:
-        """Returns all keys, UNKNOWN where nobody can tell."""
-        state = {name: adk_merge_bug.certain(values) for name, values in self._values.items()}
-        return {name: value for name, value in state.items() if value is not ABSENT}
-
-    def explains(self, name: str, stored: Any) -> bool:
-        """Tells whether a stored value can be what the events made of the key."""
-        return name in self._deltas and adk_merge_bug.explains(self._values[name], self._deltas[name], stored)
 
 
 @dataclass(frozen=True, slots=True)

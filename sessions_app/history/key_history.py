@@ -86,9 +86,7 @@ def _page(
         positions = [position for position in positions if position in written or position >= begun]
     first = first_value(ref, name, actor) if len(positions) <= most else None
     values = {position: each.value(name) for position, each in written.items()}
-    if adk_merge_bug.possible(ref.source) != adk_merge_bug.REPLACED and not all(
-        each.settles(name) for each in written.values()
-    ):
+    if adk_merge_bug.may_merge(ref.source) and not all(each.settles(name) for each in written.values()):
         folded = _merged(ref, name, positions[0], positions[-1], actor, is_newest=before is None)
         values |= {at: folded[at] for at, each in written.items() if at in folded and not each.settles(name)}
     rows: list[KeyWrite] = []
@@ -115,8 +113,7 @@ def _merged(
     """Returns a full key's value after each of its writes between two positions, if its source may have merged them."""
     chain, start = chain_of(ref, name, newest, oldest, actor=actor), first_value(ref, name, actor)
     shared = scope_of(name)[0] != "session"
-    folded = adk_merge_bug.fold(chain, start, adk_merge_bug.reading(ref), shared=shared)
-    values = {position: adk_merge_bug.certain(each) for position, each in folded.items()}
+    values = adk_merge_bug.folded(ref, chain, start, shared=shared)
     if is_newest and newest in values:
         stored = _stored(ref, name, actor)
         possible = adk_merge_bug.fold(chain, start, adk_merge_bug.possible(ref.source), shared=shared)[newest]

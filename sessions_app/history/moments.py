@@ -70,7 +70,7 @@ def made(event: EventView, *, actor: Actor) -> State:
     values = {
         name: ABSENT if name in removed else value for name, value in delta.items() if scope_of(name)[0] in STORED
     }
-    if adk_merge_bug.possible(event.ref.source) != adk_merge_bug.REPLACED and not edit_of(event.data):
+    if adk_merge_bug.may_merge(event.ref.source) and not edit_of(event.data):
         doubtful = [name for name, value in values.items() if adk_merge_bug.is_doubtful(value)]
         after = state_at(event.ref, event.id, actor=actor).state if doubtful else Scoped()
         values |= {name: after.get(name) for name in doubtful}

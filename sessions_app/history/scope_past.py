@@ -169,7 +169,7 @@ class ScopePast:
 
     @cached_property
     def _reading(self) -> adk_merge_bug.Reading:
-        return adk_merge_bug.reading(self._ref) if self._possible == adk_merge_bug.EITHER else self._possible
+        return adk_merge_bug.reading(self._ref)
 
     # --- What stood there before any write -----------------------------------------------------------------------------
 

@@ -89,11 +89,8 @@ def _some(
         size = -(-len(positions) // MOST)
         asked[name] = positions[::-1][::size][::-1]  # the newest is among them
     written = written_at(ref.source, {each for some in asked.values() for each in some}, actor)
-    reading = adk_merge_bug.possible(ref.source)
-    if reading == adk_merge_bug.EITHER and not all(
-        written[at].settles(name) for name in asked for at in asked[name] if at in written
-    ):
-        reading = adk_merge_bug.reading(ref)
+    settled = all(written[at].settles(name) for name in asked for at in asked[name] if at in written)
+    reading = adk_merge_bug.possible(ref.source) if settled else adk_merge_bug.reading(ref)
     points: dict[str, list[Point]] = {}
     for name, some in asked.items():
         points[name] = []
@@ -225,8 +222,7 @@ def _folded(
     for position in positions:
         own = own_part(written.get(position), ref, name)
         writes.append(own.write(position, name) if own else adk_merge_bug.Write(position, UNKNOWN, True))
-    folded = adk_merge_bug.fold(writes, before, _reading(ref, writes), shared=shared)
-    return {position: adk_merge_bug.certain(values) for position, values in folded.items()}
+    return adk_merge_bug.folded(ref, writes, before, shared=shared)
 
 
 def own_part(written: Written | None, ref: SessionRef, name: str) -> Written | None:
@@ -234,13 +230,6 @@ def own_part(written: Written | None, ref: SessionRef, name: str) -> Written | N
     scope = scope_of(name)[0]
     own = written.within(ref, scope) if written else None
     return None if own is None or (own.imported and scope != "session") else own.by(name)
-
-
-def _reading(ref: SessionRef, writes: Sequence[adk_merge_bug.Write]) -> adk_merge_bug.Reading:
-    possible = adk_merge_bug.possible(ref.source)
-    if possible != adk_merge_bug.EITHER or all(write.settles for write in writes):
-        return possible
-    return adk_merge_bug.reading(ref)
 
 
 def value_at(ref: SessionRef, name: str, position: Position, actor: Actor) -> Any:
@@ -255,8 +244,7 @@ def value_at(ref: SessionRef, name: str, position: Position, actor: Actor) -> An
         return own.value(name)
     chain = chain_of(ref, name, last[0], last[0], actor=actor)
     begun = first_value(ref, name, actor)
-    folded = adk_merge_bug.fold(chain, begun, _reading(ref, chain), shared=scope != "session")
-    return adk_merge_bug.certain(folded.get(last[0], (UNKNOWN,)))
+    return adk_merge_bug.folded(ref, chain, begun, shared=scope != "session").get(last[0], UNKNOWN)
 
 
 MOST_WRITES: Final = 1_000  # of a stretch

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.domain.state import ABSENT, State
-from sessions_app.history import adk_merge_bug, moments, steps
+from sessions_app.domain.state import ABSENT, State, same
+from sessions_app.history import moments, steps
 from sessions_app.history.steps import changes_along
 from sessions_app.reads import timeline
 from sessions_app.sources import database
@@ -48,7 +48,7 @@ def check(ref: SessionRef, ids: list[str]) -> None:
         then = moments.state_at(ref, event.id, actor=SYSTEM)
         before = moments.state_at(ref, event.id, before=True, actor=SYSTEM).state
         for name, held in each.items():
-            assert not held.own or adk_merge_bug.same(held.before, before.get(name)), name
+            assert not held.own or same(held.before, before.get(name)), name
             assert held.writer == then.writers.get(name), name
             assert held.initial == (name in then.initial), name
             state[name] = held.value
@@ -60,7 +60,7 @@ def check(ref: SessionRef, ids: list[str]) -> None:
 def same_values(told: State, wanted: State) -> None:
     told = {key: value for key, value in told.items() if value is not ABSENT}
     assert told.keys() == wanted.keys()
-    assert [key for key in told if not adk_merge_bug.same(told[key], wanted[key])] == []
+    assert [key for key in told if not same(told[key], wanted[key])] == []
 
 
 @given(begun=st.dictionaries(st.sampled_from(KEPT), values), history=histories)

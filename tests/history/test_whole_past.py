@@ -15,8 +15,8 @@ from pytest_django import Settings
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.errors import Conflict
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.domain.state import ABSENT, UNKNOWN, State
-from sessions_app.history import adk_merge_bug, moments, whole_past
+from sessions_app.domain.state import ABSENT, UNKNOWN, State, same
+from sessions_app.history import moments, whole_past
 from sessions_app.sources import database, online, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
@@ -53,7 +53,7 @@ def check(ref: SessionRef, ids: list[str], keys: set[str] | None = None) -> None
 def same_values(told: State, wanted: State) -> None:
     told = {key: value for key, value in told.items() if value is not ABSENT}
     assert told.keys() == wanted.keys()
-    assert [key for key in told if not adk_merge_bug.same(told[key], wanted[key])] == []
+    assert [key for key in told if not same(told[key], wanted[key])] == []
 
 
 @given(history=with_deletions)
