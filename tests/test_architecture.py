@@ -23,6 +23,7 @@ from tests.support.house import (
     copies_of_the_dialect,
     cycles_inside_folders,
     doors_that_ask_as_the_machine,
+    forks_beside_the_dialect,
     imports_of_django_in_domain,
     imports_of_its_inside,
     imports_of_models_in_doors,
@@ -99,6 +100,10 @@ def test_append_event_is_the_only_way_by_which_a_session_changes() -> None:
 
 def test_the_sql_of_a_seq_and_of_valid_json_is_defined_once() -> None:
     assert copies_of_the_dialect(code()) == []
+
+
+def test_a_database_is_asked_what_it_can_do_and_not_which_one_it_is() -> None:
+    assert forks_beside_the_dialect(code()) == []
 
 
 def test_there_is_one_table_of_the_kinds_of_event() -> None:
@@ -351,6 +356,12 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         "edits/edit.py",
         'X = "CASE WHEN json_valid(a) THEN a END"',
         "if_json of sources/dialect.py",
+    ),
+    (
+        forks_beside_the_dialect,
+        "reads/lists.py",
+        'if connection.vendor == "sqlite": pass',
+        "reads/lists.py:1 asks for the vendor",
     ),
     (
         other_tables_of_kinds,

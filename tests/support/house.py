@@ -412,6 +412,25 @@ def copies_of_the_dialect(code: Code) -> list[str]:
     ]
 
 
+# Who may ask which database it is: what is below sources/, the one place where an append goes one of two ways, and the API,
+# which tells it.
+ASK_FOR_THE_VENDOR: Final = {
+    *(DIALECT, "sources/registry.py", "models/adk.py", "models/tables.py", "access/audit/record.py"),
+    *("writes/append.py", "api/apps.py"),
+}
+
+
+def forks_beside_the_dialect(code: Code) -> list[str]:
+    """Where a database is asked which one it is, instead of a dialect what it can do."""
+    return [
+        f"{path}:{node.lineno} asks for the vendor; {DIALECT} says what differs"
+        for path, source in code.items()
+        if path not in ASK_FOR_THE_VENDOR
+        for node in nodes_of(source)
+        if isinstance(node, ast.Attribute) and node.attr == "vendor"
+    ]
+
+
 def _texts(source: str) -> Iterator[str]:
     """Every text of a module but its docstrings."""
     prose = {id(node.value) for node in nodes_of(source) if isinstance(node, ast.Expr)}
