@@ -53,7 +53,7 @@ class RepairForm(Form):
     """Repairs keys that differ. Beside these fields, each key has its own, of which `rows` has the numbers."""
 
     rows = Text(widget=forms.HiddenInput)
-    reason = Text(label=gettext_lazy("Reason (saved with the edit)"), attrs={"maxlength": 1000})
+    reason = Text(label=gettext_lazy("Reason (saved with the edit)"), attrs={"maxlength": 1000, "autocomplete": False})
     once = Text(widget=forms.HiddenInput)
     action = Text(widget=forms.HiddenInput)
 

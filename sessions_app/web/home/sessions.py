@@ -54,7 +54,8 @@ def _state(text: str) -> dict[str, Any]:
     return state
 
 
-_NAME: Final = {"maxlength": ID_LENGTH, "dir": "auto", "autocomplete": False}  # going back finds what was typed
+_KEPT: Final = {"autocomplete": False}  # whoever goes back finds what they had typed
+_NAME: Final = {"maxlength": ID_LENGTH, "dir": "auto", **_KEPT}
 
 
 class NewForm(Form):
@@ -81,7 +82,7 @@ class NewForm(Form):
             "A JSON object. Keys that begin with user: or app: go to the user's or the app's state."
         ),
         widget=forms.Textarea,
-        attrs={"rows": 8, "cols": False, "spellcheck": "false"},
+        attrs={"rows": 8, "cols": False, "spellcheck": "false", **_KEPT},
     )
 
 

@@ -61,7 +61,9 @@ def remove(request: HttpRequest, number: int) -> HttpResponse:
 class HoldForm(Form):
     """Says why a session is to be kept, or ends that with another button."""
 
-    reason = Text(label=gettext_lazy("Reason"), attrs={"maxlength": holds.REASON_LENGTH, "dir": "auto"})
+    reason = Text(
+        label=gettext_lazy("Reason"), attrs={"maxlength": holds.REASON_LENGTH, "dir": "auto", "autocomplete": False}
+    )
     release = Text(widget=forms.HiddenInput)
 
 
