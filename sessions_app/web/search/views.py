@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from ...domain.errors import AlreadyExists, Invalid
+from ...domain.errors import AlreadyExists, Invalid, NotFound
 from ...domain.shorten import words
 from ...search.saved import sending, views, webhooks
 from ...search.saved.views import SavedView, ViewWatch
@@ -148,12 +148,16 @@ def webhook(request: HttpRequest, view_id: UUID) -> HttpResponse:
     watch = ViewWatch.objects.of(view_id, person_of(request))
     hook = Webhook.objects.of(watch)
     form = WebhookForm.of(request, initial={"url": hook.url if hook else ""})
-    if do := form.data.get("do"):
-        if hook and do == "remove":
+    do = form.data.get("do")
+    if do == "remove":
+        if hook:
             hook.remove()
-            messages.success(request, _("The webhook was taken away."))
-        elif hook:
-            hook.test()
+        messages.success(request, _("The webhook was taken away."))
+        return redirect("webhook", view_id=view_id)
+    if do == "test":
+        if hook is None:
+            raise NotFound(_("This view has no webhook."))
+        hook.test()
         return redirect("webhook", view_id=view_id)
     address = request.build_absolute_uri("/").rstrip("/")
     secret, status = act(form, lambda given: webhooks.set_up(watch, given["url"], address))
