@@ -42,11 +42,11 @@ class Format:
     """
 
     what: str
-    suffix: str
-    lossless: bool
     read: Callable[[str, bool], AbstractContextManager[Reader]] | None
-    write: Callable[[Iterable[Item], bool, Sequence[str]], Iterator[bytes]] | None
+    write: Callable[[Iterable[Item], bool, Sequence[str]], Iterator[bytes]] | None = None
     write_one: Callable[[SessionRef, Actor, exporting.Damaged | None], Iterator[bytes]] | None = None
+    suffix: str = ""
+    lossless: bool = False
     words: str | Promise = ""
     offer: str | Promise = ""
     one_session: bool = False
@@ -57,20 +57,19 @@ class Format:
 FORMATS: Final[dict[str, Format]] = {
     "jsonl": Format(
         "adkweb's own, lossless: one JSON object a line",
-        ".jsonl",
-        True,
         jsonl.read,
         jsonl.write,
+        suffix=".jsonl",
+        lossless=True,
         words=gettext_lazy("adkweb's own format"),
         offer=gettext_lazy("Lossless. An import into any database restores it as it was."),
         mime_type="application/jsonl",
     ),
     "adk-json": Format(
         "one session, as adk web exports it and adk run saves it",
-        ".json",
-        False,
         adk_json.read,
         adk_json.write,
+        suffix=".json",
         words=gettext_lazy("a session as adk web exports it"),
         offer=gettext_lazy("As adk web exports a session."),
         one_session=True,
@@ -78,46 +77,36 @@ FORMATS: Final[dict[str, Format]] = {
     ),
     "evalset": Format(
         "cases of ADK's evaluation: what a conversation says",
-        ".evalset.json",
-        False,
         evalset.read,
         evalset.write,
+        suffix=".evalset.json",
         words=gettext_lazy("cases of an ADK evaluation"),
         offer=gettext_lazy("The conversation as a case for adk eval."),
         names=evalset.NAMES,
     ),
     "html": Format(
         "one session as a page for any browser, lossless",
-        ".html",
-        True,
         html.read,
-        None,
-        single_file.write,
+        write_one=single_file.write,
+        suffix=".html",
+        lossless=True,
         words=gettext_lazy("a session as one page, written by adkweb"),
         one_session=True,
         mime_type="text/html; charset=utf-8",
     ),
     "adk-database": Format(
         "a database of ADK's session services, as any SOURCE is",
-        "",
-        False,
         databases.read,
-        None,
         words=gettext_lazy("a database of ADK's session services"),
     ),
     "adk-v0": Format(
         "a database of ADK before 1.22, whose actions are pickled",
-        "",
-        False,
         adk_v0.read,
-        None,
         words=gettext_lazy("a database of ADK before 1.22"),
     ),
-    "adk-go": Format("a database of adk-go", "", False, adk_go.read, None, words=gettext_lazy("a database of adk-go")),
-    "adk-rust": Format(
-        "a database of adk-rust", "", False, adk_rust.read, None, words=gettext_lazy("a database of adk-rust")
-    ),
-    "vertex": Format("Vertex AI Agent Engine: agentengine://…", "", False, vertex.read, None),
+    "adk-go": Format("a database of adk-go", adk_go.read, words=gettext_lazy("a database of adk-go")),
+    "adk-rust": Format("a database of adk-rust", adk_rust.read, words=gettext_lazy("a database of adk-rust")),
+    "vertex": Format("Vertex AI Agent Engine: agentengine://…", vertex.read),
 }
 
 WITH_SECRETS: Final = "jsonl"  # the only format that says whether its file has secrets
