@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from ..domain.errors import Invalid
 from ..domain.positions import Seq, time_of
 from ..domain.session_ref import SessionRef
-from ..models import Event, Projection, stored_instant
+from ..models import Projection, stored_instant
 from ..reads.event_views import any_of
 from ..sources import database, registry
 from .index import read_source
@@ -142,7 +142,7 @@ class Unadopted:
         return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
 
     @staticmethod
-    def among(events: QuerySet[Event], source: str, seqs: Sequence[Seq]) -> QuerySet[Any]:
+    def among(events: QuerySet[Any], source: str, seqs: Sequence[Seq]) -> QuerySet[Any]:
         """Returns those events that have these seqs, each with its seq as `at`."""
         return events.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
 

@@ -10,7 +10,7 @@ from django.db.models.expressions import RawSQL
 
 from ...domain.positions import Seq, first_position, seq_of
 from ...domain.session_ref import SessionRef
-from ...models import Event, Projection
+from ...models import Projection
 from ...reads.changes import Hole, still_missing
 from ...sources import database, dialect
 from . import read_source
@@ -66,7 +66,7 @@ class Numbered:
         return f"events WHERE {seq} IN ({', '.join(['%s'] * len(seqs))}) ORDER BY {seq} DESC", seqs
 
     @staticmethod
-    def among(events: QuerySet[Event], source: str, seqs: Sequence[Seq]) -> QuerySet[Any]:
+    def among(events: QuerySet[Any], source: str, seqs: Sequence[Seq]) -> QuerySet[Any]:
         """Returns those events that have these seqs, each with its seq as `at`."""
         seq = RawSQL(dialect.of(source).seq, [], BigIntegerField())
         return events.annotate(at=seq).filter(at__in=seqs)
