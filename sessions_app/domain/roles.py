@@ -2,20 +2,18 @@
 
 from typing import Final, Literal, NamedTuple
 
+from .translation import Message
+from .translation import gettext_lazy as _
+
 Right = Literal["read", "append", "admin"]
 RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
-
-
-def _(words: str) -> str:
-    """Marks words that are translated where they are shown."""
-    return words
 
 
 class RoleKind(NamedTuple):
     """What a role gives: a right in the apps that it is for, or None; with `audits`, the audit. `words` explain it."""
 
     right: Right | None
-    words: str
+    words: Message
     audits: bool = False
 
 

@@ -65,7 +65,7 @@ def roles(request: HttpRequest) -> HttpResponse:
     if made:
         messages.success(request, _("%(name)s has the role %(role)s now.") % {"name": made.holder, "role": made.role})
         return redirect("roles")
-    kinds = [(name, _(kind.words)) for name, kind in ROLES.items()]
+    kinds = [(name, kind.words) for name, kind in ROLES.items()]
     context = {"form": form, "kinds": kinds, "roles": Role.objects.listed()}
     return page(request, "access/roles/roles.html", context, status)
 
