@@ -142,7 +142,7 @@ class Unadopted:
         return table, [list(column) for column in zip(*at, strict=True)] if at else [[]] * 4
 
     @staticmethod
-    def among(events: QuerySet[Any], source: str, seqs: Sequence[Seq]) -> QuerySet[Any]:
+    def among(events: QuerySet[Any], source: str, seqs: Sequence[Seq]) -> Any:
         """Returns those events that have these seqs, each with its seq as `at`."""
         return events.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
 

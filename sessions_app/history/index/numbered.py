@@ -66,7 +66,7 @@ class Numbered:
         return f"events WHERE {seq} IN ({', '.join(['%s'] * len(seqs))}) ORDER BY {seq} DESC", seqs
 
     @staticmethod
-    def among(events: QuerySet[Any], source: str, seqs: Sequence[Seq]) -> QuerySet[Any]:
+    def among(events: QuerySet[Any], source: str, seqs: Sequence[Seq]) -> Any:
         """Returns those events that have these seqs, each with its seq as `at`."""
         seq = RawSQL(dialect.of(source).seq, [], BigIntegerField())
         return events.annotate(at=seq).filter(at__in=seqs)
