@@ -69,7 +69,7 @@ class ForkForm(StateForm):
     reason = Text(
         label=gettext_lazy("Reason"),
         help_text=gettext_lazy("It goes into the fork's last event, which says where it comes from."),
-        attrs={"maxlength": 1000},
+        attrs={"maxlength": 1000, "autocomplete": False},
     )
 
     def values(self) -> forks.Values:

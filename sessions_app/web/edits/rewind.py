@@ -60,7 +60,9 @@ class RewindForm(Form):
     once = Text(widget=HiddenInput)
     revision = Read(lambda text: _revision(text))
     reason = Text(
-        label=gettext_lazy("Reason"), help_text=gettext_lazy("It goes into the event."), attrs={"maxlength": 1000}
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("It goes into the event."),
+        attrs={"maxlength": 1000, "autocomplete": False},
     )
 
 

@@ -1,5 +1,7 @@
 """Rules that delete idle sessions: what they would do, and what they did. Sessions on hold are not deleted."""
 
+from typing import Final
+
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -16,13 +18,17 @@ from ..forms import Form, Read, Text, act
 from ..html.render import page
 from ..request import actor, check_may
 
+_KEPT: Final = {"autocomplete": False}  # so that whoever goes back finds what they had typed
+
 
 class RuleForm(Form):
     """Tries a rule, and saves it with the button that the answer has."""
 
     source = Text(label=gettext_lazy("Source"), widget=forms.Select)
-    app_name = Read(str.strip, label=gettext_lazy("App"), needed=True, attrs={"maxlength": 128, "dir": "auto"})
-    days = Read(core.check_days, label=gettext_lazy("Days without a write"), needed=True, attrs={"maxlength": 8})
+    app_name = Read(str.strip, label=gettext_lazy("App"), needed=True, attrs={"maxlength": 128, "dir": "auto", **_KEPT})
+    days = Read(
+        core.check_days, label=gettext_lazy("Days without a write"), needed=True, attrs={"maxlength": 8, **_KEPT}
+    )
     export = forms.BooleanField(label=gettext_lazy("Export the sessions before they are deleted"), required=False)
     save = Text(widget=forms.HiddenInput)
 

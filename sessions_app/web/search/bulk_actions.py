@@ -139,6 +139,6 @@ def _export(refs: Callable[[], Iterable[SessionRef]], who: Actor, skip_damaged: 
     left_out = damaged_of(refs(), actor=who) if skip_damaged else None
     return streamed(
         export_sessions(_FORMAT, refs(), actor=who, left_out=left_out),
-        "application/jsonl",
+        form.mime_type,
         {"Content-Disposition": str(disposition), **left_out_header(left_out)},
     )

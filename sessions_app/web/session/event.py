@@ -105,7 +105,9 @@ class EventForm(Form):
     once = Text(widget=HiddenInput)
     event = Text()
     reason = Text(
-        label=gettext_lazy("Reason"), help_text=gettext_lazy("It goes into the event."), attrs={"maxlength": 1000}
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("It goes into the event."),
+        attrs={"maxlength": 1000, "autocomplete": False},
     )
 
 
