@@ -114,13 +114,13 @@ class Unadopted:
             memories[source] = Memory(at.pk)
         reached = Reached(**stored) if stored else _begin(source)
         if reached.first and reached.after is not None:
-            found = _first(source, reached, reached.after, size)
+            read = _first(source, reached, reached.after, size)
         else:
-            found = _again(source, reached, memories[source], ref)
-        self._gathered = found
-        self._total = (self._total or _total(source)) if found.more else 0
-        noted = {"marks": json.dumps(asdict(found.reached)), "seq": Seq(found.reached.read)}
-        return Batch(found.rows, noted, self._total, found.more)
+            read = _again(source, reached, memories[source], ref)
+        self._gathered = read
+        self._total = (self._total or _total(source)) if read.more else 0
+        noted = {"marks": json.dumps(asdict(read.reached)), "seq": Seq(read.reached.read)}
+        return Batch(read.rows, noted, self._total, read.more)
 
     def kept(self, _batch: Batch) -> None:
         """Is told that a batch is stored."""
