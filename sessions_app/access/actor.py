@@ -111,8 +111,9 @@ class Actor:
 
     def is_agent_of(self, app_name: str) -> bool:
         """Tells whether this is an agent, and writes the sessions of an app: dots would be its tools' arguments."""
+        least = RIGHTS.index("append")
         return self.is_agent and any(
-            grant.right != "read" and fnmatchcase(app_name, grant.apps) for grant in self.grants
+            RIGHTS.index(grant.right) >= least and fnmatchcase(app_name, grant.apps) for grant in self.grants
         )
 
     def seen(self, source: str, app_names: Iterable[str]) -> list[str]:

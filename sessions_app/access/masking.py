@@ -40,6 +40,9 @@ class MaskRule(models.Model):
         return Rule(self.kind, self.pattern, self.ids)
 
 
+ALWAYS: Final[tuple[MaskRule, ...]] = ()  # what holds whatever rules admins write or remove
+
+
 class _Rules:
     """The rules as this process knows them, and the mask of each app."""
 
@@ -109,7 +112,7 @@ def _refresh() -> None:
     now = time.monotonic()
     if now < _rules.until:
         return
-    rows = listed()
+    rows = [*ALWAYS, *listed()]
     said = sorted((each.apps, each.kind, each.pattern, each.ids) for each in rows)
     with _lock:
         if said != _rules.said:

@@ -160,6 +160,11 @@ class ApiToken(models.Model):
         return not self.ended and self.expires is not None and self.expires - timezone.now() <= SOON
 
     @property
+    def serves_agents(self) -> bool:
+        """Tells whether an agent can work with it: it may append."""
+        return RIGHTS.index(cast(Right, self.right)) >= RIGHTS.index("append")
+
+    @property
     def actor(self) -> Actor | None:
         """Returns the actor that it stands for, or None if it ended."""
         if self.ended:

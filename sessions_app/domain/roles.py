@@ -7,6 +7,11 @@ from .translation import gettext_lazy as _
 
 Right = Literal["read", "append", "admin"]
 RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
+OF_TOKENS: Final[dict[Right, Message]] = {  # what a program may do whose token has the right
+    "read": _("sees sessions, events and state"),
+    "append": _("also creates sessions, appends events, edits state: what an agent needs"),
+    "admin": _("also deletes sessions, and imports"),
+}
 
 
 class RoleKind(NamedTuple):

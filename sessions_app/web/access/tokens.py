@@ -11,15 +11,11 @@ from django.views.decorators.http import require_http_methods
 
 from ...access import tokens as core
 from ...access.tokens import ApiToken
+from ...domain.roles import OF_TOKENS
 from ..forms import Form, Read, Text, act
 from ..html.render import page
 from ..request import actor
 
-_RIGHTS: Final = {
-    "read": gettext_lazy("sees sessions, events and state"),
-    "append": gettext_lazy("also creates sessions, appends events, edits state: what an agent needs"),
-    "admin": gettext_lazy("also deletes sessions, and imports"),
-}
 _HOLDERS: Final[dict[str, Any]] = {
     "label": gettext_lazy("Held by"),
     "help_text": gettext_lazy(
@@ -125,7 +121,7 @@ def _list(
         "made": made,
         "text": text,
         "form": form or TokenForm(initial={"right": "append"}),
-        "rights": _RIGHTS.items(),
+        "rights": OF_TOKENS.items(),
         "tokens": ApiToken.objects.listed(),
         "address": request.build_absolute_uri("/").rstrip("/"),
     }
