@@ -153,6 +153,7 @@ def drop(number: int, *, by: Actor) -> ApprovalRule:
 
 def _forget(**_signal: Any) -> None:
     known.clear()
+    transaction.on_commit(known.clear)  # before that, whoever asks reads the old rules again
 
 
 post_save.connect(_forget, ApprovalRule, weak=False)

@@ -212,6 +212,7 @@ def _group(name: str) -> Group:
 
 def _forget(**_signal: Any) -> None:
     known.clear()
+    transaction.on_commit(known.clear)  # before that, whoever asks reads the old roles again
 
 
 for _changed in (post_save, post_delete):

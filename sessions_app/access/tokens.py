@@ -28,7 +28,7 @@ from django.utils.translation import gettext as _
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
 from ..domain.roles import RIGHTS, Right
-from .actor import Actor, Grant
+from .actor import Actor, Grant, checked_pattern
 from .audit.record import record, record_with
 
 log = logging.getLogger("adkweb.tokens")
@@ -249,8 +249,8 @@ def create(
     person, and do not decide on what its program proposes.
     """
     by.check_runs_everything()
-    name, apps = name.strip(), apps.strip() or "*"
-    _check(name, right, apps)
+    name, apps = name.strip(), checked_pattern(apps, "apps") or "*"
+    _check(name, right)
     check("days", days)
     check("rate", rate)
     held, text = _holders(holders), _new_text()
@@ -375,16 +375,15 @@ def _holders(names: Iterable[str]) -> list[str]:
     return wanted
 
 
-def _check(name: str, right: str, apps: str) -> None:
+def _check(name: str, right: str) -> None:
     """Raises Invalid for what no token can be."""
     if not name:
         raise Invalid(_("A token needs a name: that of the program that uses it."), field="name")
     try:
         check_name(name, _("The name"), NAME_LENGTH)
-        check_name(apps, _("The pattern"), APPS_LENGTH)
     except Invalid as error:
         raise Invalid(error.message, field="name") from error
-    if not (name + apps).isprintable():
+    if not name.isprintable():
         raise Invalid(_("A name has no line breaks or other characters that cannot be seen."), field="name")
     if right not in RIGHTS:
         raise Invalid(_("The right is one of: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")

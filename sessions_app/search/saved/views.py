@@ -109,13 +109,20 @@ class SavedView(models.Model):
         return self
 
     def change(self, *, by: User, **fields: Any) -> "SavedView":
-        """Changes some fields, and returns it as it is now. If it is not shared any more, others do not watch it any more.
+        """Changes some fields, and returns it as it is now. If it is not shared any more, others do not watch it any more,
+        and one whose account is gone belongs to who changed it.
 
         Raises what `save` does."""
         check_may_keep(by)
         row = self._stored(by)
-        for name, value in _checked(fields).items():
+        actor = actor_of(by)
+        # A field that came back as they saw it stays as it is stored: rules may have hidden a part of it.
+        hidden = {} if row.person else {name: getattr(row, name) for name in ("name", "query", "columns")}
+        same = {name for name, text in hidden.items() if fields.get(name) == shown_words_anywhere(text, actor)}
+        for name, value in _checked({name: value for name, value in fields.items() if name not in same}).items():
             setattr(row, name, value)
+        if not row.shared:
+            row.person = row.person or by
         row._write("view-changed", by)
         if not row.shared:
             ViewWatch.objects.filter(view=row).exclude(person=row.person).delete()
@@ -127,7 +134,7 @@ class SavedView(models.Model):
         row = self._stored(by)
         with transaction.atomic():
             row.delete()
-            record("view-deleted", by.get_username(), name=self.name, shared=self.shared)
+            record("view-deleted", by.get_username(), name=row.name, shared=row.shared)
 
     def watch(self, person: User, zone: str) -> None:
         """Tells a person from now on what begins to match. `zone` is theirs. Raises Invalid, NotAllowed and NotFound."""

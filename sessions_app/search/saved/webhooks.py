@@ -29,7 +29,7 @@ from ...sources import registry
 from ..index.tables import ref_of
 from ..results import status_of
 from . import sending
-from .views import ViewWatch, check_may_keep
+from .views import SavedView, ViewWatch, check_may_keep
 
 RETRIES: Final = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)  # seconds before each new try: nine hours in all
 SHOWN: Final = 20  # deliveries that a page lists
@@ -104,7 +104,8 @@ class Webhook(models.Model):
     def _record(self, act: str) -> None:
         # The rest of an address may be a secret.
         host = sending.read(self.url).host
-        record(act, self.watch.person.get_username(), view=self.watch.view.name, host=host)
+        name = SavedView.objects.values_list("name", flat=True).get(pk=self.watch.view_id)  # as it is stored
+        record(act, self.watch.person.get_username(), view=name, host=host)
 
 
 class WebhookDelivery(models.Model):

@@ -37,7 +37,7 @@ from ...reads.event_views import EventView
 from ...search import outline
 from ...search.selecting import query_of
 from ...search.sharing import Active, Sharing, sharing
-from ...sources.errors import best_effort
+from ...sources.errors import best_effort, shown
 from ...writes.append import Appended
 from ...writes.incomplete import is_incomplete
 from ..forms import Form, Text
@@ -168,7 +168,7 @@ class EditForm(StateForm, EndForm):
         except Held:
             raise
         except Error as error:
-            self.error, self.status = error.message, status_of(error)
+            self.error, self.status = shown(error, self._who), status_of(error)
             if isinstance(error, Conflict) and "current" in error.detail:
                 self.note_conflicts(entries, error.detail["current"])
         return None

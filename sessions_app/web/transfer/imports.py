@@ -25,6 +25,7 @@ from ...http.reader import user_for_reader
 from ...http.streaming import streamed
 from ...reads import views
 from ...sources import database, registry
+from ...sources.errors import shown
 from ...transfer import FORMATS, WRITTEN, exporting, uploads
 from ...transfer import export as written
 from ...transfer import imports as core
@@ -132,7 +133,7 @@ def imports(request: HttpRequest) -> HttpResponse:
         status = STATUS.get(type(error), 400)
         if request.htmx and status not in _SWAPPED:  # type: ignore[attr-defined]
             raise
-        return page(request, "transfer/imports/imports.html", context | {"error": error.message}, status)
+        return page(request, "transfer/imports/imports.html", context | {"error": shown(error, who)}, status)
     address = reverse("import", kwargs={"import_id": import_id})
     return HttpResponseClientRedirect(address) if request.htmx else redirect(address)  # type: ignore[attr-defined]
 

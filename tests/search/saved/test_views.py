@@ -8,7 +8,11 @@ import pytest
 from django.forms import model_to_dict
 from pytest_django import Settings
 
+from sessions_app.access.roles import actor_of
+from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import AlreadyExists, Error, Invalid, NotAllowed, NotFound
+from sessions_app.domain.mask_patterns import EMAIL
+from sessions_app.domain.masks import FORM
 from sessions_app.search.saved import views
 from sessions_app.search.saved.views import SavedView
 from tests.support.people import an_admin
@@ -84,6 +88,23 @@ def test_a_shared_view_whose_account_is_gone_can_be_changed_by_anybody(own: str)
     view = SavedView.objects.of(view.id, person("bob"))
     assert (view.owner, view.own) == ("", True)
     view.remove(by=person("bob"))
+
+
+def test_a_view_whose_account_is_gone_belongs_to_who_shares_it_no_more(own: str) -> None:
+    view = saved(shared=True)
+    person("maria").delete()
+    view.change(by=person("bob"), shared=False)
+    assert SavedView.objects.of(view.id, person("bob")).owner == "bob"
+
+
+def test_what_rules_hide_of_a_view_stays_as_it_is_stored(own: str) -> None:
+    view = saved("For maria@example.com", shared=True)
+    person("maria").delete()
+    mask_rules.create("*", FORM, EMAIL, actor=actor_of(person("bob")))
+    seen = SavedView.objects.of(view.id, person("bob"))
+    assert "maria@" not in seen.name
+    seen.change(by=person("bob"), name=seen.name, shared=True)
+    assert SavedView.objects.get().name == "For maria@example.com"
 
 
 @pytest.mark.parametrize(
