@@ -43,7 +43,7 @@ class BatchForm(StateForm):
     @property
     def is_typed(self) -> bool:
         """Tells whether keys were sent, to be shown again: with an error, or with a row more or less."""
-        return "rows" in self.data
+        return "rows" in self.data or bool(self.rows)
 
 
 @require_http_methods(["GET", "POST"])

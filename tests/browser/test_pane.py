@@ -406,7 +406,7 @@ def test_a_refused_form_keeps_what_was_typed(page: Page, watch: Watch) -> None:
     pane(page).get_by_label("Session id").fill("travel")
     pane(page).get_by_label("Reason").fill("to try it")
     pane(page).get_by_role("button", name="Fork").click()
-    expect(pane(page).locator("#session-error")).to_contain_text("exists already")
+    expect(pane(page).locator("#session_id_error")).to_contain_text("exists already")
     expect(pane(page).get_by_label("Session id")).to_be_focused()
     expect(pane(page).get_by_label("Session id")).to_have_value("travel")
     expect(pane(page).get_by_label("Reason")).to_have_value("to try it")

@@ -72,6 +72,10 @@ class ForkForm(StateForm):
         attrs={"maxlength": 1000, "autocomplete": False},
     )
 
+    def is_valid(self) -> bool:
+        """Tells whether its fields and its rows can be read."""
+        return super().is_valid() and self.entries() is not None
+
     def values(self) -> forks.Values:
         """Returns the values of the keys that are not to be as they were at the event."""
         entries = self.entries() or []

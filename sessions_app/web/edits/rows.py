@@ -280,13 +280,9 @@ class StateForm(Form):
         elif key:
             self.rows.append(new_row(key, state))
 
-    def is_valid(self) -> bool:
-        """Tells whether its fields and its rows can be read."""
-        return super().is_valid() and self.entries() is not None
-
     def entries(self) -> list[Entry] | None:
         """Returns the entries of the rows that are taken. If the form is not valid, it says why, and this returns None."""
-        if not super().is_valid():
+        if not Form.is_valid(self):
             self.error = str(next(iter(self.errors.values()))[0])
             return None
         asked = []

@@ -88,6 +88,7 @@ def save(request: HttpRequest) -> HttpResponse:
 def change(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Renames and shares a view (?name=), or gives it the query, order and columns of the form, and goes to it."""
     person, form = person_of(request), ViewForm.of(request)
+    views.check_may_keep(person)
     view, said = SavedView.objects.of(view_id, person), _("The view “%(name)s” was changed.")
     return _keep(
         request, form, lambda: view.change(by=person, **(form.title if "name" in form.data else form.asked)), said
