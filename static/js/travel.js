@@ -22,7 +22,7 @@
   let show = "merged";
   let wish = null; // what to ask for next: { at } or { seq }, maybe with { step, writes or errors }; or { step } alone
   let asking = false;
-  let dropped = false; // nobody wants the answer any more
+  let visits = 0; // to the past: whoever went back to now wants no answer of the visit before
   let surroundings = ""; // the event whose timeline was asked for last
   let newest = false; // the timeline's newest page is wanted
   let stale = false; // the strip lacks events
@@ -45,7 +45,6 @@
   // --- Asking ------------------------------------------------------------------------------------------------------
 
   function travel(wanted) {
-    dropped = false;
     wish = wanted;
     next();
   }
@@ -81,10 +80,10 @@
     const held = new CustomEvent("adkweb:step", { detail: asked, cancelable: true }); // steps.js may know what is there
     if (show === "merged" && shown && !panel.dispatchEvent(held)) arrive();
     else {
+      const visit = visits;
       const html = await get(stateAddress, { ...asked, show });
-      if (html !== null && !dropped) put(html);
+      if (html !== null && visit === visits) put(html); // nobody went back to now meanwhile
     }
-    dropped = false;
     // Painting comes first: what is dragged never waits for what is shown beside it.
     requestAnimationFrame(next);
   }
@@ -168,7 +167,7 @@
 
   function back() {
     wish = null;
-    dropped = asking;
+    visits += 1;
     if (!shown && panel.hidden) return;
     const row = shown && rowOf(shown.at);
     shown = null;

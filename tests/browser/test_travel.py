@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Visit, Watch
 from tests.browser.places import own, path
@@ -148,6 +148,25 @@ def test_a_writer_leads_to_the_state_that_it_left(page: Page) -> None:
     expect(value(page, "n")).to_have_text("400")
     expect(moment(page).locator(".written")).to_have_count(3)
     page.locator("#moment [data-key-row='kept']").get_by_text("at creation").wait_for()
+
+
+def test_an_answer_that_comes_when_somebody_went_back_to_now_is_not_shown(page: Page) -> None:
+    go(page)
+    page.route(
+        "**/state/stretch/**", lambda route: route.fulfill(body="", content_type="text/html")
+    )  # so that each event is asked for
+    page.locator("#event-t396 .line").click()
+    expect(value(page, "n")).to_have_text("396")
+    held: list[Route] = []
+    page.route(re.compile(r"/state/\?.*at=t399"), lambda route: held.append(route))
+    page.evaluate("document.addEventListener('adkweb:moment', (e) => (window.seen ??= []).push(e.detail?.at ?? 'now'))")
+    with page.expect_request(re.compile(r"at=t399")):
+        page.locator("#event-t399 .line").click()
+    page.get_by_role("link", name="Back to now").click()
+    page.locator("#event-t396 .line").click()
+    held[0].continue_()
+    expect(value(page, "n")).to_have_text("396")
+    assert page.evaluate("window.seen") == ["now", "t396"]
 
 
 def test_dragging_along_the_strip_asks_for_one_state_at_a_time_and_ends_at_the_last(page: Page) -> None:
