@@ -15,7 +15,7 @@ OF_TOKENS: Final[dict[Right, Message]] = {  # what a program may do whose token 
 
 
 class RoleKind(NamedTuple):
-    """What a role gives: a right in the apps that it is for, or None; with `audits`, the audit. `words` explain it."""
+    """A right in the apps that a role is for, or None; with `audits`, also the audit. `words` explain the role."""
 
     right: Right | None
     words: Message

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Translations(Protocol):
-    """What `django.utils.translation` offers."""
+    """Translates as `django.utils.translation` does."""
 
     def gettext(self, message: str) -> str:
         """Returns the message in the language of the reader."""

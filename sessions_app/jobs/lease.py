@@ -88,9 +88,9 @@ class Lease:
         token = uuid.uuid4().hex
         # A process that has leased the job since it was read has changed what is compared here.
         rows = Job.objects.filter(pk=job.pk, state=job.state, claim=job.claim, claimed_until=job.claimed_until)
-        told = {"state": WAITING, "claim": token, "claimed_until": now + seconds, "beat": now, **fields}
-        told["process"] = process.this()
-        return cls(job, token, seconds) if rows.update(**told) else None
+        columns = {"state": WAITING, "claim": token, "claimed_until": now + seconds, "beat": now, **fields}
+        columns["process"] = process.this()
+        return cls(job, token, seconds) if rows.update(**columns) else None
 
     @classmethod
     def take_soon(cls, job: Job) -> "Lease | None":
@@ -136,10 +136,10 @@ class Lease:
         """Notes what came of the job. Returns False if the lease was lost. Raises DatabaseError."""
         now = time.time()
         # Set before `fields`, which may override it: a job that keeps waiting may say that nobody knows what was done.
-        told: dict[str, Any] = {"claim": "", "claimed_until": None, "beat": now}
+        columns: dict[str, Any] = {"claim": "", "claimed_until": None, "beat": now}
         if outcome.state != WAITING:
-            told |= {"state": outcome.state, "message": outcome.message, "finished": now}
-        return bool(self._rows().update(**told | outcome.fields))
+            columns |= {"state": outcome.state, "message": outcome.message, "finished": now}
+        return bool(self._rows().update(**columns | outcome.fields))
 
     def end_surely(self, outcome: Outcome) -> bool:
         """Ends the job as `end` does, but tries again while adkweb's own database is away, so that the outcome is not

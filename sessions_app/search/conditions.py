@@ -20,7 +20,7 @@ _THOUSANDS: Final = {"": "1", "k": "1000", "m": "1000000"}
 
 
 class Filter(NamedTuple):
-    """What may stand after the name of a filter, and what completes it where values that were seen do not.
+    """The values that may follow the name of a filter, and those that complete it where none were seen.
 
     A session may have none of what a filter `of_some` is about. `units` are those of a number, which has the name of its
     column in the index."""

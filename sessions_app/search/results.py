@@ -112,7 +112,7 @@ _MANY: Final = 2_000  # sessions that are read at once where all are wanted
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a session: each is a column of the index, by which the table can be sorted. Times are seconds."""
+    """Facts of a session. Each is a column of the index, by which the table can be sorted. Times are seconds."""
 
     created: float
     last: float

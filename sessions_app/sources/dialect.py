@@ -45,7 +45,7 @@ class Either(NamedTuple, Generic[T]):
 
 
 class Dialect(Protocol):
-    """What a database calls a thing, and what it can do. Texts are SQL."""
+    """Names things as one database does, and tells what it can do. Texts are SQL."""
 
     # --- Events in order. A query over all sessions must use the exact expression of the index in schema.py. For the events
     # of one session, PostgreSQL would use that index, too, and read the events of all others: there, it is the column alone.

@@ -35,7 +35,7 @@ class Source:
 
     @property
     def dialect(self) -> dialect.Dialect:
-        """What its database calls things, and what it can do."""
+        """Returns the dialect of its database."""
         return dialect.BY_VENDOR[self.vendor]
 
 

@@ -170,17 +170,17 @@ class WebhookDelivery(models.Model):
     def note(self, status: int | None, wrong: str) -> None:
         """Notes what came of it. One that failed is tried later, and those of the same webhook not before."""
         now = time.time()
-        told: dict[str, Any] = {"status": status, "message": wrong, "claimed_until": 0.0}
+        fields: dict[str, Any] = {"status": status, "message": wrong, "claimed_until": 0.0}
         waiting = WebhookDelivery.objects.filter(hook=self.hook_id, state="waiting")
         if not wrong:
-            told |= {"state": "done", "finished": now}
+            fields |= {"state": "done", "finished": now}
         elif self.tries > len(RETRIES):
-            told |= {"state": "failed", "finished": now}
+            fields |= {"state": "failed", "finished": now}
         else:
             due = now + RETRIES[self.tries - 1]
-            told |= {"due": due}
+            fields |= {"due": due}
             waiting.filter(due__lt=due).exclude(pk=self.pk).update(due=due)
-        WebhookDelivery.objects.filter(pk=self.pk, state="waiting").update(**told)
+        WebhookDelivery.objects.filter(pk=self.pk, state="waiting").update(**fields)
         if not wrong:  # it is there again
             waiting.filter(due__gt=now, tries=0).update(due=now)
         ended = WebhookDelivery.objects.filter(hook=self.hook_id).exclude(state="waiting").order_by("-created")

@@ -261,8 +261,8 @@ class EditForm(StateForm, EndForm):
         note_habits(self.rows, self.target.ref, self._who)
         for row in self.rows:
             if row.conflict and self.past and "undoes" in self.taken_back:
-                told = self.past.description
-                row.wrote = ABSENT if row.key in told.removed else told.delta.get(row.key, UNKNOWN)
+                wrote = self.past.description
+                row.wrote = ABSENT if row.key in wrote.removed else wrote.delta.get(row.key, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,22 +279,22 @@ class Reach:
 def _reach(target: Target, scope: Scope, who: Actor) -> Reach:
     query = query_of(target.ref.source, target.ref.app_name, target.ref.user_id if scope == "user" else "", actor=who)
     address = f"{reverse('search')}?{urlencode({'q': query.encode('utf-8', 'replace')})}"
-    told = sharing(target.ref, scope, actor=who)
-    titles = lists.titles([each.ref for each in told.named], actor=who)
-    return Reach(told, _words(scope, told), address, [(each, titles[each.ref]) for each in told.named])
+    shared = sharing(target.ref, scope, actor=who)
+    titles = lists.titles([each.ref for each in shared.named], actor=who)
+    return Reach(shared, _words(scope, shared), address, [(each, titles[each.ref]) for each in shared.named])
 
 
-def _words(scope: Scope, told: Sharing) -> str:
-    if scope == "user" and told.more:
+def _words(scope: Scope, shared: Sharing) -> str:
+    if scope == "user" and shared.more:
         words = _("More than %(n)s sessions share this user's state.")
-    elif told.more:
+    elif shared.more:
         words = _("More than %(n)s sessions share this app's state.")
     elif scope == "user":
         words = ngettext(
-            "%(n)s session shares this user's state.", "%(n)s sessions share this user's state.", told.sessions
+            "%(n)s session shares this user's state.", "%(n)s sessions share this user's state.", shared.sessions
         )
     else:
         words = ngettext(
-            "%(n)s session shares this app's state.", "%(n)s sessions share this app's state.", told.sessions
+            "%(n)s session shares this app's state.", "%(n)s sessions share this app's state.", shared.sessions
         )
-    return words % {"n": number_format(told.sessions, force_grouping=True)}
+    return words % {"n": number_format(shared.sessions, force_grouping=True)}
