@@ -28,10 +28,11 @@ def is_partial(event: Mapping[str, Any]) -> bool:
     return bool(event.get("partial"))
 
 
-def check_event(event: Any) -> Event:
+def check_event(event: Any, *, newer: bool = False) -> Event:
     """Returns the event as it will be stored: with an id and a timestamp, without temp keys and nulls.
 
-    Raises Invalid, which names the field, for anything that ADK could not load again or a database cannot hold.
+    Raises Invalid, which names the field, for anything that ADK could not load again or a database cannot hold. A
+    `newer` one may have actions that this adkweb does not know: the google-adk that made it has checked them.
     """
     if not isinstance(event, Mapping):
         raise Invalid(_("An event is a JSON object."))
@@ -43,7 +44,7 @@ def check_event(event: Any) -> Event:
     stored["author"] = check_name(stored.get("author", ""), "author", INVOCATION_ID_LENGTH)
     stored["timestamp"] = _check_timestamp(stored.get("timestamp", time.time()))
     _check_types(stored, "", "event")
-    stored["actions"] = _check_actions(stored.get("actions", {}))
+    stored["actions"] = _check_actions(stored.get("actions", {}), newer=newer)
     _check_content(stored.get("content", {}))
     if not all(isinstance(name, str) for name in stored.get("long_running_tool_ids", [])):
         raise Invalid(_("long_running_tool_ids: must be a list of strings"))
@@ -98,9 +99,9 @@ def _check_timestamp(value: Any) -> float:
     return float(value)
 
 
-def _check_actions(actions: dict[str, Any]) -> dict[str, Any]:
+def _check_actions(actions: dict[str, Any], *, newer: bool) -> dict[str, Any]:
     unknown = sorted(actions.keys() - ACTION_FIELDS)
-    if unknown:
+    if unknown and not newer:
         raise Invalid(
             _("actions: ADK does not know %(names)s and could not load the session again")
             % {"names": ", ".join(map(dumps, unknown))}

@@ -19,6 +19,7 @@ import pytest
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
@@ -31,13 +32,14 @@ import sessions_app
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.adk import DjangoSessionService
 from sessions_app.adk.base import StoredSessionService
-from sessions_app.domain.errors import NotAllowed, SourceError
+from sessions_app.domain.errors import Invalid, NotAllowed, SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import edit
 from sessions_app.edits.edit import Entry
 from sessions_app.history.edit_log import edits
 from sessions_app.reads import timeline, views
 from sessions_app.sources import database, registry
+from sessions_app.writes.append import append_event
 from tests import strategies
 from tests.adk.services import Adk, key_of
 from tests.adk.sides import APP, USER, event, services, texts, told
@@ -534,6 +536,28 @@ def test_no_agent_writes_what_adkweb_itself_notes(source: str, ours: Ours, name:
             assert found.events == []
 
     asyncio.run(run())
+
+
+def test_an_action_of_a_newer_google_adk_is_stored_as_its_agent_sent_it_and_no_person_can_write_one(
+    source: str, actor: Actor
+) -> None:
+    class NewerActions(EventActions):
+        pause_agent: bool = True
+
+    class NewerEvent(Event):
+        actions: NewerActions
+
+    async def run() -> None:
+        async with DjangoSessionService(source) as service:
+            session = await service.create_session(**NAME)
+            await service.append_event(session, NewerEvent(actions=NewerActions(state_delta={"a": 1})))
+
+    asyncio.run(run())
+    ref = key_of(source)
+    (shown,) = timeline.events(ref, actor=SYSTEM).rows
+    assert shown.data["actions"]["pause_agent"] is True
+    with pytest.raises(Invalid, match="pause_agent"):
+        append_event(ref, {"author": "x", "actions": {"pause_agent": True}}, actor=actor)
 
 
 def test_the_dashboard_shows_its_events_as_an_agents_and_never_as_edits(source: str, ours: Ours, actor: Actor) -> None:
