@@ -2,6 +2,7 @@
 
 import base64
 import json
+import logging
 import secrets
 import time
 from collections.abc import Collection
@@ -30,6 +31,8 @@ from ..index.tables import ref_of
 from ..results import status_of
 from . import sending
 from .views import SavedView, ViewWatch, check_may_keep
+
+log = logging.getLogger("adkweb.saved")
 
 RETRIES: Final = (10.0, 60.0, 300.0, 1_800.0, 7_200.0, 21_600.0)  # seconds before each new try: nine hours in all
 SHOWN: Final = 20  # deliveries that a page lists
@@ -160,29 +163,32 @@ class WebhookDelivery(models.Model):
         self.tries += 1
         return bool(mine.update(claimed_until=time.time() + _CLAIM_SECONDS, tries=self.tries))
 
-    def send(self) -> tuple[int | None, str]:
-        """Sends it. Returns the status of the answer, and what went wrong; "" if nothing did."""
+    def send(self) -> None:
+        """Sends it. One that fails is tried again later, and those of the same webhook not before."""
         person = self.hook.watch.person
         if not person.is_active or not self._may_be_seen_by(person):
-            return None, _("Its person may not see this any more.")
-        return sending.deliver(self.hook.url, self.body_now.encode(), self.hook.secret, str(self.pk))
-
-    def note(self, status: int | None, wrong: str) -> None:
-        """Notes what came of it. One that failed is tried later, and those of the same webhook not before."""
-        now = time.time()
-        fields: dict[str, Any] = {"status": status, "message": wrong, "claimed_until": 0.0}
+            self._end("failed", None, _("Its person may not see this any more."))
+            return
+        try:
+            status, wrong = sending.deliver(self.hook.url, self.body_now.encode(), self.hook.secret, str(self.pk))
+        except Exception:
+            log.exception("message %s of a webhook cannot be sent", self.pk)
+            status, wrong = None, _("adkweb made a mistake; the log says more.")
         waiting = WebhookDelivery.objects.filter(hook=self.hook_id, state="waiting")
+        now = time.time()
         if not wrong:
-            fields |= {"state": "done", "finished": now}
+            self._end("done", status, "")
+            waiting.filter(due__gt=now, tries=0).update(due=now)  # it is there again
         elif self.tries > len(RETRIES):
-            fields |= {"state": "failed", "finished": now}
+            self._end("failed", status, wrong)
         else:
             due = now + RETRIES[self.tries - 1]
-            fields |= {"due": due}
-            waiting.filter(due__lt=due).exclude(pk=self.pk).update(due=due)
-        WebhookDelivery.objects.filter(pk=self.pk, state="waiting").update(**fields)
-        if not wrong:  # it is there again
-            waiting.filter(due__gt=now, tries=0).update(due=now)
+            waiting.filter(pk=self.pk).update(status=status, message=wrong, claimed_until=0.0, due=due)
+            waiting.filter(due__lt=due).update(due=due)
+
+    def _end(self, state: str, status: int | None, message: str) -> None:
+        mine = WebhookDelivery.objects.filter(pk=self.pk, state="waiting")
+        mine.update(state=state, status=status, message=message, claimed_until=0.0, finished=time.time())
         ended = WebhookDelivery.objects.filter(hook=self.hook_id).exclude(state="waiting").order_by("-created")
         WebhookDelivery.objects.filter(pk__in=list(ended.values_list("pk", flat=True)[_KEPT : 2 * _KEPT])).delete()
 
@@ -253,5 +259,5 @@ def send_next() -> bool:
     if delivery is None or settings.READ_ONLY:
         return False
     if delivery.claim():  # otherwise another process was faster; there may be more
-        delivery.note(*delivery.send())
+        delivery.send()
     return True

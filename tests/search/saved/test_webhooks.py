@@ -190,6 +190,24 @@ def test_a_receiver_that_is_away_holds_up_its_own_messages_only_and_is_given_up_
 
 
 @OWN
+def test_a_message_that_adkweb_cannot_send_is_given_up_as_any_other(
+    own: str, view: SavedView, told: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up(view, told.url)
+    hook_of(view).test()
+
+    def broken(*_given: Any) -> int:
+        raise RuntimeError("a fault of adkweb's own")
+
+    monkeypatch.setattr(sending, "send", broken)
+    for _try in range(len(webhooks.RETRIES) + 2):
+        send_all(now=True)
+    (message,) = deliveries(view)
+    assert (message.state, message.tries) == ("failed", len(webhooks.RETRIES) + 1)
+    assert "log" in message.message
+
+
+@OWN
 def test_a_process_that_dies_while_it_sends_leaves_the_message_to_another(
     own: str, view: SavedView, told: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,12 +393,19 @@ def test_a_secret_is_kept_nowhere_and_another_address_has_another(own: str, view
 
 
 @OWN
-def test_nothing_is_told_of_what_its_person_may_not_see_any_more(own: str, view: SavedView, told: Receiver) -> None:
+def test_what_its_person_may_not_see_any_more_is_not_sent_and_delays_nothing(
+    own: str, view: SavedView, told: Receiver
+) -> None:
     set_up(view, told.url)
     hook_of(view).test()
     WebhookDelivery.objects.update(app_name="booking")
+    hook_of(view).test()
     somebody("maria", "admin", "weather")
     send_all()
+    assert [(each.app_name, each.state) for each in deliveries(view)] == [("", "done"), ("booking", "failed")]
+    assert len(told.bodies) == 1
+    told.bodies.clear()
+    hook_of(view).test()
     get_user_model().objects.update(is_active=False)
     send_all(now=True)
     assert told.bodies == []
