@@ -91,12 +91,11 @@ memories: defaultdict[str, Memory] = defaultdict(lambda: Memory(0))
 
 
 class Unadopted:
-    """How a source is read whose events have no numbers."""
+    """The order.Order of a source whose events have no numbers, but times."""
 
-    version = -2  # as of Numbered: once a source is adopted, everything is read anew
+    version = -2  # another one than Numbered has: once a source is adopted, everything is read anew
 
     def __init__(self, source: str) -> None:
-        """Raises Invalid for a source whose events have no order either."""
         if not database.has_order(source):
             raise Invalid(
                 _(
@@ -108,7 +107,7 @@ class Unadopted:
         self._gathered: _Gathered | None = None
 
     def batch(self, at: Projection, size: int, ref: SessionRef | None) -> Batch:
-        """Returns the next batch. A session that is passed as `ref` is read in any case. The source must be open."""
+        """Returns the next batch. Remembers it until it is kept."""
         source, stored = self._source, json.loads(at.marks)
         if memories[source].projection != at.pk:
             memories[source] = Memory(at.pk)
@@ -122,14 +121,14 @@ class Unadopted:
         noted = {"marks": json.dumps(asdict(read.reached)), "seq": Seq(read.reached.read)}
         return Batch(read.rows, noted, self._total, read.more)
 
-    def kept(self, _batch: Batch) -> None:
-        """Is told that a batch is stored."""
+    def kept(self, batch: Batch) -> None:
+        """Remembers which transactions it has read."""
         if self._gathered:
             memories[self._source].note(self._gathered)
 
     @staticmethod
     def rows_at(source: str, seqs: Sequence[Seq]) -> tuple[str, Sequence[Any]]:
-        """Returns a table of the events with these seqs, which stand for times, and the values of its statement."""
+        """Returns the events of these times."""
         at = [
             (*names, stored_instant(time_of(seq), connections[source]))
             for names, some in sessions_at(registry.identity(source), seqs).items()
@@ -143,7 +142,7 @@ class Unadopted:
 
     @staticmethod
     def among(events: QuerySet[Any], source: str, seqs: Sequence[Seq]) -> Any:
-        """Returns those events that have these seqs, each with its seq as `at`."""
+        """Returns those that have these times."""
         return events.annotate(at=F("seq")).filter(any_of(sessions_at(registry.identity(source), seqs)))
 
 

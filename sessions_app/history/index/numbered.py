@@ -22,16 +22,16 @@ _PATIENCE_SECONDS: Final = 600.0  # after which a missing seq belongs to a trans
 
 
 class Numbered:
-    """How a source is read whose events have numbers."""
+    """The order.Order of a source whose events have numbers."""
 
-    version = 3  # of what is kept; what another version kept is read anew
+    version = 3
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._newest: Seq | None = None
 
-    def batch(self, at: Projection, size: int, _ref: SessionRef | None) -> Batch:
-        """Returns the next batch. The source must be open."""
+    def batch(self, at: Projection, size: int, ref: SessionRef | None) -> Batch:
+        """Returns the next batch. Every session is read that has new events."""
         source, seq = self._source, _checked(self._source, at)
         holes: list[Hole] = [hole for each in json.loads(at.holes) if (hole := Hole(*each)).until > time.time()]
         late, later = read_source.late(source, holes, size) if holes else ([], False)
@@ -57,17 +57,17 @@ class Numbered:
         return Batch(rows, noted, self._newest or 0, more, first_position(seq + 1) if seq < at.seq else None)
 
     def kept(self, batch: Batch) -> None:
-        """Is told that a batch is stored."""
+        """Has nothing to remember."""
 
     @staticmethod
     def rows_at(source: str, seqs: Sequence[Seq]) -> tuple[str, Sequence[Any]]:
-        """Returns a table of the events with these seqs, as SQL, and the values of its statement."""
+        """Returns the events with these numbers."""
         seq = dialect.of(source).seq
         return f"events WHERE {seq} IN ({', '.join(['%s'] * len(seqs))}) ORDER BY {seq} DESC", seqs
 
     @staticmethod
     def among(events: QuerySet[Any], source: str, seqs: Sequence[Seq]) -> Any:
-        """Returns those events that have these seqs, each with its seq as `at`."""
+        """Returns those that have these numbers."""
         seq = RawSQL(dialect.of(source).seq, [], BigIntegerField())
         return events.annotate(at=seq).filter(at__in=seqs)
 
