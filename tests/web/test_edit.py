@@ -10,12 +10,15 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, Scope
+from sessions_app.edits import edit
 from sessions_app.edits.edit import REASON_LENGTH, Entry, edit_app_state, edit_state
 from sessions_app.reads import lists
 from sessions_app.web.edits import rows
 from sessions_app.writes.sessions import delete_session
+from tests.support.people import somebody
 from tests.support.stored import events_of, everything, state_of
 from tests.web.conftest import NAME, Browser, names_of
 from tests.web.html import Element, page_of
@@ -136,6 +139,25 @@ def test_a_value_is_set_with_who_and_why(ref: SessionRef, maria: Browser) -> Non
     assert note(ref) == {"actor": NAME, "reason": "It was stuck.", "replaced": {"step": "choose"}, "removed": []}
     page = maria.open("session", **ref._asdict())
     assert page.one(role="status").text == "Saved as event #1. View Undo"
+
+
+def test_what_is_wrong_with_a_source_is_said_to_an_admin_of_everything_alone(
+    ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = Browser()
+    ana.force_login(somebody("ana", "editor", "book*"))
+    sent = {**open_form(maria, ref, "step").fields(), "value-0": "9"}
+
+    def away(*_given: Any, **_names: Any) -> Any:
+        raise SourceError("/srv/agents/session.db: the disk is full")
+
+    monkeypatch.setattr(edit, "append_once", away)
+    for who, said in ((maria, "/srv/agents/session.db: the disk is full"), (ana, "An admin can see why.")):
+        response = apply(who, ref, sent)
+        form = form_of(page_of(response))
+        assert said in form.text
+        assert ("/srv/agents" in response.content.decode()) == (who is maria)
+        assert form.fields()["value-0"] == "9"
 
 
 def test_htmx_is_led_back_to_the_page(ref: SessionRef, maria: Browser) -> None:
@@ -496,7 +518,7 @@ def test_a_conflict_names_what_each_would_do(
     assert apply(maria, ref, form_of(page).json_fields() | {"choice-0": "mine"}).status_code == 302
 
 
-def test_a_key_that_somebody_else_added_is_a_conflict(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+def test_a_key_that_who_added_is_a_conflict(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     sent = open_form(maria, ref, "fresh").json_fields() | {"value-0": "1"}
     edit_state(ref, [Entry("fresh", 2, ABSENT)], actor=actor)
     assert apply(maria, ref, sent).status_code == 409

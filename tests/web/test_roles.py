@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, User
-from django.db import transaction
+from django.db import connections, transaction
 from django.urls import URLPattern, reverse
 
 from sessions_app.access import roles
@@ -219,6 +220,21 @@ def test_a_role_that_is_taken_is_gone_at_once(sue: Browser, ref: SessionRef) -> 
     assert sue.send("take-role", {}, number=role.pk).status_code == 302
     ana.open("session", status=404, **ref._asdict())
     assert sue.send("take-role", {}, number=role.pk).status_code == 404
+
+
+@ON_BOTH
+def test_a_role_holds_although_somebody_asked_before_it_was_committed(own: str, ref: SessionRef) -> None:
+    person = somebody("ana")
+
+    def may_read() -> bool:
+        return roles.actor_of(person).may("read", ref.source, ref.app_name)
+
+    with ThreadPoolExecutor(1) as other:
+        with transaction.atomic():
+            Role.objects.create(person=person, role="viewer", given_by="sue")
+            assert not other.submit(may_read).result()
+        assert may_read()
+        other.submit(connections.close_all).result()
 
 
 @ON_BOTH
