@@ -31,7 +31,7 @@ from ..jobs.lease import WAITING, may_see, session_of
 from ..models import Job
 from ..models.pages import in_pages
 from ..reads import views
-from ..sources import registry
+from ..sources import errors, registry
 
 KIND: Final = "proposal"
 APPLIED, DECLINED, WITHDRAWN, LAPSED = "applied", "declined", "withdrawn", "lapsed"
@@ -205,7 +205,7 @@ def standing(proposal: Proposal, *, actor: Actor) -> Standing:
         pairs = [Change(key, value, view.state.get(key)) for key, value in expected_of(job).items()]
         return Standing([shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)])
     except Error as error:  # deleted, or away
-        return Standing([], error.message)
+        return Standing([], errors.shown(error, actor))
 
 
 def event_of(job: Job) -> Event:

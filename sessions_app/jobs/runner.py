@@ -25,7 +25,7 @@ from ..access import roles
 from ..access.actor import Actor
 from ..domain.errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
-from ..sources import registry
+from ..sources import errors, registry
 from .lease import (
     AWAY,
     FAILED,
@@ -262,7 +262,7 @@ def _work(job: Job, beat: Beat) -> Outcome | None:
         where = error.detail.get("place")
         return Outcome(REFUSED, f"{where}: {error.message}" if where else error.message)
     except Error as error:
-        return Outcome(STOPPED, error.message)
+        return Outcome(STOPPED, errors.shown(error, actor_of(job)))
     except AWAY:
         raise
     except Exception:

@@ -206,6 +206,17 @@ def test_what_went_wrong_is_kept_with_the_job(
     assert (now(job).state, now(job).message) == (state, message)
 
 
+def test_what_was_wrong_with_a_source_is_not_kept_for_who_may_not_know_where_it_is(kind: Callable[..., Kind]) -> None:
+    def run(job: Job, beat: Beat) -> Outcome:
+        raise SourceError("/srv/agents/session.db: the disk is full")
+
+    kind(run)
+    job = add(**runner.fields_of(roles.actor_of(somebody("maria", "editor", "book*"))))
+    runner.start(job)
+    settle("test")
+    assert now(job).message == "A source cannot be used at the moment. An admin can see why."
+
+
 def test_a_job_runs_with_the_rights_and_the_language_of_who_wanted_it(kind: Callable[..., Kind]) -> None:
     seen = []
 
