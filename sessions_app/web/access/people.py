@@ -50,7 +50,9 @@ class InvitationForm(AccountForm):
 class GroupForm(Form):
     """Names a group."""
 
-    name = Text(label=gettext_lazy("Name"), needed=True, attrs={"maxlength": groups.NAME_LENGTH, "dir": "auto"})
+    name = Text(
+        label=pgettext_lazy("group", "Name"), needed=True, attrs={"maxlength": groups.NAME_LENGTH, "dir": "auto"}
+    )
 
 
 class BrowserForm(Form):
