@@ -25,8 +25,8 @@ class Order(Protocol):
     def batch(self, at: Projection, size: int, ref: SessionRef | None) -> Batch:
         """Returns the next batch. A session that is passed as `ref` is read in any case. The source must be open."""
 
-    def kept(self, batch: Batch) -> None:
-        """Is called when a batch is stored."""
+    def kept(self) -> None:
+        """Is called when the batch is stored."""
 
     @staticmethod
     def rows_at(source: str, seqs: Sequence[Seq]) -> tuple[str, Sequence[Any]]:

@@ -93,7 +93,7 @@ memories: defaultdict[str, Memory] = defaultdict(lambda: Memory(0))
 class Unadopted:
     """The order.Order of a source whose events have no numbers, but times."""
 
-    version = -2  # another one than Numbered has: once a source is adopted, everything is read anew
+    version = -2  # not Numbered's: once a source is adopted, everything is read anew
 
     def __init__(self, source: str) -> None:
         if not database.has_order(source):
@@ -121,7 +121,7 @@ class Unadopted:
         noted = {"marks": json.dumps(asdict(read.reached)), "seq": Seq(read.reached.read)}
         return Batch(read.rows, noted, self._total, read.more)
 
-    def kept(self, batch: Batch) -> None:
+    def kept(self) -> None:
         """Remembers which transactions it has read."""
         if self._gathered:
             memories[self._source].note(self._gathered)

@@ -218,6 +218,20 @@ def test_places_that_are_given_again_are_no_edits_of_what_was_there(source: str)
     assert [each.seq for each in index.highlights(here, ["edit"])] == [3]
 
 
+@pytest.mark.parametrize("form", ["postgresql"])
+def test_creations_that_are_read_again_are_kept_once(source: str) -> None:
+    gone = create_session(source, "booking", "ana", session_id="gone", actor=ALICE)
+    append(create_session(source, "booking", "ana", session_id="here", actor=ALICE))
+    for _event in range(5):
+        append(gone)
+    create_session(source, "booking", "ana", session_id="made", actor=ALICE)
+    delete_session(gone, actor=ALICE)
+    build.catch_up(source)
+    with CaptureQueriesContext(connection) as queries:
+        build.catch_up(source)
+    assert [each["sql"] for each in queries if not each["sql"].startswith(("SELECT", "BEGIN", "COMMIT"))] == []
+
+
 # --- Forks ------------------------------------------------------------------------------------------------------------
 
 

@@ -151,7 +151,7 @@ def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing
             batch = reader.batch(at, size, ref)
         owners, more = owners if owners.projection == at.pk else Owners(at.pk), batch.more
         if _keep(at, batch, owners):
-            reader.kept(batch)
+            reader.kept()
             reached = batch.noted["seq"]
             yield Standing(at.pk, reached, batch.noted["marks"]), max(batch.total, reached + 1) if more else reached
         else:
@@ -191,7 +191,9 @@ def _projection(source: str, version: int) -> Projection:
 
 def _keep(at: Projection, batch: Batch, owners: Owners) -> bool:
     """Keeps what was read, and how far that is. Returns False, and keeps nothing, if another was faster."""
-    if not batch.rows and all(getattr(at, name) == value for name, value in batch.noted.items()):
+    # Creations without keys may be read again at every look: the newest events were deleted after them.
+    news = any(row.event_id or row.keys for row in batch.rows)
+    if not news and all(getattr(at, name) == value for name, value in batch.noted.items()):
         return True
     with transaction.atomic():
         locked = Projection.objects.select_for_update().filter(pk=at.pk).first()

@@ -31,7 +31,7 @@ class Numbered:
         self._newest: Seq | None = None
 
     def batch(self, at: Projection, size: int, ref: SessionRef | None) -> Batch:
-        """Returns the next batch. Every session is read that has new events."""
+        """Returns the next batch. `ref` needs no look of its own: whatever is new is read, in any session."""
         source, seq = self._source, _checked(self._source, at)
         holes: list[Hole] = [hole for each in json.loads(at.holes) if (hole := Hole(*each)).until > time.time()]
         late, later = read_source.late(source, holes, size) if holes else ([], False)
@@ -56,7 +56,7 @@ class Numbered:
             self._newest = read_source.newest(source)
         return Batch(rows, noted, self._newest or 0, more, first_position(seq + 1) if seq < at.seq else None)
 
-    def kept(self, batch: Batch) -> None:
+    def kept(self) -> None:
         """Has nothing to remember."""
 
     @staticmethod

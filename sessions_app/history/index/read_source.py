@@ -33,7 +33,7 @@ _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM
 # LATERAL: with a plain join, PostgreSQL reads every event and asks whether it is in a hole.
 LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes (first, last), LATERAL (
     SELECT {POSTGRESQL.seq}, {_COLUMNS} WHERE {POSTGRESQL.seq} BETWEEN first AND last ORDER BY {POSTGRESQL.seq} LIMIT %s)
-    AS late    ORDER BY 1 LIMIT %s"""
+    AS late ORDER BY 1 LIMIT %s"""
 
 
 class Batch(NamedTuple):
