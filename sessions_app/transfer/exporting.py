@@ -21,7 +21,7 @@ from ..domain.session_ref import SessionRef
 from ..domain.state import Scope
 from ..models import read_instant, stored_instant
 from ..reads.lists import app_names
-from ..sources import database, dialect
+from ..sources import database, dialect, registry
 from .items import EventItem, Item, SessionItem, StateItem, canonical, event_item, microseconds, parse
 
 _KEYS: Final = 2_000  # sessions whose names are read at once
@@ -231,7 +231,8 @@ def events(
     """
     with database.using(ref.source) as db:
         numbered = len(after.values) == 1 if isinstance(after, _Place) else database.is_numbered(ref.source)
-        seq = dialect.of(db).seq_in_session if numbered else ""
+        # Of any such database: if this one was released meanwhile, it has no such column, and the export fails.
+        seq = registry.sources[ref.source].dialect.seq_in_session if numbered else ""
         order = [seq] if seq else ["timestamp", "id"]
         beyond = f"AND ({', '.join(order)}) > ({', '.join(['%s'] * len(order))})" if after is not None else ""
         limit, after = (after.size, after.values) if isinstance(after, _Place) else (32, [])
