@@ -5,6 +5,7 @@ read no session, may read it.
 """
 
 import heapq
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -171,7 +172,7 @@ def _entry(edit_at: EditAt, view: EventView) -> AuditRow:
     detail = {"keys": keys, "reason": _text(note.get("reason") or ""), **more}
     shown = {name: value for name, value in detail.items() if value}
     at, by = edit_at[0] / _MICROSECONDS, _text(note.get("actor") or "")
-    row = AuditRow(number=0, at=at, act=EDIT, by=by, detail=canonical(shown), **view.ref._asdict())
+    row = AuditRow(number=0, at=at, act=EDIT, by=by, detail=json.dumps(shown), **view.ref._asdict())
     row.event_id = view.id
     return row
 
@@ -210,7 +211,7 @@ def _lines_of(source: str, only: Filter, actor: Actor) -> Iterator[tuple[float, 
             if moment >= after:
                 return
             about = {**shown_ref(entry.ref, actor)._asdict(), "by": entry.by, "event_id": entry.event_id}
-            yield entry.at, _line(entry.at, entry.detail, **about)
+            yield entry.at, _line(entry.at, canonical(entry.details), **about)
 
 
 def _line(at: float, detail: str, **about: str) -> str:
