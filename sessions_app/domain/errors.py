@@ -53,6 +53,10 @@ class SourceError(Error):
     """The database cannot be used."""
 
 
+class NotKept(Error):
+    """The file cannot be kept on this machine."""
+
+
 class Slow(Error):
     """This takes too long."""
 

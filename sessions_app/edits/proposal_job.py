@@ -21,7 +21,7 @@ from ..domain.edit_note import edit_of, until_of
 from ..domain.errors import Conflict, Error, NotAllowed, SourceError
 from ..domain.event import Event
 from ..jobs import runner
-from ..jobs.lease import AWAY, WAITING, Lease, Outcome, ref_of, session_of
+from ..jobs.lease import AWAY, IN_DOUBT, WAITING, Lease, Outcome, ref_of, session_of
 from ..models import Job
 from . import edit, proposals, queue
 from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
@@ -29,7 +29,6 @@ from .proposals import APPLIED, DECLINED, LAPSED, WITHDRAWN, Proposal
 log = logging.getLogger("adkweb.approval")
 
 _ACTS: Final = {APPLIED: "proposal-applied", DECLINED: "proposal-declined", WITHDRAWN: "proposal-withdrawn"}
-_IN_DOUBT: Final = 0.0  # marks a claim that ended without anybody knowing whether the event was written
 
 
 def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> Proposal:
@@ -49,7 +48,7 @@ def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> P
     try:
         written = _write(job, replace(actor, name=f"{first}, {actor.name}") if first else actor, now=now)
     except (SourceError, *AWAY):  # the event may be there
-        lease.end_surely(Outcome(WAITING, fields={"claimed_until": _IN_DOUBT}))
+        lease.end_surely(Outcome(WAITING, fields={"claimed_until": IN_DOUBT}))
         raise
     except BaseException:
         lease.end(Outcome(WAITING))

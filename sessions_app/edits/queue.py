@@ -34,7 +34,7 @@ from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..domain.state import ABSENT, Change, same
 from ..jobs import runner
-from ..jobs.lease import WAITING, Lease, Outcome, may_see, session_of
+from ..jobs.lease import IN_DOUBT, WAITING, Lease, Outcome, may_see, session_of
 from ..models import Job
 from ..reads import timeline
 from ..reads import views as reads_views
@@ -173,7 +173,6 @@ log = logging.getLogger("adkweb.queued")
 _SHOWN: Final = 50  # of one session, or of one person
 _EDITS: Final = 20  # that may follow an invocation's last event
 _KEPT_SECONDS: Final = 30 * 86400.0  # after the author has been told what became of an edit
-_IN_DOUBT: Final = 0.0  # marks a claim that ended without anybody knowing whether the event was written
 
 
 def held(ref: SessionRef, *, actor: Actor) -> Running | None:
@@ -341,7 +340,7 @@ def _outcome(job: Job, ref: SessionRef) -> Outcome:
         revision = reads_views.session(ref, actor=SYSTEM).revision
         if not is_idle(ref):
             return _let_go(None)
-        claimed_until = _IN_DOUBT
+        claimed_until = IN_DOUBT
         appended = edits.append_once(ref, event, author, seen, revision)
         written = edits.stored(ref, event) if appended.seq is None else None
         return _applied(written.seq if written else appended.seq)

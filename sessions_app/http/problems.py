@@ -14,6 +14,7 @@ from ..domain.errors import (
     Invalid,
     NotAllowed,
     NotFound,
+    NotKept,
     NotRecorded,
     Slow,
     SourceError,
@@ -32,6 +33,7 @@ STATUS: Final[dict[type[Error], int]] = {
     TooOften: 429,
     Slow: 503,
     NotRecorded: 503,
+    NotKept: 503,
     SourceError: 503,
     Behind: 503,
 }

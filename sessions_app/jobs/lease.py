@@ -33,6 +33,7 @@ LEASE_SECONDS: Final = 30.0  # of an edit, which takes a moment
 RETRY_SECONDS: Final = 0.5
 LONGEST_SECONDS: Final = 60.0  # that a process may be silent before another one takes its job
 LET_GO: Final = 0.0  # until when a job is claimed whose process ended, and did not die
+IN_DOUBT: Final = LET_GO  # and one of which nobody knows what its process wrote
 FAILED: Final = 1.0  # and one that is to be begun again, which counts as if its process had died
 AWAY: Final = (OperationalError, InterfaceError)  # of adkweb's own database
 _PATIENCE_SECONDS: Final = 2.0  # with a process that has a job only to see that its session is busy
@@ -113,16 +114,15 @@ class Lease:
         return cls.take(job, seconds) if was_let_go(job) else cls.take(job, seconds, crashes=F("crashes") + 1)
 
     def written(self, look: Callable[[SessionRef], T | None]) -> T | None:
-        """Returns what the process wrote that had the job before, if it never said what came of it: `look` finds that, or
-        returns None.
+        """Returns what the job's last process wrote, if that process never said so: what `look` finds.
 
-        While nobody can tell, lets the job go and raises SourceError, or what `look` does."""
+        Lets the job go if nobody can tell now, and raises SourceError, or what `look` does."""
         if self.job.claimed_until is None:
             return None
         try:
             return look(ref_of(self.job))
         except Error:
-            self.end(Outcome(fields={"claimed_until": self.job.claimed_until}))
+            self.end(Outcome(fields={"claimed_until": IN_DOUBT}))
             raise
 
     def beat(self, progress: Progress | None = None) -> None:
@@ -183,7 +183,8 @@ _seen: Final[dict[Any, tuple[Any, float]]] = {}  # leases from the future, and s
 
 
 def stage_of(job: Job) -> str:
-    """Returns how far a job is: its state; or its step, if a process has it, or is to go on with it at once."""
+    """Returns how far a job is: its state; while it waits, its step, or “stopped” if no process has it, nor is to continue
+    it at once."""
     if job.state != WAITING:
         return job.state
     return job.step if is_held(job) or job.claimed_until in (LET_GO, FAILED) else STOPPED

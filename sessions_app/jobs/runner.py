@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 
 from ..access import roles
 from ..access.actor import Actor
-from ..domain.errors import Error, Invalid, NotAllowed, NotFound
+from ..domain.errors import Error, Invalid, NotAllowed, NotFound, SourceError
 from ..models import Job
 from ..sources import errors, registry
 from .lease import (
@@ -261,8 +261,11 @@ def _work(job: Job, beat: Beat) -> Outcome | None:
     except (Invalid, NotAllowed, NotFound) as error:
         where = error.detail.get("place")
         return Outcome(REFUSED, f"{where}: {error.message}" if where else error.message)
+    except SourceError as error:  # its words name a file or a server, and others read the message of a job, too
+        log.warning("the %s %s stopped: %s", job.kind, job.pk, error.message)
+        return Outcome(STOPPED, errors.unusable())
     except Error as error:
-        return Outcome(STOPPED, errors.shown(error, actor_of(job)))
+        return Outcome(STOPPED, error.message)
     except AWAY:
         raise
     except Exception:

@@ -20,7 +20,7 @@ from ..access import masking, private_files
 from ..access.actor import Actor
 from ..access.audit.record import record
 from ..access.handles import is_hidden_user, sees_ids
-from ..domain.errors import NotFound, SourceError
+from ..domain.errors import NotFound, NotKept
 from ..domain.session_ref import SessionRef
 from ..jobs import runner
 from ..jobs.lease import DONE, WAITING, Outcome, Progress
@@ -115,7 +115,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         if not Job.objects.filter(pk=job.pk).exists():  # it was discarded just now
             _path(job).unlink(missing_ok=True)
     except OSError as error:
-        raise SourceError(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
+        raise NotKept(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 
 from ..access import private_files
 from ..access.actor import SYSTEM, Actor
-from ..domain.errors import Conflict, Invalid, NotFound, SourceError, StaleSession
+from ..domain.errors import Conflict, Invalid, NotFound, NotKept, StaleSession
 from ..domain.session_ref import SessionRef
 from ..jobs import runner
 from ..jobs.lease import DONE, Outcome, Progress
@@ -163,7 +163,7 @@ def _export(refs: Sequence[SessionRef]) -> set[SessionRef]:
             os.fsync(file.fileno())
         part.replace(folder / f"{name}.zip")
     except OSError as error:
-        raise SourceError(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
+        raise NotKept(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)

@@ -28,7 +28,7 @@ from django.utils.translation import gettext as _
 
 from .. import transfer
 from ..access.actor import Actor
-from ..domain.errors import NotFound, SourceError
+from ..domain.errors import NotFound, NotKept
 from ..domain.session_ref import SessionRef
 from ..sources import database
 from . import FORMATS, import_job
@@ -67,7 +67,7 @@ class Preview:
 
 
 def receive(chunks: Iterable[bytes]) -> Upload:
-    """Keeps a file that is sent, for a day at most. Raises SourceError if this machine cannot."""
+    """Keeps a file that is sent, for a day at most. Raises NotKept if this machine cannot."""
     upload = Upload(secrets.token_hex(16))
     try:
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def receive(chunks: Iterable[bytes]) -> Upload:
                 file.write(chunk)
     except OSError as error:
         discard(upload)
-        raise SourceError(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
+        raise NotKept(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
     except BaseException:  # for example, the sender has disconnected
         discard(upload)
         raise
@@ -87,7 +87,7 @@ def receive(chunks: Iterable[bytes]) -> Upload:
 def preview(upload: Upload, source: str, actor: Actor, *, told: Told = lambda share: None) -> Preview:
     """Checks a file to its end and returns what is in it and what an import would do, without writing anything.
 
-    Raises Fault, NotAllowed, NotFound and SourceError.
+    Raises Fault, NotAllowed, NotFound and NotKept.
     """
     sessions: list[SessionRef] = []
     heart = _Heart(told)
@@ -173,7 +173,7 @@ def _looked_at(
     except FileNotFoundError as error:
         raise NotFound(_("This file is not here any more: send it again.")) from error
     except OSError as error:
-        raise SourceError(_("The file cannot be read: %(why)s") % {"why": error.strerror}) from error
+        raise NotKept(_("The file cannot be read: %(why)s") % {"why": error.strerror}) from error
 
 
 class _Heart:

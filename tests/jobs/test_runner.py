@@ -17,9 +17,9 @@ from pytest_django import Settings
 
 from sessions_app.access import roles
 from sessions_app.access.actor import Actor, Grant
-from sessions_app.domain.errors import Conflict, Invalid, NotFound, SourceError
+from sessions_app.domain.errors import Conflict, Invalid, NotFound, NotKept, SourceError
 from sessions_app.jobs import lease, process, runner
-from sessions_app.jobs.lease import Lease, Lost, Outcome, Progress, is_held
+from sessions_app.jobs.lease import IN_DOUBT, Lease, Lost, Outcome, Progress, is_held
 from sessions_app.jobs.runner import Beat, Kind
 from sessions_app.models import Job
 from tests.support.at_work import settle
@@ -188,7 +188,8 @@ def test_a_job_that_is_under_way_is_not_started_twice(kind: Callable[..., Kind])
     [
         (Invalid("a comma is missing", place="line 3"), "refused", "line 3: a comma is missing"),
         (NotFound("gone"), "refused", "gone"),
-        (SourceError("away"), "stopped", "away"),
+        (SourceError("/srv/a.db: full"), "stopped", "A source cannot be used at the moment. An admin can see why."),
+        (NotKept("full"), "stopped", "full"),
         (Conflict("somebody writes"), "stopped", "somebody writes"),
         (RuntimeError("a bug"), "stopped", "adkweb made a mistake; the log says more."),
     ],
@@ -204,17 +205,6 @@ def test_what_went_wrong_is_kept_with_the_job(
     runner.start(job)
     settle("test")
     assert (now(job).state, now(job).message) == (state, message)
-
-
-def test_what_was_wrong_with_a_source_is_not_kept_for_who_may_not_know_where_it_is(kind: Callable[..., Kind]) -> None:
-    def run(job: Job, beat: Beat) -> Outcome:
-        raise SourceError("/srv/agents/session.db: the disk is full")
-
-    kind(run)
-    job = add(**runner.fields_of(roles.actor_of(somebody("maria", "editor", "book*"))))
-    runner.start(job)
-    settle("test")
-    assert now(job).message == "A source cannot be used at the moment. An admin can see why."
 
 
 def test_a_job_runs_with_the_rights_and_the_language_of_who_wanted_it(kind: Callable[..., Kind]) -> None:
@@ -354,6 +344,19 @@ def test_a_job_of_a_process_that_is_seen_to_be_dead_goes_on_at_once(
         assert runner.take_over() == 1
     settle("test")
     assert (now(job).state, now(job).crashes) == ("done", 1)
+
+
+def test_a_job_of_which_nobody_can_tell_what_was_written_is_let_go_in_doubt(kind: Callable[..., Kind]) -> None:
+    kind(done)
+    with subprocess.Popen(["sleep", "0"]) as other:
+        job = claimed_by(process.name_of(other.pid))
+    lease = taken(job)
+    with pytest.raises(SourceError, match="not among"):
+        lease.written(lambda ref: ref)
+    assert not is_held(now(job))
+    assert now(job).claimed_until == IN_DOUBT
+    with pytest.raises(SourceError):
+        taken(now(job)).written(lambda ref: ref)
 
 
 def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_one_that_died() -> None:
