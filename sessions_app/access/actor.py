@@ -16,7 +16,7 @@ from ..domain.json_values import check_name
 from ..domain.roles import RIGHTS, Right
 from ..domain.session_ref import SessionRef
 
-_PATTERN_LENGTH: Final = 200
+PATTERN_LENGTH: Final = 200
 read_only_sources: Final[set[str]] = set()  # by alias, those that are opened for reading only; registry.py keeps it
 
 
@@ -24,7 +24,7 @@ def checked_pattern(text: str, field: str) -> str:
     """Returns a pattern of names (`booking*`) without blanks around it. Raises Invalid, which names the field."""
     pattern = text.strip()
     try:
-        check_name(pattern, _("The pattern"), _PATTERN_LENGTH)
+        check_name(pattern, _("The pattern"), PATTERN_LENGTH)
     except Invalid as error:
         raise Invalid(error.message, field=field) from error
     if not pattern.isprintable():
@@ -43,6 +43,10 @@ class Grant:
     apps: str = "*"
     sources: str = "*"
     reveals: bool = False
+
+    def gives(self, right: Right) -> bool:
+        """Tells whether this is that right, or a greater one."""
+        return RIGHTS.index(self.right) >= RIGHTS.index(right)
 
     def holds(self, source: str, app_name: str) -> bool:
         """Tells whether this is about an app of a source."""
@@ -81,8 +85,7 @@ class Actor:
 
     def may(self, right: Right, source: str, app_name: str) -> bool:
         """Tells whether this actor has a right in an app."""
-        least = RIGHTS.index(right)
-        return any(RIGHTS.index(grant.right) >= least and grant.holds(source, app_name) for grant in self.grants)
+        return any(grant.gives(right) and grant.holds(source, app_name) for grant in self.grants)
 
     def may_found(self, source: str, app_name: str) -> bool:
         """Tells whether this actor may make the first session of an app: whoever may write it, but no program whose token
@@ -111,10 +114,7 @@ class Actor:
 
     def is_agent_of(self, app_name: str) -> bool:
         """Tells whether this is an agent, and writes the sessions of an app: dots would be its tools' arguments."""
-        least = RIGHTS.index("append")
-        return self.is_agent and any(
-            RIGHTS.index(grant.right) >= least and fnmatchcase(app_name, grant.apps) for grant in self.grants
-        )
+        return self.is_agent and any(g.gives("append") and fnmatchcase(app_name, g.apps) for g in self.grants)
 
     def seen(self, source: str, app_names: Iterable[str]) -> list[str]:
         """Returns those of a source's apps that exist for this actor, in the given order."""
@@ -136,15 +136,12 @@ class Actor:
 
     def may_everywhere(self, right: Right) -> bool:
         """Tells whether this actor has a right in every app of every source."""
-        least = RIGHTS.index(right)
-        return any(grant.is_whole and RIGHTS.index(grant.right) >= least for grant in self.grants)
+        return any(grant.is_whole and grant.gives(right) for grant in self.grants)
 
     def has(self, right: Right, source: str | None = None) -> bool:
         """Tells whether this actor has a right in whatever app, of one source if that is given."""
-        least = RIGHTS.index(right)
         return any(
-            RIGHTS.index(grant.right) >= least and (source is None or fnmatchcase(source, grant.sources))
-            for grant in self.grants
+            grant.gives(right) and (source is None or fnmatchcase(source, grant.sources)) for grant in self.grants
         )
 
     def check_sees(self, ref: SessionRef) -> None:

@@ -60,7 +60,7 @@ def delete(name: str, *, actor: Actor) -> None:
     """Deletes a group. Its people keep their accounts, and lose what they may do by the group. Raises NotFound."""
     with transaction.atomic():
         group = get(name, actor=actor)
-        for role in Role.objects.filter(group=group).order_by("pk"):
+        for role in Role.objects.listed().filter(group=group):
             role.record_as("role-taken", by=actor)
         group.delete()
         record("group-deleted", actor.name, name=name)

@@ -84,8 +84,8 @@ class Role(models.Model):
     @property
     def grants(self) -> list[Grant]:
         """Returns the right that it gives; nothing for an auditor."""
-        right = ROLES[self.role].right
-        return [] if right is None else [Grant(right, self.apps, self.sources, self.reveals)]
+        kind = ROLES.get(self.role)  # a later adkweb on the same database may know another one
+        return [Grant(kind.right, self.apps, self.sources, self.reveals)] if kind and kind.right else []
 
     def record_as(self, act: str, *, by: Actor) -> None:
         """Records in the audit that it was given or taken."""
@@ -111,7 +111,9 @@ def _actor_of(person: AbstractBaseUser) -> Actor:
         return Actor(person.get_username(), (Grant("admin", reveals=True),), account, audits=True)
     roles = list(Role.objects.held_by(person).order_by("pk"))
     grants = tuple(grant for role in roles for grant in role.grants)
-    audits = any(ROLES[role.role].audits for role in roles) or any(g.is_whole and g.right == "admin" for g in grants)
+    audits = any(role.role in ROLES and ROLES[role.role].audits for role in roles) or any(
+        g.is_whole and g.right == "admin" for g in grants
+    )
     return Actor(person.get_username(), grants, account, audits)
 
 

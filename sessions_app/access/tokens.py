@@ -28,14 +28,13 @@ from django.utils.translation import gettext as _
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
 from ..domain.roles import RIGHTS, Right
-from .actor import Actor, Grant, checked_pattern
+from .actor import PATTERN_LENGTH, Actor, Grant, checked_pattern
 from .audit.record import record, record_with
 
 log = logging.getLogger("adkweb.tokens")
 
 PREFIX: Final = "adkweb_"  # scanners recognise a published secret by it
 NAME_LENGTH: Final = 100
-APPS_LENGTH: Final = 200
 ADDRESS_LENGTH: Final = 45  # of an IPv6 address
 MOST_DAYS: Final = 3650
 MOST_HOURS: Final = 30 * 24
@@ -97,7 +96,7 @@ class ApiToken(models.Model):
     name = models.CharField(max_length=NAME_LENGTH, unique=True)
     digest = models.CharField(max_length=64, unique=True)
     right = models.CharField(max_length=10)  # includes the rights before it
-    apps = models.CharField(max_length=APPS_LENGTH)
+    apps = models.CharField(max_length=PATTERN_LENGTH)
     created_by = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
     used = models.DateTimeField(null=True)  # last, to the minute
@@ -162,7 +161,7 @@ class ApiToken(models.Model):
     @property
     def serves_agents(self) -> bool:
         """Tells whether an agent can work with it: it may append."""
-        return RIGHTS.index(cast(Right, self.right)) >= RIGHTS.index("append")
+        return Grant(cast(Right, self.right)).gives("append")
 
     @property
     def actor(self) -> Actor | None:

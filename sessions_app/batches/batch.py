@@ -227,18 +227,7 @@ def _sender(actor: Actor) -> dict[str, str]:
 
 
 def _create(task: dict[str, Any], state: str, actor: Actor, **fields: Any) -> Job:
-    now = time.time()
-    return Job.objects.create(
-        id=uuid.uuid4(),
-        kind=KIND.name,
-        where="",
-        task=json.dumps(task),
-        state=state,
-        created=now,
-        beat=now,
-        **runner.fields_of(actor),
-        **fields,
-    )
+    return Job.objects.make(KIND.name, "", task, state=state, **runner.fields_of(actor), **fields)
 
 
 def _kept(key: str, value: Any) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from ..domain.errors import Error, NotFound
 from ..domain.session_ref import SessionRef
 from ..domain.state import UNKNOWN, Change
 from ..jobs import lease
-from ..jobs.lease import Progress
 from ..models import Job
 from ..reads import views
 from ..reads.views import SessionView
@@ -69,7 +68,7 @@ class Batch:
         self.actor: str = task["sender"]
         self.created, self.message, self.until = job.created, job.message, job.due
         self.stage = cast(Stage, lease.stage_of(job))
-        self.percent = Progress(job.done, job.total).percent
+        self.percent = job.percent
         self.by_query, query = "query" in task, task.get("query", "")
         self.query: str = query if _is_sender(task, actor) else shown_words_anywhere(query, actor)
         self.tried, self.dry_run = self.stage == READY or job.step == DOING, dry_run_of(job)
@@ -164,7 +163,8 @@ def recent(*, actor: Actor) -> list[Batch]:
 def waiting(*, actor: Actor) -> list[Batch]:
     """Returns the batches that wait for a second person, and that the actor may see; the oldest first."""
     rows = jobs().filter(state=held.HELD).order_by("created")[: 4 * RECENT]
-    return [Batch(job, actor) for job in rows if _is_seen(job, actor)][:RECENT]
+    seen = [job for job in rows if _is_seen(job, actor)][:RECENT]
+    return [Batch(job, actor) for job in seen]
 
 
 # --- Rows --------------------------------------------------------------------------------------------------------------

@@ -124,17 +124,12 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     return Outcome(DONE)
 
 
-def _can_run(job: Job) -> bool:
-    """Tells whether this process has the source."""
-    return registry.alias_of(job.where) is not None
-
-
 def _forget(job: Job) -> None:
     if job.state == DONE:
         job.delete()
 
 
-KIND: Final = runner.register(runner.Kind("fork", _run, _can_run, _forget))
+KIND: Final = runner.register(runner.Kind("fork", _run, ended=_forget))
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class JobQuerySet(models.QuerySet["Job"]):
     """Makes jobs."""
 
     def make(self, kind: str, where: str, task: Any = None, **fields: Any) -> "Job":
-        """Makes a job of a kind that waits from now on. `task` becomes JSON."""
+        """Makes a job, which waits unless `state` says otherwise. `task` becomes JSON."""
         now = time.time()
         return self.create(
             id=uuid.uuid4(), kind=kind, where=where, task=json.dumps(task or {}), created=now, beat=now, **fields

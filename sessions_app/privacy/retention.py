@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from django.db import models
 from django.db.models import Q
+from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
 from ..access import approval
@@ -61,7 +62,7 @@ class RetentionRule(models.Model):
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["where", "app_name"], name="one_retention_rule")]
 
-    @property
+    @cached_property
     def source(self) -> str:
         """Returns the alias of its source, "" while that is not open."""
         return registry.alias_of(self.where) or ""

@@ -51,7 +51,7 @@ class Import:
         self.actor: str = task["sender"]
         self.source = registry.alias_of(job.where) or ""
         self.stage = cast(Stage, stage_of(job))
-        self.percent = Progress(job.done, job.total).percent
+        self.percent = job.percent
         self.preview = preview_of(job.result, self.source, actor) if job.result else None
         self.may_act = _may_act(job, actor)
 
@@ -171,7 +171,7 @@ def _checked_or_brought(job: Job, beat: runner.Beat) -> Outcome:
 
 def _can_run(job: Job) -> bool:
     """Tells whether this process can read the file and has the source open."""
-    return registry.alias_of(job.where) is not None and _upload(job).path.exists()
+    return runner.has_source(job) and _upload(job).path.exists()
 
 
 def _forget_file(job: Job) -> None:

@@ -21,8 +21,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db.models import QuerySet
 
-from ...models import AuditReceiver
-from ...models import AuditRow as AuditRow  # whoever delivers names it, too
+from ...models import AuditReceiver, AuditRow
 from . import record
 from .record import row_text
 

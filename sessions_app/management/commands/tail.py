@@ -86,7 +86,7 @@ class Command(BaseCommand):
             if folder:
                 for source in registry.listed():
                     feeds.setdefault(source.alias, _Feed(source, only, whole=True))
-            _wait(min((LOOK_SECONDS.on(alias) for alias in feeds), default=0.5))
+            _wait(min((feed.look_seconds for feed in feeds.values()), default=0.5))
 
     def _tell(self, feed: "_Feed", line: "_Line") -> None:
         """Prints what is new, and what is wrong with the source."""
@@ -112,6 +112,7 @@ class _Feed:
 
     def __init__(self, source: registry.Source, only: Only, *, whole: bool = False) -> None:
         self._source, self._only, self._whole = source, only, whole
+        self.look_seconds = LOOK_SECONDS.on(source.alias)
         self._following: Following | None = None
         self._problem = self._told = ""
         self._retry = 0.0

@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Count
+from django.utils.functional import cached_property
 
 from ...access.actor import Actor
 from ...access.roles import actor_of
@@ -42,7 +43,7 @@ class ViewNews(models.Model):
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["watch", "where", "digest"], name="one_piece_of_news")]
 
-    @property
+    @cached_property
     def ref(self) -> SessionRef:
         """Returns the session. Its source is "" if that is closed."""
         return SessionRef(registry.alias_of(self.where) or "", *json.loads(self.names))

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from ...access import tokens as core
+from ...access.actor import PATTERN_LENGTH
 from ...access.tokens import ApiToken
 from ...domain.roles import OF_TOKENS
 from ..forms import Form, Read, Text, act
@@ -39,7 +40,7 @@ class TokenForm(Form):
     apps = Text(
         label=gettext_lazy("Apps"),
         help_text=gettext_lazy("One app by its name, or several by a pattern like booking-*. Left empty: all of them."),
-        attrs={"class": "mono", "maxlength": core.APPS_LENGTH, "spellcheck": "false", "placeholder": "*"},
+        attrs={"class": "mono", "maxlength": PATTERN_LENGTH, "spellcheck": "false", "placeholder": "*"},
     )
     holders = Read(lambda text: text.split(","), **_HOLDERS)
     days = Read(
