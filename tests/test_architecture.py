@@ -23,6 +23,7 @@ from tests.support.house import (
     copies_of_the_dialect,
     cycles_inside_folders,
     doors_that_ask_as_the_machine,
+    errors_of_sources_as_they_are,
     forks_beside_the_dialect,
     imports_of_django_in_domain,
     imports_of_its_inside,
@@ -104,6 +105,10 @@ def test_the_sql_of_a_seq_and_of_valid_json_is_defined_once() -> None:
 
 def test_a_database_is_asked_what_it_can_do_and_not_which_one_it_is() -> None:
     assert forks_beside_the_dialect(code()) == []
+
+
+def test_what_is_wrong_with_a_source_is_told_by_who_looks() -> None:
+    assert errors_of_sources_as_they_are(code()) == []
 
 
 def test_there_is_one_table_of_the_kinds_of_event() -> None:
@@ -317,7 +322,13 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         "from .. import models\nmodels.App.objects.create()",
         "reads/lists.py:2 calls .create()",
     ),
-    (changes_through_models, "models.py", "def f(self):\n    self.delete()", "models.py:2 calls .delete()"),
+    (changes_through_models, "models/adk.py", "def f(self):\n    self.delete()", "models/adk.py:2 calls .delete()"),
+    (
+        changes_through_models,
+        "reads/lists.py",
+        "from ..models.adk import Event\nEvent.objects.filter(pk=1).delete()",
+        "reads/lists.py:2 calls .delete()",
+    ),
     (
         changes_through_models,
         "writes/append.py",
@@ -356,6 +367,12 @@ BROKEN: Final[list[tuple[Check, str, str, str]]] = [
         "edits/edit.py",
         'X = "CASE WHEN json_valid(a) THEN a END"',
         "if_json of sources/dialect.py",
+    ),
+    (
+        errors_of_sources_as_they_are,
+        "web/drift.py",
+        "try:\n    f()\nexcept Error as e:\n    x = {'error': e.message}",
+        "web/drift.py:4 shows an error of a source to everybody",
     ),
     (
         forks_beside_the_dialect,

@@ -30,6 +30,7 @@ from ..http.problems import status_of
 from ..reads import timeline, views
 from ..reads.event_views import EventView
 from ..search import outline
+from ..sources import errors
 from .forms import Form, Text
 from .html.render import page
 from .request import actor
@@ -190,7 +191,7 @@ def _instruction(request: HttpRequest, asked: _Asked, agent: str = "") -> dict[s
         wrote = outline.numbers_of(asked.ref, writers[:NAMED], actor=asked.who)
         return {**told, "preview": filled(shown), "wrote": wrote}
     except Error as error:
-        return {**told, "fault": error.message, "status": 200 if written else status_of(error)}
+        return {**told, "fault": errors.shown(error, asked.who), "status": 200 if written else status_of(error)}
 
 
 def _offered(moment: Moment) -> list[str]:

@@ -26,7 +26,7 @@ from ..history import drift as history_drift
 from ..http.problems import status_of
 from ..reads import timeline, views
 from ..search import outline
-from ..sources import database
+from ..sources import database, errors
 from .edits.edit import tell_saved
 from .edits.rows import kept
 from .forms import Form, Text
@@ -136,7 +136,8 @@ def _preview(
 ) -> HttpResponse:
     """Shows the form with the event that it would write, or with the error. htmx gets only the end of the form."""
     status = status_of(error) if error else status
-    context: dict[str, Any] = {"error": error.message if error else "", "held": queue.held(ref, actor=actor(request))}
+    who = actor(request)
+    context: dict[str, Any] = {"error": errors.shown(error, who) if error else "", "held": queue.held(ref, actor=who)}
     if event:
         context |= {"event": dumps(event, indent=2), "changes": _changes(event)}
     if request.htmx:  # type: ignore[attr-defined]

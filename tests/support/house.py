@@ -18,6 +18,7 @@ _THROUGH: Final = {("live", "web"), ("management", "live")}  # what live sends, 
 DJANGOS: Final = {"apps", "migrations"}  # Django's own entries, which are on no shelf and which nobody imports
 ADK_TABLES: Final = ("sessions", "events", "app_states", "user_states")
 ADK_MODELS: Final = {"App", "User", "Session", "Event"}
+HOLDS_ADKS_MODELS: Final = {*ADK_MODELS, "adk", "", "*"}  # what to import from models/ to have one of them in hand
 
 
 @functools.cache
@@ -145,7 +146,7 @@ def imports_of_models_in_doors(code: Code) -> list[str]:
         for path, source in code.items()
         if module_of(path) in DOORS
         for module, name in imports(path, source)
-        if module == "models" and name in {*ADK_MODELS, "adk", "", "*"}
+        if module == "models" and name in HOLDS_ADKS_MODELS
     ]
 
 
@@ -287,10 +288,10 @@ def changes_through_models(code: Code) -> list[str]:
     problems = []
     for path, source in code.items():
         models = {name for module, name in imports(path, source) if module == "models"}
-        if path != "models.py" and not models & {*ADK_MODELS, "", "*"}:
+        if path != "models/adk.py" and not models & HOLDS_ADKS_MODELS:
             continue
         here = {node.name for node in nodes_of(source) if isinstance(node, ast.ClassDef)}
-        own = (models | here) - {*ADK_MODELS, "", "*"}
+        own = (models | here) - HOLDS_ADKS_MODELS
         problems += [
             f"{path}:{node.lineno} calls .{node.func.attr}()"
             for node in nodes_of(source)
@@ -429,6 +430,32 @@ def forks_beside_the_dialect(code: Code) -> list[str]:
         for node in nodes_of(source)
         if isinstance(node, ast.Attribute) and node.attr == "vendor"
     ]
+
+
+def errors_of_sources_as_they_are(code: Code) -> list[str]:
+    """Where a page or a program is given the words of any error: those of a source name a file or a server."""
+    problems = []
+    for path, source in code.items():
+        if module_of(path) not in {
+            "web",
+            "api",
+            "live",
+        }:  # who starts a command or an agent knows where its database is
+            continue
+        for tried in (node for node in nodes_of(source) if isinstance(node, ast.Try)):
+            for handler in tried.handlers:
+                caught = {each.id for each in ast.walk(handler.type or handler) if isinstance(each, ast.Name)}
+                problems += [
+                    f"{path}:{node.lineno} shows an error of a source to everybody; sources.errors.shown asks who looks"
+                    for node in ast.walk(handler)
+                    if {"Error", "SourceError"} & caught
+                    and isinstance(node, ast.Attribute)
+                    and node.attr == "message"
+                    and _root(node) == handler.name
+                ]
+                if "SourceError" in caught:  # the next handlers get none
+                    break
+    return problems
 
 
 def _texts(source: str) -> Iterator[str]:

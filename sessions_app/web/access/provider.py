@@ -24,7 +24,7 @@ from requests import RequestException
 from ...access import identities, oidc
 from ...access.audit import refusals
 from ...access.oidc import Identity
-from ...domain.errors import Error, NotFound
+from ...domain.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from ...http.problems import status_of
 from ..html.render import page
 from .signin import ConfirmForm, confirmed, own_page, sign_person_in
@@ -135,7 +135,7 @@ def _finish(request: HttpRequest, identity: Identity, state: dict[str, Any]) -> 
         return _ask(request, identity)
     try:
         person = identities.person_of(identity)
-    except Error as error:
+    except (AlreadyExists, Conflict, Invalid, NotAllowed) as error:
         refusals.note("sign-in-failed", "", f"{identity.name} by {settings.OIDC_NAME}")
         log.warning("%r could not sign in by %s: %s", identity.name[:200], settings.OIDC_NAME, error.message)
         return _refused(request, error.message, status_of(error))

@@ -20,6 +20,7 @@ from ...edits import proposals as proposal
 from ...edits.proposals import Proposal, Standing
 from ...http.problems import status_of
 from ...jobs.lease import WAITING
+from ...sources import errors
 from ..forms import Form, Text
 from ..html.render import page
 from ..request import actor
@@ -47,7 +48,9 @@ def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
     except Error as error:
         proposal.get(proposal_id, actor=who)  # raises NotFound
         running = proposal_id if error.detail.get("running") else None
-        return _page(request, {"error": error.message, "about": proposal_id, "running": running}, status_of(error))
+        return _page(
+            request, {"error": errors.shown(error, who), "about": proposal_id, "running": running}, status_of(error)
+        )
     messages.success(request, message)
     return redirect("proposals")
 

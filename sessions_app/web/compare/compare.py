@@ -27,6 +27,7 @@ from ...http.problems import status_of
 from ...reads import views
 from ...reads.event_views import EventView
 from ...search.outline import Numbers
+from ...sources import errors
 from ..html.difference import Differences
 from ..html.render import page
 from ..request import actor
@@ -96,7 +97,7 @@ def given(both: Runs, *, actor: Actor) -> Given | None:
             for run, event in zip((both.left, both.right), answers, strict=True)
         )
     except Error as error:
-        result.error = error.message
+        result.error = errors.shown(error, actor)
         return result
     if result.left and result.right:
         _compare(result, result.left, result.right)
@@ -192,7 +193,8 @@ def compare(request: HttpRequest, **names: str) -> HttpResponse:
 
 
 def _refused(request: HttpRequest, view: views.SessionView, asked: str, error: Error) -> HttpResponse:
-    context = {"ref": view.ref, "view": view, **choices(request, view.ref), "find": asked, "fault": error.message}
+    context = {"ref": view.ref, "view": view, **choices(request, view.ref), "find": asked}
+    context["fault"] = errors.shown(error, actor(request))
     return page(request, "compare/compare/choose.html", context, status_of(error))
 
 

@@ -21,6 +21,7 @@ from ...history.moments import Moment
 from ...http.problems import status_of
 from ...reads import lists, views
 from ...search import outline
+from ...sources import errors
 from ..html import difference
 from ..html.render import data, page
 from ..request import actor
@@ -121,7 +122,7 @@ def _asked(request: HttpRequest, ref: SessionRef) -> tuple[Side, Side, str]:
     try:
         second, event_id = other_run(ref, other, actor(request)) if other else (ref, NOW)
     except Error as error:
-        return a, Side(ref, name or NOW), error.message
+        return a, Side(ref, name or NOW), errors.shown(error, actor(request))
     return a, Side(second, name or event_id), ""
 
 
@@ -136,7 +137,7 @@ def _find(side: Side, who: Actor, *, counted: bool) -> int:
     except Behind:
         raise
     except Error as error:
-        side.error = error.message
+        side.error = errors.shown(error, who)
         return status_of(error)
     return 200
 

@@ -21,8 +21,9 @@ from ...edits import queue
 from ...edits import rewind as core
 from ...reads import views
 from ...search import outline
+from ...sources import errors
 from ...writes.append import Appended
-from ..forms import Form, Read, Text, act
+from ..forms import Form, Read, Reason, Text, act
 from ..html.render import page
 from ..request import actor, check_may
 from .edit import tell_saved
@@ -54,23 +55,19 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     return redirect(reverse("session", kwargs=names))
 
 
-class RewindForm(Form):
-    """Says why. `revision` is the one that the session had when the page was opened."""
-
-    once = Text(widget=HiddenInput)
-    revision = Read(lambda text: _revision(text))
-    reason = Text(
-        label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("It goes into the event."),
-        attrs={"maxlength": 1000, "autocomplete": False},
-    )
-
-
 def _revision(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
         raise Invalid(_("This form is not complete; open the page again.")) from error
+
+
+class RewindForm(Form):
+    """Says why. `revision` is the one that the session had when the page was opened."""
+
+    once = Text(widget=HiddenInput)
+    revision = Read(_revision)
+    reason = Reason(help_text=gettext_lazy("It goes into the event."))
 
 
 def _rewind(ref: SessionRef, before: str, *, revision: float, reason: str, once: str, who: Actor) -> Appended:
@@ -99,5 +96,5 @@ def _page(request: HttpRequest, ref: SessionRef, before: str, form: RewindForm, 
     try:
         context["raw"] = dumps(core.event_of(plan, actor(request), *said), indent=2)
     except Error as refused:  # about what the session holds; sending the form reports it, too
-        context["error"] = context["error"] or refused.message
+        context["error"] = context["error"] or errors.shown(refused, actor(request))
     return page(request, "edits/rewind/rewind.html", context, status)

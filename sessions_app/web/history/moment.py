@@ -23,7 +23,7 @@ from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...search import outline
 from ...search.outline import Reached
-from ...sources import database
+from ...sources import database, errors
 from ..html.difference import Differences
 from ..html.render import data, page
 from ..html.state_panel import MOST_ROWS, ROWS, Group, Row, address_at, turn_of, written_last
@@ -104,7 +104,7 @@ def panel(request: HttpRequest, ref: SessionRef, event_id: str, upto: Reached | 
     except NotFound as gone:
         context |= {"gone": gone.message, "status": 404}
     except Error as error:
-        context |= {"fault": error.message, "status": status_of(error)}
+        context |= {"fault": errors.shown(error, actor(request)), "status": status_of(error)}
     return context
 
 

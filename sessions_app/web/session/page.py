@@ -27,7 +27,7 @@ from ...reads.paging import write_cursor
 from ...search import outline
 from ...search.conditions import time_of
 from ...search.outline import Reached
-from ...sources import database
+from ...sources import database, errors
 from ..history.moment import chosen, panel, renamed
 from ..history.pins import MOST, pinned
 from ..html.render import page
@@ -219,7 +219,8 @@ def go(request: HttpRequest, **names: str) -> HttpResponse:
     except Error as error:
         if not htmx:
             raise
-        told = {"ref": ref, "asked": asked, "before": request.GET.get("before", ""), "error": error.message}
+        told = {"ref": ref, "asked": asked, "before": request.GET.get("before", "")}
+        told["error"] = errors.shown(error, actor(request))
         return page(request, "session/timeline/_go.html", told, 400)
     if not htmx:
         return redirect(address_at(ref, event_id))

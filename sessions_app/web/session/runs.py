@@ -20,7 +20,7 @@ from ...reads.deltas import Writer
 from ...reads.event_views import EventView
 from ...reads.paging import read_cursor, write_cursor
 from ...search.outline import Numbers, outline, totals_of
-from ...sources import database
+from ...sources import database, errors
 
 MOST: Final = 500  # events of a run that are read at once
 _LOOKS: Final = 4  # so often, where both runs are the same
@@ -220,7 +220,7 @@ def why(page: Runs, *, actor: Actor) -> Why | None:
     try:
         left, right = (_before(page, pairs, at, side, actor) for side in ("left", "right"))
     except Error as error:
-        told.error = error.message
+        told.error = errors.shown(error, actor)
         return told
     changes = moments.compare(left, right)
     known = [change for change in changes if UNKNOWN not in (change.old, change.new)]
