@@ -91,7 +91,7 @@ def _too_often(request: HttpRequest, kind: str, pause: float) -> TooOften:
             "Too many passwords were wrong. Try again in %(n)s seconds.",
             seconds,
         )
-    return TooOften(text % {"n": seconds}, field="old")
+    return TooOften(text % {"n": seconds}, field="code" if kind == "code" else "old")
 
 
 def _authenticated(request: HttpRequest, name: str, password: str) -> User | None:

@@ -71,6 +71,7 @@ def is_in(browser: Browser) -> bool:
 def test_the_password_alone_opens_nothing_and_the_code_leads_where_it_was_wanted(app: tuple[str, list[str]]) -> None:
     browser, answer = first_step(next_page="/edits/?before=x")
     assert answer["Location"] == "/sign-in/code/"
+    assert "autofocus" in browser.open("second-step").one("input", id="code")
     assert not is_in(browser)
     answer = browser.send("second-step", {"code": code_of(app[0])})
     assert answer["Location"] == "/edits/?before=x"
@@ -133,6 +134,7 @@ def test_guessing_codes_has_to_wait_although_the_password_is_given_again(app: tu
     browser.defaults["REMOTE_ADDR"] = "203.0.113.9"
     answer = browser.send("second-step", {"code": code_of(app[0])})
     assert (answer.status_code, answer["Retry-After"]) == (429, "5")
+    assert "Try again in 5 seconds" in page_of(answer).one(id="code_error").text
     assert not is_in(browser)
     failed = AuditRow.objects.filter(act="sign-in-failed", by="ana", detail='{"how":"code"}')
     assert failed.count() == lockout.FREE

@@ -27,9 +27,6 @@ class _Code(Text):
     def bound_data(self, data: Any, initial: Any) -> None:
         """Returns nothing: a code that was refused is not shown again."""
 
-    def run_validators(self, value: Any) -> None:
-        """Checks nothing: the core says of whatever is no code that it is wrong."""
-
 
 class CodeForm(Form):
     """Takes a code of an app, or a recovery code."""

@@ -49,7 +49,9 @@ def second_step(request: HttpRequest) -> HttpResponse:
         return redirect("sign-in")
     if not second_factor.exists(waiting.person):
         return _set_up(request, waiting)
-    form = StepForm.of(request)
+    rows = passkeys.listed(waiting.person)
+    offered = any(passkeys.is_good(request, row) for row in rows)
+    form = StepForm.of(request, focus="" if offered else "code")
 
     def check(given: dict[str, Any]) -> None:
         if form.how == "passkey":
@@ -60,7 +62,6 @@ def second_step(request: HttpRequest) -> HttpResponse:
     _done, status = act(form, check)
     if form.is_valid():
         return enter(request, waiting.person, f"{waiting.how} and a {form.how}", waiting.next_page, checked=True)
-    rows = passkeys.listed(waiting.person)
     context = {
         "form": form,
         "has_app": second_factor.has_app(waiting.person),
