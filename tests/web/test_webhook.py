@@ -10,7 +10,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.search.saved import views, webhooks
-from sessions_app.search.saved.views import SavedView
+from sessions_app.search.saved.views import SavedView, ViewWatch
 from sessions_app.search.saved.webhooks import WebhookDelivery
 from tests.search.saved.receiver import Receiver, receiver
 from tests.support.people import an_admin
@@ -73,6 +73,6 @@ def test_only_who_watches_has_the_page(view: SavedView, maria: Browser, person: 
     bob = an_admin("bob")
     his = views.save(bob, name="Bob’s", query="x", sort="", columns="", shared=False)
     maria.open("webhook", view_id=his.id, status=404)
-    view.unwatch(person)
+    ViewWatch.objects.end(view.id, person)
     maria.open("webhook", view_id=view.id, status=404)
     assert maria.send("webhook", {"url": "https://1.1.1.1/"}, view_id=view.id).status_code == 404

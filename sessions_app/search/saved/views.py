@@ -99,7 +99,7 @@ class SavedView(models.Model):
         return self.person.get_username() if self.person else ""
 
     def read_for(self, person: User) -> Self:
-        """Hides what a person may not see of it. Who typed it sees it."""
+        """Returns it as a person sees it: what rules hide are dots, unless they typed it. It must not be saved."""
         self.own = self.person_id in (None, person.pk)
         if self.person_id != person.pk:
             actor = actor_of(person)
@@ -148,11 +148,6 @@ class SavedView(models.Model):
             view=self, person=person, defaults=given, create_defaults={**given, "created": time.time()}
         )
 
-    def unwatch(self, person: User) -> None:
-        """Tells a person no more of it. Raises NotAllowed."""
-        actor_of(person).check_may_write()
-        ViewWatch.objects.filter(view=self, person=person).delete()
-
     def is_watched_by(self, person: User) -> bool:
         """Tells whether a person watches it."""
         return ViewWatch.objects.filter(view=self, person=person).exists()
@@ -187,6 +182,11 @@ class ViewWatchQuerySet(models.QuerySet["ViewWatch"]):
             raise NotFound(_("Watch this view first: its webhook is told of what begins to match."))
         watch.view = view
         return watch
+
+    def end(self, view_id: UUID, person: User) -> None:
+        """Tells a person no more of a view, whether they may still see it or not. Raises NotAllowed."""
+        actor_of(person).check_may_write()
+        self.filter(view=view_id, person=person).delete()
 
     def listed(self, person: User) -> "list[ViewWatch]":
         """Returns the watches of a person, those of the oldest views first, each with its number of news."""

@@ -19,7 +19,7 @@ from ...domain.shorten import words
 from ...search.saved import sending, views, webhooks
 from ...search.saved.views import SavedView, ViewWatch
 from ...search.saved.webhooks import Webhook
-from ..forms import Form, Text, act
+from ..forms import Check, Form, Text, act
 from ..html.render import offer_undo, page
 from ..request import actor, person_of
 from .params import zone_of
@@ -32,7 +32,7 @@ class ViewForm(Form):
         required=False, error_messages={"invalid": gettext_lazy("The number in this link is not valid.")}
     )
     name = Text()
-    shared = forms.BooleanField(required=False)
+    shared = Check()
     q = Text()
     sort = Text()
     cols = Text()
@@ -52,7 +52,7 @@ class ViewForm(Form):
 class WatchForm(Form):
     """Watches a view, or does not any more."""
 
-    on = forms.BooleanField(required=False)
+    on = Check()
 
 
 class WebhookForm(Form):
@@ -114,10 +114,10 @@ def _keep(request: HttpRequest, form: ViewForm, do: Callable[[], SavedView], sai
 def watch(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Watches a view (?on=1), or does not any more, and goes to it."""
     person, form = person_of(request), WatchForm.of(request)
-    view = SavedView.objects.of(view_id, person)
     if not form.read()["on"]:
-        view.unwatch(person)
-        return redirect(view)
+        ViewWatch.objects.end(view_id, person)
+        return redirect(SavedView(pk=view_id))
+    view = SavedView.objects.of(view_id, person)
     try:
         view.watch(person, str(zone_of(request)))
         messages.success(request, _("You are told when a session begins to match this view."))

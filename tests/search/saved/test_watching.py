@@ -190,7 +190,7 @@ def test_each_person_looks_for_themselves_and_news_ends_with_the_watch(source: s
     watching.looked(view, person("bob"))
     assert (news(), news("bob")) == ({"hello": 1}, {"hello": 0})
     assert watching.counts(["maria", "bob", "x"]) == {"maria": {str(view.id): 1}, "bob": {str(view.id): 0}, "x": {}}
-    view.unwatch(person())
+    ViewWatch.objects.end(view.id, person())
     assert (news(), ViewNews.objects.count()) == ({}, 0)
 
 
@@ -221,7 +221,7 @@ def test_what_is_not_there_or_not_allowed_is_not_watched(own: str, settings: Set
     settings.READ_ONLY = True
     for verb in (
         lambda: view.watch(person("bob"), "UTC"),
-        lambda: view.unwatch(person("bob")),
+        lambda: ViewWatch.objects.end(view.id, person("bob")),
     ):
         with pytest.raises(NotAllowed):
             verb()

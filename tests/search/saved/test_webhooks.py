@@ -431,5 +431,5 @@ def test_who_does_not_watch_has_no_webhook_and_read_only_sends_nothing(
     send_all()
     assert told.bodies == []
     settings.READ_ONLY = False
-    view.unwatch(maria())
+    ViewWatch.objects.end(view.id, maria())
     assert (Webhook.objects.count(), WebhookDelivery.objects.count()) == (0, 0)
