@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from ..domain.errors import Behind, Error, Invalid, NotAllowed
 from ..http.problems import STATUS, status_of
@@ -48,7 +49,9 @@ class Form(forms.Form):
         return self.cleaned_data
 
     def add_error(self, field: str | None, error: Any) -> None:
-        """Puts an error beside a field, or above the form."""
+        """Puts an error beside a field, or above the form. A hidden field has no place beside it."""
+        if field in self.fields and self.fields[field].widget.is_hidden:
+            field = None
         super().add_error(field, error)
         if field in self.fields and list(self.errors) == [field]:
             self.fields[field].widget.attrs["autofocus"] = True
@@ -72,6 +75,14 @@ class Confirm(Text):
     def __init__(self, **options: Any) -> None:
         attrs = {"class": "mono", "spellcheck": "false", "data-confirm-input": True, "dir": "auto"}
         super().__init__(attrs=attrs, **options)
+
+
+class Reason(Text):
+    """Says why something is done. Whoever goes back finds theirs again."""
+
+    def __init__(self, **options: Any) -> None:
+        attrs = {"maxlength": 1000, "autocomplete": False}
+        super().__init__(label=gettext_lazy("Reason"), attrs=attrs, **options)
 
 
 class Read(Text):

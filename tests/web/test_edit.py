@@ -518,7 +518,7 @@ def test_a_conflict_names_what_each_would_do(
     assert apply(maria, ref, form_of(page).json_fields() | {"choice-0": "mine"}).status_code == 302
 
 
-def test_a_key_that_who_added_is_a_conflict(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+def test_a_key_that_somebody_else_added_is_a_conflict(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     sent = open_form(maria, ref, "fresh").json_fields() | {"value-0": "1"}
     edit_state(ref, [Entry("fresh", 2, ABSENT)], actor=actor)
     assert apply(maria, ref, sent).status_code == 409

@@ -17,6 +17,7 @@ from ...access.roles import Role
 from ..forms import Check, Form, Text, act
 from ..html.render import page
 from ..request import actor
+from .sign_ins import SignOutForm
 
 
 class AccountForm(Form):
@@ -53,12 +54,6 @@ class GroupForm(Form):
     name = Text(
         label=pgettext_lazy("group", "Name"), needed=True, attrs={"maxlength": groups.NAME_LENGTH, "dir": "auto"}
     )
-
-
-class BrowserForm(Form):
-    """Says which browser is signed out: all of them, if none is named."""
-
-    which = Text()
 
 
 @require_GET
@@ -113,7 +108,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def sign_somebody_out(request: HttpRequest, name: str) -> HttpResponse:
     """Signs one of somebody's browsers out, or all of them."""
-    core.end_sign_in(name, BrowserForm.of(request)["which"].value() or "", actor=actor(request))
+    core.end_sign_in(name, SignOutForm.of(request).read()["which"], actor=actor(request))
     messages.success(request, _("Signed out."))
     return redirect("person", name=name)
 
@@ -170,7 +165,7 @@ def _page(request: HttpRequest, status: int = 200, **context: Any) -> HttpRespon
         "groups": groups.listed(actor=who),
         "invitations": invitations.listed(actor=who),
     }
-    forms = {"form": InvitationForm(), "group_form": GroupForm()}
-    response = page(request, "access/people/people.html", lists | forms | context, status)
+    empty = {"form": InvitationForm(), "group_form": GroupForm()}
+    response = page(request, "access/people/people.html", lists | empty | context, status)
     response["Cache-Control"] = "private, no-store"
     return response

@@ -36,9 +36,7 @@ def sign_ins(request: HttpRequest) -> HttpResponse:
             "longest": settings.SESSION_COOKIE_AGE,
         }
         return page(request, "access/sign_ins/sign_ins.html", context)
-    form = SignOutForm.of(request)
-    form.is_valid()
-    which = form.cleaned_data["which"]
+    which = SignOutForm.of(request).read()["which"]
     record("sign-out", person.get_username(), browsers="one" if which else "all")
     if which:
         core.end(person.pk, which)

@@ -56,7 +56,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
 @require_POST
 def check(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """Says what is unusual about the value of one key, while it is typed."""
-    row = CheckForm(request.POST).row
+    row = CheckForm.of(request).row
     note_habits([row], SessionRef(source, app_name, "", ""), actor(request))
     return page(request, "edits/edit/_misfits.html", {"row": row})
 
@@ -120,7 +120,9 @@ def _opened(request: HttpRequest, target: Target) -> EditForm:
 
 
 def _form(request: HttpRequest, target: Target, **options: Any) -> EditForm:
-    return EditForm.of(request, target=target, person=person_of(request), zone=zone_of(request), **options)
+    # Without ids: the form is opened on a session's page, which has elements of these names.
+    who, zone = person_of(request), zone_of(request)
+    return EditForm.of(request, auto_id=False, target=target, person=who, zone=zone, **options)
 
 
 def _show(request: HttpRequest, form: EditForm) -> HttpResponse:

@@ -24,7 +24,7 @@ from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.users import meant, ref_meant
 from ...search import outline
-from ..forms import Text, act
+from ..forms import Reason, Text, act
 from ..html.render import page
 from ..request import actor, check_may
 from .rows import FormRow, StateForm, new_rows, note_habits
@@ -66,11 +66,7 @@ class ForkForm(StateForm):
         help_text=gettext_lazy("Empty: a new UUID."),
         attrs=_ID | {"class": "mono"},
     )
-    reason = Text(
-        label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("It goes into the fork's last event, which says where it comes from."),
-        attrs={"maxlength": 1000, "autocomplete": False},
-    )
+    reason = Reason(help_text=gettext_lazy("It goes into the fork's last event, which says where it comes from."))
 
     def is_valid(self) -> bool:
         """Tells whether its fields and its rows can be read."""

@@ -1,7 +1,7 @@
 """The form that edits the state of a session, an app or a user: what it shows, and what it does.
 
 form = EditForm(target=target, person=maria, zone=zone, rows=new_rows(["user:tier"], target.state))
-form = EditForm(request.POST, target=target, person=maria, zone=zone)
+form = EditForm.of(request, target=target, person=maria, zone=zone)
 written = form.apply()                            # or None: then the form says why
 """
 

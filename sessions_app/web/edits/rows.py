@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from django.forms import HiddenInput
 from django.utils.translation import gettext as _
@@ -22,8 +22,6 @@ from ...reads.deltas import Writer
 from ...reads.views import SessionView
 from ...search.schemas import schemas_of
 from ..forms import Form, Text
-
-Operation = Literal["set", "null", "remove"]
 
 STRING, JSON = "string", "json"  # two of the types of the switch; the others are "number", "boolean" and "null"
 

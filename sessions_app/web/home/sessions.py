@@ -61,7 +61,7 @@ _NAME: Final = {"maxlength": ID_LENGTH, "dir": "auto", **_KEPT}
 class NewForm(Form):
     """Creates a session with its initial state."""
 
-    source = Text(label=gettext_lazy("Source"), widget=forms.Select)
+    source = Text(label=gettext_lazy("Source"), widget=forms.Select, attrs=_KEPT)
     app_name = Read(
         _needed,
         label=gettext_lazy("App"),

@@ -24,7 +24,7 @@ _KEPT: Final = {"autocomplete": False}  # so that whoever goes back finds what t
 class RuleForm(Form):
     """Tries a rule, and saves it with the button that the answer has."""
 
-    source = Text(label=gettext_lazy("Source"), widget=forms.Select)
+    source = Text(label=gettext_lazy("Source"), widget=forms.Select, attrs=_KEPT)
     app_name = Read(str.strip, label=gettext_lazy("App"), needed=True, attrs={"maxlength": 128, "dir": "auto", **_KEPT})
     days = Read(
         core.check_days, label=gettext_lazy("Days without a write"), needed=True, attrs={"maxlength": 8, **_KEPT}

@@ -27,7 +27,7 @@ from ...http.streaming import streamed
 from ...search import labels
 from ...transfer import FORMATS, export_sessions
 from ...transfer.exporting import damaged_of, left_out_header
-from ..forms import Form, Text
+from ..forms import Check, Form, Text
 from ..html.render import offer_undo
 from ..naming import page_of
 from ..request import actor
@@ -46,13 +46,13 @@ class ChosenForm(Form):
     `tag` and `undo` are of the acts “tag” and “untag”, after which `back` is shown; `skip_damaged` is of “export”."""
 
     act = Text()
-    all = forms.BooleanField(required=False)
+    all = Check()
     q = Text()
     ref = forms.Field(required=False, widget=forms.MultipleHiddenInput)
     tag = Text()
-    undo = forms.BooleanField(required=False)
+    undo = Check()
     back = Text()
-    skip_damaged = forms.BooleanField(required=False)
+    skip_damaged = Check()
 
 
 @require_POST

@@ -38,7 +38,7 @@ from ...search import outline, sharing
 from ...search.sharing import Readers
 from ...sources import database
 from ...writes.append import Appended
-from ..forms import Form, Text, act
+from ..forms import Form, Reason, Text, act
 from ..html.markdown import Texts
 from ..html.render import data, page
 from ..html.state_panel import Target, of_app, of_session, of_user
@@ -87,7 +87,7 @@ def add(request: HttpRequest, **names: str) -> HttpResponse:
     who = actor(request)
     check_may(request, "append", ref)
     text = TEMPLATE
-    if "proposal" in request.GET:
+    if request.method == "GET" and "proposal" in request.GET:
         text = proposals.draft_of(request.GET["proposal"], actor=who)
     form = EventForm.of(request, initial={"once": new_id(), "event": dumps(text, indent=2)})
     appended, status = act(form, lambda given: _add(ref, **given, who=who))
@@ -104,11 +104,7 @@ class EventForm(Form):
 
     once = Text(widget=HiddenInput)
     event = Text()
-    reason = Text(
-        label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("It goes into the event."),
-        attrs={"maxlength": 1000, "autocomplete": False},
-    )
+    reason = Reason(help_text=gettext_lazy("It goes into the event."))
 
 
 def _add(ref: SessionRef, *, once: str, event: str, reason: str, who: Actor) -> Appended:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -18,7 +17,7 @@ from ...domain.shorten import words
 from ...reads import labels as reads_labels
 from ...reads import lists
 from ...search import labels
-from ..forms import Form, Text
+from ..forms import Check, Form, Text
 from ..html.render import offer_undo, page
 from ..request import actor, check_may
 
@@ -29,7 +28,7 @@ class TitleForm(Form):
     """Gives a session a title, or takes it away if it is empty. The button of a toast says `undo`."""
 
     title = Text()
-    undo = forms.BooleanField(required=False)
+    undo = Check()
 
 
 class TagsForm(Form):
@@ -37,7 +36,7 @@ class TagsForm(Form):
 
     tag = Text()
     untag = Text()
-    undo = forms.BooleanField(required=False)
+    undo = Check()
 
 
 @require_POST
@@ -49,7 +48,7 @@ def title(request: HttpRequest, **names: str) -> HttpResponse:
         given = form.read()
         before = labels.rename(ref, given["title"], actor=actor(request))
     except Invalid as error:
-        return _answer(request, ref, "_title", {"error": error.message, "typed": form["title"].value()})
+        return _answer(request, ref, "_title", {"error": error.message, "typed": form["title"].value() or ""})
     now = of_session(ref, actor(request))["labels"].title
     if now != before and not given["undo"]:
         said = _("Renamed to “%(title)s”.") % {"title": words(now, 60)} if now else _("The title was taken away.")
@@ -71,7 +70,7 @@ def tags(request: HttpRequest, **names: str) -> HttpResponse:
         else:
             labels.tag([ref], given["tag"], actor=who)
     except Invalid as error:
-        return _answer(request, ref, "_tags", {"error": error.message, "typed": form["tag"].value()})
+        return _answer(request, ref, "_tags", {"error": error.message, "typed": form["tag"].value() or ""})
     return _answer(request, ref, "_tags", {"is_open": "tag" in form.data})
 
 

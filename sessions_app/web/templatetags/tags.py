@@ -11,11 +11,10 @@ from django import template
 from django.template import Context
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext as _
 
 from ...domain.description import Description
 from ...domain.grounding import sources
-from ...domain.json_values import KEY_LENGTH, beginning, dumps, kind
+from ...domain.json_values import KEY_LENGTH, beginning, dumps
 from ...domain.kinds import say
 from ...domain.masks import has_dots
 from ...domain.positions import number_of
@@ -95,20 +94,6 @@ def absent(value: Any) -> bool:
 def scope(key: str) -> str:
     """Returns the scope that a key's prefix names."""
     return scope_of(key)[0]
-
-
-@register.filter
-def type_name(value: Any) -> str:
-    """Returns the name of a value's JSON type."""
-    names = {
-        "object": _("object"),
-        "array": _("array"),
-        "string": _("string"),
-        "number": _("number"),
-        "boolean": _("boolean"),
-        "null": _("null"),
-    }
-    return names[kind(value)]
 
 
 @register.simple_tag

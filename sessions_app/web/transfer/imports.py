@@ -30,7 +30,7 @@ from ...transfer import FORMATS, WRITTEN, exporting, uploads
 from ...transfer import export as written
 from ...transfer import imports as core
 from ...transfer.exporting import left_out_header
-from ..forms import Form, Text
+from ..forms import Check, Form, Text
 from ..html.render import page
 from ..request import actor
 
@@ -92,7 +92,7 @@ class UploadForm(Form):
 
     source = Text()
     file = forms.FileField(allow_empty_file=True, error_messages={"required": gettext_lazy("Choose a file first.")})
-    replace_nul = forms.BooleanField(required=False)
+    replace_nul = Check()
 
     @classmethod
     def of(cls, request: HttpRequest, **options: Any) -> Self:
@@ -103,8 +103,8 @@ class UploadForm(Form):
 class GoOnForm(Form):
     """Starts or resumes an import, or discards it. With `state`, it sets keys of shared state that differ, too."""
 
-    discard = forms.BooleanField(required=False)
-    state = forms.BooleanField(required=False)
+    discard = Check()
+    state = Check()
 
 
 @require_http_methods(["GET", "POST"])
