@@ -115,16 +115,11 @@ def has_parts(word: str) -> bool:
     return len(word) < _CODE or not any(map(str.isdigit, word))
 
 
-def stands_in(term: Sequence[str], line: Sequence[str]) -> bool:
-    """Tells whether the words of a term stand in a line, one after the other.
+def where_in(term: Sequence[str], line: Sequence[str]) -> int | None:
+    """Returns the number of the word of a line from which on the words of a term stand in it; None if they do not.
 
     The first may be the end of a longer word and the last the beginning of one: “are expi” stands in “fare expired”.
     """
-    return where_in(term, line) is not None
-
-
-def where_in(term: Sequence[str], line: Sequence[str]) -> int | None:
-    """Returns the number of the word of a line from which on the words of a term stand in it; None if they do not."""
     if not term:
         return None
     for n in range(len(line) - len(term) + 1):

@@ -40,7 +40,7 @@ _LENGTH: Final = 200  # characters of a value
 def keeps_milliseconds(cursor: CursorWrapper, tables: Tables) -> bool:
     """Tells whether times are to be written as adk-js writes them. Raises SourceError for tables that adkweb cannot
     read or write."""
-    _check_readable(cursor, tables)
+    _check_readable(cursor)
     return Either(postgresql=_of_postgresql, sqlite=_of_sqlite).on(cursor.db)(cursor, tables)
 
 
@@ -52,7 +52,7 @@ def check_not_java(events: Mapping[str, str]) -> None:
         )
 
 
-def _check_readable(cursor: CursorWrapper, tables: Tables) -> None:
+def _check_readable(cursor: CursorWrapper) -> None:
     of = dialect.of(cursor.db)
     values: list[str] = []
     for table, column in _VALUES.items():

@@ -35,7 +35,7 @@ class Source:
 
     @property
     def dialect(self) -> dialect.Dialect:
-        """Returns the dialect of its database."""
+        """Returns what its database can do. Whether its events have numbers, dialect.of says, once it is open."""
         return dialect.BY_VENDOR[self.vendor]
 
 

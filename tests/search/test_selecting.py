@@ -22,7 +22,7 @@ from sessions_app.search.language import MOST_BRACKETS
 from sessions_app.search.results import SORTS, search
 from sessions_app.search.selecting import among, select
 from sessions_app.search.sql import rows
-from sessions_app.search.words import asked, folded, stands_in, tokens
+from sessions_app.search.words import asked, folded, tokens, where_in
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed, query_of
@@ -166,7 +166,7 @@ class Plain:
                 return not self.holds(child, told)
             case tree.Text(text):
                 title = told.lines[0] if told.turns else ""
-                return any(stands_in(asked(text), tokens(line)) for line in [*told.lines, title])
+                return any(where_in(asked(text), tokens(line)) is not None for line in [*told.lines, title])
             case tree.Match():
                 return self._match(node, told)
             case tree.Presence("error", there):
