@@ -30,6 +30,10 @@ class StepForm(CodeForm):
         """Returns what was sent."""
         return "passkey" if "credential" in self.data else "code"
 
+    def add_error(self, field: str | None, error: Any) -> None:
+        """Puts an error beside the code, or with the passkey if that was sent."""
+        super().add_error(None if self.how == "passkey" else field, error)
+
 
 class FirstForm(StepForm, PasskeyForm):
     """Takes an app's first code, or the name of a new passkey, and then what the browser made."""
