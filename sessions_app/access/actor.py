@@ -45,8 +45,8 @@ class Grant:
     reveals: bool = False
 
     def gives(self, right: Right) -> bool:
-        """Tells whether this is that right, or a greater one."""
-        return RIGHTS.index(self.right) >= RIGHTS.index(right)
+        """Tells whether this is that right, or a greater one. One that only a later adkweb knows is none."""
+        return self.right in RIGHTS and RIGHTS.index(self.right) >= RIGHTS.index(right)
 
     def holds(self, source: str, app_name: str) -> bool:
         """Tells whether this is about an app of a source."""

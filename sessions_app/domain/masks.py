@@ -30,9 +30,8 @@ HANDLE: Final = "user-"  # how the handle of a user begins
 HANDLE_DIGITS: Final = 16
 _HANDLE: Final = re.compile(rf"{HANDLE}[0-9a-f]{{{HANDLE_DIGITS}}}")
 
-# The fields of google-adk's events that name what happened. No rule hides them, and no rule by key reaches the others that
-# hold more fields, or adkweb could not tell any more what an event is.
-_KEPT: Final = frozenset(
+# The fields of google-adk's events that say what happened. Without them, adkweb could not tell any more what an event is.
+_NEVER_HIDDEN: Final = frozenset(
     [
         "id",
         "invocationid",
@@ -61,7 +60,8 @@ _KEPT: Final = frozenset(
         "inlinedata",
     ]
 )
-_FIELDS: Final = frozenset(
+# Those that no rule by key hides, because they hold other fields or are a flag. What is inside may be hidden.
+_NOT_BY_KEY: Final = frozenset(
     [
         "content",
         "parts",
@@ -154,7 +154,7 @@ class _Paths:
 def _field_of(name: str) -> str:
     """Returns the kind of a field of an event. Its name may be written with capitals or with underscores."""
     plain = name.replace("_", "").lower()
-    kinds = {"kept": _KEPT, "fields": _FIELDS, "state": _STATES, "call": _OF_CALLS, "notes": _NOTES}
+    kinds = {"kept": _NEVER_HIDDEN, "fields": _NOT_BY_KEY, "state": _STATES, "call": _OF_CALLS, "notes": _NOTES}
     return next((kind for kind, names in kinds.items() if plain in names), "")
 
 

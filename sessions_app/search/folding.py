@@ -4,6 +4,7 @@ A turn is one user message and everything that it caused. It took the time betwe
 domain/clock.py knows them, without the time that it waited for a person.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,6 +74,11 @@ class Summary:
     asked: dict[str, list[Any]] = field(
         default_factory=dict
     )  # calls that wait: by id, number, tool, seq, and when they began
+
+    @classmethod
+    def stored(cls, text: str) -> "Summary":
+        """Returns a summary from JSON. Fields of a later adkweb on the same database are passed over."""
+        return cls(**{name: value for name, value in json.loads(text).items() if name in cls.__slots__})
 
     @property
     def sign(self) -> str:

@@ -216,7 +216,7 @@ def so_far_of(ref: SessionRef, actor: Actor) -> Reached:
     They are read from the last one on that the index has. If that is not there, the session was made anew since."""
     rows = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     for pk, text in rows.values_list("pk", "summary"):
-        summary = Summary(**json.loads(text))
+        summary = Summary.stored(text)
         events, more = _from(ref, Seq(summary.read), actor, summary.read_id)
         ids = [view.id for view in events]
         if summary.read_id in ids:

@@ -1,7 +1,7 @@
 """Exports sessions from a source to a file, and imports them into another: the table of formats.
 
 A format turns `items` into bytes and back, and knows nothing of sources. `exporting` reads items from a source, always
-in the same order. `importing` checks everything that is read, and then says what it would do, or does it through
+in the same order. `import_job` checks everything that is read, and then says what it would do, or does it through
 writes/. To add a format, write a module, and add a line here; `recognise` knows JSON by it, and has to be taught others.
 """
 

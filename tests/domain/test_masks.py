@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.domain.adk_fields import types_of
 from sessions_app.domain.mask_patterns import FORMS, hide
 from sessions_app.domain.masks import FORM, KEY, PATH, TOOL, Mask, Rule, has_dots
 
@@ -17,6 +18,16 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 CARD = "4111111111111111"
+
+
+def test_no_rule_makes_a_text_of_a_flag_of_google_adks() -> None:
+    flags = {
+        model: [name for name, kind in types_of(model).items() if kind is bool] for model in ("Event", "EventActions")
+    }
+    actions = dict.fromkeys(flags["EventActions"], False)
+    event = {**dict.fromkeys(flags["Event"], False), "actions": actions}
+    assert actions
+    assert Mask([Rule(KEY, "*")]).event(event) == event
 
 
 @pytest.mark.parametrize(

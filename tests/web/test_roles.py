@@ -19,6 +19,7 @@ from sessions_app.access.actor import TERMINAL, Actor
 from sessions_app.access.roles import Role
 from sessions_app.domain.errors import Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.search.folding import Summary
 from sessions_app.web import urls
 from sessions_app.writes.append import append_event
 from tests.support.people import ALICE, somebody
@@ -310,6 +311,13 @@ def test_a_role_holds_in_its_sources_alone(own: str) -> None:
 
 
 @ON_BOTH
+def test_what_only_a_later_adkweb_knows_gives_no_right(own: str) -> None:
+    later = Role.objects.create(person=somebody("ana"), role="operator", given_by="sue")
+    assert not roles.actor_of(later.person).grants
+    assert not Actor.holding("token", "stop").may("read", "store", "booking")  # type: ignore[arg-type]
+    assert Summary.stored('{"events": 2, "of_2031": 1}') == Summary(events=2)
+
+
 def test_who_is_deactivated_has_no_right_whatever_their_roles(own: str) -> None:
     person = somebody("ana", "admin")
     person.is_superuser = True

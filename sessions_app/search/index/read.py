@@ -1,6 +1,5 @@
 """Reads a session from its source for the index: all of it, or the events that are new."""
 
-import json
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -150,7 +149,7 @@ def read(
 
     `events` are those of a session that is not stored, if they were read before.
     """
-    summary = _summary_of(stored) if stored else Summary()
+    summary = Summary.stored(stored.summary) if stored else Summary()
     reading = Reading(ref, stored, summary)
     pieces = _Pieces(reading)
     if stored is None:
@@ -185,10 +184,6 @@ def read(
     return reading
 
 
-def _summary_of(stored: SearchSession) -> Summary:
-    return Summary(**json.loads(stored.summary))
-
-
 def is_large(row: Stored) -> bool:
     """Tells whether a row has the length of a state in place of the state."""
     return row.state is not None and row.state.startswith("#")
@@ -212,7 +207,7 @@ def has_more(db: BaseDatabaseWrapper, ref: SessionRef, stored: SearchSession) ->
     with db.cursor() as cursor:
         cursor.execute(
             f"SELECT 1 FROM events WHERE {_OF} AND {dialect.of(db).seq_in_session} > %s LIMIT 1",
-            [*ref[1:], _summary_of(stored).read],
+            [*ref[1:], Summary.stored(stored.summary).read],
         )
         return cursor.fetchone() is not None
 
@@ -221,7 +216,7 @@ def goes_on(db: BaseDatabaseWrapper, ref: SessionRef, row: Stored, stored: Searc
     """Tells whether what is stored of a session is its beginning: it was not deleted and made again meanwhile.
 
     If events have no numbers, one may also have come before those that are stored, with an earlier time."""
-    summary = _summary_of(stored)
+    summary = Summary.stored(stored.summary)
     if stored.created != row.created:
         return False
     if not summary.read:

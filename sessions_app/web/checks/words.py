@@ -11,7 +11,7 @@ from ...checks.advice import STALE_DAYS, Finding
 
 
 class Advice(NamedTuple):
-    """The words for a kind of finding. `bad` ones come first, and are shown so."""
+    """The words for a kind of finding. `bad` ones are shown so."""
 
     title: str | Promise
     why: str | Promise
