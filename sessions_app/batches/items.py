@@ -9,11 +9,11 @@ from uuid import UUID
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from ..domain.errors import SourceError
+from ..domain.errors import NotOpen
 from ..domain.session_ref import SessionRef
 from ..models import BatchItem
 from ..models.pages import in_pages
-from ..sources import identity, registry
+from ..sources import registry
 
 TO_DO: Final = ""
 CHANGED: Final = "changed"
@@ -66,12 +66,10 @@ def sources_of(job_id: UUID) -> dict[str, str | None]:
 
 
 def ref_of(item: BatchItem, sources: Mapping[str, str | None]) -> SessionRef:
-    """Returns the session of a row. Raises SourceError if its source is not open."""
+    """Returns the session of a row. Raises NotOpen if its source is not open."""
     alias = sources[item.where]
     if alias is None:
-        raise SourceError(
-            _("A source of this batch is not open here: %(where)s") % {"where": identity.label(item.where)}
-        )
+        raise NotOpen(_("A source of this batch is not open here."))
     return SessionRef(alias, *json.loads(item.names))
 
 

@@ -57,6 +57,10 @@ class NotKept(Error):
     """The file cannot be kept on this machine."""
 
 
+class NotOpen(SourceError):
+    """Its database is not among adkweb's sources now."""
+
+
 class Slow(Error):
     """This takes too long."""
 

@@ -21,7 +21,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ..access.actor import Actor
-from ..domain.errors import Error, SourceError
+from ..domain.errors import Error, NotOpen
 from ..domain.metrics import REGISTRY
 from ..domain.session_ref import SessionRef
 from ..models import Job
@@ -205,10 +205,10 @@ def session_of(job: Job) -> SessionRef | None:
 
 
 def ref_of(job: Job) -> SessionRef:
-    """Returns the session of a job. Raises SourceError while its source is not among adkweb's."""
+    """Returns the session of a job. Raises NotOpen while its source is not among adkweb's."""
     ref = session_of(job)
     if ref is None:
-        raise SourceError(_("Its database is not among adkweb's sources now."))
+        raise NotOpen(_("Its database is not among adkweb's sources now."))
     return ref
 
 

@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 
 from ..access import roles
 from ..access.actor import Actor
-from ..domain.errors import Error, Invalid, NotAllowed, NotFound, SourceError
+from ..domain.errors import Error, Invalid, NotAllowed, NotFound
 from ..models import Job
 from ..sources import errors, registry
 from .lease import (
@@ -261,11 +261,11 @@ def _work(job: Job, beat: Beat) -> Outcome | None:
     except (Invalid, NotAllowed, NotFound) as error:
         where = error.detail.get("place")
         return Outcome(REFUSED, f"{where}: {error.message}" if where else error.message)
-    except SourceError as error:  # its words name a file or a server, and others read the message of a job, too
-        log.warning("the %s %s stopped: %s", job.kind, job.pk, error.message)
-        return Outcome(STOPPED, errors.unusable())
     except Error as error:
-        return Outcome(STOPPED, error.message)
+        if not errors.names_place(error):
+            return Outcome(STOPPED, error.message)
+        log.warning("the %s %s stopped: %s", job.kind, job.pk, error.message)  # others read the message of a job, too
+        return Outcome(STOPPED, errors.unusable())
     except AWAY:
         raise
     except Exception:

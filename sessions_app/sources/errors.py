@@ -10,7 +10,7 @@ from django.db import DatabaseError, connections
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..domain.errors import Error, SourceError
+from ..domain.errors import Error, NotOpen, SourceError
 
 
 def sentence(text: str) -> str:
@@ -36,9 +36,13 @@ def best_effort(what: str) -> Iterator[None]:
 
 
 def shown(error: Error, actor: Actor) -> str:
-    """Returns what somebody is shown of an error. What is wrong with a source names its file or its server, which only
-    an admin of everything may know."""
-    return unusable() if isinstance(error, SourceError) and not actor.runs_everything else error.message
+    """Returns what somebody is shown of an error. Where a source is, only an admin of everything may know."""
+    return unusable() if names_place(error) and not actor.runs_everything else error.message
+
+
+def names_place(error: Error) -> bool:
+    """Tells whether an error names a file or a server, as what a driver says of one does."""
+    return isinstance(error, SourceError) and not isinstance(error, NotOpen)
 
 
 def unusable() -> str:

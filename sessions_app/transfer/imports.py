@@ -24,7 +24,7 @@ from ..jobs import runner
 from ..jobs.lease import DONE, REFUSED, STOPPED, WAITING, Lost, Outcome, Progress, is_held, stage_of
 from ..models import Job
 from ..models.pages import in_pages
-from ..sources import database, identity, registry
+from ..sources import database, registry
 from . import uploads
 from .import_job import Counts, Differing, Report, Skipped
 from .items import replacing_nul
@@ -91,9 +91,7 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
     job = _own(import_id, actor)
     source = registry.alias_of(job.where)
     if source is None:
-        raise NotFound(
-            _("The source of this import is not open any more: %(where)s") % {"where": identity.label(job.where)}
-        )
+        raise NotFound(_("The source of this import is not open any more."))
     if job.state not in (READY, STOPPED) and (job.state != WAITING or is_held(job)):
         return
     step, lane = ("importing", f"{KIND.name} {job.where}") if job.result else ("checking", "")
