@@ -14,7 +14,7 @@ from django.utils.crypto import salted_hmac
 from ..domain.masks import HANDLE, HANDLE_DIGITS
 from ..domain.session_ref import SessionRef
 from . import masking
-from .actor import AGENT, SYSTEM, TERMINAL, Actor
+from .actor import SYSTEM, TERMINAL, Actor
 
 
 def handle_of(user_id: str) -> str:
@@ -51,7 +51,7 @@ def sees_ids(source: str, app_name: str, actor: Actor) -> bool:
     """Tells whether an actor sees the ids of an app's users whatever the rules: who may reveal values there, and agents,
     which work with what is stored."""
     # An account may have the name of one of these.
-    if actor is SYSTEM or actor is AGENT or actor is TERMINAL or actor.is_agent_of(app_name):
+    if actor is SYSTEM or actor is TERMINAL or actor.is_agent_of(app_name):
         return True
     return actor.may_reveal(source, app_name)
 

@@ -15,7 +15,7 @@ from ..domain.json_values import as_object, dumps, loads, read_stored, read_stor
 from ..domain.mask_patterns import DOTS
 from ..domain.state import ABSENT, UNKNOWN, Change, Scope, full_key, same
 from . import masking
-from .actor import AGENT, SYSTEM, Actor
+from .actor import SYSTEM, Actor
 
 Values = TypeVar("Values")
 Kind = Scope | Literal["event"]
@@ -52,7 +52,7 @@ def mask_of(actor: Actor, app_name: str) -> Mask:
 
 def _mask(actor: Actor, app_name: str) -> Mask | None:
     # SYSTEM computes with what is stored, and agents pass it on to a model. An account may have the name of either.
-    if actor is SYSTEM or actor is AGENT or actor.is_agent_of(app_name):
+    if actor is SYSTEM or actor.is_agent_of(app_name):
         return None
     return mask_of(actor, app_name)
 

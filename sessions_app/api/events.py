@@ -113,7 +113,7 @@ def append(
     `custom_metadata.adkweb_origin`, are refused."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     event = object_of(request)
-    check_fields(check_event(event), newer=True)
+    check_fields(check_event(event, newer=actor_of(request).is_agent_of(app_name)), newer=True)
     if event.get("partial"):
         raise Invalid("partial: a partial event is never stored")
     try:

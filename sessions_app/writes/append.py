@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from .. import broadcast
 from ..access import approval
-from ..access.actor import AGENT, Actor
+from ..access.actor import Actor
 from ..access.shown import check_unmasked, shown
 from ..domain.edit_note import NOTES, ORIGIN, check_no_note
 from ..domain.errors import Conflict, StaleSession
@@ -96,7 +96,7 @@ def append_event(
     if is_partial(event):
         return Appended(dict(event))
     actor.check_may("append", ref.source, ref.app_name)
-    stored = check_event(event, newer=actor is AGENT)
+    stored = check_event(event, newer=actor.is_agent_of(ref.app_name))
     check_no_note(stored, _REFUSED_NOTES[origin])
     check_unmarked(delta_of(stored).keys() - removed_by(stored))
     check_unmasked(delta_of(stored), actor, ref.app_name)

@@ -539,7 +539,7 @@ def test_no_agent_writes_what_adkweb_itself_notes(source: str, ours: Ours, name:
 
 
 def test_an_action_of_a_newer_google_adk_is_stored_as_its_agent_sent_it_and_no_person_can_write_one(
-    source: str, actor: Actor
+    source: str, ours: Ours, actor: Actor
 ) -> None:
     class NewerActions(EventActions):
         pause_agent: bool = True
@@ -548,7 +548,7 @@ def test_an_action_of_a_newer_google_adk_is_stored_as_its_agent_sent_it_and_no_p
         actions: NewerActions
 
     async def run() -> None:
-        async with DjangoSessionService(source) as service:
+        async with ours(source) as service:
             session = await service.create_session(**NAME)
             await service.append_event(session, NewerEvent(actions=NewerActions(state_delta={"a": 1})))
 
