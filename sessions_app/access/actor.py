@@ -191,8 +191,7 @@ class Actor:
 
 SYSTEM: Final = Actor.holding("adkweb", "admin")  # the machine itself
 TERMINAL: Final = Actor.holding("terminal", "admin")  # whoever runs a command on this machine
-AGENT: Final = Actor(
-    "agent", (Grant("admin"),), is_agent=True
-)  # one that reads and writes through DjangoSessionService
+# An agent that reads and writes through DjangoSessionService.
+AGENT: Final = Actor("agent", (Grant("admin"),), is_agent=True)
 # Whoever may see a session: its sockets read it once for all of them. Each is asked first whether they may see it.
 PEOPLE: Final = Actor.holding("people", "read")
