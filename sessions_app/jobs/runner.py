@@ -262,7 +262,7 @@ def _work(job: Job, beat: Beat) -> Outcome | None:
         where = error.detail.get("place")
         return Outcome(REFUSED, f"{where}: {error.message}" if where else error.message)
     except Error as error:
-        if not errors.names_place(error):
+        if not errors.tells_where(error):
             return Outcome(STOPPED, error.message)
         log.warning("the %s %s stopped: %s", job.kind, job.pk, error.message)  # others read the message of a job, too
         return Outcome(STOPPED, errors.unusable())

@@ -37,10 +37,10 @@ def best_effort(what: str) -> Iterator[None]:
 
 def shown(error: Error, actor: Actor) -> str:
     """Returns what somebody is shown of an error. Where a source is, only an admin of everything may know."""
-    return unusable() if names_place(error) and not actor.runs_everything else error.message
+    return unusable() if tells_where(error) and not actor.runs_everything else error.message
 
 
-def names_place(error: Error) -> bool:
+def tells_where(error: Error) -> bool:
     """Tells whether an error names a file or a server, as what a driver says of one does."""
     return isinstance(error, SourceError) and not isinstance(error, NotOpen)
 
