@@ -20,6 +20,7 @@ from sessions_app.edits.fork import Copying
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import Lease
 from sessions_app.models import Job
+from sessions_app.sources import errors
 from sessions_app.writes.copies import ImportedEvent, ImportedSession, import_session
 from sessions_app.writes.incomplete import IMPORTING
 from sessions_app.writes.sessions import create_session, delete_session
@@ -195,7 +196,7 @@ def test_a_fork_that_stopped_says_why_and_goes_on(
     settle("fork")
     monkeypatch.undo()
     half = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
-    assert (half.copied, half.done, half.working, half.stopped) == (1_000, False, False, "away")
+    assert (half.copied, half.done, half.working, half.stopped) == (1_000, False, False, errors.unusable())
     begin(ref, actor)
     settle("fork")
     assert fork_jobs.progress(ref, AT, into, actor=SYSTEM).done
@@ -212,7 +213,7 @@ def test_a_fork_that_stopped_before_its_first_page_says_why(
     into = begin(ref, actor)
     settle("fork")
     shown = fork_jobs.progress(ref, AT, into, actor=SYSTEM)
-    assert (shown.copied, shown.total, shown.done, shown.stopped) == (0, 2_400, False, "away")
+    assert (shown.copied, shown.total, shown.done, shown.stopped) == (0, 2_400, False, errors.unusable())
 
 
 def test_a_long_fork_is_refused_before_anything_is_kept(ref: SessionRef, actor: Actor) -> None:

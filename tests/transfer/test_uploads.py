@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 
 from sessions_app.access.actor import SYSTEM, Actor
-from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, SourceError
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound, NotKept
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.reads import lists, views
 from sessions_app.transfer import uploads
@@ -70,7 +70,7 @@ def test_a_file_whose_sender_goes_away_is_not_kept() -> None:
         yield b"some"
         raise ConnectionResetError
 
-    with pytest.raises(SourceError):
+    with pytest.raises(NotKept):
         uploads.receive(chunks())
     assert list(FOLDER.glob("*")) == []
 

@@ -11,6 +11,7 @@ import pytest
 import time_machine
 from allauth.mfa.adapter import get_adapter
 from allauth.mfa.models import Authenticator
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from pytest_django import Settings
@@ -76,6 +77,20 @@ def test_the_password_alone_opens_nothing_and_the_code_leads_where_it_was_wanted
     answer = browser.send("second-step", {"code": code_of(app[0])})
     assert answer["Location"] == "/edits/?before=x"
     assert is_in(browser)
+
+
+def test_a_session_that_somebody_else_put_into_the_browser_is_not_the_one_that_passed_the_first_step(
+    app: tuple[str, list[str]],
+) -> None:
+    browser = Browser()
+    session = browser.session
+    session["known to somebody else"] = True
+    session.save()
+    browser.send("sign-in", {"username": "ana", "password": PASSWORD})
+    other = Browser()
+    other.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+    assert browser.open("second-step").one("input", id="code")
+    assert other.get("/sign-in/code/")["Location"] == "/sign-in/"
 
 
 @pytest.mark.parametrize(("steps", "right"), [(-2, False), (-1, False), (0, True), (1, True), (2, False)])
