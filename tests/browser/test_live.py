@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -409,10 +409,9 @@ def test_a_server_that_is_started_again_is_found_and_nothing_is_lost(
         until(page, "noted.sockets.length >= 5")
     finally:
         world.server.start()
-    tried = noted(page, "sockets")
-    waits = [later - earlier for earlier, later in pairwise(tried[:5])]
-    assert waits[0] > 300 / 5
-    assert waits == sorted(waits), "it does not wait longer each time"
+    waits = noted(page, "sockets")[:5]
+    assert waits[0] > 200
+    assert waits == sorted(set(waits)), "it does not wait longer each time"
     agent.do(session, append=1)
     expect_state(page, "live")
     expect_state(home, "live")

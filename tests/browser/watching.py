@@ -24,12 +24,13 @@ MARIA: Final = {
 }
 LATE: Final = 60_000  # milliseconds for what takes a while
 
-# Notes every row that is put into the timeline, every key that is marked, every socket that is opened.
+# Notes every row that is put into the timeline, every key that is marked, and for every socket that is opened
+# how long the page waited before, in milliseconds (with HURRY).
 NOTE: Final = """(() => {
     const noted = { rows: [], times: [], changed: [], sockets: [] };
     window.noted = noted;
     window.WebSocket = class extends WebSocket {
-        constructor(...given) { super(...given); noted.sockets.push(performance.now()); }
+        constructor(...given) { super(...given); noted.sockets.push(window.waited); }
     };
     document.addEventListener("readystatechange", () => {
         if (document.readyState !== "interactive") return;
@@ -73,7 +74,11 @@ NO_SOCKET: Final = {
 # A page waits a fifth as long: for its next look or its next try of a connection, until what it marks is marked no more.
 HURRY: Final = """for (const name of ["setInterval", "setTimeout"]) {
     const real = window[name];
-    window[name] = (work, wait, ...given) => real(work, wait / 5, ...given);
+    window[name] = (work, wait, ...given) => real(() => {
+        window.waited = wait;
+        work(...given);
+        window.waited = 0;
+    }, wait / 5);
 }"""
 
 

@@ -422,7 +422,7 @@ ASK_FOR_THE_VENDOR: Final = {
 
 
 def forks_beside_the_dialect(code: Code) -> list[str]:
-    """Where a database is asked which one it is, instead of a dialect what it can do."""
+    """Finds where a database is asked which one it is, instead of a dialect what it can do."""
     return [
         f"{path}:{node.lineno} asks for the vendor; {DIALECT} says what differs"
         for path, source in code.items()
@@ -433,7 +433,7 @@ def forks_beside_the_dialect(code: Code) -> list[str]:
 
 
 def errors_of_sources_as_they_are(code: Code) -> list[str]:
-    """Where a page or a program is given the words of any error: those of a source name a file or a server."""
+    """Finds pages and programs that show the words of any error: those of a source name a file or a server."""
     problems = []
     for path, source in code.items():
         if module_of(path) not in {

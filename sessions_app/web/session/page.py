@@ -219,9 +219,13 @@ def go(request: HttpRequest, **names: str) -> HttpResponse:
     except Error as error:
         if not htmx:
             raise
-        told = {"ref": ref, "asked": asked, "before": request.GET.get("before", "")}
-        told["error"] = errors.shown(error, actor(request))
-        return page(request, "session/timeline/_go.html", told, 400)
+        context = {
+            "ref": ref,
+            "asked": asked,
+            "before": request.GET.get("before", ""),
+            "error": errors.shown(error, actor(request)),
+        }
+        return page(request, "session/timeline/_go.html", context, 400)
     if not htmx:
         return redirect(address_at(ref, event_id))
     return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"adkweb:go": {"at": event_id}})})
