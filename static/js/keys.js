@@ -30,15 +30,21 @@
     return [...within.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].filter(visible);
   }
 
+  function nextVisible(rows, start, way) {
+    for (let at = start; rows[at]; at += way) if (visible(rows[at])) return rows[at];
+    return null;
+  }
+
   function move(step) {
     const focused = document.activeElement?.closest("[data-row]");
     const beside = paneOf(document.activeElement)?.querySelector("[data-rows]");
     const within = focused?.closest("[data-rows]") ?? beside ?? scope().querySelector("[data-timeline]") ?? scope();
-    const rows = [...within.querySelectorAll("[data-row]")].filter(visible);
+    const rows = [...within.querySelectorAll("[data-row]")];
     const from = rows.indexOf(focused ?? rows.find((row) => row.matches(".selected, [aria-current=true]")));
-    // Without a selection, both keys begin where a reader of a timeline is: at its end.
-    const first = within.matches?.("[data-timeline]") ? rows.length - 1 : 0;
-    const row = rows[from < 0 ? first : Math.min(Math.max(from + step, 0), rows.length - 1)];
+    // Without a selection, both keys start where a reader of a timeline is: at its end.
+    const isTimeline = within.matches?.("[data-timeline]");
+    const [start, way] = from >= 0 ? [from + step, step] : isTimeline ? [rows.length - 1, -1] : [0, 1];
+    const row = nextVisible(rows, start, way) ?? rows[from];
     if (!row) return false;
     const link = row.matches(LINK) ? row : row.querySelector(LINK);
     link?.focus({ preventScroll: true });

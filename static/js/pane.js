@@ -105,6 +105,7 @@
     for (const link of page.querySelectorAll("a[href]:not([href^='#'])"))
       link.href = new URL(link.getAttribute("href"), url).href;
     pane.hidden = false;
+    side.parentElement.dataset.paneOpen = "";
     write(wanted.write);
     wanted.write = "";
     if (xhr.getResponseHeader("Refresh")) setTimeout(() => wanted?.url === url && load(url, ""), AGAIN);
@@ -128,6 +129,7 @@
     wanted = null;
     side.ariaBusy = null;
     pane.hidden = true;
+    delete side.parentElement.dataset.paneOpen;
     page.replaceChildren();
     if (!shown) return;
     if (how === "back" && steps) history.go(-steps);

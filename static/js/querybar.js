@@ -60,6 +60,7 @@
       .catch(() => null); // it was cancelled, or the server is away: then nothing is offered
     if (answer === null || signal.aborted || document.activeElement !== field) return;
     list.innerHTML = answer;
+    list.classList.toggle("iconed", list.querySelector(".icon") !== null);
     choose(null);
     const count = options().length;
     if (!count) return close();

@@ -42,6 +42,7 @@
       splitter.setPointerCapture(event.pointerId);
       dragged = { from: event.clientX, width: side.getBoundingClientRect().width };
       splitter.classList.add("dragged");
+      root.dataset.dragging = "";
     });
     splitter.addEventListener("pointermove", (event) => {
       if (dragged && event.clientX !== dragged.from) apply(clamped(dragged.width + dragged.from - event.clientX));
@@ -49,6 +50,7 @@
     for (const name of ["pointerup", "pointercancel"]) {
       splitter.addEventListener(name, ({ clientX }) => {
         splitter.classList.remove("dragged");
+        delete root.dataset.dragging;
         if (dragged && clientX !== dragged.from) set(side.getBoundingClientRect().width);
         dragged = null;
       });

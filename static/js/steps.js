@@ -8,7 +8,6 @@
   if (!panel) return;
   const REST = 150; // after an answer of the server, while others may follow
   const NEAR = 12; // to an end of the stretch: the next one is asked for
-  const HEAD = ":scope > :not(.statefilter, .scroll)";
 
   let steps = [];
   let rows = new Map(); // by key: [the number of a step, its row], in order
@@ -123,7 +122,10 @@
     if (!row) return old?.remove();
     if (old) {
       openAgain(row, opened(old));
-      old.replaceWith(row);
+      old.className = row.className; // the row stays, so that those beside it are not drawn again
+      old.toggleAttribute("data-gone", "gone" in row.dataset);
+      old.replaceChildren(...row.childNodes);
+      htmx.process(old);
     } else {
       const scope = /^(app|user):/.exec(key)?.[1] ?? "session";
       let before = list.querySelector(`.scope.${scope}`);
@@ -133,8 +135,8 @@
       )
         before = before.nextElementSibling;
       before.after(row);
+      htmx.process(row);
     }
-    htmx.process(row);
   }
 
   /** Whether a key comes before another: by code points, as the server sorts them. */
@@ -145,12 +147,33 @@
   }
 
   function putHead({ content }) {
-    const focused = panel.contains(document.activeElement) ? document.activeElement.id : "";
-    for (const part of panel.querySelectorAll(HEAD)) part.remove();
-    const head = [...content.cloneNode(true).children].filter((part) => !part.matches("[data-key-row]"));
-    panel.prepend(...head);
-    htmx.trigger(panel, "htmx:load", { elt: panel }); // keys.js tells which key does what
-    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+    const head = panel.querySelector(".momenthead");
+    const fresh = content.cloneNode(true);
+    for (const part of [...fresh.children]) if (part.matches("[data-key-row]")) part.remove();
+    becomeChildren(head, fresh);
+    htmx.trigger(head, "htmx:load", { elt: head }); // keys.js says which key does what
+  }
+
+  /** Makes an element equal to another one. What is equal stays: it keeps the focus, and the browser need not draw it. */
+  function become(old, fresh) {
+    if (old.isEqualNode(fresh)) return;
+    if (old.nodeName !== fresh.nodeName) old.replaceWith(fresh);
+    else if (old.nodeType !== Node.ELEMENT_NODE) old.data = fresh.data;
+    else {
+      for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+      for (const { name, value } of fresh.attributes)
+        if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+      becomeChildren(old, fresh);
+    }
+  }
+
+  function becomeChildren(old, fresh) {
+    const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
+    for (const [number, child] of after.entries()) {
+      if (before[number]) become(before[number], child);
+      else old.append(child);
+    }
+    for (const child of before.slice(after.length)) child.remove();
   }
 
   panel.addEventListener("adkweb:step", (event) => {

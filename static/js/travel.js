@@ -157,12 +157,15 @@
     shown = { at: head.dataset.at, seq: Number(head.dataset.seq ?? 0), number: head.dataset.number ?? "" };
     show = head.dataset.show;
     if (rowOf(shown.at)) surroundings = shown.at; // whoever scrolls away from it wants to
-    panel.hidden = false;
-    now.hidden = true;
-    select(true);
+    if (panel.hidden) {
+      panel.hidden = false;
+      now.hidden = true;
+    }
+    select();
     point();
     tell();
     writeAddress();
+    follow();
   }
 
   function back() {
@@ -176,7 +179,7 @@
     panel.replaceChildren();
     now.hidden = false;
     newest = events.querySelector(".later") !== null;
-    select(false);
+    select();
     point();
     tell();
     writeAddress();
@@ -184,18 +187,23 @@
     next();
   }
 
-  /** Selects the row of the event, and brings it into sight; where a row has the focus, it is this one. */
-  function select(scroll) {
+  /** Selects the row of the event. */
+  function select() {
     const row = shown && rowOf(shown.at);
     for (const other of document.querySelectorAll(".ev.selected"))
       if (other !== row) other.classList.remove("selected");
     for (const part of events.querySelectorAll("[data-ends]"))
       part.classList.toggle("shown", Boolean(shown) && [part.dataset.at, part.dataset.ends].includes(shown.at));
+    row?.classList.add("selected");
+  }
+
+  /** Brings the row into sight; where a row has the focus, it is this one. It comes last: it reads the layout. */
+  function follow() {
+    const row = shown && rowOf(shown.at);
     if (!row) return;
-    row.classList.add("selected");
     const focused = document.activeElement?.closest(".ev");
     if (focused && focused !== row && !wish) row.querySelector(LINK)?.focus({ preventScroll: true });
-    if (scroll && row.checkVisibility()) row.scrollIntoView({ block: "nearest" });
+    row.scrollIntoView({ block: "nearest" });
   }
 
   function writeAddress() {
@@ -225,7 +233,7 @@
     const lists = events.querySelectorAll(".timeline");
     const upto = Number(lists[0]?.dataset.seq ?? 0);
     lists[lists.length - 1]?.append(...rows.filter((row) => Number(row.dataset.seq) > upto));
-    select(false);
+    select();
     if (focused && shown) rowOf(shown.at)?.querySelector(LINK)?.focus({ preventScroll: true });
     // timeline.js has its say about rows that are new before this.
     requestAnimationFrame(() => shown && rowOf(shown.at)?.scrollIntoView({ block: "center" }));
@@ -253,9 +261,11 @@
       back(); // an edit is about the state now
     else if (events.contains(target) || !target?.isConnected) {
       join();
-      select(false);
+      select();
     }
   });
+
+  document.addEventListener("adkweb:density", select); // all rows are new
 
   new MutationObserver((records) => {
     const end = Number(document.querySelector("#travel")?.dataset.seqs.split(" ").at(-1) ?? 0);
@@ -289,7 +299,7 @@
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
     // While the other tab was shown, the timeline could not go along.
-    if (target?.closest("[data-tab-target=timeline]")) requestAnimationFrame(() => select(true));
+    if (target?.closest("[data-tab-target=timeline]")) requestAnimationFrame(follow);
     const link = target?.closest(
       "a[data-at], [data-travel-step], [data-travel-show], [data-travel-here], [data-travel-back]",
     );
