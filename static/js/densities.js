@@ -1,31 +1,70 @@
-// [data-densities]: links to the same timeline in another density. Who has scrolled up, and sees the state of now, is led to
-// the first event in sight there. With another density or filter, the pane beside the timeline (pane.js) stays open. In a chat,
-// an answer (li.message[data-answers]) that arrives after its call ([data-call]) goes into the line of the call.
+// [data-densities]: links to the same timeline in another density, which takes its place without a new page. The row at the
+// top of the window stays there, and what had the focus keeps it; who is at the end of the timeline stays at its end. The live
+// connection hears of it by adkweb:density. With another filter (a.chip), the pane beside the timeline (pane.js) stays open.
+// In a chat, an answer (li.message[data-answers]) that arrives after its call ([data-call]) goes into the line of the call.
 (() => {
+  const { addressWith, askFor, firstBelow, isNarrow, opensElsewhere } = window.adkweb;
   const events = document.querySelector("#events[data-density]");
   if (!events) return;
   const timeline = events.closest("[data-timeline]");
+  const links = document.querySelectorAll("[data-densities] > a");
+  let wanted = events.dataset.density;
 
+  const densityOf = (link) => new URL(link.href).searchParams.get("density");
+
+  /** Another density; `link` leads to the page that shows it, for when the server does not answer with a part of one. */
+  async function show(link) {
+    const density = densityOf(link);
+    if (density === wanted) return;
+    wanted = density;
+    const address = new URL(events.dataset.address, location.href);
+    address.searchParams.set("density", density);
+    events.dataset.address = address.pathname + address.search;
+    const isAtEnd = timeline.dataset.following === "true";
+    const seen = isAtEnd ? [] : inSight();
+    if (seen.length) address.searchParams.set("around", seen[0].id.replace("event-", ""));
+    const answer = await askFor(address).catch(() => null);
+    if (density !== wanted) return; // another one was chosen since
+    if (!answer?.ok || answer.redirected) return location.assign(link.href);
+    put(await answer.text(), density, seen);
+  }
+
+  function put(html, density, seen) {
+    const focused = document.activeElement.closest("#events [data-row]")?.id;
+    events.dataset.density = density;
+    htmx.swap(events, html, { swapStyle: "innerHTML" });
+    for (const each of links) each.ariaCurrent = densityOf(each) === density ? "true" : null;
+    history.replaceState(history.state, "", addressWith({ density }));
+    document.dispatchEvent(new CustomEvent("adkweb:density", { detail: density }));
+    const box = isNarrow() ? document.scrollingElement : timeline;
+    const stays = seen.find(({ id }) => document.getElementById(id)?.getClientRects().length);
+    if (stays) box.scrollTop += document.getElementById(stays.id).getBoundingClientRect().top - stays.top;
+    else box.scrollTop = box.scrollHeight;
+    if (focused) document.getElementById(focused)?.querySelector("a.line, a.when, a")?.focus({ preventScroll: true });
+    events.querySelector(".ev:is(:focus-within, .selected)")?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** The rows that are in sight, as far as a page around the first of them reaches: their ids, and where they are. */
   function inSight() {
-    const top = Math.max(0, timeline.getBoundingClientRect().top);
-    return [...events.querySelectorAll("[data-row]")].find((row) => row.getBoundingClientRect().bottom > top + 1);
+    const rows = [...events.querySelectorAll("[data-row]")];
+    const first = firstBelow(rows, Math.max(0, timeline.getBoundingClientRect().top) + 1);
+    return rows.slice(first, first + 40).map((row) => ({ id: row.id, top: row.getBoundingClientRect().top }));
   }
 
   document.querySelector(".timelinebar")?.addEventListener(
     "click",
-    ({ target }) => {
-      const link = target.closest("a.chip, [data-densities] > a");
+    (event) => {
+      const link = event.target.closest("a.chip, [data-densities] > a");
       if (!link) return;
-      const address = new URL(link.href);
-      const { searchParams: asked } = new URL(location.href);
-      if (asked.has("pane")) address.searchParams.set("pane", asked.get("pane"));
-      if (!link.matches(".chip")) {
-        const at = asked.get("at");
-        const row = timeline.dataset.following === "true" ? null : inSight();
-        if (at) address.searchParams.set("at", at);
-        else if (row) address.searchParams.set("around", row.id.replace("event-", ""));
+      if (link.matches(".chip")) {
+        const pane = new URL(location.href).searchParams.get("pane");
+        const address = new URL(link.href);
+        if (pane !== null) address.searchParams.set("pane", pane);
+        link.href = address;
+      } else if (event.button === 0 && !opensElsewhere(event)) {
+        event.preventDefault();
+        show(link);
       }
-      link.href = address;
     },
     true,
   );
@@ -45,6 +84,7 @@
 
   /** Answers whose call is shown above. */
   function pair() {
+    if (events.dataset.density !== "chat") return;
     for (const answer of events.querySelectorAll("[data-answers]")) {
       const call = [...events.querySelectorAll(`[data-call="${CSS.escape(answer.dataset.answers)}"]`)].at(-1);
       const [above, below] = [call, answer].map((message) => message?.querySelector("details"));
@@ -63,7 +103,6 @@
     }
   }
 
-  if (events.dataset.density !== "chat") return;
   pair();
   new MutationObserver(pair).observe(events, { childList: true, subtree: true });
 })();

@@ -119,6 +119,7 @@
 
   const sources = new WeakMap(); // a row → its HTML as the server wrote it
   for (const row of document.querySelectorAll("[data-key-row], [data-feed]")) sources.set(row, row.outerHTML);
+  let state = $("#groups")?.innerHTML.trim(); // as the server wrote it
 
   /** Puts fresh rows, which an attribute names, in the place of old ones. Those that are the same stay as they are, with what a
    * reader has opened in them; `note` hears of the others, and of the row that each takes the place of. */
@@ -139,7 +140,10 @@
   }
 
   function showState(html) {
-    const fresh = parsed(html);
+    const template = Object.assign(document.createElement("template"), { innerHTML: html });
+    const [fresh, before] = [template.content, state];
+    state = template.innerHTML.trim();
+    if (state === before) return; // it comes with each connection
     const count = fresh.querySelector("[data-count]");
     if (count) $("#key-count").textContent = count.textContent;
     const drifted = fresh.querySelector("[data-drifted]")?.textContent;
@@ -211,6 +215,15 @@
   }
 
   document.addEventListener("adkweb:newest", loadAnew);
+
+  // Rows come in the density that the timeline has now (densities.js).
+  document.addEventListener("adkweb:density", ({ detail }) => {
+    shown.density = detail;
+    box.dataset.events = box.dataset.events.replace(/density=\w*/, `density=${detail}`);
+    seq = $("#events .timeline[data-seq]")?.dataset.seq ?? seq;
+    close();
+    if (!paused && !over) start();
+  });
 
   // --- The connection ----------------------------------------------------------------------------------------------
 

@@ -139,8 +139,9 @@ def test_a_pane_stays_open_with_another_density_or_filter(page: Page, other: str
     page.goto(with_pane(f"history?key={FAMILY_KEYS[-1]}", path("s", *FAMILY, end="?at=last")))
     opened(page, FAMILY_KEYS[-1])
     page.locator(".timelinebar").get_by_role("link", name=re.compile(f"^{other}")).click()
-    expect(page).to_have_url(re.compile(r"(density=trace|kind=state)\S*pane="))
-    opened(page, FAMILY_KEYS[-1])
+    expect(page).to_have_url(re.compile(r"(?=\S*pane=)\S*(density=trace|kind=state)"))
+    expect(page.locator("#pane-title")).to_have_text(FAMILY_KEYS[-1])
+    expect(page.locator("#pane")).to_be_visible()
 
 
 ELSEWHERE = (

@@ -94,7 +94,7 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return session(request, **names)
-    return page(request, "session/timeline/_events.html", {"ref": ref, **_timeline(request, ref)})
+    return remember(request, page(request, "session/timeline/_events.html", {"ref": ref, **_timeline(request, ref)}))
 
 
 @require_GET
