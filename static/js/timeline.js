@@ -4,22 +4,12 @@
 // its [data-timeline-end] button goes there, and [data-new-count] says how many (data-word-one, data-word-other with {n}).
 // [data-tab-target="name"] sets <body data-tab>, for narrow screens.
 (() => {
-  const { counted, firstBelow } = window.adkweb;
+  const { counted, firstBelow, isNarrow } = window.adkweb;
   const NEAR = 48;
   const positions = new WeakMap();
   const observers = new WeakMap();
-  let scrollers = new WeakMap();
 
-  function scroller(timeline) {
-    if (!scrollers.has(timeline)) {
-      const own = getComputedStyle(timeline).overflowY;
-      scrollers.set(timeline, own === "auto" || own === "scroll" ? timeline : document.scrollingElement);
-    }
-    return scrollers.get(timeline);
-  }
-  addEventListener("resize", () => {
-    scrollers = new WeakMap(); // on a narrow screen, the page scrolls
-  });
+  const scroller = (timeline) => (isNarrow() ? document.scrollingElement : timeline); // on a narrow screen, the page scrolls
 
   const rows = (timeline) => timeline.querySelectorAll("[data-row]");
   // Where the timeline goes on beyond what is shown (.later), its last row is not its end.
@@ -123,6 +113,17 @@
     if (!observers.get(timeline)?.()) remember(timeline);
   }
 
+  /** Before something is put into the page; of what comes in one task, before the first. Each look costs a layout. */
+  let noted = false;
+  function noteAll() {
+    if (noted) return;
+    noted = true;
+    queueMicrotask(() => {
+      noted = false;
+    });
+    all().forEach(note);
+  }
+
   const all = () => document.querySelectorAll("[data-timeline]");
   const startAll = () => all().forEach(start);
 
@@ -130,7 +131,7 @@
   page.observe(document.body);
   document.addEventListener("htmx:load", startAll);
   for (const name of ["htmx:beforeSwap", "htmx:oobBeforeSwap"]) {
-    document.addEventListener(name, () => all().forEach(note));
+    document.addEventListener(name, noteAll);
   }
   let waiting = false;
   document.addEventListener(

@@ -11,8 +11,8 @@
   const KEPT = 400;
   const NEAR = "1000px 0px";
 
-  const scrolls = () => ["auto", "scroll"].includes(getComputedStyle(timeline).overflowY);
-  const scroller = () => (scrolls() ? timeline : document.scrollingElement); // on a narrow screen, the page scrolls
+  const { firstBelow, isNarrow } = window.adkweb;
+  const scroller = () => (isNarrow() ? document.scrollingElement : timeline); // on a narrow screen, the page scrolls
 
   // --- Loading -----------------------------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@
           target.click();
         }
       },
-      { root: scrolls() ? timeline : null, rootMargin: NEAR },
+      { root: isNarrow() ? null : timeline, rootMargin: NEAR },
     );
     for (const link of box.querySelectorAll(":is(.earlier, .later) > a")) near.observe(link);
   }
@@ -41,8 +41,8 @@
   function trim() {
     const rows = [...box.querySelectorAll("[data-row]")];
     if (rows.length <= MOST || !timeline.checkVisibility()) return;
-    const sight = scrolls() ? timeline.getBoundingClientRect().top : 0;
-    const seen = Math.min(window.adkweb.firstBelow(rows, sight), rows.length - 1);
+    const sight = isNarrow() ? 0 : timeline.getBoundingClientRect().top;
+    const seen = Math.min(firstBelow(rows, sight), rows.length - 1);
     const following = timeline.dataset.following === "true";
     const begin = following ? rows.length - KEPT : Math.min(Math.max(0, seen - KEPT / 2), rows.length - KEPT);
     const [anchor, top] = [rows[seen], rows[seen].getBoundingClientRect().top];
