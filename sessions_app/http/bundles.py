@@ -30,7 +30,7 @@ _STYLES: Final = """
     checks/state_health session/page search/params
 """
 _SCRIPTS: Final = """
-    editor edit types days turns statefilter densities window live strip striprange pins travel steps pane
+    numbers dates editor edit types days turns statefilter densities window live strip striprange pins travel steps pane
     sessions range compare upload menu dialog keys querybar focus time copy guard confirm fragment timeline toasts
     watching htmx-errors keycard
 """

@@ -4,13 +4,10 @@
 // table are all there is.
 (() => {
   const { uPlot } = window;
-  const { language, addressWith } = window.adkweb;
+  const { addressWith, dates } = window.adkweb;
   const HEIGHT = 48;
   const FILL = 0.16; // opacity of the area
   const LEAST = 60; // seconds of a range
-  const minute = new Intl.DateTimeFormat(language, {
-    ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
-  });
 
   /** What a chart's table says: when its bars begin and where the last one ends, their values, and these in words. */
   function read(chart) {
@@ -38,7 +35,7 @@
     tip.hidden = bar === null || bar === undefined || plot.cursor.left < 0;
     if (tip.hidden) return;
     const bars = dragged(plot, told);
-    const range = minute.formatRange(...(bars ?? [bar, bar + 1]).map((each) => told.times[each] * 1000));
+    const range = dates.range(...(bars ?? [bar, bar + 1]).map((each) => new Date(told.times[each] * 1000)));
     tip.textContent = bars ? range : `${told.words[bar]} · ${range}`;
     const half = tip.offsetWidth / 2;
     const left = plot.valToPos(bar, "x");

@@ -2,15 +2,11 @@
 // its rows are; where GAP seconds or more pass between two rows, a line says how long (data-word-later with {time}).
 // [data-time] on a row is its time in seconds since 1970, [data-ended] when it ended; rows may be added anywhere, at any time.
 (() => {
-  const { language, inWords } = window.adkweb;
+  const { dates, inWords } = window.adkweb;
   const GAP = 3_600;
   const box = document.querySelector("[data-days]");
   if (!box) return;
 
-  const short = { weekday: "short", day: "numeric", month: "short" };
-  const thisYear = new Intl.DateTimeFormat(language, short);
-  const anyYear = new Intl.DateTimeFormat(language, { ...short, year: "numeric" });
-  const full = new Intl.DateTimeFormat(language, { dateStyle: "full" });
   const units = [
     ["day", 86_400],
     ["hour", 3_600],
@@ -28,17 +24,15 @@
     const isNewDay = !before || new Date(1000 * before.dataset.time).toDateString() !== at.toDateString();
     const later = passed >= GAP ? box.dataset.wordLater.replace("{time}", length(passed)) : "";
     if (Number.isNaN(at.getTime()) || (!isNewDay && !later)) return null;
-    const day = (at.getFullYear() === new Date().getFullYear() ? thisYear : anyYear).format(at);
-    return { day: isNewDay ? day : "", title: full.format(at), later };
+    return { day: isNewDay ? dates.weekday(at) : "", later };
   }
 
-  function line({ day, title, later }) {
+  function line({ day, later }) {
     const item = document.createElement("li");
     item.className = day ? "day" : "day gap";
     if (day) {
       const words = document.createElement("b");
       words.textContent = day;
-      words.title = title;
       item.append(words);
     }
     if (later) item.append(" ", Object.assign(document.createElement("span"), { textContent: later }));

@@ -3,7 +3,7 @@
 // connection hears of it by adkweb:density. With another filter (a.chip), the pane beside the timeline (pane.js) stays open.
 // In a chat, an answer (li.message[data-answers]) that arrives after its call ([data-call]) goes into the line of the call.
 (() => {
-  const { addressWith, askFor, firstBelow, isNarrow, opensElsewhere } = window.adkweb;
+  const { addressWith, askFor, firstBelow, isNarrow, numbers, opensElsewhere } = window.adkweb;
   const events = document.querySelector("#events[data-density]");
   if (!events) return;
   const timeline = events.closest("[data-timeline]");
@@ -69,19 +69,6 @@
     true,
   );
 
-  /** Seconds as the server tells them: 0.8 s, 12 s, 3 min. */
-  function took(seconds) {
-    if (seconds < 10) return `${seconds.toFixed(1)} s`;
-    const units = [
-      [60, 1, "s"],
-      [3_600, 60, "min"],
-      [86_400, 3_600, "h"],
-      [Number.POSITIVE_INFINITY, 86_400, "d"],
-    ];
-    const [, size, unit] = units.find(([limit]) => seconds < limit);
-    return `${Math.round(seconds / size)} ${unit}`;
-  }
-
   /** Answers whose call is shown above. */
   function pair() {
     if (events.dataset.density !== "chat") return;
@@ -97,7 +84,7 @@
       const asked = call.closest(".ev");
       const seconds = Math.max(0, row.dataset.ended - asked.dataset.ended);
       const signs = "late" in asked.dataset ? ["≤ ", "≈ "] : ["", "≥ "];
-      call.querySelector(".when").textContent = signs[Number("late" in row.dataset)] + took(seconds);
+      call.querySelector(".when").textContent = signs[Number("late" in row.dataset)] + numbers.duration(seconds);
       answer.remove();
       row.classList.toggle("silent", !row.querySelector(".message"));
     }

@@ -4,7 +4,7 @@
 // What is chosen (input[name=ref]) is counted in [data-chosen], and stays chosen when the results come again; Shift with a
 // click or with x chooses all rows from the last one on.
 (() => {
-  const { language, counted, askFor } = window.adkweb;
+  const { numbers, counted, askFor } = window.adkweb;
   const results = document.querySelector("#results");
   if (!results) return;
   const field = document.querySelector("#query");
@@ -73,7 +73,7 @@
     if (!words) return;
     const all = results.querySelector("input[name=all]")?.checked;
     const number = all ? Number(words.dataset.total) : boxes().filter((box) => box.checked).length;
-    const shownNumber = number.toLocaleString(language) + (all && "more" in words.dataset ? "+" : "");
+    const shownNumber = numbers.count(number) + (all && "more" in words.dataset ? "+" : "");
     words.textContent = all ? words.dataset.wordAll.replace("{n}", shownNumber) : counted(words, number, shownNumber);
     for (const button of results.querySelectorAll("[data-needs]")) {
       button.disabled = all || number !== Number(button.dataset.needs);

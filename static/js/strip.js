@@ -3,7 +3,7 @@
 // one is shown, where the cursor then is. #strip[data-dragging] is being dragged; adkweb:dropped tells of the end of that.
 // With Shift, dragging chooses a range, and a click goes from the cursor to there: adkweb:range tells its seqs.
 (() => {
-  const { language, inWords } = window.adkweb;
+  const { dates, inWords } = window.adkweb;
   const strip = document.querySelector("#strip");
   if (!strip) return;
 
@@ -83,11 +83,6 @@
     return Math.max(seqs[bar], Math.min(end, seqs[bar] + Math.floor(inside * (end - seqs[bar] + 1))));
   }
 
-  const clock = new Intl.DateTimeFormat(language, {
-    ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" },
-    hourCycle: "h23",
-  });
-
   /** Seconds in words: 40 seconds, 2 days. */
   function length(seconds) {
     const units = [
@@ -115,7 +110,8 @@
     return [
       (first === last ? wordEvent : wordEvents).replace("{n}", first).replace("{m}", last),
       kind && track.getAttribute(`data-word-${kind}`),
-      line?.textContent.replace(/\s+/g, " ").trim() ?? clock.format(numbersOf(track.dataset.times)[bar] * 1000),
+      line?.textContent.replace(/\s+/g, " ").trim() ??
+        dates.minute(new Date(numbersOf(track.dataset.times)[bar] * 1000)),
     ].filter(Boolean);
   }
 

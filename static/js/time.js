@@ -1,35 +1,9 @@
-// <time datetime="…">: data-relative shows how long ago (data-relative="short" is shorter), data-clock the time of day,
-// data-minute date and time to the minute, data-exact to the millisecond; all in the reader's time zone and the language of the page, with the
-// exact time in the title. data-elapsed counts on how long something has been going on.
+// <time datetime="…">: data-relative shows it as adkweb.dates does by `ago`, data-clock the time of day, data-minute date and
+// time to the minute, data-exact to the millisecond, all in the reader's time zone and with the exact time in the title.
+// data-elapsed counts on how long something has been going on.
 (() => {
-  const language = document.documentElement.lang || undefined;
-  const long = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "long" });
-  const short = new Intl.RelativeTimeFormat(language, { numeric: "auto", style: "short" });
-  const exact = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long" });
-  const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium", hourCycle: "h23" });
-  const minute = new Intl.DateTimeFormat(language, {
-    ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
-  });
-  const precise = new Intl.DateTimeFormat(language, {
-    ...{ year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" },
-    fractionalSecondDigits: 3,
-    hourCycle: "h23",
-  });
-  const units = [
-    ["year", 31_557_600],
-    ["month", 2_629_800],
-    ["week", 604_800],
-    ["day", 86_400],
-    ["hour", 3_600],
-    ["minute", 60],
-  ];
-
-  function words(seconds, relative) {
-    for (const [unit, length] of units) {
-      if (Math.abs(seconds) >= length) return relative.format(Math.trunc(seconds / length), unit);
-    }
-    return relative.format(Math.abs(seconds) < 10 ? 0 : Math.trunc(seconds), "second");
-  }
+  const { dates } = window.adkweb;
+  const FORMS = { relative: "ago", clock: "clock", minute: "minute", exact: "exact" };
 
   function length(seconds) {
     if (seconds < 60) return `${Math.floor(seconds)} s`;
@@ -39,34 +13,30 @@
       : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
   }
 
-  function text(element, at, now) {
-    if ("elapsed" in element.dataset) return length(Math.max(0, now - at) / 1000);
-    if ("clock" in element.dataset) return clock.format(at);
-    if ("minute" in element.dataset) return minute.format(at);
-    if ("exact" in element.dataset) return precise.format(at);
-    return words((at - now) / 1000, element.dataset.relative === "short" ? short : long);
+  function text({ dataset }, at, now) {
+    if ("elapsed" in dataset) return length(Math.max(0, now - at) / 1000);
+    const form = Object.keys(FORMS).find((name) => name in dataset);
+    return dates[FORMS[form]](at, now);
   }
 
   const MARKS = "time:is([data-relative], [data-clock], [data-minute], [data-exact], [data-elapsed])";
 
   function show(elements) {
-    const now = Date.now();
+    const now = new Date();
     for (const element of elements) {
       const at = new Date(element.dateTime);
       if (Number.isNaN(at.getTime())) continue;
       const shown = text(element, at, now);
       if (element.textContent !== shown) element.textContent = shown;
       if (!("told" in element.dataset)) {
-        element.title = exact.format(at);
+        element.title = dates.whole(at);
         element.dataset.told = "";
       }
     }
   }
 
-  const showAll = () => show(document.querySelectorAll(MARKS));
-
-  showAll();
-  setInterval(showAll, 30_000);
+  show(document.querySelectorAll(MARKS));
+  setInterval(() => show(document.querySelectorAll("time:is([data-relative], [data-minute])")), 30_000);
   setInterval(() => show(document.querySelectorAll("time[data-elapsed]")), 1_000);
   // Only what is new: a long timeline that grows by the second must not be gone through each time.
   new MutationObserver((records) => {

@@ -10,7 +10,7 @@ from tests.browser.seed import CROWDED, LONG, LONG_EVENTS
 from tests.browser.serving import Adkweb
 from tests.browser.watching import AS_CLICKED, insert
 
-WEEK = ["Mon, Oct 26", "Tue, Oct 27 1 day later", "Fri, Oct 30 3 days later", "Mon, Nov 2 3 days later"]
+WEEK = ["Mon 26 Oct", "Tue 27 Oct 1 day later", "Fri 30 Oct 3 days later", "Mon 2 Nov 3 days later"]
 
 
 def days(page: Page) -> Locator:

@@ -703,7 +703,7 @@ _REASONS: Final = {
         api/adk/models.py _model  api/adk/sending.py _fields  api/routes.py document  domain/adk_fields.py models
         domain/adk_fields.py _validator  domain/differences.py _token  domain/masks.py _field_of
         domain/camel_case.py _renaming  http/headers.py _static  search/language.py _parser  web/html/markdown.py _parser
-        web/search/params.py _zones  web/transfer/single_file.py _style  web/transfer/single_file.py _script
+        http/reader.py _zones  web/transfer/single_file.py _style  web/transfer/single_file.py _script
         web/transfer/single_file.py _icons  writes/append.py _append_statement  writes/commits.py _with_question_marks""",
 }
 KEPT: Final = {tuple(each.split()) for names in _REASONS.values() for each in re.split(r"\s{2,}", names.strip())}

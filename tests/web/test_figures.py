@@ -11,6 +11,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.web.numbers import in_short
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed, ids
@@ -69,7 +70,7 @@ def test_the_page_of_an_app_or_a_user_shows_its_own_figures(
     assert 1 < len(failed) < len(inside) < len(turns)
     assert shown(page, "sessions") == str(len(inside))
     assert shown(page, "failed") == f"{100 * len(failed) / len(inside):.1f} %"
-    assert shown(page, "tokens") == str(300 * len(inside))
+    assert shown(page, "tokens") == in_short(300 * len(inside))
     failure, *_silent = page.one("ul", "attention").all("li")
     assert f"failed {len(failed)} times" in failure.text
     (query,) = parse_qs(urlsplit(failure.all("a")[0]["href"]).query)["q"]

@@ -437,12 +437,12 @@ def test_around_a_chosen_range_there_is_room_to_drag_to(world: World) -> None:
 def test_the_chosen_bars_stand_out(world: World) -> None:
     picture = histogram.draw(an_asked("after:10:00 before:11:00"), Actor.holding("maria", "admin"))
     assert picture
-    assert [drawn.label for drawn in picture.bars if drawn.chosen] == ["today 10:00 – today 11:00"]
+    assert [drawn.label for drawn in picture.bars if drawn.chosen] == ["10:00 – 11:00"]
     assert len(picture.bars) == 30  # of which four were counted
     later = histogram.draw(an_asked("after:2027-01-01"), Actor.holding("maria", "admin"))
     assert later
     assert [drawn.chosen for drawn in later.bars] == [False] * 29 + [True]
-    assert picture.spoken == ("today 10:00", "today 11:00")
+    assert picture.spoken == ("10:00", "11:00")
     assert (picture.goes_back, picture.goes_on) == (False, True)
     whole = histogram.draw(an_asked("late"), Actor.holding("maria", "admin"))
     assert whole

@@ -16,7 +16,8 @@ from sessions_app.domain.clock import Ended
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.trace import MODEL, TOOL, Span, trace_of
 from sessions_app.reads import timeline
-from sessions_app.web.session.trace import MOST_TICKS, in_words, scale_of
+from sessions_app.web.numbers import duration
+from sessions_app.web.session.trace import MOST_TICKS, scale_of
 from sessions_app.web.templatetags.tags import COLOURS, SHORT, colour_of, shortened
 from sessions_app.writes.sessions import create_session
 from tests.support.house import ROOT
@@ -238,7 +239,7 @@ def test_long_waiting_is_folded_so_that_work_can_be_seen() -> None:
 
 
 def test_short_times_are_said_in_milliseconds() -> None:
-    assert [in_words(each) for each in (0, 0.004, 0.0994, 0.0996, 1.5, 90)] == [
+    assert [duration(each) for each in (0, 0.004, 0.0994, 0.0996, 1.5, 90)] == [
         "0.0 s",
         "4 ms",
         "99 ms",

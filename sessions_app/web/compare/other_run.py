@@ -11,14 +11,13 @@ from ...access.actor import Actor
 from ...domain.errors import Invalid, NotFound, Slow
 from ...domain.json_values import check_name
 from ...domain.session_ref import SessionRef
-from ...http.reader import user_for_reader
+from ...http.reader import user_for_reader, zone_of
 from ...reads import views
 from ...search.language import parse, with_filter
 from ...search.results import search
 from ...search.selecting import HASTY, patience
 from ..naming import page_of
 from ..request import actor
-from ..search.params import zone_of
 
 NOW: Final = "now"
 _NAME_LENGTH: Final = 128  # of an id in ADK's tables

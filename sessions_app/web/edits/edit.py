@@ -19,6 +19,7 @@ from ...edits.edit import Entry
 from ...edits.proposals import Proposal
 from ...edits.queue import APPLIED, Queued
 from ...edits.undo import Plan
+from ...http.reader import zone_of
 from ...jobs.lease import WAITING
 from ...reads import views
 from ...reads.deltas import last_writer
@@ -28,7 +29,6 @@ from ..context import about
 from ..html.render import page
 from ..html.state_panel import Target, of_app, of_session, of_user
 from ..request import actor, check_may, person_of
-from ..search.params import zone_of
 from .form import EditForm
 from .rows import MOST, CheckForm, asked_row, named, new_rows, note_habits, step_row
 

@@ -21,8 +21,8 @@ from ...search import sharing
 from ...search.sharing import Readers
 from ...sources import errors
 from ..html.render import page
+from ..numbers import count
 from ..request import actor
-from ..templatetags.tags import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from ...domain.json_values import dumps
 from ...domain.session_ref import SessionRef
 from ...domain.state import ABSENT
 from ...edits import expiry, queue
+from ...http.reader import zone_of
 from ..html.render import data, page
 from ..request import actor
-from ..search.params import zone_of
 from .form import EndForm
 
 _QUEUED: Final = "adkweb:queued"  # the event on which a page loads its queued edits again

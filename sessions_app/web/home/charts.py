@@ -11,14 +11,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
 
 from ...access.actor import Actor
 from ...domain.cost import cost_of
 from ...search import health
 from ...search.health import EVERYBODY, Figures, InTime, Of, Range
-from ..templatetags.tags import count, dollars, in_short
-from ..templatetags.times import duration
+from ..numbers import count, decimal, dollars, duration, in_short, percentage, share
 
 # --- The range of time: one of a few that end now (?range=24h), or any other (?from= and ?to=) ------------------------
 
@@ -168,13 +166,13 @@ def line_of(values: Sequence[float], width: int = WIDTH, height: int = HEIGHT) -
 
 
 def _share(figures: Figures) -> str:
-    return f"{100 * figures.failed_share:.1f} %" if figures.turns else "–"
+    return share(figures.failed_share) if figures.turns else "–"
 
 
 def _grown(now: float, before: float) -> str:
     """Returns by how much a number has grown since the range before; empty if it has not, or if there was nothing."""
     percent = round(100 * (now - before) / before) if before else 0
-    return pgettext("since the range before", "%(percent)s %%") % {"percent": _signed(percent, 0)} if percent else ""
+    return percentage(_signed(percent, 0)) if percent else ""
 
 
 def _cost(chosen: Chosen, actor: Actor, of: Of) -> tuple[str, str]:
@@ -198,4 +196,4 @@ def _points(now: Figures, before: Figures) -> str:
 
 
 def _signed(number: float, digits: int) -> str:
-    return f"{number:+.{digits}f}".replace("-", "\u2212")
+    return ("+" if number > 0 else "\u2212") + decimal(abs(number), digits)

@@ -23,6 +23,7 @@ from ...batches.working import asked_for
 from ...domain.errors import Invalid
 from ...domain.session_ref import SessionRef
 from ...domain.shorten import words
+from ...http.reader import zone_of
 from ...http.streaming import streamed
 from ...search import labels
 from ...transfer import FORMATS, export_sessions
@@ -31,7 +32,6 @@ from ..forms import Check, Form, Text
 from ..html.render import offer_undo
 from ..naming import page_of
 from ..request import actor
-from .params import zone_of
 
 _MOST: Final = 5_000  # sessions that a form names one by one
 _MOST_TAGGED: Final = 10_000

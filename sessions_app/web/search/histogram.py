@@ -6,12 +6,10 @@ The table does not wait for it: the page asks for it by itself.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
@@ -20,6 +18,7 @@ from ...search.health import Bar, histogram
 from ...search.language import parse
 from ...search.selecting import HASTY, patience
 from ...search.tree import And, Node, Query, Time
+from .. import dates
 from ..html.render import page
 from ..request import actor
 from .params import Asked, read
@@ -105,8 +104,12 @@ def draw(asked: Asked, who: Actor) -> Picture | None:
     first = min(_index(edges, after, 0), len(bars) - 1)
     last = max(_index(edges, before, len(bars)), first + 1)
     is_chosen = after is not None or before is not None
-    labels = _labels(asked, edges)
-    drawn = [_bar(bars, number, labels, is_chosen and first <= number < last) for number in range(len(bars))]
+    step = bars[0].end - bars[0].start
+    labels = [_label(min(edge, asked.now), step, asked.now) for edge in edges]
+    drawn = [
+        _bar(bars, number, _range(bar, step, asked.now), is_chosen and first <= number < last)
+        for number, bar in enumerate(bars)
+    ]
     ticks = [labels[round(part * len(bars) / (_LABELS - 1))] for part in range(_LABELS)]
     ends = after is None, before is None or _margin(asked, after, before) + before >= asked.now
     times = [f"{edge:.3f}" for edge in edges]
@@ -154,7 +157,7 @@ def _index(edges: Sequence[float], seconds: float | None, otherwise: int) -> int
     return min(range(len(edges)), key=lambda number: abs(edges[number] - seconds))
 
 
-def _bar(bars: Sequence[Bar], number: int, labels: Sequence[str], is_chosen: bool) -> Drawn:
+def _bar(bars: Sequence[Bar], number: int, label: str, is_chosen: bool) -> Drawn:
     bar, most = bars[number], max(bar.sessions for bar in bars)
     height = max(_LEAST, HEIGHT * bar.sessions / most) if bar.sessions else 0.0
     failed = max(_LEAST, HEIGHT * bar.failed / most) if bar.failed else 0.0
@@ -165,20 +168,18 @@ def _bar(bars: Sequence[Bar], number: int, labels: Sequence[str], is_chosen: boo
         f"{HEIGHT - failed:.1f}",
         f"{failed:.1f}",
         is_chosen,
-        f"{labels[number]} – {labels[number + 1]}",
+        label,
         bar.sessions,
         bar.failed,
     )
 
 
-def _labels(asked: Asked, edges: Sequence[float]) -> list[str]:
-    """Returns the times in words, as exact as the bars are wide."""
-    today = datetime.fromtimestamp(asked.now, asked.zone).date()
-    width = (edges[-1] - edges[0]) / (len(edges) - 1)
-    clock = "" if width >= _DAY else " %H:%M" if width >= 60 else " %H:%M:%S"
-    days = {today: _("today"), today - timedelta(days=1): _("yesterday")}
-    labels = []
-    for edge in edges:
-        local = datetime.fromtimestamp(edge, asked.zone)
-        labels.append(days.get(local.date(), f"{local:%Y-%m-%d}") + (f"{local:{clock}}" if clock else ""))
-    return labels
+def _label(seconds: float, step: float, now: float) -> str:
+    """Returns a time in words, as exact as the bars are wide."""
+    return (dates.day if step >= _DAY else dates.minute if step >= 60 else dates.second)(seconds, now)
+
+
+def _range(bar: Bar, step: float, now: float) -> str:
+    """Returns from when to when a bar is: 20 Nov; 20 Nov – 26 Nov; 09:05 – 10:05."""
+    end = min(bar.end, now) if step < _DAY else bar.end - 1
+    return " – ".join(dict.fromkeys(_label(each, step, now) for each in (bar.start, end)))

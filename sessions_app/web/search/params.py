@@ -4,20 +4,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from functools import cache
 from typing import Final
-from zoneinfo import ZoneInfo, available_timezones
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.utils.timezone import get_default_timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
+from ...http.reader import zone_of
 from ...search.completing import complete as suggestions_for
 from ...search.language import parse, with_filter, without
 from ...search.saved.views import SavedView
@@ -27,7 +25,6 @@ from ..request import actor, person_of
 from . import columns
 from .columns import Column
 
-ZONE: Final = "adkweb_zone"  # the cookie in which querybar.js says the reader's time zone
 LINKED: Final = 500  # characters of a query from which links to others are made
 
 
@@ -135,17 +132,6 @@ def read(request: HttpRequest) -> Asked:
         zone_of(request),
         view,
     )
-
-
-def zone_of(request: HttpRequest) -> tzinfo:
-    """Returns the reader's time zone, as their browser says it; adkweb's own if it does not."""
-    name = request.COOKIES.get(ZONE, "")
-    return ZoneInfo(name) if name in _zones() else get_default_timezone()
-
-
-@cache
-def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
 
 
 # --- The query bar on top of every page: what it marks in a query, and what it offers to complete it ------------------

@@ -16,13 +16,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ...domain.errors import AlreadyExists, Invalid, NotFound
 from ...domain.shorten import words
+from ...http.reader import zone_of
 from ...search.saved import sending, views, webhooks
 from ...search.saved.views import SavedView, ViewWatch
 from ...search.saved.webhooks import Webhook
 from ..forms import Check, Form, Text, act
 from ..html.render import offer_undo, page
 from ..request import actor, person_of
-from .params import zone_of
 
 
 class ViewForm(Form):

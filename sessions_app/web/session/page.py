@@ -19,6 +19,7 @@ from ...domain.positions import NO_SEQ, Seq, position_of
 from ...domain.session_ref import SessionRef
 from ...edits import queue
 from ...history import key_history, overview
+from ...http.reader import zone_of
 from ...privacy import holds
 from ...reads import timeline, views
 from ...reads.event_views import EventView
@@ -33,7 +34,6 @@ from ..history.pins import MOST, pinned
 from ..html.render import page
 from ..html.state_panel import address_at, of_session, who_wrote
 from ..request import actor
-from ..search.params import zone_of
 from . import labels
 from .chosen_range import ChosenRange, by_numbers, chosen_range, counted, query_of
 from .modes import density_of, fill, remember

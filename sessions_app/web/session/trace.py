@@ -24,9 +24,9 @@ from ...domain.trace import trace as read
 from ...reads import timeline
 from ...reads.event_views import EventView
 from ..html.render import page
+from ..numbers import duration, point
 from ..request import actor
 from ..templatetags.tags import colour_of, shortened
-from ..templatetags.times import duration
 
 ROWS: Final = 100
 DEEPEST: Final = 8  # levels that are indented
@@ -80,7 +80,7 @@ class Row:
         ended = [took for each in self.spans if (took := each.took)]
         if not ended:
             return ""
-        return in_words(Took(sum(took.seconds for took in ended), sign_of_all(took.sign for took in ended)))
+        return duration(Took(sum(took.seconds for took in ended), sign_of_all(took.sign for took in ended)))
 
     @property
     def open(self) -> bool:
@@ -166,7 +166,7 @@ def drawn(events: Sequence[EventView]) -> Drawn:
         [_tick(each, scale.folds) for each in scale.ticks],
         [_fold(each) for each in scale.folds],
         [
-            (kind, name, in_words(took))
+            (kind, name, duration(took))
             for kind, name, took in (
                 ("model", _("Model"), of_turn.model),
                 ("tool", _("Tools"), of_turn.tools),
@@ -176,14 +176,6 @@ def drawn(events: Sequence[EventView]) -> Drawn:
         ],
         [change for each in events for change in each.changes],
     )
-
-
-def in_words(took: Took | float) -> str:
-    """Returns how long something took: 4 ms, 1.5 s, 3 min, ≥ 2.0 s."""
-    seconds, sign = took if isinstance(took, Took) else (took, "")
-    if sign:
-        return f"{sign} {in_words(seconds)}"
-    return f"{seconds * 1000:.0f} ms" if 0 < seconds < 0.0995 else duration(seconds)
 
 
 def _rows(spans: list[Span]) -> list[Row]:
@@ -228,12 +220,12 @@ def _bar(span: Span, trace: Trace, scale: Scale, end: float, ref: SessionRef) ->
     left, right = scale.x(span.start), scale.x(end if span.end is None else span.end)
     width = max(right - left, THINNEST)
     left = min(left, 100 - width)
-    took = _("no answer") if span.took is None else in_words(span.took)
+    took = _("no answer") if span.took is None else duration(span.took)
     told = [
         _name(span),
         _("waits") if span.kind == WAIT else "",
         took,
-        _("after %(time)s") % {"time": in_words(span.start - trace.start)},
+        _("after %(time)s") % {"time": duration(span.start - trace.start)},
         span.why,
     ]
     event_id = span.events[0] if span.events else ""
@@ -250,7 +242,7 @@ def _tick(tick: Tick, folds: list[Fold]) -> Label:
 
 
 def _fold(fold: Fold) -> Label:
-    return Label(_number(fold.x), in_words(fold.seconds), _number(fold.width))
+    return Label(_number(fold.x), duration(fold.seconds), _number(fold.width))
 
 
 def _number(share: float) -> str:
@@ -262,8 +254,8 @@ def _tick_words(seconds: float) -> str:
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:.0f} {unit}"
     if not seconds or seconds >= 1:
-        return f"{seconds:g} s"
-    return f"{seconds * 1000:g} ms"
+        return f"{seconds:g} s".replace(".", point())
+    return f"{seconds * 1000:g} ms".replace(".", point())
 
 
 # --- The scale over it ------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from ...transfer import FORMATS, Format
 from ..html.difference import value as whole_value
 from ..html.json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from ..html.markdown import Text, Texts
+from ..numbers import count, dollars, in_short, share, signed
 from ..request import actor
 
 register = template.Library()
@@ -173,33 +174,14 @@ def export_formats(one: bool) -> list[tuple[str, Format]]:
     return [(name, form) for name, form in FORMATS.items() if form.offer and (one or not form.one_session)]
 
 
-# --- Numbers and times ------------------------------------------------------------------------------------------------
+# --- Numbers ---------------------------------------------------------------------------------------------------------
 
 
-@register.filter
-def count(number: int | None, limit: int = 0) -> str:
-    """Returns a number with thin spaces between thousands, and a plus if counting stopped at the limit."""
-    if number is None:
-        return ""
-    text = f"{min(number, limit) if limit else number:,}".replace(",", "\u202f")
-    return f"{text}+" if limit and number > limit else text
-
-
-@register.filter
-def dollars(amount: float) -> str:
-    """Returns an amount of money: $0.0021, $0.21, $12.50, $1 234."""
-    if amount >= 1000:
-        return f"${count(round(amount))}"
-    return f"${amount:.2f}" if amount >= 0.1 else f"${amount:.2g}" if amount >= 0.0001 else "< $0.0001"
-
-
-@register.filter
-def in_short(number: float) -> str:
-    """Returns a number in a few signs: 950, 12.3 k, 8.2 M."""
-    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
-        if number >= limit:
-            return f"{number / (1_000 if unit == 'k' else limit):.1f} {unit}"
-    return count(round(number))
+register.filter("count", count)
+register.filter("dollars", dollars)
+register.filter("in_short", in_short)
+register.filter("share", share)
+register.filter("signed", signed)
 
 
 @register.filter
@@ -210,7 +192,7 @@ def counted(number: int) -> str:
 
 @register.filter
 def percent(share: float) -> int:
-    """Returns a share as a percentage, at most 99."""
+    """Returns how much of something is done as a percentage, at most 99."""
     return min(99, int(share * 100))
 
 
@@ -218,23 +200,6 @@ def percent(share: float) -> int:
 def row_counted(number: int) -> str:
     """Returns a number that reads/lists.py counts up to ROW_COUNT_LIMIT."""
     return count(number, ROW_COUNT_LIMIT)
-
-
-@register.filter
-def thousands(number: int | None) -> str:
-    """Returns a number of tokens in short: 840, 2.1k, 96.4k, 1.2M."""
-    if number is None:
-        return ""
-    for limit, unit in ((1_000_000, "M"), (1_000, "k")):
-        if number >= limit:
-            return f"{min(number, 10**15) / limit:.1f}{unit}"  # an event may hold any number
-    return str(number)
-
-
-@register.filter
-def signed(number: int) -> str:
-    """Returns a difference of tokens in short, with its sign: +2.8k, −840."""
-    return ("+" if number > 0 else "\u2212") + thousands(abs(number))
 
 
 register.filter("number", number_of)

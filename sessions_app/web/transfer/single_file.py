@@ -197,7 +197,7 @@ _STYLES: Final = (
     "session/chat",
     "transfer/single_file",
 )
-_SCRIPTS: Final = ("time", "single_file")
+_SCRIPTS: Final = ("numbers", "dates", "time", "single_file")
 _FONT: Final = re.compile(r"@font-face \{.*?\n\}", re.S)
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.S)
 _SYMBOL: Final = re.compile(r'<symbol id="')

@@ -1,0 +1,135 @@
+"""Writes dates and times in the one style of all pages, in the reader's time zone:
+
+    09:05           today
+    20 Nov          this year, with the time of day where it matters: 20 Nov, 09:05
+    20 Nov 2025     any other year
+    3 min ago       within an hour, where a page keeps it up to date (`ago`)
+
+The exact time is shown on hover. Spanish writes 20 nov, Korean 11월 20일: the catalogues say how. static/js/dates.js keeps
+what is shown up to date, and writes the same: it is given the words of `words_for_scripts`.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.utils import timezone
+from django.utils.dates import MONTHS_3, WEEKDAYS_ABBR
+from django.utils.translation import get_language, pgettext
+
+_HOUR: Final = 3600
+_MINUTE: Final = 60
+
+
+def ago(seconds: float, now: float) -> str:
+    """Returns a time for a page that keeps it up to date: “now”, “3 min ago”, “in 3 min”, or else its date."""
+    passed = now - seconds
+    if abs(passed) >= _HOUR:
+        return short(seconds, now)
+    minutes = int(abs(passed) / _MINUTE)
+    if not minutes:
+        return _now()
+    return (_ago() if passed > 0 else _ahead()) % {"n": minutes}
+
+
+def short(seconds: float, now: float) -> str:
+    """Returns the time of day of a time today, or else its date: 09:05, 20 Nov, 20 Nov 2025."""
+    local, today = _local(seconds), _local(now)
+    return f"{local:%H:%M}" if local.date() == today.date() else _date(local, today.year)
+
+
+def minute(seconds: float, now: float) -> str:
+    """Returns a time to the minute: 09:05, 20 Nov, 09:05."""
+    return _with_date(seconds, now, f"{_local(seconds):%H:%M}")
+
+
+def second(seconds: float, now: float) -> str:
+    """Returns a time to the second: 09:05:12, 20 Nov, 09:05:12."""
+    return _with_date(seconds, now, clock(seconds))
+
+
+def day(seconds: float, now: float) -> str:
+    """Returns the date of a time, also if it is today."""
+    return _date(_local(seconds), _local(now).year)
+
+
+def clock(seconds: float) -> str:
+    """Returns a time of day to the second: 09:05:12."""
+    return f"{_local(seconds):%H:%M:%S}"
+
+
+def exact(seconds: float) -> str:
+    """Returns date and time to the millisecond: 20 Nov 2026, 09:05:12.433."""
+    local = _local(seconds)
+    return _at() % {"date": _date(local), "time": f"{local:%H:%M:%S}.{local.microsecond // 1000:03}"}
+
+
+def whole(seconds: float) -> str:
+    """Returns date and time to the second, with their zone: 20 Nov 2026, 09:05:12 UTC+1."""
+    local = _local(seconds)
+    return _at() % {"date": _date(local), "time": f"{local:%H:%M:%S} {_zone(local.utcoffset())}"}
+
+
+def words_for_scripts() -> dict[str, str]:
+    """Returns the words and the forms with which a script writes the same, by the names of its data."""
+    blanks = {name: f"{{{name}}}" for name in ("n", "day", "month", "year", "date", "time", "weekday")}
+    return {
+        "now": _now(),
+        "ago": _ago() % blanks,
+        "ahead": _ahead() % blanks,
+        "day": _form() % blanks,
+        "year": _form_with_year() % blanks,
+        "at": _at() % blanks,
+        "weekday": pgettext("a date", "%(weekday)s %(date)s") % blanks,
+        "months": " ".join(_cased(name) for name in MONTHS_3.values()),
+        "weekdays": " ".join(_cased(name) for name in WEEKDAYS_ABBR.values()),
+    }
+
+
+def _local(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC).astimezone(timezone.get_current_timezone())
+
+
+def _with_date(seconds: float, now: float, clock: str) -> str:
+    local, today = _local(seconds), _local(now)
+    return clock if local.date() == today.date() else _at() % {"date": _date(local, today.year), "time": clock}
+
+
+def _date(local: datetime, this_year: int = 0) -> str:
+    form = _form() if local.year == this_year else _form_with_year()
+    return form % {"day": local.day, "month": _cased(MONTHS_3[local.month]), "year": local.year}
+
+
+def _cased(name: object) -> str:
+    """Returns a name of Django's as it stands within a sentence: Nov, in Spanish nov."""
+    return str(name).title() if (get_language() or "en").startswith("en") else str(name).lower()
+
+
+def _zone(offset: timedelta | None) -> str:
+    minutes = int((offset or timedelta()).total_seconds() // 60)
+    hours, rest = divmod(abs(minutes), 60)
+    sign = "+" if minutes > 0 else "\u2212"
+    return "UTC" + (f"{sign}{hours}" if minutes else "") + (f":{rest:02}" if rest else "")
+
+
+def _now() -> str:
+    return pgettext("a time", "now")
+
+
+def _ago() -> str:
+    return pgettext("a time", "%(n)s min ago")
+
+
+def _ahead() -> str:
+    return pgettext("a time", "in %(n)s min")
+
+
+def _form() -> str:
+    return pgettext("a date", "%(day)s %(month)s")
+
+
+def _form_with_year() -> str:
+    return pgettext("a date", "%(day)s %(month)s %(year)s")
+
+
+def _at() -> str:
+    return pgettext("a date", "%(date)s, %(time)s")

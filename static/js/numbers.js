@@ -1,0 +1,24 @@
+// adkweb.numbers: numbers as the language of the page writes them, as sessions_app/web/numbers.py does. <body> says how:
+// data-point, data-thousands.
+(() => {
+  const { point, thousands } = document.body.dataset;
+
+  /** A whole number: 20 004. */
+  const count = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, thousands);
+
+  /** Seconds: 4 ms, 0.8 s, 12 s, 3 min. */
+  function duration(seconds) {
+    if (seconds >= 0.0005 && seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
+    if (seconds < 10) return `${seconds.toFixed(1).replace(".", point)} s`;
+    const units = [
+      [60, 1, "s"],
+      [3_600, 60, "min"],
+      [86_400, 3_600, "h"],
+      [Number.POSITIVE_INFINITY, 86_400, "d"],
+    ];
+    const [, size, unit] = units.find(([limit]) => seconds < limit);
+    return `${Math.round(seconds / size)} ${unit}`;
+  }
+
+  Object.assign(window.adkweb, { numbers: { count, duration } });
+})();
