@@ -1,14 +1,14 @@
 """Reads what happened last in a source, and what is running in it now."""
 
 import time
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 
 from ..access.actor import Actor
-from ..domain.invocations import Running, running_of
+from ..domain.invocations import Running, begins_turn, running_of
 from ..domain.positions import NO_SEQ, Seq
 from ..domain.session_ref import SessionRef
 from ..sources import database, dialect
@@ -16,7 +16,9 @@ from ..sources.dialect import is_wanted, wanted
 from .event_views import EventView, newest_views, written_last_views
 from .lists import GLANCE, titles_of
 
-RUNNING_REACH: Final = 300  # events of all sessions that are searched for running agents
+REACH: Final = 300  # events of all sessions that are searched for running agents, and for turns
+ENOUGH: Final = 60  # events in which there are turns to show
+TURNS: Final = 8
 APPENDED: Final = 5_000  # events of a source that are listed at once
 
 
@@ -28,6 +30,32 @@ class RunningSession:
     title: str
     flight: Running
     event: EventView
+
+
+@dataclass(slots=True)
+class NewTurn:
+    """A turn, as far as it is among the newest events: its last event and the first that was read, what the user `said` if
+    that is the first, and what `failed` last. `title` is that of the session if nobody knows what was said."""
+
+    ref: SessionRef
+    last: EventView
+    is_open: bool  # it is running, or waits
+    first: EventView = field(init=False)
+    said: EventView | None = None
+    failed: EventView | None = None
+    title: str = ""
+
+    @property
+    def outcome(self) -> EventView | None:
+        """Returns the event that says what became of it; None if nothing has."""
+        return self.failed or (None if self.last is self.said else self.last)
+
+
+class Happening(NamedTuple):
+    """What runs now in a source, and its newest turns, the newest first."""
+
+    running: list[RunningSession]
+    turns: list[NewTurn]
 
 
 class Revision(NamedTuple):
@@ -103,27 +131,46 @@ def newest_seq(source: str) -> Seq:
             return cursor.fetchone()[0] or NO_SEQ
 
 
-def newest_events(source: str, limit: int, *, actor: Actor) -> list[EventView]:
-    """Returns the newest events of all sessions, the newest first."""
+def happening(source: str, *, actor: Actor) -> Happening:
+    """Returns the sessions whose agent is running now, as far as the source's newest events show, the one with the newest
+    event first; and the newest turns."""
     with database.using(source):
-        near = newest_views(source, limit, GLANCE, actor)
-        if len(near) == limit or actor.sees_all_of(source) or not database.is_numbered(source):
-            return near
-        return written_last_views(source, limit, GLANCE, actor)  # the actor's apps have been quiet
-
-
-def running_now(source: str, *, actor: Actor) -> list[RunningSession]:
-    """Returns the sessions whose agent is running now, as far as the source's newest events show. The one with the
-    newest event comes first."""
-    with database.using(source):
+        near = newest_views(source, REACH, GLANCE, actor)
         by_session: dict[SessionRef, list[EventView]] = {}
-        for view in newest_views(source, RUNNING_REACH, GLANCE, actor):
+        for view in near:
             by_session.setdefault(view.ref, []).append(view)
         now, silence = time.time(), settings.SILENCE_SECONDS
         flights = {
             ref: running_of([(view.data, view.description) for view in reversed(views)], now, silence)
             for ref, views in by_session.items()
         }
+        if len(near) < ENOUGH and not actor.sees_all_of(source) and database.is_numbered(source):
+            near = written_last_views(source, ENOUGH, GLANCE, actor)  # the actor's apps have been quiet
+        turns = _turns(near, {ref for ref, flight in flights.items() if flight})
         busy = {ref: flight for ref, flight in flights.items() if flight and not flight.waiting}
-        titles = titles_of(source, busy.keys(), actor)
-        return [RunningSession(ref, titles.get(ref, ""), flight, by_session[ref][0]) for ref, flight in busy.items()]
+        titles = titles_of(source, busy.keys() | {turn.ref for turn in turns if turn.said is None}, actor)
+        running = [RunningSession(ref, titles.get(ref, ""), flight, by_session[ref][0]) for ref, flight in busy.items()]
+        for turn in turns:
+            turn.title = titles.get(turn.ref, "")
+        return Happening(running, turns)
+
+
+def _turns(newest: Iterable[EventView], open_in: Collection[SessionRef]) -> list[NewTurn]:
+    """Gathers the newest events, the newest first, into at most TURNS turns. The newest turn of a session may be open."""
+    turns: list[NewTurn] = []
+    of_session: dict[SessionRef, NewTurn | None] = {}
+    for view in newest:
+        if view.description.edit:
+            continue
+        turn = of_session.get(view.ref)
+        if turn is None:
+            if len(turns) == TURNS:
+                continue
+            turn = NewTurn(view.ref, view, is_open=view.ref in open_in and view.ref not in of_session)
+            turns.append(turn)
+        turn.first = view
+        if turn.failed is None and view.description.failed:
+            turn.failed = view
+        turn.said = view if begins_turn(view.description) else None
+        of_session[view.ref] = None if turn.said else turn
+    return turns

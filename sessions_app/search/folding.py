@@ -6,10 +6,10 @@ domain/clock.py knows them, without the time that it waited for a person.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import md5
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from typing import Any, Final, NamedTuple
 
 from ..domain.clock import Clock, Ended
@@ -195,8 +195,22 @@ def _failures(so_far: Summary, failure: str, at: float, seq: int) -> list[Span]:
     so_far.error, so_far.error_seq = clean(failure), seq
     so_far.failed_turns += not so_far.failed
     so_far.failed = True
-    alike = clean(_NUMBERED.sub("…", failure))
-    return [Span("f", so_far.errors, alike, at, None, True, 0, seq)]
+    return [Span("f", so_far.errors, alike(failure), at, None, True, 0, seq)]
+
+
+def alike(failure: str) -> str:
+    """Returns what failures of one kind have in common: “quote … expired” for “quote Q-88213 expired”."""
+    return clean(_NUMBERED.sub("…", failure))
+
+
+def in_common(failures: Sequence[str]) -> str:
+    """Returns what failures that are alike say, with those numbers that are the same in all: “timeout after 30 s”."""
+    numbers = [_NUMBERED.findall(failure) for failure in failures]
+    if len({len(each) for each in numbers}) != 1:
+        return alike(failures[0])
+    kept = [each[0] if len({*each}) == 1 else "…" for each in zip(*numbers, strict=True)]
+    pieces = zip_longest(_NUMBERED.split(failures[0]), kept, fillvalue="")
+    return clean("".join(chain.from_iterable(pieces)))
 
 
 def _calls(so_far: Summary, told: Description, ended: Ended, seq: int) -> list[Span]:

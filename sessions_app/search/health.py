@@ -16,13 +16,14 @@ from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchName, SearchOwner, SearchSession
 from ..sources import dialect, registry
 from . import tree
+from .folding import alike, in_common
 from .index.tables import ref_of
 from .selecting import seen_apps, select
 from .sql import is_one_of, rows
 
 BARS: Final = 48  # of a chart
-TOOLS: Final = 8
-FAILURES: Final = 20
+FAILURES: Final = 5
+_TEXTS: Final = 50  # different ones of failures that are alike, which are compared
 
 
 class Range(NamedTuple):
@@ -71,6 +72,11 @@ class Figures:
             self.signs.add(sign)
 
     @property
+    def some(self) -> bool:
+        """Tells whether there were any turns."""
+        return bool(self.turns)
+
+    @property
     def failed_share(self) -> float:
         """Returns the part of the turns that failed, from 0 to 1."""
         return self.failed / self.turns if self.turns else 0.0
@@ -95,20 +101,35 @@ class InTime(NamedTuple):
     apps: dict[tuple[str, str], OfApp]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tool:
-    """A tool's calls in a range of time: how many, how many failed, and what they took."""
+    """The calls of a tool in a range of time: how many, how many failed, and how many took so many seconds."""
 
-    name: str
-    calls: int
-    failed: int
-    p50: Took
-    p95: Took
+    calls: int = 0
+    failed: int = 0
+    times: dict[float, int] = field(default_factory=dict)
+    signs: set[str] = field(default_factory=set)
+
+    @property
+    def some(self) -> bool:
+        """Tells whether there were any calls."""
+        return bool(self.calls)
+
+    @property
+    def failed_share(self) -> float:
+        """Returns the part of the calls that failed, from 0 to 1."""
+        return self.failed / self.calls if self.calls else 0.0
+
+    def percentile(self, part: float) -> Took | None:
+        """Returns the time that this part of the calls did not exceed; None if nobody has answered one."""
+        return percentile(self.times, self.signs, part)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Failures that differ in numbers alone: how many, in how many sessions, when, and where the newest one is."""
+    """Failures that differ in numbers alone: how many, in how many sessions, when, and where the newest one is.
+
+    `text` has the numbers that are the same in all failures of its kind that are known, and “…” for the others."""
 
     text: str
     count: int
@@ -130,7 +151,8 @@ def any_turn(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> bool:
 
 
 def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS) -> InTime:
-    """Returns the figures of a range of time as a whole, bar by bar, and those of each app that had turns."""
+    """Returns the figures of a range of time as a whole, bar by bar, and those of each app that had turns. The whole is
+    the only bar of one."""
     spans, width = _Spans("t", during, actor, of), (during.end - during.start) / bars
     bar = dialect.of(connection).whole(f"(p.at - {during.start!r}) / {width!r}")
     starts = [during.start + n * width for n in range(bars)]
@@ -148,19 +170,11 @@ def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS
             one.add(took, sign, *sums)
     for number, sessions in spans.sessions(bar):
         in_time.bars[min(number, bars - 1)].sessions += sessions
-    in_time.whole.sessions = sum(count for _one, count in spans.sessions())
+    in_time.whole.sessions = in_time.bars[0].sessions if bars == 1 else sum(count for _one, count in spans.sessions())
     aliases = registry.aliases()
     owners = SearchOwner.objects.filter(pk__in=of_apps).values_list("pk", "source__where", "app_name")
     in_time.apps.update({(aliases[where], name): of_apps[pk] for pk, where, name in owners if where in aliases})
     return in_time
-
-
-def totals(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> Figures:
-    """Returns the figures of a range of time as a whole, without times."""
-    spans = _Spans("t", during, actor, of)
-    failed = "coalesce(sum(CASE WHEN p.failed THEN 1 ELSE 0 END), 0)"
-    turns, failures, tokens = spans.rows(f"count(*), {failed}, coalesce(sum(p.tokens), 0)")[0]
-    return Figures(*during, sum(count for _one, count in spans.sessions()), turns, failures, int(tokens))
 
 
 def usage(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Usage]:
@@ -175,30 +189,22 @@ def usage(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Usage]:
     return [Usage(model, *each) for model, each in models.items()]
 
 
-def slowest_tools(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Tool]:
-    """Returns the tools whose calls took longest, by their 95th percentile."""
-    times: dict[str, dict[float, int]] = {}
-    signs: dict[str, set[str]] = {}
-    calls: dict[str, list[int]] = {}
-    for name, took, sign, count, failed in _Spans("c", during, actor, of).rows(
-        f"n.value, {_took()}, p.sign, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END)",
-        "AND p.took IS NOT NULL GROUP BY 1, 2, 3",
-        "JOIN sessions_app_searchname AS n ON n.id = p.name_id",
-    ):
-        of_tool = times.setdefault(name, {})
-        of_tool[float(took)] = of_tool.get(float(took), 0) + count
-        signs.setdefault(name, set()).add(sign)
-        counted = calls.setdefault(name, [0, 0])
-        counted[0] += count
-        counted[1] += failed
-    tools = [
-        Tool(name, calls[name][0], calls[name][1], *_usual(of_tool, signs[name])) for name, of_tool in times.items()
-    ]
-    return sorted(tools, key=lambda tool: (-tool.p95.seconds, tool.name))[:TOOLS]
-
-
-def _usual(times: dict[float, int], signs: set[str]) -> tuple[Took, Took]:
-    return percentile(times, signs, 0.5) or Took(0.0), percentile(times, signs, 0.95) or Took(0.0)
+def tools(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> dict[str, Tool]:
+    """Returns the calls of each tool that was called in a range of time."""
+    took = f"CASE WHEN p.took IS NOT NULL THEN {_took()} END"
+    called = _Spans("c", during, actor, of).rows(
+        f"p.name_id, {took}, p.sign, count(*), sum(CASE WHEN p.failed THEN 1 ELSE 0 END)", "GROUP BY 1, 2, 3"
+    )
+    names = dict(SearchName.objects.filter(pk__in={row[0] for row in called}).values_list("pk", "value"))
+    of_tools: dict[str, Tool] = {}
+    for number, seconds, sign, calls, failed in called:
+        tool = of_tools.setdefault(names.get(number, ""), Tool())  # each app has names of its own
+        tool.calls += calls
+        tool.failed += failed
+        if seconds is not None:
+            tool.times[float(seconds)] = tool.times.get(float(seconds), 0) + calls
+            tool.signs.add(sign)
+    return of_tools
 
 
 def failures(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Failure]:
@@ -219,12 +225,24 @@ def failures(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Failure
     )
     first = {text: (number, seq) for text, number, seq, rank in newest if rank == 1}
     refs = _refs([number for number, _seq in first.values()])
+    apps = [of.app_name] if of.app_name else [app.name for app in seen_apps(actor)]
     return [
-        Failure(text, count, sessions, earliest, latest, refs[number], Seq(seq))
+        Failure(_with_numbers(text, apps), count, sessions, earliest, latest, refs[number], Seq(seq))
         for text, count, sessions, earliest, latest in groups
         for number, seq in [first[text]]
         if number in refs
     ]
+
+
+def _with_numbers(text: str, apps: Sequence[str]) -> str:
+    """Returns what failures say that are alike, with the numbers that are the same in all of them in these apps."""
+    beginning = text.partition("…")[0]
+    if beginning == text:
+        return text
+    of_kind = SearchName.objects.filter(kind="error", app_name__in=apps, value__startswith=beginning)
+    begin_so = list(of_kind.values_list("value", flat=True).distinct()[:_TEXTS])
+    known = [each for each in begin_so if alike(each) == text]
+    return in_common(known) if known and len(begin_so) < _TEXTS else text
 
 
 def asked(ref: SessionRef, *, actor: Actor) -> tuple[str, Seq] | None:

@@ -17,7 +17,7 @@
     const cells = rows.map((row) => row.querySelector("td"));
     return {
       times: [...starts, Number(table.dataset.until)],
-      values: cells.map((cell) => Number(cell.dataset.value)),
+      values: cells.map((cell) => (cell.dataset.value ? Number(cell.dataset.value) : null)), // null: a gap
       words: cells.map((cell) => cell.textContent),
     };
   }
@@ -49,6 +49,13 @@
     location.assign(addressWith({ range: "", from, to }));
   }
 
+  /** The bars without a neighbour, which no line shows: each is a point. */
+  function alone(plot) {
+    const values = plot.data[1];
+    const isGap = (bar) => (values[bar] ?? null) === null;
+    return values.flatMap((value, bar) => (value !== null && isGap(bar - 1) && isGap(bar + 1) ? [bar] : []));
+  }
+
   function draw(chart) {
     const told = read(chart);
     const box = chart.querySelector(".plot");
@@ -63,7 +70,7 @@
       legend: { show: false },
       axes: [{ show: false }, { show: false }],
       scales: { x: { time: false }, y: { range: [0, most || 1] } },
-      series: [{}, { stroke: color, fill: shade, width: 1.5, points: { show: false } }],
+      series: [{}, { stroke: color, fill: shade, width: 1.5, points: { size: 6, fill: color, filter: alone } }],
       cursor: { y: false, sync: { key: "figures" }, drag: { x: true, y: false, setScale: false, dist: 5 } },
       hooks: {
         setCursor: [(plot) => tell(plot, told, tip)],

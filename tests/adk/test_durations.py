@@ -122,9 +122,11 @@ def test_the_model_s_time_is_the_model_s_and_the_tool_s_the_tool_s(
     assert numbers is not None
     assert (numbers.took.seconds, numbers.took.sign) == (pytest.approx(told.took), "")
     during = Range(began - 60, began + 3600)
-    (tool,) = health.slowest_tools(during, actor=SYSTEM)
-    assert tool.p95.sign == ""
-    assert tool.p95.seconds == pytest.approx(told.tools.seconds, rel=0.06)  # percentiles have two digits
+    (tool,) = health.tools(during, actor=SYSTEM).values()
+    p95 = tool.percentile(0.95)
+    assert p95 is not None
+    assert p95.sign == ""
+    assert p95.seconds == pytest.approx(told.tools.seconds, rel=0.06)  # percentiles have two digits
     slowest = health.figures(during, actor=SYSTEM).whole.percentile(0.95)
     assert slowest is not None
     assert (slowest.sign, slowest.seconds) == ("", pytest.approx(told.took, rel=0.06))

@@ -98,11 +98,11 @@ def test_homes_numbers_are_those_of_sql_and_lead_to_their_sessions(home: Page, f
 
     assert number("sessions") == str(counted["turns"])  # each session has one turn
     assert number("failed") == f"{100 * counted['failed'] / counted['turns']:.1f} %"
-    assert number("tokens") == f"{counted['tokens'] / 1_000_000:.1f} M"
+    assert number("tokens") == f"{counted['tokens'] / 1_000_000:.1f}M"
     assert number("took") == "≥ 5.0 s"  # nobody noted when the last answers of these turns were stored
     attention = home.locator(".attention li").first
     declined = f"{counted['failed']:.0f}"  # the one that is looked for is older than a day
-    expect(attention).to_contain_text(f"charge_card failed {declined} times: card declined")
+    expect(attention).to_contain_text(f"charge_card failed {declined}× in {declined} sessions: card declined")
     attention.locator("a").click()
     expect(home.locator("#querycount")).to_contain_text(f"{declined} of {ALL} · ")
 

@@ -111,7 +111,7 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
     expect(page.locator("#stats")).to_contain_text("5 events")
     expect(home.locator("#feed [data-feed]").first).to_have_attribute("data-feed", first[-1])
     for event in first:
-        expect(home.locator(f"#feed [data-feed='{event}']")).to_have_count(1)
+        expect(home.locator(f"#feed a[href$='#event-{event}']")).to_have_count(1)
 
     # The state came with it, and each key was marked when it changed, and no other.
     state = page.locator("#groups")
@@ -346,10 +346,10 @@ def test_the_feed_keeps_the_focus_while_events_arrive(agent: Agent, session: str
     page = me()
     page.goto("/")
     expect_state(page, "live")
-    link = page.locator(f"#feed [data-feed='{event}'] a")
+    link = page.locator(f"#feed a[href$='#event-{event}']")
     link.focus()
     (newest,) = agent.do(session, append=1)
-    expect(page.locator(f"#feed [data-feed='{newest}']")).to_be_visible()
+    expect(page.locator(f"#feed a[href$='#event-{newest}']")).to_be_visible()
     expect(link).to_be_focused()
 
 
@@ -419,7 +419,7 @@ def test_a_server_that_is_started_again_is_found_and_nothing_is_lost(
     agent.do(session, append=1)
     expect_rows(page, agent.stored[session])
     assert noted(page, "rows") == agent.stored[session]
-    expect(home.locator(f"#feed [data-feed='{agent.stored[session][-1]}']")).to_be_visible()
+    expect(home.locator(f"#feed a[href$='#event-{agent.stored[session][-1]}']")).to_be_visible()
 
 
 @pytest.mark.parametrize("way", long_but(NO_SOCKET, "closed"))
@@ -443,7 +443,7 @@ def test_without_any_websocket_the_page_looks_by_itself(
     home.goto("/")
     expect_state(home, "polling")
     (newest,) = agent.do(session, append=1)
-    expect(home.locator(f"#feed [data-feed='{newest}']")).to_be_visible()
+    expect(home.locator(f"#feed a[href$='#event-{newest}']")).to_be_visible()
 
 
 @pytest.mark.long

@@ -65,7 +65,7 @@ def test_postgresql_goes_away_and_comes_back_and_no_event_is_lost(
             expect_rows(page, truth)
             assert noted(page, "rows") == truth
             expect(page.get_by_role("slider", name="Time travel")).to_be_visible(timeout=LATE)
-            expect(home.locator(f"#feed [data-feed='{truth[-1]}']")).to_be_visible()
+            expect(home.locator(f"#feed a[href$='#event-{truth[-1]}']")).to_be_visible()
             assert len(noted(page, "sockets")) == 1, "the page lost its connection to adkweb, too"
             page.context.close()
 

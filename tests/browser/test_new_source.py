@@ -48,6 +48,6 @@ def test_home_shows_a_new_agent_without_being_loaded_again(on_folder: Adkweb, vi
         expect(page.get_by_role("heading", name="No database yet")).to_have_count(0)
         expect(page.get_by_role("table").get_by_role("link", name="booking")).to_be_visible()
         (event,) = agent.do("first", append=1)
-        expect(page.locator(f"#feed [data-feed='{event}']")).to_be_visible()
+        expect(page.locator(f"#feed a[href$='#event-{event}']")).to_be_visible()
     expect(page.locator("body")).to_have_attribute("data-loaded", "once")
     expect(page.locator("#sources")).to_have_count(1)

@@ -170,7 +170,7 @@ def test_states_are_what_adk_js_reads_and_every_event_has_one(place: str, ref: S
     assert moments.state_at(ref, said.id, actor=SYSTEM).state.session["step"] == "choose"
     assert moments.state_at(ref, answered.id, actor=SYSTEM).state.session["last"] == "You said: hello"
     assert timeline.in_flight(ref, actor=SYSTEM) is None
-    assert newest.running_now(ref.source, actor=SYSTEM) == []
+    assert newest.happening(ref.source, actor=SYSTEM).running == []
 
 
 def test_pages_and_routes_show_it(ref: SessionRef, maria: Browser, program: Program) -> None:

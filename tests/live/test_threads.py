@@ -362,7 +362,7 @@ def test_home_does_not_wait_for_a_source_that_is_known_to_be_away(
 
         return ask
 
-    monkeypatch.setattr(newest, "running_now", waits_in_vain(newest.running_now, "home"))
+    monkeypatch.setattr(newest, "happening", waits_in_vain(newest.happening, "home"))
     monkeypatch.setattr(newest, "data_version", waits_in_vain(newest.data_version, "follower"))
     reader = Reader(house.sign_in)
     lobby = Lobby.admit(reader)  # type: ignore[arg-type]

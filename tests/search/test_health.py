@@ -1,6 +1,7 @@
 """The figures of a range of time against a plain count over the same turns, on both databases."""
 
 import random
+import time
 from collections import Counter
 
 import pytest
@@ -80,7 +81,7 @@ def test_figures_are_those_of_a_plain_count(own: str, source: str) -> None:
     assert 0 < len(inside) < len(made)
     assert (whole.turns, whole.failed) == (len(inside), sum(turn.failed for turn in inside))
     assert (whole.tokens, whole.sessions) == (sum(turn.tokens for turn in inside), len({turn.ref for turn in inside}))
-    total = health.totals(during, actor=SYSTEM)
+    total = health.figures(during, actor=SYSTEM, bars=1).whole
     assert [getattr(total, name) for name in COUNTS] == [getattr(whole, name) for name in COUNTS]
     times = sorted(turn.took for turn in inside)
     assert whole.percentile(0.5) == Took(times[(len(times) - 1) // 2], "≥")  # a model's event may have ended later
@@ -131,8 +132,26 @@ def test_failures_are_grouped_by_tool_and_message_whatever_their_numbers(own: st
     (failure,) = health.failures(during, actor=SYSTEM)
     assert (failure.text, failure.count) == ("book: quote … expired", len(failed))
     assert (failure.sessions, failure.ref) == (len({turn.ref for turn in failed}), newest.ref)
-    (tool,) = health.slowest_tools(during, actor=SYSTEM)
-    assert (tool.name, tool.calls, tool.failed, tool.p95) == ("book", len(made), len(failed), Took(0.3, "≤"))
+    ((name, tool),) = health.tools(during, actor=SYSTEM).items()
+    assert (name, tool.calls, tool.failed) == ("book", len(made), len(failed))
+    assert tool.percentile(0.95) == Took(0.3, "≤")
+
+
+def test_a_number_that_is_the_same_in_all_failures_of_a_kind_is_said(source: str, own: str) -> None:
+    def fail(number: int, *messages: str) -> None:
+        ref = create_session(source, "booking", "ana", session_id=f"s{number}", actor=SYSTEM)
+        for message in messages:
+            append_event(ref, {"author": "agent", "error_code": "502", "error_message": message}, actor=SYSTEM)
+        feed(source)
+
+    def said() -> list[tuple[str, int]]:
+        during = Range(0.0, time.time() + 60)
+        return [(failure.text, failure.count) for failure in health.failures(during, actor=SYSTEM)]
+
+    fail(1, "gateway gave up after 30 s", "gateway gave up after 30 s", "order o1: full at 9")
+    assert said() == [("502 gateway gave up after 30 s", 2), ("502 order o1: full at 9", 1)]
+    fail(2, "gateway gave up after 31 s", "order o2: full at 9")
+    assert said() == [("502 gateway gave up after … s", 3), ("502 order …: full at 9", 2)]
 
 
 def test_a_deleted_session_counts_no_more(source: str, own: str) -> None:

@@ -72,7 +72,7 @@ def test_the_page_of_an_app_or_a_user_shows_its_own_figures(
     assert shown(page, "failed") == f"{100 * len(failed) / len(inside):.1f} %"
     assert shown(page, "tokens") == in_short(300 * len(inside))
     failure, *_silent = page.one("ul", "attention").all("li")
-    assert f"failed {len(failed)} times" in failure.text
+    assert f"failed {len(failed)}× in {len(failed)} sessions: declined" in failure.text
     (query,) = parse_qs(urlsplit(failure.all("a")[0]["href"]).query)["q"]
     assert 'tool:"charge"' in query
     assert ids(query) == sorted({turn.ref.session_id for turn in failed})
@@ -86,6 +86,28 @@ def test_the_page_of_an_app_or_a_user_shows_its_own_figures(
     ):
         (query,) = parse_qs(urlsplit(link["href"]).query)["q"]
         assert ids(query) == sorted(turn.ref.session_id for turn in inside)
+
+
+def test_where_nothing_happened_a_chart_has_a_gap_and_what_grew_worse_stands_out(
+    turns: list[Turn], maria: Browser
+) -> None:
+    hours = [
+        turns[number].at - 30 for number in (12, 9, 6)
+    ]  # three turns between two of them, every third one is right
+    page = page_of(maria.get(f"{reverse('home')}?{urlencode({'from': int(hours[1]), 'to': int(hours[2])})}"))
+    shares = [cell["data-value"] for cell in page.one("div", "failed").one("tbody").all("td")]
+    assert sorted({*shares}) == ["", "0.0", "1.0"]
+    assert len([share for share in shares if share]) == len(page.one("div", "failed").all("polyline", "line")) == 3
+    assert page.one("div", "failed").all("b", "bad") == []
+    (tool,) = page.one("table", "tools").one("tbody").all("tr")
+    assert tool.texts("td")[:2] == ["3", "66.7 %"]
+    assert tool.all("td", "failed") == []
+    worse = {"from": int(turns[2].at - 30), "to": int(turns[0].at - 30)}  # both failed, and one of the two before
+    page = page_of(maria.get(f"{reverse('home')}?{urlencode(worse)}"))
+    assert page.one("div", "failed").one("b", "bad").text == "100 %"
+    assert page.one("div", "failed").one("span", "aside").text == "+50.0 points"
+    assert page.one("table", "tools").one("td", "failed").text == "100 %"
+    assert page.one("table", "apps").all("td", "failed") == []  # its one turn before failed, too
 
 
 def test_a_chart_is_a_picture_and_a_table_without_scripts(turns: list[Turn], maria: Browser) -> None:

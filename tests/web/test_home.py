@@ -64,12 +64,24 @@ def test_home_lists_the_first_apps_and_leads_to_all_of_them(demo: str, maria: Br
     nobody.open(address, status=404)
 
 
-def test_home_names_the_newest_events_and_edits(demo: str, maria: Browser, actor: Actor) -> None:
+def test_home_names_the_newest_turns_and_edits(demo: str, maria: Browser, actor: Actor) -> None:
     ref = SessionRef(demo, "booking", "ana", "seoul-trip")
+    for author, part in (
+        ("user", {"text": "Change my seat"}),
+        ("agent", {"function_call": {"name": "seats", "id": "c1"}}),
+        ("agent", {"function_response": {"name": "seats", "id": "c1", "response": {"error": "no seat is free"}}}),
+        ("agent", {"text": "I am sorry."}),
+        ("user", {"text": "Thank you"}),
+    ):
+        told = append_event(ref, {"author": author, "content": {"parts": [part]}}, actor=actor)
     edit_state(ref, [Entry("x", 1, ABSENT)], actor=actor, reason="a test")
     page = maria.open("home")
-    newest = page.one(id="feed").all("a")[0]["href"]
-    assert newest.startswith(reverse("session", kwargs=ref._asdict()) + "#event-")
+    thanks, seat, *_others = page.one(id="feed").all("li")
+    assert thanks.one("a")["href"] == f"{reverse('session', kwargs=ref._asdict())}#event-{told.event['id']}"
+    assert thanks.one("a").text.startswith("Thank you working")
+    assert "Change my seat" in seat.one("b").text
+    assert "no seat is free" in seat.one("span", "outcome").text
+    assert "bad" in seat["class"]
     edits = page.one("aside").all("section")[-1].all("ul", "feed")[0]
     assert edits.all("a")[0].text.split() == [actor.name, "x", "1"]
     assert edits.texts("p")[0].startswith("a test")

@@ -20,9 +20,9 @@ from ...search.drift_looks import Drifted
 from ...search.health import EVERYBODY, Failure, Of
 from ...search.language import parse
 from ...search.results import Row, search
+from ..numbers import count
 from .charts import Chosen
 
-FAILURES: Final = 5
 SESSIONS: Final = 4  # that wait, and as many that are silent
 _VALUE: Final = 24  # characters
 
@@ -31,7 +31,8 @@ _VALUE: Final = 24  # characters
 class Item:
     """Something that needs attention: an icon and its severity, words, where it leads, and since when it is so.
 
-    `action` is the label of a button that leads there, too. `key` says that the subject is a key of state.
+    It was so `count` times. `action` is the label of a button that leads there, too. `key` says that the subject is a key of
+    state.
     """
 
     icon: str
@@ -41,35 +42,38 @@ class Item:
     aside: str
     address: str
     since: float
+    count: int = 1
     action: str = ""
     key: bool = False
 
 
 def attention(chosen: Chosen, now: float, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Item]:
-    """Returns what needs attention in a range of time, the worst first. `query` selects the sessions that `of` means."""
-    failed = health.failures(chosen.during, actor=actor, of=of)[:FAILURES]
-    return [
-        *(_failure(each, chosen, query) for each in failed),
+    """Returns what needs attention in a range of time, the most frequent first. `query` selects the sessions that `of`
+    means."""
+    items = [
+        *(_failure(each, chosen, query) for each in health.failures(chosen.during, actor=actor, of=of)),
         *_sessions(f"{query} status:waiting".strip(), now, actor, of),
         *_sessions(f"{query} status:stuck {chosen.query}".strip(), now, actor, of),
         *(_drift(each, of) for each in drift_looks.drifted(actor=actor, of=of)),
         *(_broken(each, of) for each in breaches.recent(chosen.during, actor=actor, of=of)),
     ]
+    return sorted(items, key=lambda item: -item.count)
 
 
 def _failure(failure: Failure, chosen: Chosen, query: str) -> Item:
     tool, colon, message = failure.text.partition(": ")
     subject, message = (tool, message) if colon and " " not in tool else ("", failure.text)
-    times = ngettext("failed %(n)s time", "failed %(n)s times", failure.count) % {"n": failure.count}
+    sessions = ngettext("%(n)s session", "%(n)s sessions", failure.sessions) % {"n": count(failure.sessions)}
+    times = _("failed %(n)s× in %(sessions)s") % {"n": count(failure.count), "sessions": sessions}
+    if failure.count == 1:
+        times = _("failed") if subject else ""
     words = f"{times}: {message}" if subject else message
-    sessions = ngettext("%(n)s session", "%(n)s sessions", failure.sessions) % {"n": failure.sessions}
     address = reverse("session", kwargs=failure.ref._asdict()) + f"?seq={failure.seq}"
     if failure.sessions > 1:
         alike = max(message.split("…"), key=len).strip().replace('"', " ")
         with_tool = f"tool:{tree.quoted(tool)} " if subject else ""
         address = chosen.sessions(f'{query} {with_tool}error:any "{alike}"'.strip())
-    aside = sessions if subject else f"{times} · {sessions}"
-    return Item("error", "bad", subject, words, aside, address, failure.last)
+    return Item("error", "bad", subject, words, "" if subject else times, address, failure.last, failure.count)
 
 
 def _sessions(query: str, now: float, actor: Actor, of: Of) -> Iterator[Item]:
@@ -91,7 +95,7 @@ def _waiting(row: Row, actor: Actor, of: Of) -> Item:
         return Item("wait", "warn", row.title, words, _whose(row.ref, of), address, row.last)
     tool, seq = asked
     aside = _whose(row.ref, of, row.title)
-    return Item("wait", "warn", tool, words, aside, f"{address}?seq={seq}", row.last, _("Open the call"))
+    return Item("wait", "warn", tool, words, aside, f"{address}?seq={seq}", row.last, action=_("Open the call"))
 
 
 def _drift(each: Drifted, of: Of) -> Item:
@@ -99,14 +103,15 @@ def _drift(each: Drifted, of: Of) -> Item:
     words = _("is %(stored)s in the table, the events say %(said)s") % values
     aside = _whose(each.ref, of, f"+{each.keys - 1}" if each.keys > 1 else "", each.title)
     address = reverse("drift", kwargs=each.ref._asdict())
-    return Item("drift", "warn", each.change.key, words, aside, address, each.since, _("Repair"), key=True)
+    return Item("drift", "warn", each.change.key, words, aside, address, each.since, action=_("Repair"), key=True)
 
 
 def _broken(each: Recent, of: Of) -> Item:
     sessions = ngettext("%(n)s session", "%(n)s sessions", each.sessions) % {"n": each.sessions}
     aside = " · ".join([sessions, *([] if of.app_name else [each.app_name])])
     address = reverse("rule", args=[each.source, each.app_name, each.rule])
-    return Item("key", "warn", each.name, _("is a rule that was broken"), aside, address, each.last)
+    words = _("is a rule that was broken")
+    return Item("key", "warn", each.name, words, aside, address, each.last, each.sessions)
 
 
 def _whose(ref: SessionRef, of: Of, *words: str) -> str:

@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 from ...access.actor import Actor
 from ...domain.cost import cost_of
 from ...search import health
-from ...search.health import EVERYBODY, Figures, InTime, Of, Range
-from ..numbers import count, decimal, dollars, duration, in_short, percentage, share
+from ...search.health import EVERYBODY, Figures, InTime, Of, Range, Tool
+from ..numbers import count, decimal, dollars, duration, in_short, percentage, share, signed_duration
 
 # --- The range of time: one of a few that end now (?range=24h), or any other (?from= and ?to=) ------------------------
 
@@ -86,10 +86,10 @@ HEIGHT: Final = 48
 
 
 class Bar(NamedTuple):
-    """A part of the range of time: when it begins, its number, and that in words."""
+    """A part of the range of time: when it begins, its number if it has one, and that in words."""
 
     start: float
-    value: float
+    value: float | None
     words: str
 
 
@@ -97,8 +97,8 @@ class Bar(NamedTuple):
 class Chart:
     """A chart: its title, its number in words, what stands beside it, the sessions behind it, and its line.
 
-    `line` and `area` are points of a picture of WIDTH by HEIGHT; `bars` are its numbers.
-    `note` explains what stands beside the number.
+    `line` has the parts between gaps, and `bars` its numbers. `note` explains what stands beside the number. `worse` says
+    that the number should be lower, and is higher than in the range before.
     """
 
     name: str
@@ -106,17 +106,17 @@ class Chart:
     number: str
     aside: str
     address: str
-    line: str
-    area: str
+    line: list["Part"]
     bars: list["Bar"]
     note: str = ""
+    worse: bool = False
 
 
-def charts(shown: InTime, chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Chart]:
-    """Returns the four charts of figures. `query` selects the sessions that `of` means."""
+def charts(
+    shown: InTime, before: Figures, chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = ""
+) -> list[Chart]:
+    """Returns the four charts of figures, beside those of the range before. `query` selects the sessions that `of` means."""
     whole, bars = shown.whole, shown.bars
-    before = health.totals(chosen.during.before(), actor=actor, of=of)
-    median, slow = whole.percentile(0.5), whole.percentile(0.95)
     cost, note = _cost(chosen, actor, of)
     failed, slowest = f"{query} error:any".strip(), [bar.percentile(0.95) for bar in bars]
     return [
@@ -128,15 +128,13 @@ def charts(shown: InTime, chosen: Chosen, actor: Actor, of: Of = EVERYBODY, quer
         Chart(
             *("failed", _("Turns that failed"), _share(whole), _points(whole, before)),
             chosen.sessions(failed),
-            *_drawn(bars, [bar.failed_share for bar in bars], [_share(bar) for bar in bars]),
+            *_drawn(bars, [bar.failed_share if bar.turns else None for bar in bars], [_share(bar) for bar in bars]),
+            worse=is_worse(whole, before),
         ),
         Chart(
-            *("took", _("Turn, p95"), duration(slow) or "–"),
-            f"p50 {duration(median)}" if median is not None else "",
+            *("took", _("Turn, p95"), duration(whole.percentile(0.95)) or "–", _slower(whole, before)),
             chosen.sessions(query, "-took"),
-            *_drawn(
-                bars, [time.seconds if time else 0.0 for time in slowest], [duration(time) or "–" for time in slowest]
-            ),
+            *_drawn(bars, [time and time.seconds for time in slowest], [duration(time) or "–" for time in slowest]),
         ),
         Chart(
             *("tokens", _("Tokens"), in_short(whole.tokens)),
@@ -148,21 +146,44 @@ def charts(shown: InTime, chosen: Chosen, actor: Actor, of: Of = EVERYBODY, quer
     ]
 
 
-def _drawn(bars: Sequence[Figures], heights: Sequence[float], words: Sequence[str]) -> tuple[str, str, list[Bar]]:
-    """Returns a chart's line, its area, and its numbers."""
+def is_worse(now: Figures | Tool | None, before: Figures | Tool | None) -> bool:
+    """Tells whether a larger share of turns or calls failed than in the range before, if there were any."""
+    return now is not None and before is not None and before.some and now.failed_share > before.failed_share
+
+
+def _drawn(
+    bars: Sequence[Figures], heights: Sequence[float | None], words: Sequence[str]
+) -> tuple[list["Part"], list[Bar]]:
+    """Returns a chart's line, and its numbers."""
     numbers = [Bar(bar.start, height, said) for bar, height, said in zip(bars, heights, words, strict=True)]
-    return *line_of(heights), numbers
+    return line_of(heights), numbers
 
 
-def line_of(values: Sequence[float], width: int = WIDTH, height: int = HEIGHT) -> tuple[str, str]:
-    """Returns the points of a line through values, and of the area below it."""
-    most, step = max([*values, 0.0]), width / max(1, len(values) - 1)
-    points = [
-        f"{n * step:.1f},{height - 1 - (height - 4) * (value / most if most else 0):.1f}"
-        for n, value in enumerate(values)
+class Part(NamedTuple):
+    """A part of a line without a gap: the points of a picture of WIDTH by HEIGHT, and of the area below it."""
+
+    points: str
+    area: str
+
+
+def line_of(values: Sequence[float | None]) -> list[Part]:
+    """Returns the parts of a line through values, which breaks where there is none."""
+    most, step = max((value or 0.0 for value in values), default=0.0), WIDTH / max(1, len(values) - 1)
+    parts: list[list[tuple[str, str]]] = [[]]
+    for number, value in enumerate(values):
+        if value is None:
+            parts.append([])
+        else:
+            y = HEIGHT - 1 - (HEIGHT - 4) * (value / most if most else 0)
+            parts[-1].append((f"{number * step:.1f}", f"{y:.1f}"))
+    return [
+        Part(
+            " ".join(f"{x},{y}" for x, y in (part if len(part) > 1 else part * 2)),  # a line of one point is a dot
+            f"{part[0][0]},{HEIGHT} {' '.join(f'{x},{y}' for x, y in part)} {part[-1][0]},{HEIGHT}",
+        )
+        for part in parts
+        if part
     ]
-    line = " ".join(points)
-    return line, f"0,{height} {line} {width},{height}"
 
 
 def _share(figures: Figures) -> str:
@@ -192,7 +213,15 @@ def _cost(chosen: Chosen, actor: Actor, of: Of) -> tuple[str, str]:
 def _points(now: Figures, before: Figures) -> str:
     """Returns by how many points of percent the share of failed turns has grown; empty if it has not."""
     points = round(100 * (now.failed_share - before.failed_share), 1) if now.turns and before.turns else 0.0
-    return _signed(points, 1) if points else ""
+    return _("%(n)s points") % {"n": _signed(points, 1)} if points else ""
+
+
+def _slower(now: Figures, before: Figures) -> str:
+    """Returns the median, and by how much more time 95 of 100 turns took; empty where there is none."""
+    median, slow, was = now.percentile(0.5), now.percentile(0.95), before.percentile(0.95)
+    more = slow.seconds - was.seconds if slow and was else 0.0
+    said = (f"p50 {duration(median)}" if median else "", signed_duration(more) if abs(more) >= 0.05 else "")
+    return " · ".join(filter(None, said))
 
 
 def _signed(number: float, digits: int) -> str:

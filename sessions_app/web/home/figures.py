@@ -2,10 +2,12 @@
 
 import time
 from dataclasses import astuple, dataclass
+from typing import Final, NamedTuple
 
 from django.http import HttpRequest
 
 from ...access.actor import Actor
+from ...domain.clock import Took
 from ...search import health
 from ...search.health import EVERYBODY, Of, OfApp
 from ...search.results import behind
@@ -14,28 +16,33 @@ from ...search.tree import quoted
 from ..request import actor
 from . import charts
 from .attention import Item, attention
-from .charts import Chart, Chosen
+from .charts import Chart, Chosen, is_worse
+
+TOOLS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a page. `apps` are those of each app, by source and app; `behind` names the sources that
-    are not indexed yet, each with how much of it is."""
+    """The figures of a page. `apps` are those of each app, by source and app, and `before` those in the range before;
+    `behind` names the sources that are not indexed yet, each with how much of it is."""
 
     range: Chosen
     charts: list[Chart]
     attention: list[Item]
     tools: list["ToolOf"]
     apps: dict[tuple[str, str], OfApp]
+    before: dict[tuple[str, str], OfApp]
     behind: list[tuple[str, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOf:
-    """A tool, with the width of its bar in percent, and the address of the sessions that called it."""
+class ToolOf(NamedTuple):
+    """A tool, the time that 95 of 100 calls did not exceed, whether more of them failed than in the range before, and the
+    address of the sessions that called it."""
 
-    tool: health.Tool
-    width: int
+    name: str
+    calls: health.Tool
+    p95: Took | None
+    worse: bool
     address: str
 
 
@@ -44,23 +51,26 @@ def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
     now, who = time.time(), actor(request)
     chosen, query = charts.chosen(request, now, who, of), query_of(*astuple(of), actor=who) if of.app_name else ""
     in_time = health.figures(chosen.during, actor=who, of=of)
+    before = health.figures(chosen.during.before(), actor=who, of=of, bars=1)
     return Figures(
         chosen,
-        charts.charts(in_time, chosen, who, of, query),
+        charts.charts(in_time, before.whole, chosen, who, of, query),
         attention(chosen, now, who, of, query),
         _tools(chosen, who, of, query),
         in_time.apps,
+        before.apps,
         [each for each in behind() if of.source in ("", each[0])],
     )
 
 
 def _tools(chosen: Chosen, who: Actor, of: Of, query: str) -> list[ToolOf]:
-    """Returns the slowest tools."""
-    tools = health.slowest_tools(chosen.during, actor=who, of=of)
-    slowest = tools[0].p95.seconds or 1 if tools else 1
+    """Returns the tools that failed most, then those that were called most."""
+    tools, before = (health.tools(each, actor=who, of=of) for each in (chosen.during, chosen.during.before()))
+    most = sorted(tools.items(), key=lambda each: (-each[1].failed, -each[1].calls, each[0]))[:TOOLS]
     return [
         ToolOf(
-            tool, round(100 * tool.p95.seconds / slowest), chosen.sessions(f"{query} tool:{quoted(tool.name)}".strip())
+            *(name, tool, tool.percentile(0.95), is_worse(tool, before.get(name))),
+            chosen.sessions(f"{query} tool:{quoted(name)}".strip()),
         )
-        for tool in tools
+        for name, tool in most
     ]

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_GET
@@ -14,29 +13,27 @@ from ...domain.clock import Took
 from ...domain.errors import SourceError
 from ...reads import lists
 from ...reads import newest as reads_newest
-from ...reads.event_views import EventView
-from ...search.health import Figures, OfApp
+from ...search.health import Figures
 from ...sources import adopt_job, database, errors, identity, registry
 from ..edits.log import last_edits
 from ..html.render import page
 from ..request import actor
 from ..session.updates import fragment
 from . import charts
+from .figures import Figures as OfPage
 from .figures import figures
 
-# --- What runs now, and the newest events; sent over a websocket, or asked for again and again ------------------------
-
-EVENTS: Final = 12
+# --- What runs now, and the newest turns; sent over a websocket, or asked for again and again ------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The sessions whose agent is running, the longest silent last, and the newest events, the newest first.
+    """The sessions whose agent is running, the longest silent last, and the newest turns, the newest first.
 
     `mask` stands for the rules that hide values in them (masking.digest)."""
 
     running: list[reads_newest.RunningSession]
-    events: list[EventView]
+    turns: list[reads_newest.NewTurn]
     sources: str  # changes when a source appears, goes away, comes back, or gets its first session
     away: bool  # whether a source did not answer
     mask: int
@@ -46,23 +43,25 @@ def activity(who: Actor, away: Collection[str] = ()) -> Activity:
     """Reads the activity of all sources that answer. Does not ask those known to be `away`: waiting for each would take
     long."""
     mask = masking.digest()
-    running, events = [], []
+    running, turns = [], []
     states: list[tuple[str, bool | None]] = []
     for source in registry.listed():
         if source.alias in away:
             states.append((source.alias, None))
             continue
         try:
-            running += reads_newest.running_now(source.alias, actor=who)
-            newest = reads_newest.newest_events(source.alias, EVENTS, actor=who)
-            events += newest
-            states.append((source.alias, bool(newest) or lists.has_sessions(source.alias, actor=who)))
+            there = reads_newest.happening(source.alias, actor=who)
+            running += there.running
+            turns += there.turns
+            states.append((source.alias, bool(there.turns) or lists.has_sessions(source.alias, actor=who)))
         except SourceError:
             states.append((source.alias, None))
     running.sort(key=lambda session: session.flight.last, reverse=True)
-    events.sort(key=lambda event: event.timestamp, reverse=True)
+    turns.sort(key=lambda turn: turn.last.timestamp, reverse=True)
     digest = hashlib.sha256(repr(states).encode()).hexdigest()[:16]
-    return Activity(running, events[:EVENTS], digest, any(there is None for _alias, there in states), mask)
+    return Activity(
+        running, turns[: reads_newest.TURNS], digest, any(has_any is None for _alias, has_any in states), mask
+    )
 
 
 def parts(activity: Activity) -> dict[str, str]:
@@ -100,8 +99,8 @@ class AppOf:
 
     row: lists.AppRow
     figures: Figures | None
-    line: str
-    area: str
+    line: list[charts.Part]
+    worse: bool
 
     @property
     def p95(self) -> Took | None:
@@ -123,7 +122,7 @@ def home(request: HttpRequest) -> HttpResponse:
         item = Shown(source)
         try:
             apps = lists.apps(source.alias, actor=who)
-            item.apps, item.more = [_app(row, shown_figures.apps) for row in apps.rows], apps.next is not None
+            item.apps, item.more = [_app(row, shown_figures) for row in apps.rows], apps.next is not None
             item.read_only = database.is_read_only(source.alias)
             item.copy_of = identity.copy_of(source.alias) if who.runs_everything else ""
             item.adopted, item.adoption = database.is_adopted(source.alias), adopt_job.of(source.alias)
@@ -143,7 +142,8 @@ def home(request: HttpRequest) -> HttpResponse:
     return page(request, "home/home/home.html", context)
 
 
-def _app(row: lists.AppRow, of_apps: dict[tuple[str, str], OfApp]) -> AppOf:
-    of_app = of_apps.get((row.source, row.app_name))
-    line, area = charts.line_of(of_app.turns) if of_app else ("", "")
-    return AppOf(row, of_app.whole if of_app else None, line, area)
+def _app(row: lists.AppRow, shown: OfPage) -> AppOf:
+    name = row.source, row.app_name
+    of_app, before = shown.apps.get(name), shown.before.get(name)
+    now, was = of_app and of_app.whole, before and before.whole
+    return AppOf(row, now, charts.line_of(of_app.turns) if of_app else [], charts.is_worse(now, was))
