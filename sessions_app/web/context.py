@@ -17,6 +17,7 @@ from ..edits import proposals, queue
 from ..edits.queue import Queued
 from ..search.saved.views import ViewWatch
 from ..sources import adopt_job, database
+from . import settings
 from . import sources as demo
 
 
@@ -44,6 +45,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "outcomes": outcomes,
         "proposals_waiting": cache(lambda: proposals.count(actor=who) + held.count(actor=who) if who else 0),
         "watched": cache(lambda: _watched(request)),
+        "settings_entries": lambda: settings.entries(who) if who else [],
         "keeps_people": bool(getattr(getattr(request, "user", None), "is_superuser", False)),
         "unserved": database.unserved(actor=who) if who and not (match and match.url_name == "home") else [],
         "toasts": lambda: _toasts(request, outcomes),

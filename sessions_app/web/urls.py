@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from . import agent_view, artifacts, audit, batches, drift, masking
+from . import agent_view, artifacts, audit, batches, drift, masking, settings
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
@@ -50,6 +50,7 @@ urlpatterns = [
     path("batches/", batches.batches, name="batches"),
     path("batches/<uuid:batch_id>/", batches.batch, name="batch"),
     path("sessions/new/", sessions.new, name="new-session"),
+    path("settings/", settings.first, name="settings"),
     path("retention/", retention.retention, name="retention"),
     path("retention/<int:number>/remove/", retention.remove, name="remove-retention"),
     path("import/", imports.imports, name="imports"),

@@ -1,6 +1,9 @@
 // details.menu: closes on a click elsewhere, on Escape (focus goes back to its button), and after a choice, but not after
 // that of a [data-stay]. One with data-focus gives the focus to its first field when it opens.
 (() => {
+  // On a narrow screen the pages of "Settings" are a row, which begins with the one that is open.
+  document.querySelector(".settingsnav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
   const open = () => document.querySelectorAll("details.menu[open]");
 
   document.addEventListener("click", (event) => {

@@ -36,8 +36,9 @@ def choose_from_menu(page: Page, name: str) -> None:
 def invited(admin: Page, guest: Page, name: str) -> Page:
     """Somebody who opened the link that the admin made for them, and chose a name and a password."""
     admin.goto("/people/")
+    admin.locator("summary", has_text="Invite someone").click()
     admin.get_by_label("For", exact=True).fill(name)
-    admin.get_by_role("button", name="Make a link").click()
+    admin.get_by_role("button", name="Create link").click()
     guest.goto(admin.locator("#invitation-link").inner_text())
     guest.get_by_label("Name").fill(name)
     guest.get_by_label("Password").fill(PASSWORD)
@@ -48,6 +49,7 @@ def invited(admin: Page, guest: Page, name: str) -> Page:
 
 def give(admin: Page, role: str, person: str, apps: str = "", *, reveals: bool = False) -> None:
     admin.goto("/roles/")
+    admin.locator("summary", has_text="Give a role").click()
     admin.get_by_label("Who").select_option(f"person:{person}")
     admin.get_by_role("radio", name=role).check()
     admin.get_by_label("Apps", exact=True).fill(apps)
@@ -141,6 +143,7 @@ def test_a_team_works_with_what_each_of_them_may(team: Adkweb, visitor: Visit, w
     sam.goto(SESSION)
     expect(sam.locator("#events")).to_contain_text("platinum")
     admin.goto("/masking/")
+    admin.locator("summary", has_text="New rule").click()
     admin.get_by_label("Pattern").fill("user:tier")
     admin.get_by_role("button", name="Add", exact=True).click()
     expect(sam.locator("#events")).not_to_contain_text("platinum")

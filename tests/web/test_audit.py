@@ -25,7 +25,7 @@ from sessions_app.models import AuditReceiver, AuditRow
 from sessions_app.writes.sessions import create_session
 from tests.support.people import somebody
 from tests.web.conftest import Browser
-from tests.web.html import Element, page_of
+from tests.web.html import Element
 
 pytestmark = pytest.mark.django_db
 HOSTILE: Final = "<script>alert(1)</script>"
@@ -258,9 +258,9 @@ def test_the_page_says_how_far_a_receiver_is_and_what_went_wrong(auditor: Browse
     assert re.fullmatch(rf"1 row waits to be sent to the syslog, since .* · OSError: {re.escape(HOSTILE)}", notice.text)
 
 
-def test_the_menu_leads_there_whoever_may_read_it_and_nobody_else(auditor: Browser) -> None:
+def test_settings_lead_there_whoever_may_read_it_and_nobody_else(auditor: Browser) -> None:
     viewer = Browser()
     viewer.force_login(somebody("vera", "viewer"))
-    assert page_of(auditor.get("/")).all("a", href=reverse("audit"))
-    assert not page_of(viewer.get("/")).all("a", href=reverse("audit"))
+    assert auditor.open("sign-ins").all("a", href=reverse("audit"))
+    assert not viewer.open("sign-ins").all("a", href=reverse("audit"))
     viewer.open("audit", status=403)

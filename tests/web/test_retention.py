@@ -16,8 +16,8 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def test_a_rule_is_tried_saved_and_removed(maria: Browser, ref: SessionRef) -> None:
-    page = maria.open(maria.open("home").links()["Retention"])
-    assert "No rule yet" in page.text
+    page = maria.open(maria.open("masking").links()["Retention"])
+    assert "No rules yet" in page.text
     assert "Save the rule" not in page.text
     execute(ref.source, "UPDATE sessions SET update_time = 1.0")
     given = {"source": ref.source, "app_name": "booking", "days": "30", "export": "on"}
@@ -30,7 +30,7 @@ def test_a_rule_is_tried_saved_and_removed(maria: Browser, ref: SessionRef) -> N
     assert "exported, then deleted after 30 days" in page.one("table", "table").text
     maria.open("session", **ref._asdict())
     assert maria.send("remove-retention", {}, number=RetentionRule.objects.get().pk).status_code == 302
-    assert "No rule yet" in maria.open("retention").text
+    assert "No rules yet" in maria.open("retention").text
 
 
 def test_what_is_wrong_is_said_and_what_was_typed_stays(maria: Browser, ref: SessionRef) -> None:

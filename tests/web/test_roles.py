@@ -36,7 +36,7 @@ NEEDS: Final[dict[str, str]] = {
     "person": """home demo feed edits search histogram complete watch-view webhook deliveries
         delete-view chosen batches batch queued-outcomes queued-json queued-withdraw queued-dismiss sign-out new-password
         sign-ins second-factor new-codes remove-second-factor add-passkey remove-passkey connect-provider
-        import expiring extend-edit keep-edit proposals proposal""",
+        import expiring extend-edit keep-edit proposals proposal settings""",
     "read": """apps app users sessions state-health rule schema schema-model schema-key schema-check app-value app-history
         save-view change-view
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
@@ -175,6 +175,33 @@ def test_each_role_may_open_what_it_needs_and_nothing_else(ref: SessionRef, each
         if (status == 401) == (NEED[str(pattern.name)] == "public"):
             problems.append((str(pattern.name), "who did not sign in", status))
     assert problems == []
+
+
+def test_settings_list_for_everyone_the_pages_that_they_may_open_and_no_other(ref: SessionRef) -> None:
+    pages = [
+        "people",
+        "roles",
+        "tokens",
+        "masking",
+        "approval",
+        "retention",
+        "audit",
+        "new-password",
+        "second-factor",
+        "sign-ins",
+    ]
+    offered: dict[str, list[str]] = {}
+    for role in MAY:
+        with undone():
+            browser = signed_in(role)
+            first = browser.get("/settings/")
+            listed = browser.open(first["Location"]).one("nav", class_="settingsnav").all("a")
+            opened = [reverse(name) for name in pages if browser.get(reverse(name)).status_code == 200]
+            assert [link["href"] for link in listed] == opened, role
+            assert first["Location"] == opened[0]
+            offered[role] = [link.text for link in listed]
+    assert (len(offered["superuser"]), len(offered["root"]), offered["viewer"][0]) == (10, 9, "Password")
+    assert offered["auditor"] == ["Audit", *offered["viewer"]]
 
 
 def test_who_is_an_admin_elsewhere_gets_of_an_app_what_nobody_gets(ref: SessionRef) -> None:

@@ -77,8 +77,9 @@ def test_a_form_without_a_right_makes_no_token(maria: Browser) -> None:
 
 def test_without_tokens_the_page_says_what_one_is_for(maria: Browser) -> None:
     page = maria.open("tokens")
-    assert page.one("div", "empty").one("h2").text == "No tokens yet"
+    assert "A token lets a program do what you do here" in page.one("p", "muted").text
     assert page.all("table") == []
+    assert "open" in page.one("details", "adding")
 
 
 def test_a_token_is_revoked_after_a_question(maria: Browser) -> None:
@@ -144,9 +145,9 @@ def test_a_token_that_is_not_there_is_not_found(maria: Browser) -> None:
     assert "There is no token “nobody”." in maria.open("revoke-token", name="nobody", status=404).text
 
 
-def test_the_menu_leads_to_tokens_and_to_the_import(maria: Browser) -> None:
+def test_the_menu_leads_to_the_settings_and_to_the_import(maria: Browser) -> None:
     links = maria.open("home").one("details", "menu").links()
-    assert (links["Tokens"], links["Import"]) == ("/tokens/", "/import/")
+    assert (links["Settings"], links["Import"]) == ("/settings/", "/import/")
 
 
 def test_a_token_of_a_page_ends_with_its_person_and_after_its_days(maria: Browser) -> None:

@@ -1,0 +1,48 @@
+"""The area “Settings”: the pages that somebody may open there. Each page asks the core again."""
+
+from typing import NamedTuple
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from ..access.actor import Actor
+from ..access.people import keeps_people
+from .request import actor
+
+
+class Entry(NamedTuple):
+    """A page: the name of its address, and what the navigation calls it."""
+
+    name: str
+    title: str
+
+
+def entries(who: Actor) -> list[tuple[str, list[Entry]]]:
+    """Returns the pages that somebody may open, in groups with a title. One without pages is left out."""
+    runs = who.runs_everything
+    administration = [
+        (keeps_people(who), Entry("people", _("People"))),
+        (runs, Entry("roles", _("Roles"))),
+        (runs, Entry("tokens", _("Tokens"))),
+        (runs, Entry("masking", _("Masking"))),
+        (runs, Entry("approval", _("Approval rules"))),
+        (who.has("admin") and not settings.READ_ONLY, Entry("retention", _("Retention"))),
+        (who.audits, Entry("audit", _("Audit"))),
+    ]
+    account = [
+        Entry("new-password", _("Password")),
+        Entry("second-factor", _("Second factor")),
+        Entry("sign-ins", _("Sign-ins")),
+    ]
+    groups = [(_("Administration"), [entry for may, entry in administration if may]), (_("Account"), account)]
+    return [(title, listed) for title, listed in groups if listed]
+
+
+@require_GET
+def first(request: HttpRequest) -> HttpResponse:
+    """Leads to the first page that somebody may open."""
+    (_title, listed), *_others = entries(actor(request))
+    return redirect(listed[0].name)
