@@ -1,7 +1,7 @@
-"""Invites people by link. An invitation is used once, within a week, and names the groups that the person gets. It ends
-earlier with the rights of the admin who made it.
+"""Invites people by link. An invitation is used once, within a week, and names the groups and the role that the person gets.
+It ends earlier with the rights of the admin who made it.
 
-    invitation, text = invitations.make("Ana, support", ["Support"], actor=actor)
+    invitation, text = invitations.make("Ana, support", ["Support"], role="viewer", apps="booking*", actor=actor)
     person = invitations.accept(text, "ana", "correct horse battery staple")
 """
 
@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from ..domain.errors import Invalid, NotFound
 from ..domain.json_values import check_name
 from ..models import Invitation
-from . import passwords
+from . import passwords, roles
 from .actor import TERMINAL, Actor
 from .audit.record import record, record_with
 from .people import check_keeps_people, groups_named, new_account, taken
@@ -30,9 +30,14 @@ log = logging.getLogger("adkweb.people")
 NOTE_LENGTH: Final = 100
 
 
-def make(note: str, groups: Collection[str], *, actor: Actor, admin: bool = False) -> tuple[Invitation, str]:
-    """Makes an invitation and returns it with the text for its link, which cannot be read again. Raises Invalid."""
+def make(
+    note: str, groups: Collection[str], *, actor: Actor, admin: bool = False, role: str = "", apps: str = ""
+) -> tuple[Invitation, str]:
+    """Makes an invitation and returns it with the text for its link, which cannot be read again.
+
+    Raises Invalid, and NotAllowed for a role that the actor may not give."""
     check_keeps_people(actor)
+    _sources, apps = roles.checked(role, by=actor, apps=apps) if role else ("", "")
     note = note.strip()
     try:
         check_name(note, _("This text"), NOTE_LENGTH)
@@ -40,10 +45,12 @@ def make(note: str, groups: Collection[str], *, actor: Actor, admin: bool = Fals
         raise Invalid(error.message, field="note") from error
     text = secrets.token_urlsafe(32)
     with transaction.atomic():
-        invitation = Invitation.objects.create(digest=_digest(text), note=note, admin=admin, created_by=actor.name)
+        invitation = Invitation.objects.create(
+            digest=_digest(text), note=note, admin=admin, role=role, apps=apps, created_by=actor.name
+        )
         invitation.groups.set(groups_named(groups))
-        record("invited", actor.name, note=note, admin=admin, groups=list(groups))
-    log.info("%s made an invitation: %s, admin %s, groups %s", actor.name, note, admin, list(groups))
+        record("invited", actor.name, app_name=apps, note=note, admin=admin, role=role, groups=list(groups))
+    log.info("%s made an invitation: %s, admin %s, role %s, groups %s", actor.name, note, admin, role, list(groups))
     return invitation, text
 
 
@@ -71,10 +78,10 @@ def of(text: str) -> Invitation:
 
 
 def accept(token: str, name: str, password: str) -> User:
-    """Uses up an invitation, and makes an account of a name and a password that the person chose.
+    """Uses up an invitation, and makes an account of a name and a password that the person chose, with what was offered.
 
-    Raises NotFound, AlreadyExists and Invalid; the invitation can still be used after the last two.
-    """
+    Raises NotFound, AlreadyExists and Invalid, and NotAllowed where nobody may give a role now; the invitation can still be
+    used after the last three."""
     with transaction.atomic():
         invitation = _with(token, _usable().select_for_update())
         person = new_account(name)
@@ -90,6 +97,8 @@ def accept(token: str, name: str, password: str) -> User:
         by, groups = invitation.created_by, invitation.group_names
         invitation.delete()
         record("joined", person.get_username(), invited_by=by, admin=invitation.admin, groups=groups)
+        if invitation.role:
+            roles.give(invitation.role, by=_maker(by), apps=invitation.apps, person=person.get_username())
     log.info("%s made an account by an invitation of %s", person.get_username(), by)
     return person
 
@@ -98,6 +107,10 @@ def _usable() -> QuerySet[Invitation]:
     makers = User.objects.filter(is_active=True, is_superuser=True).values("username")
     by = Q(created_by=TERMINAL.name) | Q(created_by__in=makers)
     return Invitation.objects.filter(by, created__gte=timezone.now() - Invitation.LIFETIME)
+
+
+def _maker(name: str) -> Actor:
+    return TERMINAL if name == TERMINAL.name else roles.actor_of(User.objects.get(username=name))
 
 
 def _with(text: str, invitations: QuerySet[Invitation]) -> Invitation:

@@ -131,6 +131,17 @@ def holders() -> tuple[list[str], list[str]]:
     )
 
 
+def checked(role: str, *, by: Actor, sources: str = "*", apps: str = "*") -> tuple[str, str]:
+    """Returns the patterns of sources and apps of a role that `by` may give. Raises Invalid, NotAllowed."""
+    by.check_runs_everything()
+    by.check_may_write()
+    if role not in ROLES:
+        raise Invalid(_("The role is one of: %(names)s.") % {"names": ", ".join(ROLES)}, field="role")
+    if ROLES[role].right is None:
+        sources = apps = ""
+    return checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
+
+
 def give(
     role: str,
     *,
@@ -145,15 +156,9 @@ def give(
 
     Raises Invalid, NotFound where there is no such person or group, AlreadyExists, NotAllowed.
     """
-    by.check_runs_everything()
-    by.check_may_write()
-    if role not in ROLES:
-        raise Invalid(_("The role is one of: %(names)s.") % {"names": ", ".join(ROLES)}, field="role")
+    sources, apps = checked(role, by=by, sources=sources, apps=apps)
     if bool(person) == bool(group):
         raise Invalid(_("Name a person or a group."), field="holder")
-    if ROLES[role].right is None:
-        sources = apps = ""
-    sources, apps = checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
     holder: dict[str, Any] = {"person": _person(person)} if person else {"group": _group(group)}
     with transaction.atomic():
         given, made = Role.objects.get_or_create(

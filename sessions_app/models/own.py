@@ -31,6 +31,8 @@ class Invitation(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     note = models.CharField(max_length=100)
     admin = models.BooleanField(default=False)
+    role = models.CharField(max_length=10, default="", db_default="")  # that the person gets, if any
+    apps = models.CharField(max_length=200, default="", db_default="")
     groups = models.ManyToManyField("auth.Group")
     created_by = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)

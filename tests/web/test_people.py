@@ -11,11 +11,12 @@ from django.contrib.sessions.models import Session as SignIn
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
 from sessions_app.access import invitations, roles, sign_in
 from sessions_app.access.actor import TERMINAL
 from sessions_app.access.roles import Role
-from sessions_app.models import Invitation
+from sessions_app.models import AuditRow, Invitation
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
 
@@ -71,6 +72,49 @@ def test_an_invited_person_chooses_name_and_password_and_gets_the_groups(root: B
     assert [group.name for group in ana.groups.all()] == ["Support"]
 
 
+def test_an_invitation_gives_the_role_that_it_names_and_the_list_and_the_page_say_which(root: Browser) -> None:
+    link = invited(root, role="editor", apps=" booking* ")
+    (row,) = root.open("people").one("section", aria_labelledby="open-invitations").all("tr", data_row="")
+    assert row.text.startswith("Ana editor booking* none ")
+    page = opened(link)
+    assert page.one("main").texts("dd") == ["editor", "booking*"]
+    assert (page.all("details", "menu"), page.texts("span", "badge")) == ([], ["editor"])  # and none is “read-only”
+    ana, status = accept(link)
+    assert status == 302
+    (role,) = Role.objects.all()
+    assert (role.holder, role.role, role.apps, role.sources, role.given_by) == (
+        "ana",
+        "editor",
+        "booking*",
+        "*",
+        "chief",
+    )
+    assert "You have no role yet" not in ana.open("home").text
+    given = [(row.act, row.by, row.app_name) for row in AuditRow.objects.order_by("pk") if row.app_name]
+    assert given == [("invited", "chief", "booking*"), ("role-given", "chief", "booking*")]
+
+
+def test_who_may_not_give_a_role_invites_nobody_with_it_then_or_when_they_join(
+    root: Browser, settings: Settings
+) -> None:
+    link = invited(root, role="viewer")
+    settings.READ_ONLY = True
+    assert root.send("invite", {"note": "Eva", "role": "viewer"}).status_code == 403
+    assert accept(link)[1] == 403
+    assert not get_user_model().objects.filter(username="ana").exists()
+    settings.READ_ONLY = False
+    assert root.send("invite", {"note": "Eva", "role": "owner"}).status_code == 400
+    assert accept(link)[1] == 302
+    assert Role.objects.get().role == "viewer"
+
+
+def test_the_page_of_a_new_invitation_and_the_list_name_one_end(root: Browser) -> None:
+    page = page_of(root.send("invite", {"note": "Ana"}))
+    said, listed = page.one(id_="made").one("time"), page.one("td", data_label="Ends").one("time")
+    assert (said.text, said["datetime"]) == (listed.text, listed["datetime"])
+    assert listed["datetime"].startswith((timezone.now() + timedelta(days=7)).date().isoformat())
+
+
 def test_an_invitation_is_used_once_and_within_seven_days(root: Browser) -> None:
     link = invited(root)
     assert accept(link)[1] == 302
@@ -95,7 +139,7 @@ def test_the_secret_of_an_invitation_is_in_no_address_that_a_server_gets(root: B
     assert page.one("form", class_="form", action="/join/").fields()["token"] == ""
     assert guest.send("join", {"token": ""}).status_code == 400
     answer = guest.send("join", {"token": text})
-    assert "chief invites you" in page_of(answer).one("main").text
+    assert "chief invited you to adkweb" in page_of(answer).one("main").text
     assert (answer["Cache-Control"].count("no-store"), invitations.of(text).note) == (1, "Ana")
 
 

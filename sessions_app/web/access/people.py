@@ -1,5 +1,6 @@
 """Lists people and groups, changes accounts, and invites people."""
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -7,13 +8,16 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.choices import CallableChoiceIterator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from ...access import groups, invitations
 from ...access import people as core
+from ...access.actor import PATTERN_LENGTH
 from ...access.roles import Role
+from ...domain.roles import ROLES
 from ..forms import Check, Form, Text, act
 from ..html.render import page
 from ..request import actor
@@ -38,12 +42,23 @@ class PersonForm(AccountForm):
     )
 
 
+def _roles() -> list[tuple[str, str]]:
+    return [("", _("None for now")), *((name, f"{name}: {kind.words}") for name, kind in ROLES.items())]
+
+
 class InvitationForm(AccountForm):
     """Invites somebody."""
 
+    role = Text(label=gettext_lazy("Role"), widget=partial(forms.Select, choices=CallableChoiceIterator(_roles)))
+    apps = Text(
+        label=gettext_lazy("Apps"),
+        help_text=gettext_lazy("One app by its name, or several by a pattern like booking-*. Left empty: all of them."),
+        attrs={"class": "mono", "maxlength": PATTERN_LENGTH, "spellcheck": "false", "placeholder": "*"},
+    )
+
     note = Text(
         label=pgettext_lazy("invitation", "For"),
-        help_text=gettext_lazy("Tells invitations apart in the list. The person chooses the name of the account."),
+        help_text=gettext_lazy("A note for you. They choose their own name."),
         attrs={"maxlength": invitations.NOTE_LENGTH, "dir": "auto"},
     )
 
