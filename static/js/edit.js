@@ -1,6 +1,6 @@
-// In the form that edits state: an editor with data-word-use-string offers to take what was typed as a string: by a button, or
-// by Enter where it is no JSON. [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place;
-// [data-take-all] ticks every [data-take], or none.
+// In the form that edits state: an editor with data-word-use-string offers to take what is no JSON as a string, by a button or
+// by Enter. [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place; [data-take-all]
+// ticks every [data-take], or none; [data-another] is opened for its field.
 (() => {
   const BARE = /^[^[\]{}"]/; // what may be meant as text: neither a JSON string nor a list or an object
   const SHOWN = 40; // characters of it on the button
@@ -11,20 +11,16 @@
     const { wordUseString } = editor.dataset;
     const text = textarea.value.trim();
     let button = editor.querySelector(".asstring");
-    const isOffered = wordUseString && editor.view && !editor.hasAttribute("plain") && BARE.test(text);
-    if (!isOffered) return button?.remove();
+    if (!wordUseString || !editor.view || !textarea.validationMessage || !BARE.test(text)) return button?.remove();
     if (!button) {
       button = document.createElement("button");
       Object.assign(button, { type: "button", className: "btn small asstring" });
       editor.append(button);
     }
     const short = text.length > SHOWN ? `${text.slice(0, SHOWN - 1)}…` : text;
-    button.textContent = wordUseString.replace("{text}", short.replace(/\s+/g, " "));
-    if (textarea.validationMessage) {
-      const key = document.createElement("kbd");
-      key.textContent = "⏎";
-      button.append(" ", key);
-    }
+    const key = document.createElement("kbd");
+    key.textContent = "⏎";
+    button.replaceChildren(wordUseString.replace("{text}", short.replace(/\s+/g, " ")), " ", key);
   }
 
   /** By the switch of the type: see types.js. */
@@ -53,8 +49,7 @@
       if (event.key !== "Enter" || event.shiftKey || event.ctrlKey || event.metaKey || event.isComposing) return;
       const editor = event.target.closest?.(".cm-content")?.closest("json-editor");
       const textarea = editor?.querySelector("textarea");
-      if (!editor?.querySelector(".asstring") || !textarea.validationMessage || textarea.value.trim().includes("\n"))
-        return;
+      if (!editor?.querySelector(".asstring") || textarea.value.trim().includes("\n")) return;
       event.preventDefault();
       event.stopPropagation();
       useString(editor);
@@ -97,9 +92,16 @@
     // htmx gives the focus back to the field for another key; it belongs into the value of the key that was added.
     if (form && !(form.contains(focused) && focused.name !== "new-key")) begin(form);
   });
-  document.addEventListener("input", (event) => {
-    if (event.target.matches("json-editor > textarea")) offerText(event.target);
+  document.addEventListener("input", ({ target }) => {
+    if (target.matches("json-editor > textarea")) offerText(target);
+    else if (target.name === "new-key" && target.value) target.closest("[data-another]")?.setAttribute("open", "");
   });
+  // In the capture phase: the event does not bubble.
+  document.addEventListener(
+    "toggle",
+    ({ target }) => target.open && target.matches("[data-another]") && target.querySelector("input").focus(),
+    true,
+  );
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-operation]")) showOperation(event.target);
     if (event.target.matches("[data-take-all]")) {

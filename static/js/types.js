@@ -1,16 +1,19 @@
 // In the form that edits state, beside a <json-editor>: [data-types] switches the type of the value and converts it, as far
 // as that can be done; what cannot be converted is kept, and comes back with its type. Of a string, the field holds the value
-// as it is ("plain"); of all other types, JSON, of which the switch shows the type. [data-offer] takes a value that was
-// seen. [data-misfits] says what is unusual about the value (the form's data-check is the address that is asked).
+// as it is ("plain"); of all other types, JSON, of which the switch shows the type. Where no type is chosen, because nobody
+// knows what a key is, it follows what is typed: gold is a string, 4 a number, and so on until one is chosen. [data-offer] takes
+// a value that was seen. [data-misfits] says what is unusual about the value (the form's data-check is the address that is asked).
 (() => {
   const WAIT = 350; // milliseconds after the last key
   const DEFAULTS = { string: '""', number: "0", boolean: "false", null: "null", json: "{}" };
   const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+  const JSON_BEGUN = /^(["[{]|$)/; // what is typed is to be JSON, or nothing yet
   const TRUTH = { true: "true", yes: "true", on: "true", false: "false", no: "false", off: "false" };
   const NO_FIELD = /[\r\0]|\p{Surrogate}/u; // what a text field does not send back as it was: web/edits/rows.py has the same rule
   const typed = new WeakMap(); // by row: the last JSON of each type
   const originals = new WeakMap(); // by row: the JSON that the value is compared with
   const checks = new WeakMap(); // by row: what stops the check that is under way
+  const untyped = new WeakSet(); // rows of which no type is chosen
 
   const rowOf = (element) => element.closest?.(".editrow");
   const editorOf = (row) => row.querySelector("json-editor");
@@ -77,7 +80,16 @@
     write(row, plain ? value : json);
   }
 
+  /** Gives a row the type of what is typed. */
+  function follow(row) {
+    const text = field(row).value.trim();
+    setPlain(row, !typeOf(text) && !JSON_BEGUN.test(text));
+    for (const radio of row.querySelectorAll("[data-types] input"))
+      radio.checked = text !== "" && radio.value === (isPlain(row) ? "string" : "json");
+  }
+
   function change(row, type) {
+    untyped.delete(row);
     const isEmpty = field(row).value.trim() === "";
     const json = isEmpty ? "" : jsonOf(row);
     const before = isPlain(row) ? "string" : typeOf(json);
@@ -123,6 +135,7 @@
 
   function showAll() {
     for (const row of document.querySelectorAll(".editrow:has([data-types])")) {
+      if (!originals.has(row) && !row.querySelector("[data-types] :checked")) untyped.add(row);
       setPlain(row, isPlain(row));
       show(row);
     }
@@ -137,6 +150,12 @@
     }),
   );
 
+  // In the capture phase: before anybody looks whether the value is valid.
+  document.addEventListener(
+    "input",
+    ({ target }) => target.matches("json-editor > textarea") && untyped.has(rowOf(target)) && follow(rowOf(target)),
+    true,
+  );
   document.addEventListener("input", ({ target }) => {
     if (!target.matches("json-editor > textarea") || !rowOf(target)) return;
     show(rowOf(target));

@@ -32,6 +32,13 @@ def open_form(page: Page, ref: SessionRef, *names: str) -> None:
     page.goto(path("s", *ref, end="edit/?" + urlencode([("key", name) for name in names])))
 
 
+def add_key(page: Page, key: str) -> None:
+    """Takes another key into the form."""
+    page.locator("[data-another] > summary").click()
+    page.get_by_label("Key to edit or add").fill(key)
+    page.get_by_role("button", name="Add key").click()
+
+
 def _value(text: str) -> Any:
     try:
         return json.loads(text)

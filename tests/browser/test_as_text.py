@@ -31,22 +31,40 @@ def test_a_string_is_typed_as_it_is_and_sent_by_ctrl_enter(page: Page) -> None:
     expect(page.locator('[data-key-row="step"]')).to_contain_text('KE924 \\"now\\"')
 
 
-def test_what_is_typed_without_quotes_is_taken_as_text_by_enter(page: Page) -> None:
+def test_a_new_key_has_the_type_of_what_is_typed_and_its_reason_comes_right_after(page: Page) -> None:
     open_form(page, REF, "new to all")
-    type_json(page, "KE925")
-    expect(page.locator(".json-type.bad")).to_contain_text("not a JSON value")
-    expect(page.get_by_role("button", name="Use as string")).to_have_text("Use as string “KE925” ⏎")
-    page.keyboard.press("Enter")
-    expect(page.locator("json-editor .cm-content")).to_be_focused()
-    expect(type_of(page, "new to all").get_by_role("radio", name="string")).to_be_checked()
-    assert value(page) == "KE925"
-    expect(page.get_by_role("button", name="Use as string")).to_have_count(0)
-    page.get_by_role("button", name="Apply").click()
+    types = type_of(page, "new to all")
+    for text, name in (("KE925", "string"), ("7", "number"), ("true", "true/false"), ("[1,", "JSON"), ("KE925", "string")):
+        page.locator("json-editor .cm-content").press("ControlOrMeta+a")
+        page.keyboard.type(text)
+        expect(types.get_by_role("radio", name=name, exact=True)).to_be_checked()
+        expect(page.locator(".json-type.bad")).to_have_count(1 if name == "JSON" else 0)
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("as she asked")
+    page.keyboard.press("ControlOrMeta+Enter")
     expect(page.locator('[data-key-row="new to all"]')).to_contain_text("KE925")
+    expect(page.locator(".inv").last).to_contain_text("as she asked")
+
+
+def test_another_key_is_asked_for_behind_a_button_and_the_buttons_stand_in_one_row(page: Page) -> None:
+    open_form(page, REF, "step")
+    field = page.get_by_label("Key to edit or add")
+    expect(field).to_be_hidden()
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        tops = page.locator(".editbox .buttons > *").evaluate_all("(all) => all.map((each) => each.offsetTop)")
+        assert (len(tops), len(set(tops))) == (3, 1), width
+    page.locator("summary").filter(has_text="Another key").press("Enter")
+    expect(field).to_be_focused()
+    page.keyboard.type("count")
+    page.keyboard.press("Enter")
+    expect(page.locator("json-editor .cm-content").nth(1)).to_be_focused()
+    expect(page.get_by_text("Saved as event #")).to_have_count(0)
 
 
 @pytest.mark.long
-def test_a_number_may_be_meant_as_text(page: Page) -> None:
+def test_a_text_in_the_place_of_a_number_is_taken_as_one_by_enter(page: Page) -> None:
     open_form(page, REF, "count")
     type_json(page, "007")
     expect(page.locator(".json-type.bad")).to_be_visible()
@@ -54,11 +72,16 @@ def test_a_number_may_be_meant_as_text(page: Page) -> None:
     expect(page.locator(".json-type.bad")).to_have_count(0)
     page.keyboard.press("Enter")  # it is JSON: a new line
     assert value(page) == "7\n"
-    page.get_by_role("button", name="Use as string").click()
-    assert value(page) == "7"
     for json in ("[1,", '"half', '{"a": 1}'):
         type_json(page, json)
         expect(page.get_by_role("button", name="Use as string")).to_have_count(0)
+    type_json(page, "KE925")
+    expect(page.get_by_role("button", name="Use as string")).to_have_text("Use as string “KE925” ⏎")
+    page.keyboard.press("Enter")
+    expect(page.locator("json-editor .cm-content")).to_be_focused()
+    expect(type_of(page, "count").get_by_role("radio", name="string")).to_be_checked()
+    assert value(page) == "KE925"
+    expect(page.get_by_role("button", name="Use as string")).to_have_count(0)
 
 
 def test_ctrl_enter_goes_to_the_first_field_that_is_wrong_and_says_why(page: Page) -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Error, Locator, Page, expect
 
 from tests.browser.conftest import Sweep, Visit, Watch
-from tests.browser.places import EACH_PAGE, PLACES, SEOUL, open_event, open_form, own, path, type_json
+from tests.browser.places import EACH_PAGE, PLACES, SEOUL, add_key, open_event, open_form, own, path, type_json
 from tests.browser.seed import LONG, LONG_EVENTS
 from tests.browser.watching import AS_CLICKED
 from tests.parts import in_two_parts
@@ -226,8 +226,7 @@ def test_a_refused_form_comes_back_filled(page: Page, watch: Watch) -> None:
     expect(page.get_by_label("Reason")).to_have_value("no reason")
     expect(page.locator(".editrow")).to_have_count(1)
     type_json(page, '"pay"')
-    page.get_by_label("Key to edit or add").fill("temp:x")
-    page.get_by_role("button", name="Another key").click()
+    add_key(page, "temp:x")
     expect(page.locator(".editrow")).to_have_count(2)
     type_json(page, "1", 1)
     page.get_by_role("button", name="Apply").click()
@@ -253,8 +252,7 @@ def test_leaving_an_edited_form_is_asked_and_the_draft_comes_back(page: Page, wa
     expect(page.locator("json-editor .cm-content")).to_have_text("4")  # a draft belongs to its key
     page.get_by_role("link", name="Edit step").dispatch_event("click")
     expect(page.locator("json-editor .cm-content")).to_contain_text('"half-way')
-    page.get_by_label("Key to edit or add").fill("count")
-    page.get_by_role("button", name="Another key").dispatch_event("click")
+    add_key(page, "count")
     expect(page.locator(".editrow")).to_have_count(2)
     page.reload()  # still asked: the form that came back has what was typed
     assert watch.asked == 2
