@@ -1,6 +1,8 @@
 // In the form that edits state: an editor with data-word-use-string offers to take what is no JSON as a string, by a button or
 // by Enter. [data-operation] other than "set" needs no editor; [data-close-form] closes the form in place; [data-take-all]
 // ticks every [data-take], or none; [data-another] is opened for its field.
+// The form of one key stands where the key is: #edit goes before its row, which style sheets then leave out. When the form is
+// gone, saved or not, the row has the focus again.
 (() => {
   const BARE = /^[^[\]{}"]/; // what may be meant as text: neither a JSON string nor a list or an object
   const SHOWN = 40; // characters of it on the button
@@ -73,10 +75,58 @@
     for (const textarea of document.querySelectorAll("json-editor > textarea:not(:disabled)")) offerText(textarea);
   }
 
-  document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target?.id === "edit") window.adkweb.showTab("state"); // where it is
-  });
   document.addEventListener("htmx:load", showOperations);
+
+  // --- Where the form stands -----------------------------------------------------------------------------------------
+
+  const slot = document.querySelector("#edit");
+  const list = slot?.closest("[data-rows]");
+
+  const rowOf = (key) => list.querySelector(`[data-key-row="${CSS.escape(key)}"]:not([hidden])`);
+
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.target !== slot || !slot) return;
+    const keys = new URL(detail.pathInfo.requestPath, location.href).searchParams.getAll("key");
+    const row = keys.length === 1 ? rowOf(keys[0]) : null;
+    slot.dataset.key = row ? keys[0] : "";
+    if (row) row.before(slot);
+    else list.prepend(slot);
+  });
+  document.addEventListener("htmx:afterSwap", ({ detail }) => {
+    if (!slot || detail.target !== slot) return;
+    window.adkweb.showTab("state"); // where it is
+  });
+
+  function giveBack() {
+    const row = slot.dataset.key ? rowOf(slot.dataset.key) : null;
+    const target = row?.querySelector('[data-row-key="e"]') ?? document.querySelector('[data-key="e"]');
+    if (document.activeElement === document.body) target?.focus({ preventScroll: true });
+    row?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** The form is in sight as a whole, also when it grows. */
+  function keepInSight() {
+    if (slot.childElementCount && slot.offsetHeight < Math.min(list.clientHeight, innerHeight))
+      slot.scrollIntoView({ block: "nearest" });
+  }
+
+  if (slot) {
+    new MutationObserver(() => slot.childElementCount || giveBack()).observe(slot, { childList: true });
+    new ResizeObserver(keepInSight).observe(slot);
+  }
+  // Where a page is loaded anew after an edit, it begins at the row.
+  if (slot && !document.querySelector("#pane")) {
+    document.addEventListener("htmx:beforeOnLoad", ({ detail: { elt, xhr } }) => {
+      if (slot.contains(elt) && xhr.getResponseHeader("HX-Redirect"))
+        window.adkweb.keep("edited", slot.dataset.key, "sessionStorage");
+    });
+    slot.dataset.key = window.adkweb.kept("edited", "sessionStorage") ?? "";
+    window.adkweb.keep("edited", "", "sessionStorage");
+    if (slot.dataset.key) giveBack();
+  }
+
+  // --- What it begins with -------------------------------------------------------------------------------------------
+
   /** Where a form begins: a choice that is to be made, or the value of the key that was added last. */
   function begin(form) {
     const choice = form.querySelector(".conflict input");
@@ -112,13 +162,9 @@
     const target = event.target instanceof Element ? event.target : null;
     const asString = target?.closest(".asstring");
     if (asString) useString(asString.closest("json-editor"));
-    const close = target?.closest("[data-close-form]");
-    const slot = close?.closest("#edit");
-    if (slot) {
-      event.preventDefault();
-      slot.replaceChildren();
-      document.querySelector('[data-key="e"]')?.focus();
-    }
+    if (!slot?.contains(target) || !target.closest("[data-close-form]")) return;
+    event.preventDefault();
+    slot.replaceChildren();
   });
   showOperations();
   customElements.whenDefined("json-editor").then(offerTexts);

@@ -121,22 +121,45 @@
   for (const row of document.querySelectorAll("[data-key-row], [data-feed]")) sources.set(row, row.outerHTML);
   let state = $("#groups")?.innerHTML.trim(); // as the server wrote it
 
-  /** Puts fresh rows, which an attribute names, in the place of old ones. Those that are the same stay as they are, with what a
-   * reader has opened in them; `note` hears of the others, and of the row that each takes the place of. */
-  function renew(box, fresh, name, note) {
+  /** Tells of each fresh row, which an attribute names, what is to be shown: the one that is there, with what a reader has opened
+   * in it, if it is the same; or else itself: then `note` hears of it, and of the row that it takes the place of. */
+  function chooser(box, name, note) {
     const known = new Map([...box.querySelectorAll(`[${name}]`)].map((row) => [row.getAttribute(name), row]));
-    const focused = document.activeElement;
-    for (const row of fresh.querySelectorAll(`[${name}]`)) {
+    return (row) => {
       const before = known.get(row.getAttribute(name));
-      if (before && sources.get(before) === row.outerHTML) {
-        row.replaceWith(before);
-        continue;
-      }
+      if (before && sources.get(before) === row.outerHTML) return before;
       sources.set(row, row.outerHTML);
       note(row, before);
+      return row;
+    };
+  }
+
+  /** Makes the children of a box the wanted ones. What is in its place already is not moved: it would lose the focus. */
+  function arrange(box, wanted) {
+    const kept = new Set(wanted);
+    for (const child of [...box.children]) if (!kept.has(child)) child.remove();
+    let next = box.firstElementChild;
+    for (const child of wanted) {
+      if (child === next) next = child.nextElementSibling;
+      else box.insertBefore(child, next);
     }
-    box.replaceChildren(fresh);
-    if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+  }
+
+  /** Puts the fresh rows of the state in the place of the old ones; the form that edits one of them stays where it is. What had the
+   * focus in a row has it again, or, if the key is gone, in the row that follows. */
+  function putState(box, fresh, note) {
+    const [focused, form] = [document.activeElement, box.querySelector("#edit")];
+    const row = focused.closest("#groups > [data-key-row]");
+    const at = [...box.children].indexOf(row);
+    const part = focused.dataset?.rowKey ? `[data-row-key="${focused.dataset.rowKey}"]` : "summary, .key";
+    const choose = chooser(box, "data-key-row", note);
+    const wanted = [...fresh.children].map((child) => (child.matches("[data-key-row]") ? choose(child) : child));
+    const find = (key) => wanted.findIndex(({ dataset }) => dataset.keyRow === key);
+    if (form) wanted.splice(Math.max(0, find(form.dataset.key)), 0, form);
+    arrange(box, wanted);
+    if (!row || focused.isConnected) return;
+    const now = wanted[find(row.dataset.keyRow)] ?? wanted.slice(at).find((each) => each.matches("[data-key-row]"));
+    now?.querySelector(part)?.focus({ preventScroll: true });
   }
 
   function showState(html) {
@@ -152,7 +175,7 @@
       $("#drifted > span").textContent = drifted;
     }
     const changed = [];
-    renew($("#groups"), fresh, "data-key-row", (row, before) => {
+    putState($("#groups"), fresh, (row, before) => {
       openAgain(row, opened(before));
       changed.push(row);
     });
@@ -165,9 +188,13 @@
   }
 
   function showFeed(section, html) {
-    renew(section, parsed(html), "data-feed", (row, before) => {
+    const [fresh, focused] = [parsed(html), document.activeElement];
+    const choose = chooser(section, "data-feed", (row, before) => {
       if (!before) row.classList.add("fresh");
     });
+    for (const row of fresh.querySelectorAll("[data-feed]")) row.replaceWith(choose(row));
+    section.replaceChildren(fresh);
+    if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
   }
 
   function apply(message) {

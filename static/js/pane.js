@@ -3,7 +3,7 @@
 // without its frame; its heading is the pane's. The open one is in the address of the session page (?pane=drift), so that it
 // can be shared, and the browser's back button goes back to what was there before.
 // Where an answer would lead back to the session (what was sent has been written), the pane closes and the message is shown;
-// the edit form of #edit ends the same way. Going to an event closes it, too, by a link in it or in the timeline: beside the
+// the edit form of #edit ends the same way. What is undone at once by a message is asked about here, if there is something to ask. Going to an event closes it, too, by a link in it or in the timeline: beside the
 // timeline stands one thing, and going back shows the other again. What was typed is kept by guard.js: who closes the pane is
 // told so, and can open it again.
 // a[data-follows], and the page that it leads to while it is open, are about the event that is chosen in the timeline.
@@ -172,10 +172,11 @@
   // what asked: if that is out of the page by then, nothing bubbles from it, and htmx would load the whole page. Who has left
   // the form meanwhile stays where they are, and is told.
   const sentFrom = new WeakMap(); // the page of the pane, by request
-  side.addEventListener("htmx:beforeRequest", ({ detail: { elt, xhr } }) => {
-    sentFrom.set(xhr, wanted?.url);
-    elt.addEventListener("htmx:beforeOnLoad", lead);
-  });
+  for (const box of [side, toasts])
+    box.addEventListener("htmx:beforeRequest", ({ detail: { elt, xhr } }) => {
+      sentFrom.set(xhr, wanted?.url);
+      elt.addEventListener("htmx:beforeOnLoad", lead);
+    });
 
   function lead(event) {
     const { elt, xhr } = event.detail;
@@ -187,6 +188,7 @@
     if (isLeft) tellOutcomes();
     else if (isSession(url)) finish(elt.closest("#edit"));
     else if (pane.contains(elt) && pageAt(url.href)) load(pageAt(url.href), "replace");
+    else if (toasts.contains(elt) && pageAt(url.href)) open(pageAt(url.href));
     else setTimeout(() => location.assign(url)); // once guard.js has heard that what was typed is taken
   }
 
@@ -194,8 +196,11 @@
   function finish(edit) {
     if (edit) edit.replaceChildren();
     else {
+      const key = page.querySelector(".editbox [name^='key-']")?.value;
       document.querySelector("#travel-back")?.click(); // what was written is in the state now
       close("replace", { done: true });
+      const row = key && document.querySelector(`#groups [data-key-row="${CSS.escape(key)}"]`);
+      row?.querySelector("[data-row-key=e]")?.focus({ preventScroll: true });
     }
     tellOutcomes();
   }

@@ -54,6 +54,7 @@ SESSIONS: Final = (
     "pane-late",
     "pane-left",
     "pane-fork",
+    "in-place",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionRef("demo", APP, USER, "long")

@@ -1,0 +1,96 @@
+"""The form that edits a key stands where the key is, and gives the focus back to it."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.places import open_form, own, path, type_json
+from tests.browser.seed import APP, FAMILY, FAMILY_KEYS, USER
+
+REF = own("in-place")
+
+
+def row(page: Page, key: str) -> Locator:
+    """The row of a key in the state as it is now."""
+    return page.locator(f"#groups [data-key-row='{key}']")
+
+
+def pencil(page: Page, key: str) -> Locator:
+    """What edits a key in its row."""
+    return row(page, key).get_by_role("link", name=f"Edit {key}", exact=True)
+
+
+def open_in_place(page: Page, key: str) -> None:
+    """Opens the form of a key by keyboard."""
+    pencil(page, key).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#edit .cm-content")).to_be_focused()
+
+
+def top(part: Locator) -> float:
+    """Where a part of the page begins."""
+    box = part.bounding_box()
+    assert box
+    return box["y"]
+
+
+def test_the_form_takes_the_place_of_its_row_and_the_filter_and_the_scroll_place_stay(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 800})
+    page.goto(path("s", *FAMILY))
+    page.get_by_role("searchbox", name="Filter keys").fill("number_")
+    key = FAMILY_KEYS[12]
+    pencil(page, key).focus()
+    scroll = page.locator("#state > .scroll")
+    before, scrolled = top(row(page, key)), scroll.evaluate("(box) => box.scrollTop")
+    open_in_place(page, key)
+    expect(row(page, key)).to_be_hidden()
+    expect(page.locator("#edit .buttons")).to_be_in_viewport(ratio=1)
+    moved = scroll.evaluate("(box) => box.scrollTop") - scrolled
+    assert abs(top(page.locator("#edit")) + moved - before) < 10
+    page.keyboard.press("Escape")
+    expect(pencil(page, key)).to_be_focused()
+    expect(page.get_by_role("searchbox", name="Filter keys")).to_have_value("number_")
+    expect(page.locator("#groups [data-key-row]:visible")).to_have_count(len(FAMILY_KEYS))
+
+
+def test_what_others_write_meanwhile_leaves_the_form_alone_and_the_row_has_the_focus_once_it_is_saved(
+    page: Page,
+) -> None:
+    page.goto(path("s", *REF))
+    open_in_place(page, "count")
+    type_json(page, "41")
+    other = page.context.new_page()
+    open_form(other, REF, "step", "aaa")
+    type_json(other, '"pay"')
+    type_json(other, "1", 1)
+    other.get_by_role("button", name="Apply").click()
+    expect(row(page, "step")).to_contain_text("pay")
+    expect(row(page, "aaa")).to_be_visible()
+    expect(row(page, "count")).to_be_hidden()
+    expect(page.locator("#edit .cm-content")).to_be_focused()
+    page.keyboard.type("2")
+    page.keyboard.press("ControlOrMeta+Enter")
+    expect(row(page, "count")).to_contain_text("412")
+    expect(row(page, "count").locator(".changed")).to_have_count(1)
+    expect(pencil(page, "count")).to_be_focused()
+    open_in_place(page, "aaa")
+    page.get_by_label("What to do with this key").select_option("remove")
+    page.get_by_role("button", name="Apply").click()
+    expect(row(page, "aaa")).to_have_count(0)
+    expect(pencil(page, "count")).to_be_focused()  # the next one
+
+
+@pytest.mark.long
+def test_a_page_that_is_loaded_anew_begins_at_the_row(page: Page) -> None:
+    page.goto(path("u", "demo", APP, USER))
+    page.keyboard.press("e")
+    page.get_by_label("Key to edit or add").fill("user:in-place")
+    page.keyboard.press("Enter")
+    for text in ("one", "two"):
+        type_json(page, f'"{text}"')
+        page.keyboard.press("ControlOrMeta+Enter")
+        expect(row(page, "user:in-place")).to_contain_text(text)
+        open_in_place(page, "user:in-place")
+    page.keyboard.press("Escape")
+    expect(pencil(page, "user:in-place")).to_be_focused()
