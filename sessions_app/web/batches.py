@@ -18,7 +18,7 @@ from ..batches.reading import Batch
 from ..domain.errors import Conflict, Error, Invalid
 from ..domain.state import ABSENT
 from ..http.problems import status_of
-from .edits.rows import FormRow, StateForm, new_row, note_types
+from .edits.rows import FormRow, StateForm, new_row, note_current
 from .forms import Text
 from .html.render import page
 from .request import actor
@@ -123,7 +123,8 @@ def _page(request: HttpRequest, shown: Batch, form: BatchForm, status: int = 200
     }
     if context["editing"] and context["rows"]:
         with suppress(Error):  # its source is away; a type can be chosen
-            note_types(context["rows"], shown.looked_at())
+            context["looked_at"] = shown.looked_at()
+            note_current(context["rows"], context["looked_at"])
     if shown.stage in ("ready", "held") and shown.act == "edit":
         with suppress(Error):  # its source is away; doing it says so
             context["samples"] = shown.samples()

@@ -100,9 +100,11 @@ def test_the_form_begins_in_the_type_that_its_key_has_in_the_chosen_sessions(
 ) -> None:
     address = select(maria, "edit", *refs)["Location"]
     form = send(maria, address, "add", **{"new-key": "step"}).one("form", "editbox")
-    assert form.fields()["type-0"] == "string"
+    assert (form.fields()["type-0"], form.one("p", "held").text) == ("string", 'Now: "choose" × 3')
     assert "would change" in send(maria, address, "try", **form.fields() | {"value-0": "pay"}).text
-    assert "type-0" not in send(maria, address, "add", **{"new-key": "unheard"}).one("form", "editbox").fields()
+    form = send(maria, address, "add", **{"new-key": "unheard"}).one("form", "editbox")
+    assert form.one("p", "held").text == "Now: no such key × 3"
+    assert "type-0" not in form.fields()
 
 
 def test_an_edit_of_shared_state_says_whom_it_reaches(maria: Browser, refs: list[SessionRef]) -> None:

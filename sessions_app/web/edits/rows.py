@@ -1,6 +1,7 @@
 """The rows of a form that edits state: its keys, each with the value that the person saw. What such forms share."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,6 +27,7 @@ from ..forms import Form, Text
 STRING, JSON = "string", "json"  # two of the types of the switch; the others are "number", "boolean" and "null"
 
 OFFERED: Final = 1_000  # other keys whose names are offered
+HELD: Final = 3  # values of a key in many sessions that are named
 MOST: Final = 800  # keys of one form: six fields each are as many as a request may have
 
 
@@ -51,6 +53,7 @@ class FormRow:
     wrote: Any = UNKNOWN
     misfits: list[str] = field(default_factory=list)  # what is unusual about the value, in words
     options: list[str] = field(default_factory=list)  # the few strings that the key has been
+    held: list[tuple[Any, int]] = field(default_factory=list)  # of many sessions: values now, and in how many
 
     @property
     def scope(self) -> Scope:
@@ -332,11 +335,14 @@ def note_habits(rows: Sequence[FormRow], ref: SessionRef, who: Actor) -> None:
             row.misfits = misfits(row.key, schema, value)
 
 
-def note_types(rows: Sequence[FormRow], views: Sequence[SessionView]) -> None:
-    """Notes in each row that is still empty the type that its key has in all of these sessions, if it is one."""
+def note_current(rows: Sequence[FormRow], views: Sequence[SessionView]) -> None:
+    """Notes in each row the values that its key has in these sessions, the most frequent first, and the type that all of
+    them have, if the row is still empty."""
     for row in rows:
+        values = [view.state.get(row.key) for view in views]
+        counted = Counter("" if value is ABSENT else kept(value) for value in values if value is not UNKNOWN)
+        row.held = [(json.loads(text) if text else ABSENT, number) for text, number in counted.most_common(HELD)]
         if not row.type and not row.text:
-            values = [view.state.get(row.key) for view in views]
             types = {kind(value) for value in values if value not in (ABSENT, UNKNOWN, None)}
             row.type = type_named(types.pop()) if len(types) == 1 else ""
 
