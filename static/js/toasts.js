@@ -1,6 +1,6 @@
 // .toasts > .toast: says what happened, and goes by itself; not while the pointer or the focus is on it or nobody sees the
 // page, and not with [data-stay]. [data-toast-close] closes it. A form[data-toast-gone] in it is sent when it goes: nothing
-// is told twice. Of two with the same data-about the later one stays. The event adkweb:toast { text } shows an error,
+// is told twice. Of two with the same data-about the later one stays, and has the focus of the other. The event adkweb:toast { text } shows an error,
 // and { text, link: { href, text } } something that one may want to go to.
 (() => {
   const SHOWN = 6_000;
@@ -32,7 +32,10 @@
     if (timers.has(toast)) return;
     timers.set(toast, 0);
     for (const other of list.querySelectorAll(".toast[data-about]")) {
-      if (other !== toast && other.dataset.about === toast.dataset.about) go(other);
+      if (other === toast || other.dataset.about !== toast.dataset.about) continue;
+      const focused = other.querySelector(":focus-visible");
+      go(other);
+      if (focused) toast.querySelector(":scope > .words button")?.focus();
     }
     wait(toast);
   }

@@ -34,7 +34,13 @@ def test_a_string_is_typed_as_it_is_and_sent_by_ctrl_enter(page: Page) -> None:
 def test_a_new_key_has_the_type_of_what_is_typed_and_its_reason_comes_right_after(page: Page) -> None:
     open_form(page, REF, "new to all")
     types = type_of(page, "new to all")
-    for text, name in (("KE925", "string"), ("7", "number"), ("true", "true/false"), ("[1,", "JSON"), ("KE925", "string")):
+    for text, name in (
+        ("KE925", "string"),
+        ("7", "number"),
+        ("true", "true/false"),
+        ("[1,", "JSON"),
+        ("KE925", "string"),
+    ):
         page.locator("json-editor .cm-content").press("ControlOrMeta+a")
         page.keyboard.type(text)
         expect(types.get_by_role("radio", name=name, exact=True)).to_be_checked()

@@ -29,7 +29,7 @@ def test_it_goes_by_itself_but_not_while_somebody_is_at_it_and_never_follows(pag
     page.clock.run_for(LONG_ENOUGH)
     expect(toast).to_be_visible()
     page.mouse.move(10, 10)
-    toast.get_by_role("link", name="Undo").focus()
+    toast.get_by_role("button", name="Undo").focus()
     page.clock.run_for(LONG_ENOUGH)
     expect(toast).to_be_visible()
     page.locator("#main").focus()
@@ -40,13 +40,29 @@ def test_it_goes_by_itself_but_not_while_somebody_is_at_it_and_never_follows(pag
     expect(toast).to_have_count(0)
 
 
-def test_it_leads_to_the_event_and_back_and_the_newest_event_stays_in_sight(page: Page) -> None:
-    toast = save(page, '"two"')
+def test_it_undoes_and_does_it_again_by_keyboard_and_leads_to_the_event(page: Page) -> None:
+    toast, row = save(page, '"two"'), page.locator("#groups [data-key-row=step]")
     expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
+    page.keyboard.press("u")
+    expect(toast).to_contain_text("Undone.")
+    expect(row).not_to_contain_text("two")
+    toast.get_by_role("button", name="Redo").press("Enter")
+    expect(toast).to_contain_text("Redone.")  # one alone: none contradicts it
+    expect(toast.get_by_role("button", name="Undo")).to_be_focused()
+    expect(row).to_contain_text("two")
     toast.get_by_role("link", name="View").click()
     expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
-    toast.get_by_role("link", name="Undo").click()
-    expect(page.get_by_role("heading", name="Undo event")).to_be_visible()
+
+
+def test_what_was_written_since_is_asked_before_it_is_undone(page: Page) -> None:
+    toast = save(page, '"three"')
+    other = page.context.new_page()
+    save(other, '"four"')
+    expect(page.locator("#groups [data-key-row=step]")).to_contain_text("four")
+    toast.get_by_role("button", name="Undo").click()
+    expect(page.locator("#pane .conflict")).to_contain_text("three")
+    expect(page.locator("#pane")).to_contain_text("These keys have changed since.")
+    expect(page.locator("#groups [data-key-row=step]")).to_contain_text("four")
 
 
 def test_an_error_stays_until_it_is_closed(page: Page, watch: Watch) -> None:

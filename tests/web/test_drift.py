@@ -239,7 +239,7 @@ def test_each_key_is_repaired_as_it_was_chosen(drifted: SessionRef, maria: Brows
     note = events_of(drifted)[-1][1]["custom_metadata"]["adkweb"]
     assert (note["actor"], note["reason"], note["removed"]) == (NAME, "because", ["nothing"])
     page = maria.open("drift", **drifted._asdict())
-    assert page.one(role="status").text == "Saved as event #2. View Undo"
+    assert page.one(role="status").text == "Saved as event #2. View Undo u"
     assert "The stored state is what the events make of it." in page.text
 
 
@@ -254,7 +254,7 @@ def test_sent_twice_it_is_written_once(drifted: SessionRef, maria: Browser) -> N
     assert [send(maria, drifted, fields).status_code for _ in range(2)] == [302, 302]
     assert len(events_of(drifted)) == 2
     messages = maria.open("drift", **drifted._asdict()).texts(role="status")
-    assert messages == ["Saved as event #2. View Undo", "This edit was written already."]
+    assert messages == ["Saved as event #2. View Undo u", "This edit was written already."]
 
 
 def test_where_a_key_changed_meanwhile_nothing_is_written_and_the_other_choices_stay(

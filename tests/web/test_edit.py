@@ -138,7 +138,7 @@ def test_a_value_is_set_with_who_and_why(ref: SessionRef, maria: Browser) -> Non
     assert state_of(ref)["session"]["step"] == "pay"
     assert note(ref) == {"actor": NAME, "reason": "It was stuck.", "replaced": {"step": "choose"}, "removed": []}
     page = maria.open("session", **ref._asdict())
-    assert page.one(role="status").text == "Saved as event #1. View Undo"
+    assert page.one(role="status").text == "Saved as event #1. View Undo u"
 
 
 def test_what_is_wrong_with_a_source_is_said_to_an_admin_of_everything_alone(

@@ -208,7 +208,7 @@ def test_queued_when_the_invocation_has_ended_by_now_it_is_written_at_once(runni
     assert send(maria, running, sent, "queue").status_code == 302
     assert state_of(running)["session"]["step"] == "pay"
     page = maria.open("session", **running._asdict())
-    assert page.one("div", "toasts").text == f"Saved as event #{len(events_of(running))}. View Undo"
+    assert page.one("div", "toasts").text == f"Saved as event #{len(events_of(running))}. View Undo u"
     assert told(maria) == []
 
 

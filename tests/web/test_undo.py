@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.access import approval
+from sessions_app.access.actor import SYSTEM, TERMINAL, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits import queue
@@ -84,12 +85,71 @@ def test_an_undo_comes_filled_in_and_is_written_as_an_edit_of_that_event(
     assert state_of(ref)["user"] == {"tier": "gold"}
     assert {"undoes": event_id, "actor": NAME, "reason": "Undo of event #1"}.items() <= note(ref).items()
     status = maria.open("session", **ref._asdict()).one(role="status")
-    assert status.one(class_="words").text == "Saved as event #2. View Undo"
+    assert status.one(class_="words").text == "Saved as event #2. View Undo u"
     written = events_of(ref)[-1][1]["id"]
-    assert status.links() == {
-        "View": f"{reverse('session', kwargs=ref._asdict())}#event-{written}",
-        "Undo": reverse("undo", kwargs={**ref._asdict(), "event_id": written}),
+    assert status.links() == {"View": f"{reverse('session', kwargs=ref._asdict())}#event-{written}"}
+    assert status.one("form")["action"] == reverse("undo", kwargs={**ref._asdict(), "event_id": written})
+
+
+def undo_at_once(maria: Browser, ref: SessionRef, event_id: str, **more: str) -> Any:
+    """What the button of a message answers."""
+    return maria.send("undo", {"once": "a form", **more}, event_id=event_id, **ref._asdict())
+
+
+def test_a_message_undoes_its_event_at_once_and_does_it_again(ref: SessionRef, maria: Browser, write: Add) -> None:
+    event_id = write(ref, {"step": "pay", "new": 1, "user:tier": None})
+    before = state_of(ref)
+    home = reverse("session", kwargs=ref._asdict())
+    assert undo_at_once(maria, ref, event_id, undo="1")["Location"] == home
+    assert state_of(ref)["session"] == {"step": "choose", "count": 3, "nothing": None}
+    assert {"undoes": event_id, "actor": NAME, "reason": "Undo of event #1"}.items() <= note(ref).items()
+    said = maria.open("session", **ref._asdict()).one(role="status")
+    assert said.one(class_="words").text == "Undone. View Redo"
+    assert (said["data-about"], said.one("form")["action"]) == ("saved", undo_address(ref, events_of(ref)[-1][1]["id"]))
+    undo_at_once(maria, ref, events_of(ref)[-1][1]["id"], redo="1")
+    assert state_of(ref) == before
+    assert "Redone. View Undo" in maria.open("session", **ref._asdict()).one(role="status").text
+    assert len(events_of(ref)) == 3
+
+
+def undo_address(ref: SessionRef, event_id: str) -> str:
+    return reverse("undo", kwargs={**ref._asdict(), "event_id": event_id})
+
+
+def test_an_undo_at_once_that_is_sent_twice_is_written_once(ref: SessionRef, maria: Browser, write: Add) -> None:
+    event_id = write(ref, {"step": "pay"})
+    assert [undo_at_once(maria, ref, event_id).status_code for _sending in range(2)] == [302, 302]
+    assert len(events_of(ref)) == 2
+
+
+@pytest.mark.parametrize("why", ["written since", "running", "unknown", "approval", "undone already"])
+def test_what_is_to_be_decided_is_asked_and_nothing_is_written(
+    ref: SessionRef, maria: Browser, write: Add, runs: Callable[[SessionRef], None], why: str
+) -> None:
+    if why == "unknown":
+        execute(ref.source, "UPDATE sessions SET initial_state = NULL")
+    event_id = write(ref, {"step": "pay"})
+    said = {
+        "written since": "changed since",
+        "running": "An invocation is running",
+        "unknown": "cannot be undone",
+        "approval": "second person",
+        "undone already": "undone already",
     }
+    if why == "written since":
+        write(ref, {"step": "done"})
+    elif why == "running":
+        runs(ref)
+    elif why == "approval":
+        approval.make(keys="step", by=TERMINAL)
+    elif why == "undone already":
+        undo_at_once(maria, ref, event_id, once="another form")
+    stored = everything(ref.source)
+    answer = undo_at_once(maria, ref, event_id)
+    assert (answer["Location"], everything(ref.source)) == (undo_address(ref, event_id), stored)
+    status = 400 if why in ("unknown", "undone already") else 200
+    page = maria.open("undo", event_id=event_id, status=status, **ref._asdict())
+    assert said[why] in page.text
 
 
 @pytest.mark.guarantee("Edits", "The preview of an undo is what the undo writes.")
@@ -463,7 +523,7 @@ def test_read_only_refuses_before_anything_is_asked(
     settings.READ_ONLY = True
     names = {**ref._asdict(), **({"event_id": event_id} if name in ("undo", "fork") else {})}
     response = getattr(maria, method)(reverse(name, kwargs=names) + f"?to={event_id}&before=i1")
-    assert response.status_code == (405 if method == "post" and name in ("undo", "restore") else 403)
+    assert response.status_code == (405 if method == "post" and name == "restore" else 403)
 
 
 def test_an_event_offers_what_can_be_done_and_says_what_it_is(

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from ...domain.errors import Conflict, NotFound
+from ...domain.event import new_id
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...edits import proposals, queue
@@ -26,7 +27,7 @@ from ...reads.deltas import last_writer
 from ...search import outline
 from ...sources.errors import best_effort
 from ..context import about
-from ..html.render import page
+from ..html.render import offer_undo, page
 from ..html.state_panel import Target, of_app, of_session, of_user
 from ..request import actor, check_may, person_of
 from .form import EditForm
@@ -147,21 +148,16 @@ def _done(request: HttpRequest, target: Target) -> HttpResponse:
     return HttpResponseClientRedirect(target.page) if request.htmx else redirect(target.page)  # type: ignore[attr-defined]
 
 
-def tell_saved(request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | None) -> None:
-    """Adds a message that names the event that was written, with links to it and to undo."""
-    names = {**ref._asdict(), "event_id": event_id}
+def tell_saved(
+    request: HttpRequest, ref: SessionRef, event_id: str, seq: Seq | None, said: str = "", *, redo: bool = False
+) -> None:
+    """Adds a message that names the event that was written, unless it is `said` otherwise, with a link to it and a button
+    that undoes it, in words: does again what it undid."""
     number = None
     with best_effort("the number of an edit"):
         number = outline.numbers_of(ref, [seq], actor=actor(request)).get(seq) if seq is not None else None
-    messages.success(
-        request,
-        format_html(
-            '{} <a href="{}#event-{}">{}</a> <a href="{}">{}</a>',
-            _("Saved as event #%(number)s.") % {"number": number} if number else _("Saved."),
-            reverse("session", kwargs=ref._asdict()),
-            event_id,
-            _("View"),
-            reverse("undo", kwargs=names),
-            _("Undo"),
-        ),
-    )
+    saved = _("Saved as event #%(number)s.") % {"number": number} if number else _("Saved.")
+    page_of = reverse("session", kwargs=ref._asdict())
+    view = format_html('{} <a href="{}#event-{}">{}</a>', said or saved, page_of, event_id, _("View"))
+    address = reverse("undo", kwargs={**ref._asdict(), "event_id": event_id})
+    offer_undo(request, view, address, [("once", new_id())], "saved", redo=redo)

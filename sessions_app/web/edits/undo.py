@@ -1,34 +1,92 @@
-"""Undoes an event or restores a moment, by the form that edits state, filled in."""
+"""Undoes an event, at once or by the form that edits state, filled in. Restores a moment by that form."""
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_http_methods
+from django_htmx.http import HttpResponseClientRedirect, HttpResponseClientRefresh
 
-from ...domain.errors import Invalid
-from ...domain.session_ref import SessionRef
+from ...access import approval
+from ...access.actor import Actor
+from ...domain.errors import Conflict, Invalid
+from ...domain.session_ref import OWN_NAME, SessionRef
 from ...domain.state import STORED
+from ...edits import queue
 from ...edits import undo as core
+from ...edits.edit import edit_state
 from ...reads import timeline
 from ...reads.event_views import EventView
 from ...search import outline
+from ...writes.append import Appended
+from ..forms import Check, Form, Text
 from ..html.render import page
 from ..request import actor, check_may
 from . import edit, rewind
 
 
-@require_GET
+class UndoForm(Form):
+    """The button that undoes at once. `redo`: what it undoes is an undo, and that is said."""
+
+    once = Text()
+    redo = Check()
+
+
+@require_http_methods(["GET", "POST"])
 def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
-    """Shows the form that undoes an event. A rewind is undone by another rewind, to before it."""
+    """Undoes an event that a button names at once, if nothing is left to decide. Otherwise shows the form that undoes it. A
+    rewind is undone by another rewind, to before it."""
     check_may(request, "append", SessionRef(**names))
     event = timeline.event(SessionRef(**names), event_id, actor=actor(request))
     if event.description.actions.get("rewind_before_invocation_id") and event.invocation_id:
-        return redirect(rewind.address(event.ref, event.invocation_id))
+        return _lead(request, rewind.address(event.ref, event.invocation_id))
     try:
         plan = core.undo(event.ref, event_id, actor=actor(request))
     except Invalid as nothing:
-        return _nothing(request, event, _("Undo event %(number)s"), nothing)
-    return edit.taking_back(request, plan, "undoes", _("Undo of event %(number)s") % _named(request, event))
+        return (
+            _ask(request) if request.method == "POST" else _nothing(request, event, _("Undo event %(number)s"), nothing)
+        )
+    reason = _("Undo of event %(number)s") % _named(request, event)
+    if request.method == "GET":
+        return edit.taking_back(request, plan, "undoes", reason)
+    given = UndoForm.of(request).read()
+    appended = _at_once(plan, actor(request), reason, given["once"])
+    if appended is None:
+        return _ask(request)
+    if appended.seq is None:
+        messages.info(request, _("This edit was written already."))
+    else:
+        said = _("Redone.") if given["redo"] else _("Undone.")
+        edit.tell_saved(request, event.ref, appended.event["id"], appended.seq, said, redo=not given["redo"])
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(reverse("session", kwargs=names))
+    if event.ref.session_id == OWN_NAME:
+        return HttpResponseClientRefresh()  # the page of an app or a user, to which no state is pushed
+    return page(request, "edits/queued/_outcomes.html")
+
+
+def _at_once(plan: core.Plan, who: Actor, reason: str, once: str) -> Appended | None:
+    """Writes an undo. Returns None if a person is to look at it first: a key was written since, or its earlier value is not
+    known; somebody else has to agree; or an agent runs, which the edit would end."""
+    ref = plan.event.ref
+    if plan.unknown or any(step.contested for step in plan.steps) or queue.held(ref, actor=who):
+        return None
+    if approval.held_keys(*ref[:2], [step.key for step in plan.steps]):
+        return None
+    try:
+        return edit_state(ref, plan.entries, actor=who, reason=reason, once=once, of={"undoes": plan.event.id})
+    except Conflict:
+        return None
+
+
+def _ask(request: HttpRequest) -> HttpResponse:
+    """Leads to the page of this undo, which says what is to be decided."""
+    return _lead(request, request.path)
+
+
+def _lead(request: HttpRequest, address: str) -> HttpResponse:
+    return HttpResponseClientRedirect(address) if request.htmx else redirect(address)  # type: ignore[attr-defined]
 
 
 @require_GET

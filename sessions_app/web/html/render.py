@@ -10,6 +10,7 @@ from django.middleware.csrf import get_token
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.html import format_html, format_html_join
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 
 
@@ -46,16 +47,32 @@ def to_type(name: str) -> str:
 # --- Undo -------------------------------------------------------------------------------------------------------------
 
 
-def offer_undo(request: HttpRequest, said: str, address: str, fields: Iterable[tuple[str, str]]) -> None:
-    """Adds a message with a button that posts some fields to an address."""
+def offer_undo(
+    request: HttpRequest,
+    said: str,
+    address: str,
+    fields: Iterable[tuple[str, str]],
+    about: str = "",
+    *,
+    redo: bool = False,
+) -> None:
+    """Adds a message with a button that posts some fields to an address, and by `redo` also that it does it again.
+
+    The message takes the place of another one `about` the same; then its button works without another page, and answers
+    to a key."""
     inputs = format_html_join("", '<input type="hidden" name="{}" value="{}">', fields)
+    key = format_html(' <kbd aria-hidden="true">{}</kbd>', "u") if about and not redo else ""
     form = format_html(
-        '{} <form method="post" action="{}"><input type="hidden" name="csrfmiddlewaretoken" value="{}">{}'
-        '<button class="btn quiet small" name="undo" value="1">{}</button></form>',
+        '{} <form method="post" action="{}"{}><input type="hidden" name="csrfmiddlewaretoken" value="{}">{}'
+        '<button class="btn quiet small" name="{}" value="1"{}>{}{}</button></form>',
         said,
         address,
+        format_html(' hx-post="{}?messages=1" hx-target="#outcomes" hx-swap="innerHTML"', address) if about else "",
         get_token(request),
         inputs,
-        _("Undo"),
+        "redo" if redo else "undo",
+        mark_safe(' data-key="u"') if key else "",
+        _("Redo") if redo else _("Undo"),
+        key,
     )
-    messages.success(request, form)
+    messages.success(request, form, extra_tags=about)
