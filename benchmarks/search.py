@@ -46,6 +46,10 @@ QUERIES = {
     "a user, in part": "user:471",
     "an author": "author:agent",
     "a value of state": "user:tier > 500",
+    "a value of state, ever": "was.user:tier > 500",
+    "a value that all had": "was.step >= 0",
+    "a value that one had": "was.step = 500",
+    "who changed a key": 'changed:"app:limit by agent"',
     "a comparison and a word": f"turns:<5 {WORDS[3]}",
     "all but a word": f"-{WORDS[3]}",
 }

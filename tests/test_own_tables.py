@@ -49,7 +49,7 @@ MORE = {
         *((table, "virtual") for table in ("searchtext", "searchtitle", "searchpart")),
         *(
             (table, "without rowid")
-            for table in ("searchfact", "searchvalue", "searchspan", "searchword", "statechange")
+            for table in ("searchfact", "searchvalue", "searchspan", "searchword", "searchwrite", "statechange")
         ),
         *(("auditrow", f"audit_refuses_{act}") for act in ("insert", "update", "delete")),
     },

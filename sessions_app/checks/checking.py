@@ -92,7 +92,7 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
     existing = []
     for ref, row in refs.items():
         if stored := rows.get((ref.app_name, ref.user_id, ref.session_id)):
-            read = None if is_large(stored) else read_stored_or_none(stored.state)
+            read = None if is_large(stored.state) else read_stored_or_none(stored.state)
             large = stored if read is None else None
             own = as_object(read)
             app, user = (shared.get((ref.app_name, name), {}) for name in ("", ref.user_id))

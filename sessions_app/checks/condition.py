@@ -40,7 +40,7 @@ def read(text: str) -> tree.Node:
         )
     leaves = list(tree.leaves(query.tree))
     for leaf in leaves:
-        if not isinstance(leaf, tree.State):
+        if not isinstance(leaf, tree.State) or leaf.ever:
             raise _mistake(
                 _("“%(text)s” is no condition on state, such as %(example)s.")
                 % {"text": text[leaf.start : leaf.end][:40], "example": EXAMPLE},

@@ -150,6 +150,32 @@ class SearchValue(models.Model):
         indexes: ClassVar = [models.Index(fields=["owner_id"], name="search_value_owner")]
 
 
+class SearchWrite(models.Model):
+    """A value that an event of a session gave to a key, as search/values.Value: unless the event before it that wrote the
+    key had the same value and the same writer. One with the seq 0 is what the session began with, until an event wrote it.
+
+    `writer_id` is the name of the event's author or of the person who edited; 0 if there is none. `changed` says that the
+    key had another value in this session before, or none that is known.
+    """
+
+    pk = models.CompositePrimaryKey("session_id", "name_id", "seq")
+    session_id = models.BigIntegerField()
+    name_id = models.BigIntegerField()
+    seq = models.BigIntegerField()
+    writer_id = models.BigIntegerField()
+    changed = models.BooleanField()
+    kind = models.CharField(max_length=1)
+    text = models.TextField()
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(
+                fields=["name_id", "kind", "text", "writer_id", "changed", "session_id", "seq"],
+                name="search_write_value",
+            )
+        ]
+
+
 class SearchSpan(models.Model):
     """A turn (kind t), a further model of it (m), a call of a tool (c), a failure (f) or a saved artifact (a) of a session,
     by its number in it. Times are seconds.

@@ -23,11 +23,13 @@ _LONGEST: Final = 60  # characters of a value of state
 _LOOKED_AT: Final = 300  # characters before the cursor: patterns take the square of the time
 _PHRASE: Final = re.compile(r'"(?:\\.|[^"\\])*(?P<end>"|\\?\Z)', re.DOTALL)
 _CLOSED: Final = "\ufffc"  # stands for each character of a phrase that is closed
-_PIECE: Final = re.compile(r'-?(?P<name>[a-z]+:|state\.)?(?P<typed>"[^"]*|[^\s()"]*)$', re.IGNORECASE)
+_PIECE: Final = re.compile(r'-?(?P<name>[a-z]+:|state\.|was\.)?(?P<typed>"[^"]*|[^\s()"]*)$', re.IGNORECASE)
 _OPERATOR: Final = re.compile(
-    r"""(?P<prefix>user:|app:|state\.)?(?P<key>[\w.-]+)\s*(?:!?=|in\s*\((?:[^()]*,)?)\s*(?P<typed>"[^"]*|[^\s"()]*)$"""
+    r"""(?P<ever>\bwas\.)?(?P<prefix>user:|app:|state\.)?(?P<key>[\w.-]+)\s*"""
+    r"""(?:!?=|in\s*\((?:[^()]*,)?)\s*(?P<typed>"[^"]*|[^\s"()]*)$"""
 )
 _PLAIN_KEY: Final = re.compile(r"\w+(?:-+\w+)*(?:\.\w+(?:-+\w+)*)*")
+_OF_KEYS: Final = frozenset({"was.", "set", "changed"})
 _STORED: Final = frozenset({"author", "tool", "error", "edited"})
 
 
@@ -58,10 +60,13 @@ def _suggested(before: str, actor: Actor) -> list[Suggestion]:
     name, typed = (piece["name"] or "").lower().rstrip(":"), piece["typed"]
     start = piece.start("typed")
     if not name:
-        names = [each for each in FILTERS if each.startswith(typed.lower())] if typed else list(FILTERS)
+        names = [f"{each}:" for each in FILTERS if each.startswith(typed.lower())]
+        names += ["was."] if typed and "was.".startswith(typed.lower()) else []
         keys = [f"state.{key}" for key in _keys("", typed, actor)] if typed else []
-        labelled = [*((f"{each}:", _("filter")) for each in names), *((each, _("key")) for each in keys)]
+        labelled = [*((each, _("filter")) for each in names), *((each, _("key")) for each in keys)]
         return [Suggestion(text, start, label) for text, label in labelled]
+    if name in _OF_KEYS:
+        return [Suggestion(key, start, _("key")) for key in _any_keys(typed.removeprefix('"'), actor)]
     label = _("key") if name == "state." else name
     values = list(_values(name, typed.strip('"'), actor))
     suggestions = [Suggestion(_quoted(value), start, label) for value in values]
@@ -111,17 +116,34 @@ def _keys(prefix: str, typed: str, actor: Actor) -> list[str]:
     return [key if _PLAIN_KEY.fullmatch(key) else tree.quoted(key) for key in keys]
 
 
+def _any_keys(typed: str, actor: Actor) -> list[str]:
+    """Returns keys of any scope that begin with what is typed, with their prefix; those of the session come first."""
+    for prefix in ("user:", "app:", "state."):
+        if typed.startswith(prefix):
+            keys = _keys(prefix.removeprefix("state."), typed.removeprefix(prefix), actor)
+            return [prefix + key for key in keys]
+    keys = _keys("", typed, actor)
+    for prefix in ("user:", "app:"):
+        keys += [prefix + key for key in _keys(prefix, "" if prefix.startswith(typed) else typed, actor)]
+    return keys
+
+
 def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
     if not all_read():  # values of state are kept for all sources together
         return []
     prefix = operator["prefix"] or ""
     key, typed = ("" if prefix == "state." else prefix) + operator["key"], operator["typed"].removeprefix('"')
     apps, values = _in_seen_apps("n", actor)
-    texts = rows(
-        f"""SELECT DISTINCT v.text FROM sessions_app_searchname AS n JOIN sessions_app_searchvalue AS v ON v.name_id = n.id
+    tables = ("searchvalue", "searchwrite") if operator["ever"] else ("searchvalue",)
+    of_key = [
+        f"""SELECT v.text FROM sessions_app_searchname AS n JOIN sessions_app_{table} AS v ON v.name_id = n.id
         WHERE n.kind = 'key' AND n.value = %s AND {apps} AND v.kind = 's' AND length(v.text) <= {_LONGEST}
-        AND substr(v.text, 1, %s) = %s ORDER BY v.text LIMIT %s""",
-        [key, *values, len(typed), typed, MOST],
+        AND substr(v.text, 1, %s) = %s"""
+        for table in tables
+    ]
+    texts = rows(
+        f"SELECT DISTINCT text FROM ({' UNION ALL '.join(of_key)}) AS v ORDER BY text LIMIT %s",
+        [*[key, *values, len(typed), typed] * len(tables), MOST],
     )
     return [Suggestion(tree.quoted(text), operator.start("typed"), key) for (text,) in texts]
 

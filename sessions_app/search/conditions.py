@@ -13,7 +13,7 @@ from rapidfuzz.distance import Levenshtein
 from ..domain.errors import Invalid
 from ..domain.kinds import KINDS
 from ..domain.shorten import words
-from .tree import STATUSES, Kind, Leaf, Match, Number, Presence, State, Status, Text, Time, Value
+from .tree import STATUSES, Kind, Leaf, Match, Number, Presence, Scope, State, Status, Text, Time, Value, Wrote
 
 _SECONDS: Final = {"": "1", "ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}
 _THOUSANDS: Final = {"": "1", "k": "1000", "m": "1000000"}
@@ -40,6 +40,7 @@ FILTERS: Final = {  # the likeliest first
     "edited": Filter(of_some=True),
     "before": Filter(("today", "yesterday"), is_time=True),
     "after": Filter(("today", "yesterday", "1h", "24h", "7d"), is_time=True),
+    **dict.fromkeys(("changed", "set"), Filter()),
     "took": Filter((">5s", ">1m"), units=_SECONDS),
     "tokens": Filter((">10k",), units=_THOUSANDS),
     "turns": Filter((">3",), units=_THOUSANDS),
@@ -73,6 +74,8 @@ def filter_condition(token: str, now: float, zone: tzinfo) -> Leaf:
         return Time(name, time_of(value, now, zone), value)
     if known.units:
         return _number(name, value, known.units)
+    if name in ("set", "changed"):
+        return _wrote(name, value.strip())
     if name == "kind":
         return Kind(_one_of(KINDS, value, _("“%(given)s” is no kind of event.")))
     if name == "status":
@@ -169,18 +172,39 @@ def _moment(given: str, now: datetime) -> datetime:
 # --- State ------------------------------------------------------------------------------------------------------------
 
 _QUOTED_OR_PLAIN: Final = re.compile(r'("(?:\\.|[^"\\])*")|([\w-]+)', re.DOTALL)
+_PATH: Final = re.compile(r'(?:"(?:\\.|[^"\\])*"|[\w-]+)(?:\.(?:"(?:\\.|[^"\\])*"|[\w-]+))*', re.DOTALL)
+_KEY_BY: Final = re.compile(r'(?P<key>(?:"(?:\\.|[^"\\])*"|.)+?)(?:\s+by\s+(?P<by>.+))?', re.DOTALL | re.IGNORECASE)
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(\.[0-9]{1,99})?([eE][+-]?[0-9]{1,2})?")
 _CONSTANTS: Final[dict[str, Value]] = {"true": True, "false": False, "null": None}
-_SCOPES: Final = {"state.": "session", "user:": "user", "app:": "app"}
+_SCOPES: Final[dict[str, Scope]] = {"state.": "session", "user:": "user", "app:": "app"}
+_EVER: Final = "was."
 
 
 def state_condition(key: str, op: str, values: Sequence[str]) -> State:
     """Reads a comparison of a key: (`cart.total`, `>`, [`100`])."""
-    prefix = next((each for each in _SCOPES if key.lower().startswith(each)), "")
-    parts = _QUOTED_OR_PLAIN.findall(key[len(prefix) :])
-    path = tuple(_unquoted(quoted) if quoted else plain for quoted, plain in parts)
-    scope: Any = _SCOPES.get(prefix, "session")
-    return State(scope, path, cast(Any, "=" if op == "==" else op.lower()), tuple(_json_value(each) for each in values))
+    ever = key.lower().startswith(_EVER)
+    scope, path = _key(key[len(_EVER) :] if ever else key)
+    way = cast(Any, "=" if op == "==" else op.lower())
+    return State(scope, path, way, tuple(_json_value(each) for each in values), ever)
+
+
+def _wrote(name: str, given: str) -> Wrote:
+    """Reads what an event wrote, and who did: (`changed`, `user:tier by maria`)."""
+    match = _KEY_BY.fullmatch(given)
+    scope, path = _key(match["key"]) if match else ("session", ())
+    if not match or not any(path):
+        raise Invalid(_("Something is missing after “%(sign)s”.") % {"sign": f"{name}:"})
+    return Wrote(name, scope, path, match["by"] or "")
+
+
+def _key(text: str) -> tuple[Scope, tuple[str, ...]]:
+    """Reads a key, `user:tier` or `state."odd key".total`. What is not written so is the whole name of one."""
+    prefix = next((each for each in _SCOPES if text.lower().startswith(each)), "")
+    path = text[len(prefix) :]
+    if _PATH.fullmatch(path):
+        parts = _QUOTED_OR_PLAIN.findall(path)
+        return _SCOPES.get(prefix, "session"), tuple(_unquoted(quoted) if quoted else plain for quoted, plain in parts)
+    return _SCOPES.get(prefix, "session"), (path,)
 
 
 def _json_value(token: str) -> Value:

@@ -109,6 +109,12 @@ def facts_of(event: Mapping[str, Any], told: Description) -> set[Fact]:
     return {Fact(kind, clean(value)) for kind, value in facts}
 
 
+def writer_of(told: Description) -> Fact | None:
+    """Returns who wrote an event, as one of its facts: the person of an edit, otherwise the author; None if it has none."""
+    by = Fact("edited", str(told.edit.get("actor") or "")) if told.edit else Fact("author", told.author)
+    return Fact(by.kind, clean(by.value)) if by.value else None
+
+
 def clean(text: str, length: int = _FACT_LENGTH) -> str:
     """Returns a text that every database can hold, cut to a length."""
     short = text[:length]

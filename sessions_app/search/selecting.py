@@ -24,7 +24,7 @@ from ..sources.dialect import Either
 from . import masked, tree, vocabulary
 from .matching import Question, answering, answering_of, question
 from .sql import is_one_of, rows
-from .values import value_of
+from .values import REMOVED, value_of
 from .words import START, folded, marked
 
 # Each twice: as the list of all sessions that have it, and as a question to one row.
@@ -49,6 +49,17 @@ _STATE: Final = {
     True: """EXISTS (SELECT 1 FROM sessions_app_searchvalue AS v JOIN sessions_app_searchname AS n ON n.id = v.name_id
         WHERE v.owner_id = {owner} AND n.kind = 'key' AND n.value = %s AND ({holds}))""",
 }
+
+
+# What events wrote, `v` as well.
+_WROTE: Final = {
+    False: """+s.id IN (SELECT v.session_id FROM sessions_app_searchname AS n
+        JOIN sessions_app_searchwrite AS v ON v.name_id = n.id WHERE n.kind = 'key' AND n.value = %s AND {holds})""",
+    True: """EXISTS (SELECT 1 FROM sessions_app_searchwrite AS v JOIN sessions_app_searchname AS n ON n.id = v.name_id
+        WHERE v.session_id = s.id AND n.kind = 'key' AND n.value = %s AND {holds})""",
+}
+_WRITERS: Final = """v.writer_id IN (SELECT b.id FROM sessions_app_searchname AS b
+    WHERE b.kind IN ('author', 'edited') AND {position} > 0)"""
 
 
 # The words of the partial index search_phase. Without these very words, SQLite would look at every session.
@@ -243,8 +254,24 @@ class _Builder:
         return f"s.{node.name} {node.op} %s"
 
     def _state(self, node: tree.State) -> str:
-        self._values.append(_PREFIXES[node.scope] + ".".join(node.path))
-        return _STATE[bool(self._few)].format(owner=_OWNERS[node.scope], holds=self._holds(node))
+        """What a key was, is what events wrote and, of the session's own, what it is: it may have begun with that."""
+        now = ""
+        if not node.ever or node.scope == "session":
+            self._values.append(_path(node))
+            now = _STATE[bool(self._few)].format(owner=_OWNERS[node.scope], holds=self._holds(node))
+        if not node.ever:
+            return now
+        self._values.append(_path(node))
+        was = _WROTE[bool(self._few)].format(holds=f"v.kind <> '{REMOVED.kind}' AND ({self._holds(node)})")
+        return f"({now} OR {was})" if now else was
+
+    def _wrote(self, node: tree.Wrote) -> str:
+        self._values.append(_path(node))
+        holds = "v.changed" if node.name == "changed" else "v.seq > 0"
+        if node.by:
+            self._values.append(marked(node.by))
+            holds += f" AND {_WRITERS.format(position=dialect.of(connection).position('b.folded'))}"
+        return _WROTE[bool(self._few)].format(holds=holds)
 
     def _holds(self, node: tree.State) -> str:
         if node.op == "exists":
@@ -264,6 +291,10 @@ class _Builder:
         value = value_of(stored)
         self._values += [value.kind, value.text]
         return "(v.kind = %s AND v.text = %s)"
+
+
+def _path(node: tree.State | tree.Wrote) -> str:
+    return _PREFIXES[node.scope] + ".".join(node.path)
 
 
 def _in_revealing_apps(actor: Actor, values: list[Any]) -> str:
@@ -312,6 +343,7 @@ _LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {
     tree.Time: _Builder._time,
     tree.Number: _Builder._number,
     tree.State: _Builder._state,
+    tree.Wrote: _Builder._wrote,
 }
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, Literal
 
 Value = str | int | float | bool | None  # what a state may be compared with
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "exists"]
+Scope = Literal["session", "user", "app"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +103,29 @@ class Number(_Part):
 
 @dataclass(frozen=True, slots=True)
 class State(_Part):
-    """A value of the state compared: `cart.total > 100` has the path `("cart", "total")`, `state."a.b"` has `("a.b",)`."""
+    """A value of the state compared: `cart.total > 100` has the path `("cart", "total")`, `state."a.b"` has `("a.b",)`.
 
-    scope: Literal["session", "user", "app"]
+    With `ever`, any value that it had: `was.cart.total > 100`."""
+
+    scope: Scope
     path: tuple[str, ...]
     op: Operator
     values: tuple[Value, ...] = ()  # none for `exists`, one or more for `in`, otherwise one
+    ever: bool = False
 
 
-Leaf = Text | Match | Presence | Kind | Status | Time | Number | State
+@dataclass(frozen=True, slots=True)
+class Wrote(_Part):
+    """An event of the session that wrote a key (`set`) or gave it another value (`changed`), `by` this agent or person:
+    `set:user:tier`, `changed:"cart.total by maria"`. Without `by`, anybody's."""
+
+    name: str  # set or changed
+    scope: Scope
+    path: tuple[str, ...]
+    by: str = ""
+
+
+Leaf = Text | Match | Presence | Kind | Status | Time | Number | State | Wrote
 Node = And | Or | Not | Leaf
 STATUSES: Final = ("running", "waiting", "failed", "idle", "stuck")
 
@@ -180,8 +195,11 @@ def _inside(node: Node) -> str:
     return f"({write(node)})" if isinstance(node, And | Or) else write(node)
 
 
-def _value(node: Match | Presence | Kind | Status | Time | Number) -> str:
+def _value(node: Match | Presence | Kind | Status | Time | Number | Wrote) -> str:
     match node:
+        case Wrote(_name, scope, path, by):
+            text = _key(scope, path) + (f" by {by}" if by else "")
+            return quoted(text) if re.search(r'[\s()"]', text) else text
         case Match(_name, value, exact):
             return quoted(value) if exact else value
         case Presence(_name, there):
@@ -201,7 +219,10 @@ def _number(value: float) -> str:
 
 
 def _state(node: State) -> str:
-    path = ".".join(part if re.fullmatch(r"\w+(-+\w+)*", part) else quoted(part) for part in node.path)
     values = [quoted(each) if isinstance(each, str) else json.dumps(each) for each in node.values]
     right = {"exists": "", "in": f" ({', '.join(values)})"}.get(node.op) or " " + "".join(values[:1])
-    return f"{_PREFIXES[node.scope]}{path} {node.op}{right}".rstrip()
+    return f"{'was.' if node.ever else ''}{_key(node.scope, node.path)} {node.op}{right}".rstrip()
+
+
+def _key(scope: Scope, path: tuple[str, ...]) -> str:
+    return _PREFIXES[scope] + ".".join(part if re.fullmatch(r"\w+(-+\w+)*", part) else quoted(part) for part in path)

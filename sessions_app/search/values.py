@@ -1,11 +1,15 @@
 """Turns state into values that can be compared: {"cart.step": Value("s", "pay")}. Pure."""
 
+import json
 import math
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
 from ..domain.session_ref import digest_of
+from ..domain.state import without_temp
 from .lines import clean
 
 _MOST_PATHS: Final = 200  # values of a state that can be compared
@@ -17,7 +21,8 @@ _NINES: Final = str.maketrans("0123456789", "9876543210")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of state: its JSON type (s n b z o) and a text. Texts of one type are equal, and in order, as the values are.
+    """A value of state: its JSON type (s n b z o; - of a key that was removed) and a text. Texts of one type are equal, and
+    in order, as the values are.
 
     Of a number, the text is as `ordered` returns it: compared as a float, two order numbers of 19 digits would be equal.
     """
@@ -26,17 +31,34 @@ class Value:
     text: str = ""
 
 
-def comparable(state: dict[str, Any]) -> dict[str, Value]:
+REMOVED: Final = Value("-")
+
+
+def comparable(state: Mapping[str, Any], of: Callable[[Any], Value] | None = None) -> dict[str, Value]:
     """Returns the values of a state by path. Objects can be looked into, lists only be there."""
+    of = of or value_of
     values: dict[str, Value] = {}
     left: list[tuple[str, Any, int]] = [(key, value, 1) for key, value in state.items() if not key.startswith("__")]
     for path, value, depth in left:
         if len(values) == _MOST_PATHS:
             break
-        values.setdefault(clean(path), value_of(value))
+        values.setdefault(clean(path), of(value))
         if isinstance(value, dict) and depth < _DEPTH:
             left += [(f"{path}.{key}", inner, depth + 1) for key, inner in list(value.items())[:_MOST_PATHS]]
     return values
+
+
+def told_apart(value: Any) -> Value:
+    """Returns a JSON value as it is compared; of an object or a list, the text stands for all that is in it."""
+    if isinstance(value, dict | list):
+        with suppress(RecursionError):  # of two that are nested so deep, nobody can tell
+            return Value("o", digest_of(json.dumps(value, sort_keys=True)))
+    return value_of(value)
+
+
+def as_written(delta: Mapping[str, Any], removed: Collection[str]) -> dict[str, Value]:
+    """Returns what an event wrote, by path."""
+    return comparable(without_temp(delta), told_apart) | {clean(key): REMOVED for key in removed}
 
 
 def value_of(value: Any) -> Value:

@@ -32,7 +32,7 @@ INDEXES: Final = frozenset(
     {
         *("Projection", "StateOwner", "StateChange", "SearchSource", "Waiting", "SearchOwner", "SearchSession"),
         *("SearchName", "SearchFact", "SearchValue", "SearchSpan", "SearchKey", "DriftedSession", "SearchDoc"),
-        *("SearchWord", "DueSession"),
+        *("SearchWord", "SearchWrite", "DueSession"),
     }
 )
 # Which Django fills by itself, and adkweb as soon as it opens a source.

@@ -105,6 +105,7 @@ def test_what_nobody_knows_breaks_no_rule() -> None:
         ("expired", "“expired” is no condition on state"),
         ("step = pay error:any", "“error:any” is no condition on state"),
         ("user:tier", "“user:tier” is no condition on state"),
+        ("was.step = pay", "“was.step = pay” is no condition on state"),
         ("step =", "Something is missing after"),
         ("(step = pay", "This bracket is not closed"),
         ("usr:x", "There is no filter “usr:”"),

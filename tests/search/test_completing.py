@@ -97,6 +97,14 @@ SUGGESTED: Final = [
     ("step = pay user:jo¦", ["step = pay user:José"]),
     ("step = pay stage = tw¦", ['step = pay stage = "two words"']),
     ('stage = "two words" user:jo¦', ['stage = "two words" user:José']),
+    # what keys were
+    ("wa¦", ["was."]),
+    ("was.st¦", ["was.stage", "was.step"]),
+    ("was.step = pai¦", ['was.step = "paid"']),
+    ("-set:user:ti¦", ["-set:user:tier"]),
+    ("changed:ti¦", ["changed:user:tier"]),
+    ("set:ap¦", ["set:app:theme"]),
+    ('set:"od¦', ['set:"odd key"']),
     # nothing
     ("zzz¦", []),
     ("user:nobody¦", []),

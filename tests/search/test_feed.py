@@ -25,6 +25,7 @@ from sessions_app.models import (
     SearchSpan,
     SearchValue,
     SearchWord,
+    SearchWrite,
     Waiting,
 )
 from sessions_app.search import masked
@@ -41,7 +42,9 @@ from tests.support.stored import execute, in_threads, query
 
 OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 FORMS: Final = pytest.mark.parametrize("form", ["sqlite", "postgresql", "unadopted"])
-KEPT: Final = (SearchSession, SearchDoc, SearchFact, SearchKey, SearchOwner, SearchValue, SearchSpan, SearchSource)
+KEPT: Final = (
+    *(SearchSession, SearchDoc, SearchFact, SearchKey, SearchOwner, SearchValue, SearchSpan, SearchWrite, SearchSource),
+)
 pytestmark = OWN
 
 

@@ -36,7 +36,7 @@ from .read import (
     rows_of,
     shared_states,
 )
-from .tables import Keeper, forget, forget_keys, forget_owners
+from .tables import Keeper, forget, forget_keys, forget_owners, forget_writes
 
 SOME: Final = 200  # sessions that are read before they are stored
 _CLAIM_SECONDS: Final = 15.0  # a process that is silent for so long has died
@@ -141,7 +141,7 @@ class Feeder:
         names: list[Names] = [(app, user, session) for app, user, session in each]
         stored = self._stored(names)
         with database.using(self.source) as db:
-            rows = rows_of(db, names)
+            rows = rows_of(db, names, began=True)
             fresh = beginnings(db, [each for each in rows if each not in stored])
         forget([stored[each].pk for each in names if each in stored and each not in rows])
         readings: list[Reading] = []
@@ -277,6 +277,7 @@ def clear(where: str) -> None:
     if source is None:
         return
     forget_keys(source)
+    forget_writes(source)
     while numbers := list(SearchSession.objects.filter(source=source).values_list("pk", flat=True)[:SOME]):
         forget(numbers)
     with transaction.atomic():

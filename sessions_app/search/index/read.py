@@ -8,23 +8,24 @@ from typing import Any, Final, NamedTuple
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ...domain.description import Description
 from ...domain.invocations import running
 from ...domain.json_values import as_object, read_stored_or_none
 from ...domain.key_schema import KeySchema, learn
 from ...domain.kinds import describe
 from ...domain.session_ref import OWN_NAME, SessionRef
-from ...domain.state import State
+from ...domain.state import State, scope_of
 from ...models import SearchSession, read_instant
 from ...reads.lists import title_of
 from ...reads.size_limits import LARGE, glanced_at, measured_sql, size_of_event
-from ...sources import dialect
+from ...sources import database, dialect
 from ...sources.dialect import POSTGRESQL, is_wanted, wanted, written
 from .. import masked
 from ..folding import Span, Summary, fold
 from ..lines import LENGTH as LINE
-from ..lines import Fact, clean, facts_of, lines_of
+from ..lines import Fact, clean, facts_of, lines_of, writer_of
 from ..titling import LENGTH, fields
-from ..values import Value, comparable
+from ..values import Value, as_written, comparable, told_apart
 from ..word_tables import BREAK
 from ..words import tokens
 
@@ -39,6 +40,14 @@ class Piece:
     first: int
     last: int
     words: list[str]
+
+
+class Write(NamedTuple):
+    """A value that an event gave to a key, and who wrote it: an `author`, or the person who `edited`."""
+
+    seq: int
+    value: Value
+    by: Fact | None
 
 
 @dataclass(slots=True)
@@ -57,6 +66,8 @@ class Reading:
     facts: set[Fact] = field(default_factory=set)
     spans: dict[tuple[str, int], Span] = field(default_factory=dict)  # by kind and number
     learnt: dict[str, KeySchema] = field(default_factory=dict)  # by key
+    writes: dict[str, list[Write]] = field(default_factory=dict)  # by path
+    began: dict[str, Value] = field(default_factory=dict)  # what the session began with, if that is known; by path
     more: bool = False  # it has more events than are read at once
 
     @property
@@ -96,6 +107,7 @@ class Stored(NamedTuple):
     """A row of `sessions`: its names, its state as text, and the times of its creation and of the last write, in seconds.
 
     A state of more than _TOGETHER bytes is its length after a “#”, because those of many sessions are read at once.
+    `began` is the state that the session began with, if that was recorded and asked for.
     """
 
     app_name: str
@@ -104,20 +116,23 @@ class Stored(NamedTuple):
     state: str | None
     created: float
     updated: float
+    began: str | None = None
 
 
-def rows_of(db: BaseDatabaseWrapper, names: Sequence[Names]) -> dict[Names, Stored]:
+def rows_of(db: BaseDatabaseWrapper, names: Sequence[Names], *, began: bool = False) -> dict[Names, Stored]:
     """Returns the rows of those of these sessions that exist."""
     if not names:
         return {}
+    state = measured_sql("s.state", db, _TOGETHER)
+    first = measured_sql("s.initial_state", db, _TOGETHER) if began and database.is_adopted(db.alias) else "NULL"
     with db.cursor() as cursor:
         cursor.execute(
             f"""{wanted(_NAMES, len(names))}
-            SELECT s.app_name, s.user_id, s.id, {measured_sql("s.state", db, _TOGETHER)}, s.create_time, s.update_time
+            SELECT s.app_name, s.user_id, s.id, {state}, s.create_time, s.update_time, {first}
             FROM wanted CROSS JOIN sessions AS s WHERE {is_wanted("s", _NAMES)}""",
             [name for each in names for name in each],
         )
-        rows = [Stored(*row[:4], *map(read_instant, row[4:])) for row in cursor.fetchall()]
+        rows = [Stored._make([*row[:4], *map(read_instant, row[4:6]), row[6]]) for row in cursor.fetchall()]
         return {row[:3]: row for row in rows}
 
 
@@ -165,11 +180,15 @@ def read(
             reading.spans[span.kind, span.number] = span
         reading.facts |= facts_of(event, told)
         learn(reading.learnt, told)
+        _note_writes(reading, told, seq)
         pieces.add(seq, lines_of(event, told))
         summary.read, summary.read_id = seq, event_id  # that of its row: in the event, anything may stand
     pieces.end()
     state = masked.state(state_of(db, row), ref.app_name)
     reading.state = comparable(state)
+    if row.began and not is_large(row.began) and any(_is_own(path) for path in reading.writes):
+        began = masked.state(as_object(read_stored_or_none(row.began)), ref.app_name)
+        reading.began = {path: value for path, value in comparable(began, told_apart).items() if _is_own(path)}
     phase, summary.waits_for = _phase(db, ref, summary)
     title = clean(title_of(state), LENGTH) or summary.opening
     reading.fields = {
@@ -184,15 +203,29 @@ def read(
     return reading
 
 
-def is_large(row: Stored) -> bool:
-    """Tells whether a row has the length of a state in place of the state."""
-    return row.state is not None and row.state.startswith("#")
+def _note_writes(reading: Reading, told: Description, seq: int) -> None:
+    """Adds what an event wrote, but for what its writer wrote there just before."""
+    by = writer_of(told)
+    for path, value in as_written(told.delta, told.removed).items():
+        writes = reading.writes.setdefault(path, [])
+        if not writes or writes[-1][1:] != (value, by):
+            writes.append(Write(seq, value, by))
+
+
+def _is_own(path: str) -> bool:
+    """Tells whether a path is one of the session's own state."""
+    return scope_of(path)[0] == "session"
+
+
+def is_large(text: str | None) -> bool:
+    """Tells whether the length of a state stands in place of it."""
+    return text is not None and text.startswith("#")
 
 
 def state_of(db: BaseDatabaseWrapper, row: Stored) -> State:
     """Returns the state of a session, however large it is; {} if it is too large to be read."""
     text = row.state
-    if is_large(row):
+    if is_large(text):
         own = "app_name = %s AND user_id = %s AND id = %s"
         with db.cursor() as cursor:
             cursor.execute(f"SELECT {measured_sql('state', db)} FROM sessions WHERE {own}", row[:3])

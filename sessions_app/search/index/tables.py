@@ -21,11 +21,13 @@ from ...models import (
     SearchSource,
     SearchSpan,
     SearchValue,
+    SearchWrite,
 )
 from .. import learning, masked, vocabulary
 from ..folding import Summary
 from ..learning import forget_users
 from ..lines import clean
+from ..sql import rows
 from ..titling import fields as titled
 from ..titling import given, insert
 from ..values import Value
@@ -107,6 +109,7 @@ class Keeper:
             self._keep_facts(readings, numbers)
             self._keep_spans(readings, numbers)
             self._keep_states(readings, numbers, shared)
+            self._keep_writes(readings, numbers)
             learning.keep([(*self._numbers_of(reading.ref), reading.learnt) for reading in readings])
 
     # --- Rows ---
@@ -257,6 +260,50 @@ class Keeper:
         ]
         _insert("value", ("name_id", "owner_id", "kind", "text"), inserted)
 
+    def _keep_writes(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
+        """Adds what events wrote after what is stored of it."""
+        wanted: set[tuple[str, str, str]] = set()
+        for reading in readings:
+            app = reading.ref.app_name
+            wanted |= {("key", path, app) for path in reading.writes}
+            wanted |= {(*each.by, app) for writes in reading.writes.values() for each in writes if each.by}
+        named = self._named(wanted)
+        of_path = [
+            (number, named["key", path, reading.ref.app_name], reading, path, writes)
+            for number, reading in zip(numbers, readings, strict=True)
+            for path, writes in reading.writes.items()
+        ]
+        last = _last_writes([(number, name) for number, name, reading, *_rest in of_path if reading.stored])
+        kept: list[tuple[Any, ...]] = []
+        for number, name, reading, path, writes in of_path:
+            before, writer = last.get((number, name), (None, 0))
+            if before is None and (before := reading.began.get(path)):
+                kept.append((number, name, 0, 0, False, before.kind, before.text))
+            for seq, value, by in writes:
+                now = named[(*by, reading.ref.app_name)] if by else 0
+                if (value, now) != (before, writer):
+                    kept.append((number, name, seq, now, value != before, value.kind, value.text))
+                before, writer = value, now
+        columns = ("session_id", "name_id", "seq", "writer_id", "changed", "kind", "text")
+        _insert("write", columns, sorted(kept), "ON CONFLICT DO NOTHING")
+
+
+def _last_writes(wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Value, int]]:
+    """Returns the last value that was written of keys, and the writer, by the numbers of the session and the key."""
+    last: dict[tuple[int, int], tuple[Value, int]] = {}
+    for start in range(0, len(wanted), _SOME):
+        some = wanted[start : start + _SOME]
+        stored = rows(
+            f"""WITH wanted (session, name) AS (VALUES {", ".join(["(%s, %s)"] * len(some))})
+            SELECT w.session_id, w.name_id, w.kind, w.text, w.writer_id
+            FROM wanted CROSS JOIN sessions_app_searchwrite AS w
+            WHERE w.session_id = session AND w.name_id = name AND w.seq = (SELECT max(m.seq)
+                FROM sessions_app_searchwrite AS m WHERE m.session_id = session AND m.name_id = name)""",
+            [number for each in some for number in each],
+        )
+        last |= {(session, name): (Value(kind, text), writer) for session, name, kind, text, writer in stored}
+    return last
+
 
 def _insert(table: str, columns: Sequence[str], values: Sequence[Sequence[Any]], on_conflict: str = "") -> None:
     """Inserts rows. Objects of Django's would take ten times as long."""
@@ -283,6 +330,7 @@ def forget(numbers: Sequence[int]) -> None:
             SearchDoc.objects.filter(id__gte=number << PIECES, id__lt=(number + 1) << PIECES).delete()
         delete_rows("title", numbers)
         SearchSpan.objects.filter(session_id__in=numbers).delete()
+        SearchWrite.objects.filter(session_id__in=numbers).delete()
         DriftedSession.objects.filter(session_id__in=numbers).delete()
         sessions = SearchSession.objects.filter(pk__in=numbers)
         owners = {*sessions.values_list("app_owner", "user_owner")}
@@ -310,6 +358,14 @@ def forget_keys(source: SearchSource) -> None:
     """Forgets what was learnt of the keys of a source."""
     apps = SearchOwner.objects.filter(source=source, user_id="").values("pk")
     SearchKey.objects.filter(app_owner_id__in=apps).delete()
+
+
+def forget_writes(source: SearchSource) -> None:
+    """Forgets what events of a source wrote."""
+    sessions, last = SearchSession.objects.filter(source=source).order_by("pk"), 0
+    while numbers := list(sessions.filter(pk__gt=last).values_list("pk", flat=True)[:_SOME]):
+        SearchWrite.objects.filter(session_id__in=numbers).delete()
+        last = numbers[-1]
 
 
 def forget_owners(source: SearchSource) -> None:
