@@ -219,7 +219,7 @@ def test_a_stranger_may_send_what_the_form_that_signs_in_needs(server: Impatient
 
 
 @pytest.mark.guarantee(
-    "Safety", "A stranger's request costs adkweb little: bodies are bounded, and a slow one is given up."
+    "Safety", "A stranger's request costs adkweb little: bodies are bounded, and slow ones are cut off."
 )
 @pytest.mark.parametrize("path", ["/sign-in/", SESSIONS])
 @pytest.mark.parametrize("length", [100, None])

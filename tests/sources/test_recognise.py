@@ -271,7 +271,8 @@ def test_every_type_that_is_accepted_works(new_database: Callable[[str], str], o
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "Looking creates nothing: a user who cannot see ADK's tables is told which right is missing."
+    "Databases and files",
+    "Looking creates nothing: a user who cannot see ADK's tables is told which permission is missing.",
 )
 @pytest.mark.parametrize(
     ("statements", "said"),

@@ -319,7 +319,7 @@ def test_two_versions_of_an_image_stand_side_by_side_and_other_files_are_the_sam
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Safety", "Nothing of an artifact runs, and no name, link or id leads to the files of others.")
+@pytest.mark.guarantee("Safety", "Nothing in an artifact runs, and no name, link or id leads to other people's files.")
 @STORAGES
 @pytest.mark.parametrize(
     ("name", "content", "mime_type"),

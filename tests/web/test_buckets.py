@@ -135,7 +135,7 @@ def test_a_reference_is_told_and_not_followed(
 # --- What is another's ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Safety", "Nothing of an artifact runs, and no name, link or id leads to the files of others.")
+@pytest.mark.guarantee("Safety", "Nothing in an artifact runs, and no name, link or id leads to other people's files.")
 @pytest.mark.parametrize(
     ("names", "name"),
     [

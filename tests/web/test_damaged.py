@@ -41,9 +41,7 @@ def ref(source: str, form: str) -> SessionRef:
     return ref
 
 
-@pytest.mark.guarantee(
-    "Databases and files", "An export leaves out a damaged row only when asked, and names it before anything else."
-)
+@pytest.mark.guarantee("Databases and files", "An export leaves out a damaged row only when asked, and names it first.")
 @ANYWHERE
 @pytest.mark.parametrize("name", ["jsonl", "adk-json", "evalset"])
 def test_what_is_left_out_is_named_and_the_rest_is_there(ref: SessionRef, name: str) -> None:
@@ -67,9 +65,7 @@ def test_such_a_file_is_imported(ref: SessionRef, new_store: Any, open_source: A
     assert (report.new, report.events) == (1, 1)
 
 
-@pytest.mark.guarantee(
-    "Databases and files", "An export leaves out a damaged row only when asked, and names it before anything else."
-)
+@pytest.mark.guarantee("Databases and files", "An export leaves out a damaged row only when asked, and names it first.")
 @ANYWHERE
 def test_what_was_damaged_since_is_not_left_out_in_silence(ref: SessionRef) -> None:
     only = exporting.Filter("booking", "ana")

@@ -143,7 +143,7 @@ def test_an_attack_becomes_text_or_nothing(text: str) -> None:
     looked_through(f"> - **{text}**\n\n| a |\n|---|\n| {text} |\n\n[a {text} b](https://a.example)")
 
 
-@pytest.mark.guarantee("Safety", "Of markdown, only listed elements and links to outside are made.")
+@pytest.mark.guarantee("Safety", "Markdown becomes only listed elements and links to outside.")
 @MANY
 @given(text=st.lists(st.sampled_from(SOUP), max_size=60).map("".join) | st.text(max_size=200))
 @example(text="*a " * 60 + "a* " * 60)
