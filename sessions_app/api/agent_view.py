@@ -44,7 +44,7 @@ def instruction(
     return answer({"text": text, "pieces": [_piece(each, actor_of(request)) for each in shown]})
 
 
-@router.get(SESSION + "/context", response=schemas.Conversation, summary="What an agent's model is given")
+@router.get(SESSION + "/context", response=schemas.Conversation, summary="What the model got")
 def conversation(
     request: HttpRequest,
     app_name: str,

@@ -65,7 +65,7 @@ def get(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | No
     )
 
 
-@router.delete(ONE, response=ProposalView, summary="Withdraw a proposal", openapi_extra=needs("append"))
+@router.delete(ONE, response=ProposalView, summary="Cancel a proposal", openapi_extra=needs("append"))
 def withdraw(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
     """Withdraws a proposal that this token made. Answers 409 if it is decided, 403 if somebody else made it."""
     _of_app(request, source_of(request, app_name, source, "append"), app_name, proposal_id)

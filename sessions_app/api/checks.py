@@ -78,7 +78,7 @@ def list_rules(request: HttpRequest, app_name: str, source: str | None = None) -
 @router.post(
     RULES,
     response={201: Rule},
-    summary="Write a rule",
+    summary="Create a rule",
     openapi_extra=body_schema(NewRule, required=True) | needs("append") | LOCATION,
 )
 def create_rule(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:

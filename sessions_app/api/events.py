@@ -123,7 +123,7 @@ def append(
     return told(request, appended, ref)
 
 
-@router.get("/edits", response=schemas.Edits, summary="Edits, in every session")
+@router.get("/edits", response=schemas.Edits, summary="Edits in every session")
 def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     """Returns a page of the edits in the apps that the token may see, the newest first: who changed what and why, and
     the values before it."""

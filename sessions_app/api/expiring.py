@@ -57,7 +57,7 @@ class ExpiringEdits(Schema):
     items: list[ExpiringEdit]
 
 
-@router.get("/expiring-edits", response=ExpiringEdits, summary="Edits that take themselves back")
+@router.get("/expiring-edits", response=ExpiringEdits, summary="Temporary edits")
 def list_expiring(request: HttpRequest) -> HttpResponse:
     """Returns those in the apps that the token may see: the next to end first, then those that ended."""
     return answer(
@@ -68,7 +68,7 @@ def list_expiring(request: HttpRequest) -> HttpResponse:
 @router.post(
     EDIT + "/extend",
     response=ExpiringEdit,
-    summary="Let an edit last longer",
+    summary="Extend a temporary edit",
     openapi_extra=body_schema(End, required=True) | needs("append"),
 )
 def extend(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | None = None) -> HttpResponse:
@@ -81,7 +81,7 @@ def extend(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | N
     return answer(_told(expiry.extend(expiry_id, of, actor=actor_of(request)), actor_of(request)))
 
 
-@router.delete(EDIT, response=ExpiringEdit, summary="Let an edit stay", openapi_extra=needs("append"))
+@router.delete(EDIT, response=ExpiringEdit, summary="Keep a temporary edit for good", openapi_extra=needs("append"))
 def keep(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | None = None) -> HttpResponse:
     """Forgets the end of an edit: its values stay. Answers 409 if it has ended."""
     _check_app(request, source_of(request, app_name, source, "append"), app_name, expiry_id)

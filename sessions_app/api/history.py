@@ -106,7 +106,7 @@ def history_of_app(
     return _history(request, own_session(alias, app_name), key, before, limit, "app")
 
 
-@router.get(SESSION + "/compare", response=schemas.Comparison, summary="What differs between two moments")
+@router.get(SESSION + "/compare", response=schemas.Comparison, summary="Differences between two moments")
 def compare(
     request: HttpRequest,
     app_name: str,
@@ -127,7 +127,7 @@ def compare(
     return answer({"items": [_change(change) for change in changes]})
 
 
-@router.get(SESSION + "/drift", response=schemas.Drift, summary="Keys that drifted")
+@router.get(SESSION + "/drift", response=schemas.Drift, summary="Drifted keys")
 def drifted(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:

@@ -159,9 +159,7 @@ def get(
     return streamed(_session(session, pages, actor_of(request)), "application/json", headers_of(session.revision))
 
 
-@router.get(
-    SESSION + "/standing", response=schemas.Standing, summary="Where a session stands", openapi_extra=tagged(200)
-)
+@router.get(SESSION + "/standing", response=schemas.Standing, summary="Status of a session", openapi_extra=tagged(200))
 def standing(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event: str = "", source: str | None = None
 ) -> HttpResponse:
@@ -177,7 +175,7 @@ def standing(
 @router.patch(
     SESSION,
     response=schemas.Labels,
-    summary="Rename a session, and tag it",
+    summary="Rename or tag a session",
     openapi_extra=body_schema(schemas.NewLabels) | needs("append"),
 )
 def label(

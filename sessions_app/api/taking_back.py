@@ -126,7 +126,7 @@ def fork(
 @of_history.post(  # one router has all methods of an address
     SESSION + "/drift",
     response=_APPENDED,
-    summary="Repair keys that drifted",
+    summary="Repair drifted keys",
     openapi_extra={**body_schema(schemas.Repair, required=True), **_WRITES},
 )
 def repair(
