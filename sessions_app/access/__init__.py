@@ -1,1 +1,1 @@
-"""Finds out who is asking, and decides what they may do and see."""
+"""Finds out who asks, and decides what they may do and see."""

@@ -45,26 +45,26 @@ class Grant:
     reveals: bool = False
 
     def gives(self, right: Right) -> bool:
-        """Tells whether this is that right, or a greater one. One that only a later adkweb knows is none."""
+        """Returns whether this is that right, or a greater one. One that only a later adkweb knows is none."""
         return self.right in RIGHTS and RIGHTS.index(self.right) >= RIGHTS.index(right)
 
     def holds(self, source: str, app_name: str) -> bool:
-        """Tells whether this is about an app of a source."""
+        """Returns whether this is about an app of a source."""
         return fnmatchcase(source, self.sources) and fnmatchcase(app_name, self.apps)
 
     @property
     def is_whole(self) -> bool:
-        """Tells whether this is about every app of every source."""
+        """Returns whether this is about every app of every source."""
         return self.sources == "*" and self.apps == "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Somebody who asks. The name goes into every edit.
+    """Someone who asks. The name goes into every edit.
 
     `account` says whose rights these are, so that a job can ask again when it acts: `person 7`, `token 3`; empty for
-    the machine itself. Who `audits` may read the audit. With `is_agent`, a program says that it is an agent, which works
-    with values as they are stored.
+    the machine itself. An actor with `audits` may read the audit. `is_agent` is for a program that says it is an agent:
+    it works with values as they are stored.
     """
 
     name: str
@@ -79,41 +79,42 @@ class Actor:
         return cls(name, (Grant(right, apps, sources),), account)
 
     def is_same(self, name: str, account: str) -> bool:
-        """Tells whether this is who had this name and account: by the account, as a name can be given again to another
-        person. A command and the machine itself have none, and are known by name."""
+        """Returns whether this is the actor with this name and account: compares accounts, because a name can be given
+        to another person later. A command and the machine itself have none, and are known by name."""
         return account == self.account if account and self.account else name == self.name
 
     def may(self, right: Right, source: str, app_name: str) -> bool:
-        """Tells whether this actor has a right in an app."""
+        """Returns whether this actor has a right in an app."""
         return any(grant.gives(right) and grant.holds(source, app_name) for grant in self.grants)
 
     def may_found(self, source: str, app_name: str) -> bool:
-        """Tells whether this actor may make the first session of an app: whoever may write it, but no program whose token
-        is for a pattern of apps (`booking*`), unless it is an admin. It could make as many apps as it likes."""
+        """Returns whether this actor may make the first session of an app: anyone who may write it can, except a
+        program whose token is for a pattern of apps (`booking*`) and that is no admin: it could create as many apps as
+        it likes."""
         return not self.account.startswith("token ") or any(
             grant.holds(source, app_name) and (grant.right == "admin" or grant.apps == app_name)
             for grant in self.grants
         )
 
     def may_write(self, right: Right, source: str, app_name: str) -> bool:
-        """Tells whether this actor has a right in an app, and adkweb may write."""
+        """Returns whether this actor has a right in an app, and adkweb may write."""
         return not (settings.READ_ONLY or source in read_only_sources) and self.may(right, source, app_name)
 
     def may_see(self, source: str, app_name: str) -> bool:
-        """Tells whether an app exists for this actor."""
+        """Returns whether an app exists for this actor."""
         return any(grant.holds(source, app_name) for grant in self.grants)
 
     def may_reveal(self, source: str, app_name: str) -> bool:
-        """Tells whether this actor may reveal masked values of an app."""
+        """Returns whether this actor may reveal masked values of an app."""
         return any(grant.reveals and grant.holds(source, app_name) for grant in self.grants)
 
     @property
     def reveals(self) -> bool:
-        """Tells whether this actor may reveal masked values of any app."""
+        """Returns whether this actor may reveal masked values of any app."""
         return any(grant.reveals for grant in self.grants)
 
     def is_agent_of(self, app_name: str) -> bool:
-        """Tells whether this is an agent, and writes the sessions of an app: dots would be its tools' arguments."""
+        """Returns whether this is an agent, and writes the sessions of an app: dots would be its tools' arguments."""
         return self.is_agent and any(g.gives("append") and fnmatchcase(app_name, g.apps) for g in self.grants)
 
     def seen(self, source: str, app_names: Iterable[str]) -> list[str]:
@@ -121,31 +122,32 @@ class Actor:
         return [name for name in app_names if self.may_see(source, name)]
 
     def sees_all_of(self, source: str) -> bool:
-        """Tells whether every app of a source exists for this actor. A list need not ask of each then."""
+        """Returns whether every app of a source exists for this actor. A list then need not ask for each."""
         return any(grant.apps == "*" and fnmatchcase(source, grant.sources) for grant in self.grants)
 
     @property
     def sees_all(self) -> bool:
-        """Tells whether every app of every source exists for this actor."""
+        """Returns whether every app of every source exists for this actor."""
         return any(grant.is_whole for grant in self.grants)
 
     @property
     def runs_everything(self) -> bool:
-        """Tells whether this actor is an admin everywhere: of sources, people, tokens and settings, too."""
+        """Returns whether this actor is an admin everywhere: of sources, people, tokens and settings, too."""
         return self.may_everywhere("admin")
 
     def may_everywhere(self, right: Right) -> bool:
-        """Tells whether this actor has a right in every app of every source."""
+        """Returns whether this actor has a right in every app of every source."""
         return any(grant.is_whole and grant.gives(right) for grant in self.grants)
 
     def has(self, right: Right, source: str | None = None) -> bool:
-        """Tells whether this actor has a right in whatever app, of one source if that is given."""
+        """Returns whether this actor has a right in any app, or in any app of one source."""
         return any(
             grant.gives(right) and (source is None or fnmatchcase(source, grant.sources)) for grant in self.grants
         )
 
     def check_sees(self, ref: SessionRef) -> None:
-        """Raises NotFound where the session's app does not exist for this actor, as for a session that does not exist."""
+        """Raises NotFound where the session's app does not exist for this actor, as for a session that does not
+        exist."""
         if not self.may_see(ref.source, ref.app_name):
             raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
 
@@ -162,7 +164,7 @@ class Actor:
             )
 
     def check_right(self, right: Right) -> None:
-        """Raises NotAllowed where this actor lacks a right in whatever app."""
+        """Raises NotAllowed where this actor has a right in no app."""
         if right != "read":
             self.check_may_write()
         if not self.has(right):
@@ -177,7 +179,7 @@ class Actor:
             raise NotAllowed(_("Only an admin of all sources and apps may do this."))
 
     def check_may_write(self, source: str = "") -> None:
-        """Raises NotAllowed where nobody may change anything, in this source or at all."""
+        """Raises NotAllowed where no one may change anything, in this source or at all."""
         if settings.READ_ONLY:
             raise NotAllowed(_("adkweb was started with --read-only: it shows everything and writes nothing."))
         if source in read_only_sources:
@@ -190,8 +192,8 @@ class Actor:
 
 
 SYSTEM: Final = Actor.holding("adkweb", "admin")  # the machine itself
-TERMINAL: Final = Actor.holding("terminal", "admin")  # whoever runs a command on this machine
+TERMINAL: Final = Actor.holding("terminal", "admin")  # the person who runs a command on this machine
 # An agent that reads and writes through DjangoSessionService.
 AGENT: Final = Actor("agent", (Grant("admin"),), is_agent=True)
-# Whoever may see a session: its sockets read it once for all of them. Each is asked first whether they may see it.
+# Everyone who may see a session: its sockets read it once for all of them, after checking that each may see it.
 PEOPLE: Final = Actor.holding("people", "read")

@@ -1,6 +1,6 @@
 """Decides which edits need a second person: by rules over patterns of keys, and over the size of batches.
 
-`check` stands where every edit passes (writes/append.py). An edit that it refuses becomes a proposal (edits/proposals.py).
+Every edit passes `check` (in writes/append.py). An edit that it refuses becomes a proposal (edits/proposals.py).
 """
 
 import logging
@@ -40,11 +40,11 @@ class ApprovalRule(models.Model):
     made = models.DateTimeField(auto_now_add=True)
 
     def is_about(self, source: str, app_name: str) -> bool:
-        """Tells whether the rule is about an app of a source."""
+        """Returns whether the rule is about an app of a source."""
         return fnmatchcase(source, self.sources) and fnmatchcase(app_name, self.apps)
 
     def matches(self, key: str) -> bool:
-        """Tells whether the rule is about a key, by its full name."""
+        """Returns whether the rule is about a key, by its full name."""
         return bool(self.keys) and (key == self.keys or fnmatchcase(key, self.keys))
 
 
@@ -52,7 +52,7 @@ known: dict[str, tuple[float, tuple[ApprovalRule, ...]]] = {}  # until when all 
 
 
 def listed() -> tuple[ApprovalRule, ...]:
-    """Returns all rules. A change holds at once here, and within a second elsewhere."""
+    """Returns all rules. A change applies at once here, and within a second elsewhere."""
     until, rules = known.get("rules", (0.0, ()))
     if time.monotonic() >= until:
         rules = tuple(tables.rows_of(ApprovalRule.objects.order_by("keys", "sessions", "pk")))
@@ -73,7 +73,7 @@ def check(source: str, app_name: str, keys: Collection[str], *, actor: Actor) ->
 
 
 def days_of(apps: Iterable[tuple[str, str]], keys: Collection[str], sessions: int = 0) -> int | None:
-    """Returns after how many days a proposal lapses, for an edit of these keys or a batch of so many sessions.
+    """Returns the days after which a proposal for an edit of these keys, or a batch of so many sessions, lapses.
 
     Returns None if no rule asks for a second person. `apps` are the sources and apps that it touches.
     """
@@ -88,7 +88,7 @@ def days_of(apps: Iterable[tuple[str, str]], keys: Collection[str], sessions: in
 
 
 def check_size(source: str, app_name: str, sessions: Iterable[object]) -> None:
-    """Raises NotAllowed where one person alone may not delete so many sessions. Reads no more of them than that takes."""
+    """Raises NotAllowed if one person alone may not delete so many sessions. Reads only as many of them as needed."""
     sizes = [rule.sessions for rule in listed() if rule.sessions is not None and rule.is_about(source, app_name)]
     if sizes and next(islice(sessions, min(sizes), None), None) is not None:
         raise NotAllowed(
@@ -131,7 +131,7 @@ def make(
 
 
 def drop(number: int, *, by: Actor) -> ApprovalRule:
-    """Deletes a rule. What waits for a second person by it goes on waiting. Raises NotFound, NotAllowed."""
+    """Deletes a rule. What waits for a second person because of it still waits. Raises NotFound, NotAllowed."""
     by.check_runs_everything()
     by.check_may_write()
     rule = ApprovalRule.objects.filter(pk=number).first()
@@ -153,7 +153,7 @@ def drop(number: int, *, by: Actor) -> ApprovalRule:
 
 def _forget(**_signal: Any) -> None:
     known.clear()
-    transaction.on_commit(known.clear)  # before that, whoever asks reads the old rules again
+    transaction.on_commit(known.clear)  # before the commit, another reader would get the old rules again
 
 
 post_save.connect(_forget, ApprovalRule, weak=False)

@@ -1,6 +1,6 @@
 """Encrypts the secrets of second factors, which allauth keeps in adkweb's own database. This is its MFA_ADAPTER.
 
-Somebody who reads the table, or a backup of it, makes no code with what is in it. The key follows from SECRET_KEY.
+Someone who reads the table, or a backup of it, can't make a code from it. The key is derived from SECRET_KEY.
 """
 
 import base64
@@ -38,7 +38,7 @@ class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
 
 
 def _cipher() -> MultiFernet:
-    """Returns what encrypts with the present key, and also decrypts with those before it."""
+    """Returns the cipher that encrypts with the current key, and also decrypts with earlier ones."""
     keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
     digests = (salted_hmac("adkweb.second_factor", "at rest", secret=key, algorithm="sha256").digest() for key in keys)
     return MultiFernet([Fernet(base64.urlsafe_b64encode(digest)) for digest in digests])

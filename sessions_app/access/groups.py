@@ -1,4 +1,4 @@
-"""Keeps groups of people. What somebody may do is given to a group, and a person gets it by being in the group."""
+"""Keeps groups of people. What someone may do is given to a group, and a person gets it by being in the group."""
 
 import logging
 from typing import Final
@@ -46,7 +46,8 @@ def make(name: str, *, actor: Actor) -> Group:
 
 
 def rename(name: str, new_name: str, *, actor: Actor) -> Group:
-    """Gives a group another name; its people and what they may do stay. Raises NotFound, Invalid and AlreadyExists."""
+    """Gives a group another name; its members and their permissions stay. Raises NotFound, Invalid and
+    AlreadyExists."""
     group = get(name, actor=actor)
     group.name = _checked(new_name)
     with transaction.atomic():
@@ -57,7 +58,7 @@ def rename(name: str, new_name: str, *, actor: Actor) -> Group:
 
 
 def delete(name: str, *, actor: Actor) -> None:
-    """Deletes a group. Its people keep their accounts, and lose what they may do by the group. Raises NotFound."""
+    """Deletes a group. Its members keep their accounts, but lose the group's permissions. Raises NotFound."""
     with transaction.atomic():
         group = get(name, actor=actor)
         for role in Role.objects.listed().filter(group=group):
@@ -83,7 +84,7 @@ def _save(group: Group) -> None:
 
 
 def checked_name(name: str, empty: str, limit: int) -> str:
-    """Returns a name without blanks around it. Raises Invalid; `empty` is its message where there is no name."""
+    """Returns a name without blanks around it. Raises Invalid; `empty` is its message for an empty name."""
     name = name.strip()
     if not name:
         raise Invalid(empty, field="name")

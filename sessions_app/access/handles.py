@@ -1,11 +1,12 @@
 """Gives the users whose ids are hidden a handle: `user-3f9a2c81d07be455` stands for `ana@example.com`.
 
-A rule by form may include the ids of users (domain/masks.py). Who may not see such an id gets its handle, wherever the id
-would stand: in words, addresses, answers, files. Inside adkweb, a session keeps its real names; what leaves asks here.
+A rule by form may include the ids of users (domain/masks.py). Someone who may not see such an id gets its handle
+wherever the id would be: in words, addresses, answers, files. Inside adkweb, a session keeps its real names; whatever
+leaves is translated here.
 
-A handle follows from the id and ADKWEB_SECRET_KEY, so that it is the same in every app, and nobody can try ids. So a rule
-hides ids in all apps: in an app of which ids were readable, an id that somebody tries would show its handle. A handle has 64
-bits: among a million users, two share one with a chance of 1 in 37 million.
+A handle is computed from the id and ADKWEB_SECRET_KEY, so it is the same in every app, and no one can compute it from
+an id. A rule therefore hides ids in all apps: if one app showed ids, trying an id there would show its handle. A handle
+has 64 bits: among a million users, two share one with a chance of 1 in 37 million.
 """
 
 from django.conf import settings
@@ -18,7 +19,7 @@ from .actor import SYSTEM, TERMINAL, Actor
 
 
 def handle_of(user_id: str) -> str:
-    """Returns what stands for the id of a user."""
+    """Returns the handle of a user's id."""
     text = user_id.encode("utf-8", "surrogatepass")
     return (
         HANDLE
@@ -27,7 +28,7 @@ def handle_of(user_id: str) -> str:
 
 
 def is_hidden_user(source: str, app_name: str, user_id: str, actor: Actor) -> bool:
-    """Tells whether an actor sees the handle of a user in place of the id."""
+    """Returns whether an actor sees the handle of a user in place of the id."""
     return masking.mask_of_all().hides_id(user_id) and not sees_ids(source, app_name, actor)
 
 
@@ -42,14 +43,14 @@ def shown_ref(ref: SessionRef, actor: Actor) -> SessionRef:
 
 
 def in_address(user_id: str) -> str:
-    """Returns what stands for a user in an address of a page: the handle for everybody, if a rule hides the id.
-    So links can be passed on, and no browser's history and no proxy keeps the id."""
+    """Returns the name of a user in a page's address: the handle for everyone, if a rule hides the id. So links can be
+    passed on, and no browser's history and no proxy keeps the id."""
     return handle_of(user_id) if masking.mask_of_all().hides_id(user_id) else user_id
 
 
 def sees_ids(source: str, app_name: str, actor: Actor) -> bool:
-    """Tells whether an actor sees the ids of an app's users whatever the rules: who may reveal values there, and agents,
-    which work with what is stored."""
+    """Returns whether an actor sees the ids of an app's users whatever the rules: people who may reveal values there,
+    and agents, which work with what is stored."""
     # An account may have the name of one of these.
     if actor is SYSTEM or actor is TERMINAL or actor.is_agent_of(app_name):
         return True
@@ -57,10 +58,10 @@ def sees_ids(source: str, app_name: str, actor: Actor) -> bool:
 
 
 def are_hidden_anywhere(actor: Actor) -> bool:
-    """Tells whether any id of a user of any app may be hidden from an actor."""
+    """Returns whether any id of a user of any app may be hidden from an actor."""
     return masking.mask_of_all().hides_ids and not sees_ids("", "", actor)
 
 
 def are_hidden(source: str, app_name: str, actor: Actor) -> bool:
-    """Tells whether any id of an app's users may be hidden from an actor."""
+    """Returns whether any id of an app's users may be hidden from an actor."""
     return masking.mask_of_all().hides_ids and not sees_ids(source, app_name, actor)

@@ -2,8 +2,8 @@
 
     person = identities.person_of(identity)  # makes the account at the first sign-in; raises NotAllowed, AlreadyExists
 
-An account is never taken for somebody's because of a name or an e-mail address. Whoever has one connects it: signed in,
-and with its password.
+No one gets an account because of a name or an e-mail address. People who have one connect it: signed in, and with its
+password.
 """
 
 import logging
@@ -27,7 +27,7 @@ _GIVER: Final = "setting ADKWEB_OIDC_ROLES"  # no account can have a name with a
 
 
 def keep_roles() -> None:
-    """Gives groups the roles that ADKWEB_OIDC_ROLES names, and takes those that it named before and names no more."""
+    """Gives groups the roles in ADKWEB_OIDC_ROLES, and removes those that are no longer in it."""
     wanted = set(settings.OIDC_ROLES)
     with transaction.atomic():
         for row in Role.objects.filter(given_by=_GIVER).select_related("group"):
@@ -49,7 +49,7 @@ def keep_roles() -> None:
 def person_of(identity: Identity) -> User:
     """Returns the account of an identity, in the groups that its provider names now. At the first sign-in, makes it.
 
-    Raises NotAllowed for somebody in no group that has a role and for a deactivated account, AlreadyExists and Invalid
+    Raises NotAllowed for someone in no group that has a role and for a deactivated account, AlreadyExists and Invalid
     for a name that cannot be given, and Conflict.
     """
     keep_roles()
@@ -65,22 +65,22 @@ def person_of(identity: Identity) -> User:
 
 
 def is_known(identity: Identity) -> bool:
-    """Tells whether an identity has an account."""
+    """Returns whether an identity has an account."""
     return _connected(identity) is not None
 
 
 def is_connected(person: User) -> bool:
-    """Tells whether an account belongs to somebody at the provider."""
+    """Returns whether an account belongs to someone at the provider."""
     return bool(SocialAccount.objects.filter(provider=settings.OIDC_ISSUER, user=person).exists())
 
 
 def opens_alone(person: User) -> bool:
-    """Tells whether the provider is the only way into an account. A superuser may have a password beside it."""
+    """Returns whether the provider is the only way into an account. A superuser may have a password beside it."""
     return not (person.is_superuser or person.has_usable_password()) and is_connected(person)
 
 
 def connect(person: User, identity: Identity) -> None:
-    """Connects the account of somebody who proved that it is theirs. Raises Conflict if either is connected already."""
+    """Connects the account of someone who proved that it is theirs. Raises Conflict if either is connected already."""
     keep_roles()
     with transaction.atomic():
         if is_known(identity) or is_connected(person):
@@ -120,7 +120,8 @@ def _new_person(identity: Identity) -> User:
 
 
 def _set_groups(person: User, identity: Identity) -> None:
-    """Puts a person into those groups of ADKWEB_OIDC_ROLES that the provider names, and out of the others of it."""
+    """Puts a person into those groups of ADKWEB_OIDC_ROLES that the provider names, and removes them from its other
+    groups."""
     names = _mapped(identity)
     theirs = Group.objects.filter(name__in=[group for group, _role, _apps in settings.OIDC_ROLES])
     lost = list(theirs.filter(user=person).exclude(name__in=names).order_by("name"))

@@ -72,8 +72,8 @@ def withdraw(invitation_id: int, *, actor: Actor) -> None:
 
 
 def of(text: str) -> Invitation:
-    """Returns the invitation of a link. Raises NotFound if it was used or withdrawn, is too old, or who made it is no
-    admin any more."""
+    """Returns the invitation of a link. Raises NotFound if it was used or cancelled, is too old, or its author is no
+    longer an admin."""
     return _with(text, _usable())
 
 

@@ -2,8 +2,8 @@
 
     person = person_of(request, "maria", "correct horse battery staple")  # None if it is wrong; raises TooOften
 
-All processes that share adkweb's own database count together. A try is counted before its password is checked, so many
-tries at the same moment gain nothing.
+All processes that share adkweb's own database count together. A try is counted before its password is checked, so
+trying many at once gains nothing.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ LONGEST_PASSWORD: Final = 4096  # characters; hashing a longer one would be wast
 _FORGOTTEN_SECONDS: Final = 24 * 60 * 60
 _HASHES: Final = 2  # at the same time: each takes a core for a third of a second
 _HASH_SECONDS: Final = 5.0
-RETRY_AFTER: Final = "adkweb.retry_after"  # in the META of a request: what its answer says in that header
+RETRY_AFTER: Final = "adkweb.retry_after"  # in the META of a request: the value of that header of its answer
 _hashing: Final = threading.BoundedSemaphore(_HASHES)
 
 
@@ -54,8 +54,9 @@ def person_of(request: HttpRequest, name: str, password: str, kind: str = "name"
 
 
 def begin(request: HttpRequest, kind: str, name: str) -> tuple[str, ...]:
-    """Counts a try, of a password ("name"), of a code ("code"), or of the password that somebody who is signed in repeats
-    ("confirm"). That one slows down nobody but them. Returns what `succeeded` takes. Raises TooOften."""
+    """Counts a try, of a password ("name"), of a code ("code"), or of the password that someone who is signed in
+    repeats ("confirm"). A "confirm" slows down only that person. Returns the argument for `succeeded`. Raises
+    TooOften."""
     address = request.META.get("REMOTE_ADDR", "")
     tried: tuple[str, ...] = (key_of(kind, name),)
     if kind != "confirm":
@@ -76,7 +77,7 @@ def succeeded(tried: tuple[str, ...]) -> None:
 
 
 def _too_often(request: HttpRequest, kind: str, pause: float) -> TooOften:
-    """Returns the refusal of a try. The answer says to programs, too, when the next one is allowed."""
+    """Returns the refusal of a try. Its answer also tells programs when the next try is allowed."""
     seconds = math.ceil(pause)
     request.META[RETRY_AFTER] = str(seconds)
     if kind == "code":
@@ -104,7 +105,7 @@ def _authenticated(request: HttpRequest, name: str, password: str) -> User | Non
 
 
 def _known(name: str) -> str:
-    """Returns the name of an account; else nothing, because people sometimes type a password into the name field."""
+    """Returns a name if an account has it, else "": people sometimes type a password into the name field."""
     return name if User.objects.filter(username=name).exists() else ""
 
 

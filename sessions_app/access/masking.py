@@ -1,7 +1,7 @@
-"""Keeps the rules that hide values, and answers what hides those of an app. Rules stand in adkweb's own database.
+"""Keeps the rules that hide values, and returns those for an app. Rules are in adkweb's own database.
 
-Every process reads them again twice a second, and only to show somebody a value: an agent that works on its own database
-asks for none. Where no rule is about an app, showing a text costs a look for the names of credentials.
+Every process reads them again twice a second, but only to show someone a value: an agent that works on its own database
+never does. Without a rule for an app, showing a text only costs a search for the names of credentials.
 """
 
 import threading
@@ -16,8 +16,8 @@ from django.utils.crypto import salted_hmac
 from ..domain.masks import Mask, Rule
 from ..models import tables
 
-# After which a rule that another process wrote hides something here, at the latest. Within a second, nobody is sent what
-# it hides: that leaves as long again to make a page.
+# The time after which a rule that another process wrote applies here, at the latest. No one may be sent what it hides
+# after a second: that leaves the same time to render a page.
 SECONDS: Final = 0.5
 
 
@@ -40,7 +40,7 @@ class MaskRule(models.Model):
         return Rule(self.kind, self.pattern, self.ids)
 
 
-ALWAYS: Final[tuple[MaskRule, ...]] = ()  # what holds whatever rules admins write or remove
+ALWAYS: Final[tuple[MaskRule, ...]] = ()  # rules that always apply, whatever admins write or remove
 
 
 class _Rules:
@@ -49,7 +49,7 @@ class _Rules:
     def __init__(self) -> None:
         self.until = 0.0
         self.stored: list[MaskRule] = []
-        self.said: list[Any] = []  # what they say: rows that are made anew may get the same numbers
+        self.said: list[Any] = []  # what they say: rows that are made again may get the same numbers
         self.masks: dict[str, Mask] = {}
         self.whole = Mask([])
         self.digest = 0
@@ -60,7 +60,7 @@ _lock: Final = threading.Lock()
 
 
 def mask(app_name: str) -> Mask:
-    """Returns what hides values of an app from whoever is not the machine itself. Without a rule, it hides the secrets of
+    """Returns what hides values of an app from everyone but the machine itself. Without a rule, it hides the secrets of
     credentials."""
     _refresh()
     try:
@@ -72,7 +72,7 @@ def mask(app_name: str) -> Mask:
 
 
 def mask_of_all() -> Mask:
-    """Returns what hides values of any app from whoever is not the machine itself."""
+    """Returns what hides values of any app from everyone but the machine itself."""
     _refresh()
     return _rules.whole
 
@@ -88,15 +88,15 @@ def listed() -> list[MaskRule]:
 
 
 def digest() -> int:
-    """Returns a number that stands for the rules: 0 if there are none. What was read by other rules has another one.
+    """Returns a number that identifies the rules: 0 if there are none. Other rules have another number.
 
-    Whatever keeps something that was shown has it in its key. Ask for it before you read what is shown."""
+    Anything that keeps what was shown has it in its key. Ask for it before you read what is shown."""
     _refresh()
     return _rules.digest
 
 
 def changed_since(before: int) -> bool:
-    """Tells whether other rules hold than those of a digest; False if adkweb's own database does not answer."""
+    """Returns whether the rules differ from those of a digest; False if adkweb's own database does not answer."""
     try:
         return digest() != before
     except DatabaseError:

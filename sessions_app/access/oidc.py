@@ -1,7 +1,7 @@
-"""Asks an identity provider who somebody is, by OpenID Connect. allauth leads the browser there and fetches the tokens.
+"""Asks an identity provider who someone is, by OpenID Connect. allauth leads the browser there and fetches the tokens.
 
-Nothing that a provider sends is believed before its signature, issuer, audience and times are checked. Only pages import
-this module: a project with `DjangoSessionService` need not install allauth's apps.
+Nothing that a provider sends is trusted before its signature, issuer, audience and times are checked. Only pages import
+this module, so that a project with `DjangoSessionService` need not install allauth's apps.
 """
 
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ Claims = dict[str, Any]
 
 
 class Untrusted(ProviderException):  # type: ignore[misc]
-    """A provider's answer that does not hold, with the reason for the log."""
+    """A provider's answer that can't be trusted, with the reason for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Somebody at a provider. Only issuer and subject say who it is. `groups` are those of ADKWEB_OIDC_ROLES."""
+    """Someone at a provider. Only issuer and subject say who it is. `groups` are those of ADKWEB_OIDC_ROLES."""
 
     issuer: str
     subject: str
@@ -48,7 +48,7 @@ def application() -> SocialApp:
     """Returns what the environment says about the provider, as allauth reads it."""
     return SocialApp(
         provider="openid_connect",
-        provider_id=settings.OIDC_ISSUER,  # so that nobody of another provider is taken for somebody of this one
+        provider_id=settings.OIDC_ISSUER,  # so that a person at another provider is not taken for a person at this one
         name=settings.OIDC_NAME,
         client_id=settings.OIDC_CLIENT_ID,
         secret=settings.OIDC_CLIENT_SECRET,
@@ -67,7 +67,7 @@ class Protocol(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
     @property
     def openid_config(self) -> Claims:
-        """Returns what the provider says of itself. Raises Untrusted and RequestException."""
+        """Returns the provider's description of itself. Raises Untrusted and RequestException."""
         if self._config:
             return self._config
         config = self._json(self.get_provider().server_url)
@@ -102,7 +102,7 @@ class Protocol(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         return login
 
     def _checked(self, token: str) -> Claims:
-        """Returns what an id token says, once it is known to be the provider's, for adkweb, and of now."""
+        """Returns the claims of an id token, after checking that it is the provider's, for adkweb, and current."""
         try:
             claims: Claims = jwt.decode(
                 token,
@@ -150,7 +150,7 @@ class Protocol(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
 
 
 def fault() -> str:
-    """Returns what is wrong with what the provider says of itself, for `adkweb doctor`, or ""."""
+    """Returns what is wrong with the provider's description of itself, for `adkweb doctor`, or ""."""
     try:
         Protocol(None, settings.OIDC_ISSUER).openid_config  # noqa: B018 - it is checked while it is read
     except (ProviderException, RequestException) as error:

@@ -1,12 +1,13 @@
-"""Keeps the passkeys of people: keys in a phone, a computer or a stick, which sign what adkweb asks. A second factor.
+"""Keeps the passkeys of people: keys in a phone, a computer or a security key, which sign what adkweb asks. A second
+factor.
 
     options = passkeys.begin_adding(request, person, "Phone")  # JSON, with which the browser makes a key
     codes = passkeys.add(request, person, answer)
     options = passkeys.begin_use(request, person)
     passkeys.use(request, person, answer)
 
-A passkey is good at the host at which it was made. A challenge is good once, for some minutes, in one browser.
-Passkeys stand in allauth's table, fido2 checks them.
+A passkey works at the host where it was made. A challenge works once, for some minutes, in one browser. Passkeys are in
+allauth's table; fido2 checks them.
 """
 
 import ipaddress
@@ -52,7 +53,7 @@ _VERIFICATION: Final = UserVerificationRequirement.PREFERRED  # by a finger, a f
 
 
 def obstacle(request: HttpRequest) -> str:
-    """Returns what browsers miss at this address to use passkeys: a host's "name", "https", or "" for nothing."""
+    """Returns what this address lacks for browsers to use passkeys: a host's "name", "https", or "" for nothing."""
     host = _host(request)
     if host == "localhost" or host.endswith(".localhost"):
         return ""
@@ -64,12 +65,13 @@ def obstacle(request: HttpRequest) -> str:
 
 
 def listed(person: User) -> QuerySet[Any]:
-    """Returns a person's passkeys, the oldest first. Their `data` has the `name`, and the `host` where each was made."""
+    """Returns a person's passkeys, the oldest first. Their `data` has the `name`, and the `host` where each was
+    made."""
     return _rows(person).order_by("pk")
 
 
 def is_good(request: HttpRequest, row: Any) -> bool:
-    """Tells whether a passkey is good at the address that the person uses."""
+    """Returns whether a passkey works at the address that the person uses."""
     return bool(row.data["host"] == _host(request)) and not obstacle(request)
 
 
@@ -104,7 +106,7 @@ def begin_adding(request: HttpRequest, person: User, name: str) -> str:
 def add(request: HttpRequest, person: User, answer: str) -> list[str]:
     """Gives a person the key that the browser made, and returns recovery codes, if they had none.
 
-    Raises Invalid for an answer that fits no challenge, and AlreadyExists for a key that somebody has.
+    Raises Invalid for an answer that fits no challenge, and AlreadyExists for a key that someone has.
     """
     note = _challenge(request, person, "add")
     made = _made(_server(request), note["state"], answer)
@@ -124,7 +126,7 @@ def add(request: HttpRequest, person: User, answer: str) -> list[str]:
 
 
 def begin_use(request: HttpRequest, person: User) -> str:
-    """Returns the options with which the browser asks for one of a person's passkeys; "" if none is good here."""
+    """Returns the options with which the browser asks for one of a person's passkeys; "" if none works here."""
     rows = [row for row in _rows(person) if is_good(request, row)]
     if not rows:
         return ""
@@ -150,7 +152,8 @@ def use(request: HttpRequest, person: User, answer: str) -> None:
 
 
 def remove(person: User, number: int) -> None:
-    """Removes a passkey, as its person wishes. Raises NotFound, and Conflict if everybody needs one and it is the last."""
+    """Removes a passkey, as its person wishes. Raises NotFound, and Conflict if everyone needs one and it is the
+    last."""
     row = get(person, number)
     second_factor.remove(person, row, what="passkey", passkey=row.data["name"])
 
@@ -174,7 +177,8 @@ def _host(request: HttpRequest) -> str:
 
 
 def _handle(person: User) -> bytes:
-    """Returns what devices know a person by. Another adkweb on this host has others, or one would replace the other's."""
+    """Returns the id by which devices know a person. Another adkweb on this host has other ids, or one would replace
+    the other's passkeys."""
     return salted_hmac("adkweb.passkeys", str(person.pk), algorithm="sha256").digest()
 
 
@@ -197,7 +201,7 @@ def _challenge(request: HttpRequest, person: User, what: str) -> dict[str, Any]:
 
 
 def _server(request: HttpRequest) -> Fido2Server:
-    """Returns what makes challenges and checks answers, of pages at the very address that the person uses."""
+    """Returns the object that makes challenges and checks answers for exactly the address that the person uses."""
     origin = f"{request.scheme}://{request.get_host()}".lower()
     server = Fido2Server(
         PublicKeyCredentialRpEntity(id=_host(request), name="adkweb"), verify_origin=lambda given: given == origin
@@ -259,7 +263,7 @@ def _parsed(answer: str) -> Any:
 
 
 def _refused(error: Exception) -> Invalid:
-    """Returns the refusal of an answer. The parsers of fido2 raise whatever comes of bytes that anybody can send."""
+    """Returns the refusal of an answer. fido2's parsers raise various errors, because anyone can send any bytes."""
     return Invalid(
         _("Your browser's answer does not fit. Try again."), field="name", why=str(error)[:200] or type(error).__name__
     )

@@ -34,12 +34,13 @@ def confirm(request: HttpRequest, person: User, old: str = "") -> None:
 
 
 def change(request: HttpRequest, person: User, old: str, new: str) -> User:
-    """Gives a person a new password, signs out all their browsers and returns them. Raises Invalid, TooOften, NotAllowed.
+    """Gives a person a new password, signs out all their browsers and returns them. Raises Invalid, TooOften,
+    NotAllowed.
 
-    Whoever has a password has to know it.
+    A person who has a password must know it.
     """
     if identities.opens_alone(person):
-        # It would go on opening the account when the provider has long closed it.
+        # It would still open the account long after the provider closed it.
         raise NotAllowed(
             _("You sign in by %(provider)s, and have no password here.") % {"provider": settings.OIDC_NAME}
         )

@@ -1,8 +1,8 @@
-"""Keeps the accounts of people: who there is, who is an admin, who may sign in, and which groups they are in.
+"""Keeps the accounts of people: who is an admin, who may sign in, and which groups they are in.
 
     people.change("ana", actor=actor, active=False, admin=False, groups=["Support"])
 
-An account is never deleted, because its name stands in edits. There is always an admin who can sign in.
+An account is never deleted, because its name is in edits. There is always an admin who can sign in.
 """
 
 import logging
@@ -28,7 +28,7 @@ RESERVED: Final = frozenset(each.name for each in (SYSTEM, TERMINAL, AGENT, PEOP
 
 
 def keeps_people(actor: Actor) -> bool:
-    """Tells whether an actor is an admin, who may make, change and deactivate accounts and groups."""
+    """Returns whether an actor is an admin, who may make, change and deactivate accounts and groups."""
     if actor is TERMINAL:
         return True
     return get_user_model().objects.filter(username=actor.name, is_active=True, is_superuser=True).exists()
@@ -56,10 +56,10 @@ def get(name: str, *, actor: Actor) -> User:
 
 
 def change(name: str, *, actor: Actor, active: bool, admin: bool, groups: Collection[str]) -> User:
-    """Says whether somebody may sign in and is an admin, and which groups they are in.
+    """Sets whether someone may sign in and is an admin, and which groups they are in.
 
-    Whoever may not sign in any more is signed out everywhere. Raises NotFound, Invalid for a group that does not exist,
-    and Conflict if no admin would be left.
+    Someone who may no longer sign in is signed out everywhere. Raises NotFound, Invalid for a group that does not
+    exist, and Conflict if no admin would be left.
     """
     check_keeps_people(actor)
     with transaction.atomic():
@@ -79,12 +79,12 @@ def change(name: str, *, actor: Actor, active: bool, admin: bool, groups: Collec
 
 
 def browsers_of(name: str, *, actor: Actor) -> list[sign_ins.Browser]:
-    """Returns the browsers that somebody is signed in with. Raises NotFound."""
+    """Returns the browsers that someone is signed in with. Raises NotFound."""
     return sign_ins.listed(get(name, actor=actor).pk)
 
 
 def end_sign_in(name: str, which: str, *, actor: Actor) -> None:
-    """Signs one of somebody's browsers out, or all of them if `which` is empty. Raises NotFound."""
+    """Signs one of someone's browsers out, or all of them if `which` is empty. Raises NotFound."""
     person_id = get(name, actor=actor).pk
     record("sign-out", actor.name, name=name, browsers="one" if which else "all")
     if not which:
@@ -95,12 +95,12 @@ def end_sign_in(name: str, which: str, *, actor: Actor) -> None:
 
 
 def has_second_factor(name: str, *, actor: Actor) -> bool:
-    """Tells whether somebody has a second factor. Raises NotFound."""
+    """Returns whether someone has a second factor. Raises NotFound."""
     return second_factor.exists(get(name, actor=actor))
 
 
 def reset_second_factor(name: str, *, actor: Actor) -> None:
-    """Takes away the second factor that somebody lost, and signs them out everywhere. Raises NotFound."""
+    """Removes the second factor that someone lost, and signs them out everywhere. Raises NotFound."""
     person = get(name, actor=actor)
     second_factor.reset(person, by=actor.name)
     sign_ins.end_all(person.pk)
@@ -116,7 +116,8 @@ def groups_named(names: Iterable[str]) -> list[Group]:
 
 
 def new_account(name: str) -> User:
-    """Returns an account of a new name, without a password, which is not saved yet. Raises Invalid and AlreadyExists."""
+    """Returns an account of a new name, without a password, which is not saved yet. Raises Invalid and
+    AlreadyExists."""
     accounts = get_user_model()
     person = accounts(username=accounts.normalize_username(name.strip()))
     person.set_unusable_password()
@@ -131,7 +132,7 @@ def new_account(name: str) -> User:
 
 
 def taken(name: str) -> AlreadyExists:
-    """Returns the error for a name that somebody has already."""
+    """Returns the error for a name that someone has already."""
     return AlreadyExists(_("The name “%(name)s” is taken. Choose another one.") % {"name": name}, field="name")
 
 

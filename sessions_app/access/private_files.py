@@ -18,7 +18,7 @@ _OWN: Final = re.compile(
 def keep_folder(folder: Path) -> None:
     """Makes a folder that only its owner can open. If the folder exists, it and adkweb's files in it are closed.
 
-    If there are other files in the folder, it stays open for whoever needs them, and only adkweb's files are closed.
+    If there are other files in the folder, it stays open for those who need them, and only adkweb's files are closed.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = os.listdir(folder)
@@ -62,7 +62,7 @@ def own_files(folder: Path) -> list[Path]:
 
 
 def _close(path: Path, mode: int) -> None:
-    """Takes others' permissions away, if this process owns the file."""
+    """Removes others' permissions, if this process owns the file."""
     with suppress(OSError):
         current = path.stat()
         if os.name == "posix" and current.st_mode & OTHERS and current.st_uid == os.geteuid():

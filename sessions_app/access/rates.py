@@ -1,9 +1,9 @@
-"""Limits how often somebody asks: a person, a token, or the address of somebody unknown.
+"""Limits how often someone asks: a person, a token, or the address of someone unknown.
 
     count("person", "maria", settings.RATE_PERSON)  # raises TooOften, with the seconds to wait
 
-A limit is a number of requests a minute. So many may also come at once, after a minute without any. Each process counts
-for itself, in memory.
+A limit is a number of requests a minute. After a minute without any, that many may also come at once. Each process
+counts separately, in memory.
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ from ..domain.errors import TooOften
 
 Kind = Literal["person", "token", "address"]
 
-MOST: Final = 20_000  # that are remembered at a time
+MOST: Final = 20_000  # remembered at a time
 _MINUTE: Final = 60.0
 
 paid: dict[tuple[Kind, str], float] = {}  # until when each has used up what it may, by the steady rate
@@ -33,7 +33,7 @@ def count(kind: Kind, name: str, most: int) -> None:
     with _lock:
         until = max(paid.get((kind, name), now), now) + _MINUTE / most
         wait = until - now - _MINUTE
-        if wait <= 1e-6:  # what is refused costs nothing, so that waiting as long as asked is enough
+        if wait <= 1e-6:  # a refused request isn't counted, so waiting as long as asked is enough
             paid[kind, name] = until
             if len(paid) > MOST:
                 _forget(now)
@@ -48,7 +48,7 @@ def count(kind: Kind, name: str, most: int) -> None:
 
 
 def count_address(address: str, most: int) -> None:
-    """Counts a request of somebody unknown. This machine's own addresses have no limit: a proxy may hide everybody."""
+    """Counts a request of someone unknown. This machine's own addresses have no limit: a proxy may hide everyone."""
     if not _is_own(address):
         count("address", network_of(address), most)
 
@@ -65,7 +65,7 @@ def network_of(address: str) -> str:
 
 
 def forget() -> None:
-    """Forgets all that was counted."""
+    """Forgets all counts."""
     with _lock:
         paid.clear()
 
@@ -79,7 +79,7 @@ def _is_own(address: str) -> bool:
 
 
 def _forget(now: float) -> None:
-    """Forgets who may do as much as anybody new, and if they are too few, who asked least."""
+    """Forgets those who may do as much as a newcomer, and if they are too few, those who asked least."""
     for key in [key for key, until in paid.items() if until <= now]:
         del paid[key]
     if len(paid) > MOST:

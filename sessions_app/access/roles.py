@@ -1,9 +1,10 @@
-"""Keeps roles: what people and groups may do, per source and app pattern. domain/roles.py says what each role gives.
+"""Keeps roles: what people and groups may do, per source and app pattern. domain/roles.py defines what each role
+allows.
 
     role = roles.give("editor", by=actor, apps="booking*", person="maria")
     roles.take(role.pk, by=actor)
 
-Who has no role sees no app.
+People without a role see no app.
 """
 
 import logging
@@ -34,7 +35,7 @@ class RoleQuerySet(models.QuerySet["Role"]):
     """The questions that are asked about roles."""
 
     def held_by(self, person: AbstractBaseUser) -> "RoleQuerySet":
-        """Returns the roles that a person has, those by groups too."""
+        """Returns the roles that a person has, including those of their groups."""
         return self.filter(Q(person=person.pk) | Q(group__user=person.pk))
 
     def listed(self) -> "RoleQuerySet":
@@ -78,7 +79,7 @@ class Role(models.Model):
 
     @property
     def holder(self) -> str:
-        """Returns the name of whoever has it."""
+        """Returns the name of the person or group that has it."""
         return self.person.get_username() if self.person else self.group.name if self.group else ""
 
     @property
@@ -95,7 +96,7 @@ class Role(models.Model):
 
 
 def actor_of(person: AbstractBaseUser) -> Actor:
-    """Returns the actor that an account is. A change of roles holds at once here, and within a second elsewhere."""
+    """Returns the actor of an account. A change of roles applies at once here, and within a second elsewhere."""
     until, actor = known.get(person.pk, (0.0, None))
     if actor is None or time.monotonic() >= until or actor.name != person.get_username():
         actor = _actor_of(person)
@@ -118,7 +119,7 @@ def _actor_of(person: AbstractBaseUser) -> Actor:
 
 
 def actor_numbered(number: int) -> Actor | None:
-    """Returns the actor that the account with this key is now, or None if it is gone."""
+    """Returns the current actor of the account with this key, or None if it is gone."""
     person = User.objects.filter(pk=number).first()
     return None if person is None else actor_of(person)
 
@@ -154,7 +155,7 @@ def give(
 ) -> Role:
     """Gives a role to a person or to a group.
 
-    Raises Invalid, NotFound where there is no such person or group, AlreadyExists, NotAllowed.
+    Raises Invalid, NotFound if there is no such person or group, AlreadyExists, NotAllowed.
     """
     sources, apps = checked(role, by=by, sources=sources, apps=apps)
     if bool(person) == bool(group):
@@ -175,13 +176,13 @@ def give(
 
 
 def take(number: int, *, by: Actor) -> Role:
-    """Takes a role from whoever has it. Raises NotFound, NotAllowed, and Conflict for the role of the last admin."""
+    """Removes a role. Raises NotFound, NotAllowed, and Conflict for the role of the last admin."""
     by.check_runs_everything()
     by.check_may_write()
     whole = Role.objects.filter(role="admin", sources="*", apps="*")
     people = User.objects.filter(is_active=True)
     with transaction.atomic():
-        # Two people who take away each other's role wait for one another.
+        # Two people who remove each other's role wait for one another.
         list(whole.select_for_update())
         list(people.filter(is_superuser=True).select_for_update())
         role = Role.objects.select_related("person", "group").filter(pk=number).first()
@@ -219,7 +220,7 @@ def _group(name: str) -> Group:
 
 def _forget(**_signal: Any) -> None:
     known.clear()
-    transaction.on_commit(known.clear)  # before that, whoever asks reads the old roles again
+    transaction.on_commit(known.clear)  # before the commit, another reader would get the old roles again
 
 
 for _changed in (post_save, post_delete):
@@ -228,11 +229,11 @@ for _changed in (post_save, post_delete):
 m2m_changed.connect(_forget, User.groups.through, weak=False)
 
 
-# --- What somebody may do now: roles and tokens change while a job or a long answer runs ------------------------------
+# --- What someone may do now: roles and tokens change while a job or a long answer runs ------------------------------
 
 
 def actor_now(name: str, account: str) -> Actor:
-    """Returns who acts by an account, with the rights of now: none if it, or the token, is gone.
+    """Returns the actor of an account with its current rights: none if it, or the token, is gone.
 
     Without an account it is the machine itself."""
     kind, _space, number = account.partition(" ")

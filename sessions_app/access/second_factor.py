@@ -1,10 +1,10 @@
-"""Keeps the second factor of a person: an app that shows another code each half minute, and codes for when it is lost.
-Passkeys, which passkeys.py keeps, are one as well.
+"""Keeps the second factor of a person: an app that shows a new code each half minute, and recovery codes. Passkeys, in
+passkeys.py, are one as well.
 
     codes = second_factor.switch_on(person, second_factor.offered(request.session), "123456")
     second_factor.check(request, person, "654321")
 
-Secrets stand in allauth's table, encrypted by at_rest.py. A code signs in once, whatever process it is sent to.
+Secrets are in allauth's table, encrypted by at_rest.py. A code works once, whatever process it is sent to.
 """
 
 import base64
@@ -47,17 +47,18 @@ _OFFERED: Final = "second_factor_offered"
 
 
 def exists(person: User) -> bool:
-    """Tells whether a person has a second factor."""
+    """Returns whether a person has a second factor."""
     return _rows(person).filter(type__in=_FACTORS).exists()
 
 
 def has_app(person: User) -> bool:
-    """Tells whether a person has an app that shows codes."""
+    """Returns whether a person has an app that shows codes."""
     return _rows(person).filter(type=_APP).exists()
 
 
 def is_asked(person: User) -> bool:
-    """Tells whether a person needs more than a password to sign in: they have a second factor, or everybody needs one."""
+    """Returns whether a person needs more than a password to sign in: they have a second factor, or everyone needs
+    one."""
     return settings.REQUIRE_SECOND_FACTOR or exists(person)
 
 
@@ -70,7 +71,8 @@ def offered(session: Any) -> str:
 
 
 def picture(person: User, secret: str) -> tuple[int, str]:
-    """Returns what an app's camera reads: how many squares a QR code is wide and high, and the path of the dark ones."""
+    """Returns what an app's camera reads: how many squares a QR code is wide and high, and the path of the dark
+    ones."""
     code = qrcode.QRCode(border=4)
     code.add_data(get_adapter().build_totp_url(person, secret))
     rows = code.get_matrix()
@@ -119,12 +121,12 @@ def codes_left(person: User) -> int:
     row = _rows(person).filter(type=_RECOVERY).first()
     try:
         return len(row.wrap().get_unused_codes()) if row else 0
-    except Invalid:  # the secret key was changed, and nobody can use them
+    except Invalid:  # the secret key was changed, and no one can use them
         return 0
 
 
 def new_codes(person: User) -> list[str]:
-    """Returns other recovery codes; the old ones are worth nothing from now on. Raises Conflict without a second factor."""
+    """Returns new recovery codes; the old ones stop working. Raises Conflict without a second factor."""
     if not exists(person):
         raise Conflict(_("You have no second factor."))
     with transaction.atomic():
@@ -133,12 +135,12 @@ def new_codes(person: User) -> list[str]:
 
 
 def first_codes(person: User) -> list[str]:
-    """Returns recovery codes for somebody's first second factor, which cannot be read again; none if they have some."""
+    """Returns recovery codes for someone's first second factor, which cannot be read again; none if they have some."""
     return [] if _rows(person).filter(type=_RECOVERY).exists() else _new_codes(person)
 
 
 def remove_app(person: User) -> None:
-    """Removes a person's app, as they wish. Raises Conflict if they have none, or if everybody needs it."""
+    """Removes a person's app, as they wish. Raises Conflict if they have none, or if everyone needs it."""
     row = _rows(person).filter(type=_APP).first()
     if row is None:
         raise Conflict(_("You have no app."))
@@ -146,7 +148,7 @@ def remove_app(person: User) -> None:
 
 
 def remove(person: User, row: Authenticator, **detail: Any) -> None:
-    """Removes an app or a passkey, and with the last one the recovery codes. Raises Conflict if everybody needs one."""
+    """Removes an app or a passkey, and with the last one the recovery codes. Raises Conflict if everyone needs one."""
     with transaction.atomic():
         rows = list(_rows(person).select_for_update().filter(type__in=_FACTORS))
         is_last = rows == [row]
@@ -161,7 +163,7 @@ def remove(person: User, row: Authenticator, **detail: Any) -> None:
 
 
 def reset(person: User, *, by: str) -> None:
-    """Takes a person's second factor and recovery codes away."""
+    """Removes a person's second factor and recovery codes."""
     with transaction.atomic():
         record("second-factor-removed", by, name=person.get_username())
         _rows(person).delete()
@@ -183,13 +185,13 @@ def _new_codes(person: User) -> list[str]:
 
 
 def _plain(code: str) -> str:
-    """Returns the digits of a code, which people also type with spaces; nothing if it is none."""
+    """Returns the digits of a code, which people also type with spaces; "" if it isn't one."""
     digits = re.sub(r"[\s-]", "", code[:100])
     return digits if re.fullmatch("[0-9]{6,8}", digits) else ""
 
 
 def _number_of(secret: str, code: str) -> int | None:
-    """Returns the number of the half minute in which an app shows a code: the present one, or one beside it."""
+    """Returns the number of the half minute in which an app shows a code: the current one, or one next to it."""
     app = TOTP(base64.b32decode(secret), 6, SHA1(), _PERIOD)  # noqa: S303 - what apps compute; HMAC does not need more
     present = int(time.time()) // _PERIOD
     beside = (present - 1, present, present + 1)
@@ -223,7 +225,7 @@ _KEY: Final = "pending"
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A person in the middle of signing in: how they began, and where they want to go."""
+    """A person in the middle of signing in: how they started, and where they want to go."""
 
     person: User
     how: str
@@ -243,7 +245,8 @@ def begin(request: HttpRequest, person: User, how: str, next_page: str) -> None:
 
 
 def of(request: HttpRequest) -> Pending | None:
-    """Returns who is in the middle of signing in. None if that took too long, or the account was changed meanwhile."""
+    """Returns who is in the middle of signing in. None if that took too long, or the account was changed in the
+    meantime."""
     note = request.session.get(_KEY)
     if note is None or note["until"] < time.time():
         return None

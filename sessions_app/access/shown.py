@@ -1,8 +1,8 @@
-"""Decides which values leave the core, and for whom: whatever is read for somebody passes `shown`.
+"""Decides which values leave the core, and for whom: whatever is read for someone passes `shown`.
 
-What is hidden are the secrets of credentials (domain/credentials.py), always, and what the rules say that people write
-(masking.py). It holds for everybody, in pages, REST, sockets, exports and commands alike; who may see such a value asks
-for it by itself.
+It hides the secrets of credentials (domain/credentials.py), always, and what people's rules cover (masking.py). It does
+so for everyone, in pages, REST, sockets, exports and commands alike; people who may see such a value ask for it
+separately.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,16 +24,17 @@ _LONGEST_NAME: Final = 100  # characters: none that `Mask.passes` looks for is l
 
 
 class Mask(Protocol):
-    """Hides values of an app: returns a state with full keys (`user:card`), or an event, with other values or fewer keys;
-    the same object if it hides nothing. `harmless` is for whoever asks, to remember in what it hides nothing."""
+    """Hides values of an app: returns a state with full keys (`user:card`), or an event, with other values or fewer
+    keys; the same object if it hides nothing. `harmless` is for the caller, to remember texts in which it hides
+    nothing."""
 
     harmless: set[int]
 
     def passes(self, text: str) -> bool:
-        """Tells at a glance that nothing in a JSON text is hidden: True is certain."""
+        """Checks quickly that nothing in a JSON text is hidden: True is certain."""
 
     def has_dots(self, value: Any) -> bool:
-        """Tells whether dots stand for something in a value that this hides something of."""
+        """Returns whether dots replace something in a value of which this hides something."""
 
     def __call__(self, state: Any, /) -> Any:
         """Returns what may be seen of a state."""
@@ -43,9 +44,9 @@ class Mask(Protocol):
 
 
 def mask_of(actor: Actor, app_name: str) -> Mask:
-    """Returns what hides values of an app from an actor who is no machine.
+    """Returns what hides values of an app from an actor who is not the machine.
 
-    All that are masked see the same: what a socket shows to PEOPLE is hidden as it is from any person.
+    All actors that are masked see the same: what a socket shows to PEOPLE is hidden as it is from any person.
     """
     return masking.mask(app_name)
 
@@ -96,7 +97,7 @@ def shown_object(
 
 
 def _remember(known: int, mask: Mask) -> None:
-    """Most events are read again and again. To see that a text is the same takes a hundredth of looking through it."""
+    """Most events are read again and again. Comparing a text takes a hundredth of the time of searching it."""
     if len(mask.harmless) >= _REMEMBERED:
         mask.harmless.clear()
     mask.harmless.add(known)
@@ -108,8 +109,8 @@ def shown_words(text: str, actor: Actor, app_name: str) -> str:
 
 
 def typed_words(text: str, stored: str, actor: Actor, app_name: str) -> str:
-    """Returns the words to store where somebody typed over others: those that are stored if they sent back what they saw of
-    them. Raises Invalid if dots stand for something else that is hidden from them."""
+    """Returns the words to store when someone edits others: the stored ones if they sent back what they saw of them.
+    Raises Invalid if dots replace something else that is hidden from them."""
     if stored and text == shown_words(stored, actor, app_name):
         return stored
     check_unmasked(text, actor, app_name)
@@ -138,12 +139,12 @@ def shown_anywhere(change: Change, actor: Actor) -> Change:
 
 
 def is_masked(actor: Actor, app_name: str) -> bool:
-    """Tells whether any value of an app can be hidden from an actor."""
+    """Returns whether any value of an app can be hidden from an actor."""
     return _mask(actor, app_name) is not None
 
 
 def is_hidden(key: str, values: Iterable[Any], actor: Actor, app_name: str) -> bool:
-    """Tells whether any of these values of a full key is hidden from an actor, who then cannot choose among them."""
+    """Returns whether any of these values of a full key is hidden from an actor, who then cannot choose among them."""
     return any(_shown_value(key, value, actor, app_name) is not value for value in values)
 
 
@@ -173,7 +174,8 @@ def shown_text(text: str, actor: Actor, app_name: str, scope: Kind = "session") 
 
 
 def _says_once(text: str) -> bool:
-    """Tells whether a text has nothing but what it is read as: of a key given twice, the first value was not looked at."""
+    """Returns whether a text has nothing beyond its parsed value: if a key is there twice, parsing drops the first
+    value."""
     try:
         loads(text)
     except Invalid:
@@ -182,7 +184,7 @@ def _says_once(text: str) -> bool:
 
 
 def check_unmasked(state: Any, actor: Actor, app_name: str) -> None:
-    """Raises Invalid for a state, or values of keys, in which dots stand for what was hidden from whoever sends it back."""
+    """Raises Invalid for a state, or values of keys, in which dots replace what was hidden from the sender."""
     mask = _mask(actor, app_name)
     if mask is not None and mask.has_dots(state):
         raise Invalid(
@@ -193,9 +195,9 @@ def check_unmasked(state: Any, actor: Actor, app_name: str) -> None:
 def shown_pieces(
     read: Callable[[], Iterator[str]], actor: Actor, app_name: str, scope: Kind = "session"
 ) -> Iterator[str]:
-    """Returns what an actor may see of a JSON text that `read` yields in pieces, from its beginning each time.
+    """Returns what an actor may see of a JSON text that `read` yields in pieces, from its start each time.
 
-    Only to hide something, the whole text is put together."""
+    The whole text is only put together to hide something."""
     mask = _mask(actor, app_name)
     if mask is None or _pass(mask, read()):
         return read()

@@ -1,4 +1,4 @@
-"""Signs people in through a link on their own machine, and tells who is signed in."""
+"""Signs people in through a link on their own machine, and knows who is signed in."""
 
 import getpass
 import hashlib
@@ -22,13 +22,14 @@ from .audit.record import record
 from .sign_ins import digest, has_ended
 
 LINK_LIFETIME: Final = timedelta(days=1)
-LINKS: Final = 20  # links that are kept while nobody opens them; each start prints one
+LINKS: Final = 20  # links that are kept while no one opens them; each start prints one
 
 
 def sign_in_token() -> str:
     """Returns a token for one sign-in as the owner of this process. The newest LINKS tokens stay valid.
 
-    While there is no admin, the owner becomes one: whoever can start adkweb could make any account in the terminal.
+    While there is no admin, the owner becomes one: someone who can start adkweb can create any account in the terminal
+    anyway.
     """
     person = _owner()
     token = secrets.token_urlsafe(24)
@@ -39,7 +40,7 @@ def sign_in_token() -> str:
 
 
 def _owner() -> User:
-    """Returns the account of whoever started adkweb."""
+    """Returns the account of the person who started adkweb."""
     accounts = get_user_model().objects
     with transaction.atomic():
         person, made = accounts.get_or_create(username=_login_name())
@@ -85,18 +86,19 @@ def signed_in(keys: Collection[str]) -> dict[str, User]:
 
 
 def admin_exists() -> bool:
-    """Tells whether there is an active superuser with a password."""
+    """Returns whether there is an active superuser with a password."""
     admins = get_user_model().objects.filter(is_superuser=True, is_active=True)
     return any(person.has_usable_password() for person in admins)
 
 
 def anybody_can() -> bool:
-    """Tells whether people of other machines could sign in: an admin by a password, or all by the identity provider."""
+    """Returns whether people of other machines could sign in: an admin by a password, or all by the identity
+    provider."""
     return bool(settings.OIDC_ISSUER) or admin_exists()
 
 
 def is_loopback(host: str) -> bool:
-    """Tells whether a host is this machine's loopback: `localhost`, `127.0.0.1` or `[::1]`."""
+    """Returns whether a host is this machine's loopback: `localhost`, `127.0.0.1` or `[::1]`."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

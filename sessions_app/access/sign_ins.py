@@ -1,6 +1,6 @@
 """Keeps the sign-ins of browsers in Django's session table, under a hash of each key. This is Django's SESSION_ENGINE.
 
-Somebody who reads the table, or a backup of it, cannot sign in with what is in it.
+Someone who reads the table, or a backup of it, cannot sign in with what is in it.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ from django.utils import timezone
 BEGAN: Final = "began"
 USED: Final = "used"
 CHECKED: Final = "checked"  # the person showed a second factor, or opened the link on this machine
-_STEP: Final = 0.1  # share of IDLE_SECONDS after which the use of a sign-in is written down,
-_LONGEST_STEP: Final = 3600.0  # but at least each hour, because people look at when a browser was used
+_STEP: Final = 0.1  # share of IDLE_SECONDS after which the use of a sign-in is written,
+_LONGEST_STEP: Final = 3600.0  # but at least each hour, because people see when a browser was used
 
 
 def digest(key: str | None) -> str:
@@ -47,7 +47,7 @@ class SessionStore(db.SessionStore):
         return row
 
     def load(self) -> dict[str, Any]:
-        """Returns the data of a sign-in. Using a sign-in puts off its end, which is written down only now and then."""
+        """Returns the data of a sign-in. Using a sign-in delays its end, which is written only now and then."""
         row = self._get_session_from_db()
         if row is None:
             return {}
@@ -59,7 +59,8 @@ class SessionStore(db.SessionStore):
         since = now - data.get(USED, data.get(BEGAN, 0.0))
         put_off = (_expires(data) - row.expire_date).total_seconds()
         if max(since, put_off) > min(settings.IDLE_SECONDS * _STEP, _LONGEST_STEP):
-            # If another request has changed the data meanwhile, that one stays, and a later one writes the use down.
+            # If another request has changed the data in the meantime, that change stays, and a later request writes the
+            # use.
             same = Session.objects.filter(pk=row.pk, session_data=row.session_data)
             data[USED] = now
             with suppress(OperationalError):  # locked: the next request writes it
@@ -67,7 +68,7 @@ class SessionStore(db.SessionStore):
         return data
 
     def exists(self, session_key: str) -> bool:
-        """Tells whether a key is in use."""
+        """Returns whether a key is in use."""
         return super().exists(digest(session_key))
 
     def create_model_instance(self, data: Any) -> AbstractBaseSession:
@@ -79,7 +80,7 @@ class SessionStore(db.SessionStore):
         return row
 
     def save(self, must_create: bool = False) -> None:
-        """Stores this sign-in. Raises OperationalError while the database is away: nobody was signed out then."""
+        """Stores this sign-in. Raises OperationalError if the database can't be reached: no one was signed out then."""
         try:
             super().save(must_create)
         except UpdateError as error:
@@ -88,7 +89,7 @@ class SessionStore(db.SessionStore):
             raise
 
     def end_within(self, seconds: float) -> None:
-        """Makes this sign-in end soon: one of a browser whose person is not known yet."""
+        """Makes this sign-in end soon, because the browser's person is not known yet."""
         self[BEGAN] = time.time() + seconds - settings.SESSION_COOKIE_AGE
 
     def delete(self, session_key: str | None = None) -> None:
@@ -97,7 +98,8 @@ class SessionStore(db.SessionStore):
 
 
 def has_ended(data: dict[str, Any]) -> bool:
-    """Tells whether a sign-in is older than the limits allow now, or had no second factor where everybody needs one."""
+    """Returns whether a sign-in is older than the limits allow now, or had no second factor where everyone needs
+    one."""
     if settings.REQUIRE_SECOND_FACTOR and SESSION_KEY in data and not data.get(CHECKED):
         return True
     now = time.time()
@@ -106,7 +108,7 @@ def has_ended(data: dict[str, Any]) -> bool:
 
 
 def _expires(data: dict[str, Any]) -> datetime:
-    """Returns when a sign-in ends: IDLE_SECONDS from now, but at most SESSION_COOKIE_AGE after it began."""
+    """Returns when a sign-in ends: IDLE_SECONDS from now, but at most SESSION_COOKIE_AGE after it started."""
     began = datetime.fromtimestamp(data.get(BEGAN, time.time()), UTC)
     latest = began + timedelta(seconds=settings.SESSION_COOKIE_AGE)
     return min(latest, timezone.now() + timedelta(seconds=settings.IDLE_SECONDS))
@@ -114,12 +116,12 @@ def _expires(data: dict[str, Any]) -> datetime:
 
 # --- The browsers that a person is signed in with ---------------------------------------------------------------------
 
-_LONGEST: Final = 400  # characters of what a browser says of itself
+_LONGEST: Final = 400  # characters of a browser's user agent
 
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """A sign-in. `digest` stands for its key, which nobody can get from it; `agent` is what the browser says of itself."""
+    """A sign-in. `digest` identifies it without revealing its key; `agent` is the browser's user agent."""
 
     digest: str
     agent: str

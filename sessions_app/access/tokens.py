@@ -4,8 +4,8 @@
     text = token.renew(by=actor, hours=24)
     token.revoke(by=actor)
 
-Its text is shown once and stored as a hash. A token ends when it expires or is revoked, and with the person who made it.
-A renewed token has a new text; the text from before still works for a while, so that programs can be given the new one.
+Its text is shown once and stored as a hash. A token ends when it expires or is revoked, and with the person who made
+it. A renewed token has a new text; the old one still works for a while, so that programs can be given the new one.
 """
 
 import hashlib
@@ -39,11 +39,9 @@ ADDRESS_LENGTH: Final = 45  # of an IPv6 address
 MOST_DAYS: Final = 3650
 MOST_HOURS: Final = 30 * 24
 MOST_RATE: Final = 1_000_000
-OVERLAP_HOURS: Final = (
-    24  # in which a renewed token's text from before still works, unless somebody chooses another time
-)
+OVERLAP_HOURS: Final = 24  # in which a renewed token's old text still works, by default
 SOON: Final = timedelta(days=7)  # before a token expires, the list warns
-_USED_STEP: Final = timedelta(minutes=1)  # so that a request rarely costs a write
+_USED_STEP: Final = timedelta(minutes=1)  # so that requests rarely cost a write
 _TRUSTED_SECONDS: Final = 1.0  # looking a token up takes half the time of a small request
 _BOUNDS: Final = {"days": (1, MOST_DAYS), "hours": (0, MOST_HOURS), "rate": (1, MOST_RATE)}
 
@@ -67,7 +65,7 @@ class TokenQuerySet(models.QuerySet["ApiToken"]):
         return tokens
 
     def with_text(self, text: str) -> "ApiToken | None":
-        """Returns the token with this text, or with a text from before it was renewed: then with the end of that text."""
+        """Returns the token with this text, or with an old text of it: then with the end of that text."""
         digest = _digest(text)
         if token := self.filter(digest=digest).first():
             return token
@@ -79,18 +77,18 @@ class TokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class TokenManager(models.Manager.from_queryset(TokenQuerySet)):  # type: ignore[misc]
-    """Tokens come with the person whom they end with."""
+    """Tokens with their person loaded."""
 
     def get_queryset(self) -> TokenQuerySet:
-        """Returns the tokens, each read together with its person."""
+        """Returns the tokens, each with its person loaded."""
         return cast(TokenQuerySet, super().get_queryset().select_related("person"))
 
 
 class ApiToken(models.Model):
-    """A token. One that ended stays, so that its name still says who wrote something.
+    """A token. A token that ended stays, so that its name still says who wrote something.
 
-    `person` made it, or renewed it last, and it ends with them: the number stays when the person is deleted. It is null
-    if a command did. `holders` are the names of the people who have its text, as JSON.
+    `person` created it, or renewed it last, and it ends with them; the number stays when the person is deleted, and is
+    null if a command created it. `holders` are the names of the people who have its text, as JSON.
     """
 
     name = models.CharField(max_length=NAME_LENGTH, unique=True)
@@ -112,8 +110,8 @@ class ApiToken(models.Model):
         settings.AUTH_USER_MODEL, models.DO_NOTHING, null=True, related_name="+", db_constraint=False
     )
 
-    overlap: datetime | None = None  # until when texts from before it was renewed still work, where that was asked
-    found_by: "OldTokenText | None" = None  # a text from before, if it was found by one
+    overlap: datetime | None = None  # until when old texts still work, where that was asked
+    found_by: "OldTokenText | None" = None  # an old text, if the token was found by one
 
     objects = TokenManager()
 
@@ -124,12 +122,12 @@ class ApiToken(models.Model):
 
     @property
     def maker(self) -> str:
-        """Returns the name of whoever made it, or renewed it last."""
+        """Returns the name of the person who created it, or renewed it last."""
         return self.renewed_by or self.created_by
 
     @property
     def overlaps(self) -> bool:
-        """Tells whether a text from before it was renewed still works."""
+        """Returns whether an old text still works."""
         return not self.revoked and self.overlap is not None and self.overlap > timezone.now()
 
     @property
@@ -139,28 +137,28 @@ class ApiToken(models.Model):
 
     @property
     def expired(self) -> bool:
-        """Tells whether its time is over."""
+        """Returns whether its time is over."""
         return self.ends is not None and self.ends <= timezone.now()
 
     @property
     def orphaned(self) -> bool:
-        """Tells whether the person whom it ends with was deleted, or may not sign in any more."""
+        """Returns whether the person whom it ends with was deleted, or may no longer sign in."""
         text = self.found_by or self
         return text.person_id is not None and (text.person is None or not text.person.is_active)
 
     @property
     def ended(self) -> bool:
-        """Tells whether every program with this token is refused."""
+        """Returns whether every program with this token is refused."""
         return self.revoked is not None or self.expired or self.orphaned
 
     @property
     def ends_soon(self) -> bool:
-        """Tells whether it will expire within a week."""
+        """Returns whether it will expire within a week."""
         return not self.ended and self.expires is not None and self.expires - timezone.now() <= SOON
 
     @property
     def serves_agents(self) -> bool:
-        """Tells whether an agent can work with it: it may append."""
+        """Returns whether an agent can work with it: it may append."""
         return Grant(cast(Right, self.right)).gives("append")
 
     @property
@@ -173,9 +171,9 @@ class ApiToken(models.Model):
     def renew(self, *, by: Actor, hours: int = OVERLAP_HOURS, holders: Iterable[str] | None = None) -> str:
         """Gives it a new text, and as many days as it had, and returns the text.
 
-        Texts from before still work for `hours`, but no longer than they would have. From now on, the token ends with the
-        person who renews it. It has the same holders if none are named.
-        Raises NotAllowed, Invalid, and Conflict if it is revoked.
+        Old texts still work for `hours`, but no longer than they would have. From now on, the token ends with the
+        person who renews it. It has the same holders if none are named. Raises NotAllowed, Invalid, and Conflict if it
+        is revoked.
         """
         by.check_runs_everything()
         check("hours", hours)
@@ -207,7 +205,7 @@ class ApiToken(models.Model):
     def revoke(self, *, by: Actor) -> None:
         """Revokes it, in this process at once and in others within a second. Raises NotAllowed.
 
-        A token that is revoked already stays as it is.
+        Does nothing if it is already revoked.
         """
         by.check_runs_everything()
         rows = ApiToken.objects.filter(pk=self.pk, revoked=None)
@@ -241,11 +239,12 @@ def create(
     rate: int | None = None,
     holders: Iterable[str] = (),
 ) -> tuple[ApiToken, str]:
-    """Creates a token and returns it with its text, which cannot be read again. Raises NotAllowed, Invalid, AlreadyExists.
+    """Creates a token and returns it with its text, which cannot be read again. Raises NotAllowed, Invalid,
+    AlreadyExists.
 
-    It ends with the account that makes it, if a person does; a command has none. It expires after `days`.
-    `rate` is a limit of requests a minute of its own. `holders` names the people who have its text: with it, they are one
-    person, and do not decide on what its program proposes.
+    It ends with the account of the person who creates it; a command has none. It expires after `days`. `rate` is a
+    limit of requests a minute of its own. `holders` names the people who have its text: any of them may be behind its
+    program, so they can't decide on what it proposes.
     """
     by.check_runs_everything()
     name, apps = name.strip(), checked_pattern(apps, "apps") or "*"
@@ -293,7 +292,8 @@ known: dict[str, tuple[float, SignedIn]] = {}  # by digest: until when it is tru
 
 
 def sign_in(text: str, address: str = "") -> SignedIn | None:
-    """Returns whose token this is, or None if it is unknown or ended. Notes the use, by minute, and its address."""
+    """Returns the token with this text, or None if it is unknown or ended. Notes the minute of the use and its
+    address."""
     digest = _digest(text)
     until, signed_in = known.get(digest, (0.0, None))
     if signed_in is not None and time.monotonic() < until:
@@ -327,8 +327,8 @@ def actor_numbered(number: int) -> Actor | None:
 
 
 def knows(account: str, name: str) -> bool:
-    """Tells whether an account (`token 3`) is a token that the person of this name made, renewed or holds, now or before it
-    was renewed: they know, or knew, its text."""
+    """Returns whether an account (`token 3`) is a token that the person of this name made, renewed or holds, now or
+    before it was renewed: they know, or knew, its text."""
     kind, _space, number = account.partition(" ")
     row = ApiToken.objects.filter(pk=int(number)).first() if kind == "token" else None
     if row is None:
@@ -340,13 +340,13 @@ def knows(account: str, name: str) -> bool:
 
 
 def has_holder(account: str) -> bool:
-    """Tells whether an account (`token 3`) is a token of which it is known who has its text."""
+    """Returns whether an account (`token 3`) is a token with known holders."""
     kind, _space, number = account.partition(" ")
     return kind == "token" and ApiToken.objects.filter(pk=int(number)).exclude(holders="[]").exists()
 
 
 def why_refused(text: str) -> str:
-    """Returns the sentence for whoever sends a token for which there is no actor."""
+    """Returns the message for a program whose token has no actor."""
     token = ApiToken.objects.with_text(text)
     if token is None:
         return _("This token is unknown, or was revoked.")
@@ -375,7 +375,7 @@ def _holders(names: Iterable[str]) -> list[str]:
 
 
 def _check(name: str, right: str) -> None:
-    """Raises Invalid for what no token can be."""
+    """Raises Invalid for what no token can have."""
     if not name:
         raise Invalid(_("A token needs a name: that of the program that uses it."), field="name")
     try:

@@ -1,6 +1,6 @@
-"""Gives our session services ADK's semantics, and decides what happens to a session that somebody else has changed.
+"""Gives our session services ADK's semantics, and decides what happens to a session that someone else has changed.
 
-An append is compared with the revision that the caller's session has seen. If somebody else has written since, `raise`
+An append is compared with the revision that the caller's session has seen. If someone else has written since, `raise`
 does what ADK does. `rebase` appends nevertheless, and then gives the caller's session everything that it has missed, in
 stored order, with its own event among it. No second try is needed, however many programs write.
 """
@@ -38,7 +38,7 @@ class Names(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The seq of an event that was appended, and the session's revision after it."""
+    """The seq of an appended event, and the session's revision after it."""
 
     seq: int
     revision: float
@@ -131,8 +131,8 @@ class StoredSessionService(BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         """Stores an event and applies it to the caller's session.
 
-        An append that has begun is finished even if the caller is cancelled, because ADK's next append with the same
-        session goes on from there. Raises SessionNotFoundError, StaleSessionError, InputValidationError, and
+        An append that has started is finished even if the caller is cancelled, because ADK's next append with the same
+        session continues from there. Raises SessionNotFoundError, StaleSessionError, InputValidationError, and
         AlreadyExistsError if another event has this id.
         """
         if event.partial:
@@ -160,7 +160,7 @@ class StoredSessionService(BaseSessionService):
             await self._tell(session, missed)
 
     async def _append(self, names: Names, session: Session, event: Event, stored: dict[str, Any]) -> list[Event]:
-        """Appends an event and returns the events of others that the session has received."""
+        """Appends an event and returns the others' events that the session received."""
         seen = seen_by(session) or await self._derive(names, session)
         try:
             written = await self._backend.append(names, stored, seen.revision)
@@ -179,7 +179,7 @@ class StoredSessionService(BaseSessionService):
         return []
 
     async def _catch_up(self, names: Names, session: Session, event: Event, seen: Seen) -> list[Event]:
-        """Gives a session all events since, its own one among them, and returns those of others."""
+        """Gives a session all events since, including its own, and returns those of others."""
         now = await self._backend.load(names, after=seen.seq)
         if now is None:
             raise not_found(session.id)
@@ -240,7 +240,7 @@ def _spellings(session_id: str) -> list[str]:
 class _Turns:
     """Lets the appends to a session take turns in the order in which they came, whatever event loops they run in.
 
-    If two appends ran at the same time with one session object, each would take the other for somebody else's.
+    If two appends ran at the same time with one session object, each would take the other for someone else's.
     """
 
     def __init__(self) -> None:

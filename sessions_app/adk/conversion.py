@@ -35,7 +35,7 @@ def already_exists(session_id: str) -> AlreadyExistsError:
 
 
 def stale() -> StaleSessionError:
-    """Makes ADK's error for a session that somebody else has changed since it was loaded."""
+    """Makes ADK's error for a session that someone else has changed since it was loaded."""
     return StaleSessionError(
         "The session has been modified in storage since it was loaded. "
         "Please reload the session before appending more events."
@@ -47,7 +47,8 @@ def stale() -> StaleSessionError:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The knowledge of a caller's session about the stored one: when it was created, its revision, its newest event's seq.
+    """The knowledge of a caller's session about the stored one: when it was created, its revision, its newest event's
+    seq.
 
     `created` tells a session from a later one with the same id. `seq` is None if it was not read.
     """
@@ -75,7 +76,7 @@ def see(session: Session, seen: Seen) -> None:
 
 
 def receive(session: Session, event: Event) -> None:
-    """Gives a session an event that somebody else appended.
+    """Gives a session an event that someone else appended.
 
     Unlike ADK, it also removes the keys that the event removes.
     """
@@ -90,7 +91,7 @@ def receive(session: Session, event: Event) -> None:
 
 
 def possible(*names: str) -> bool:
-    """Tells whether a session can have these names. With others, a database driver would fail."""
+    """Returns whether a session can have these names. With others, a database driver would fail."""
     return all(len(name) <= ID_LENGTH and "\0" not in name and _is_text(name) for name in names)
 
 

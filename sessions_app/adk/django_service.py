@@ -22,7 +22,7 @@ class DjangoSessionService(StoredSessionService):
     """ADK's session service on the tables that adkweb shows.
 
     `source` is a SQLite file (created if there is none), a sqlite: or postgresql: URL, or the alias of a source that
-    this process already knows. With `on_stale="rebase"`, an edit by somebody else does not end a run: the session
+    this process already knows. With `on_stale="rebase"`, an edit by someone else does not end a run: the session
     receives it, and `on_rebase(session, events)` is called, if given. One service works in any number of event loops
     and threads.
     """
@@ -36,7 +36,7 @@ class DjangoSessionService(StoredSessionService):
 
 
 def _set_up_django() -> None:
-    """Sets Django up, if nobody has yet. The logging and the time zone of the process stay as they are."""
+    """Sets Django up, unless it is already set up. The logging and the time zone of the process stay as they are."""
     if not settings.configured and ENVIRONMENT_VARIABLE not in os.environ:
         with _kept("TZ", "ADKWEB_SECRET_KEY"):
             # Nothing here is signed, so no key has to be kept in a folder that may not be writable.
@@ -54,7 +54,7 @@ def _set_up_django() -> None:
 
 @contextmanager
 def _kept(*names: str) -> Iterator[None]:
-    """Puts environment variables back at the end."""
+    """Restores environment variables at the end."""
     before = {name: os.environ.get(name) for name in names}
     try:
         yield

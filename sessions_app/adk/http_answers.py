@@ -79,9 +79,9 @@ class AppendedAnswer(BaseModel):
 
 
 def is_ours(answer: Answer, stored: SessionAnswer, state: State, seconds: float) -> bool:
-    """Tells whether an existing session was created by an earlier try of ours, which began `seconds` ago.
+    """Returns whether an existing session was created by an earlier try of ours, which started `seconds` ago.
 
-    It was if it has the state that we sent, if nobody has written to it since, and if it is not older than our first
+    It was if it has the state that we sent, if no one has written to it since, and if it is not older than our first
     try. Its age is taken from adkweb's own clock, which is in the answer.
     """
     sent = split(without_temp(state)).session

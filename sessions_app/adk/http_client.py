@@ -29,7 +29,7 @@ M = TypeVar("M", bound=BaseModel)
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 30.0
 TRIES: Final = 8
-LAST_TRY_SECONDS: Final = 60.0  # no try begins later than this after the first one
+LAST_TRY_SECONDS: Final = 60.0  # no try starts later than this after the first one
 PAUSE_SECONDS: Final = 0.25  # the longest pause before the second try; it doubles before each one that follows
 LONGEST_PAUSE_SECONDS: Final = 5.0
 

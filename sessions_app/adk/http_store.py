@@ -81,7 +81,7 @@ class Remote:
                     return []
                 page = answer.as_(PageAnswer)
                 for item in page.items:
-                    sessions.pop((item.user_id, item.id), None)  # on an earlier page, too: updated in the meantime
+                    sessions.pop((item.user_id, item.id), None)  # also on an earlier page: updated in the meantime
                     state = Scoped(session=item.state, app=page.app, user=page.users.get(item.user_id, {}))
                     sessions[item.user_id, item.id] = session_of(
                         app_name, item.user_id, item.id, state.merged(), Seen(item.created, item.revision, None)

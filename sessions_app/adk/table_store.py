@@ -143,7 +143,7 @@ class Tables:
         """Does the work. A connection that was idle goes back to the pool first, which checks that it still works."""
         if time.monotonic() - getattr(self._thread, "used", 0.0) > TRUSTED_SECONDS:
             connections[self._alias].close()
-        if not database.may_write(self._alias):  # whoever plugs this service in wants to write through it
+        if not database.may_write(self._alias):  # this service is there to write
             database.get(self._alias, adopting=True)
         try:
             return work()

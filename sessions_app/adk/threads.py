@@ -32,7 +32,7 @@ class Crew:
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Lets a thread do the work."""
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # nobody can cancel work that may have begun
+        future.set_running_or_notify_cancel()  # no one can cancel work that may have started
         with self._lock:
             self._undone += 1
             if self._working < min(self._undone, self._size):

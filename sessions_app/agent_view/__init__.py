@@ -1,1 +1,1 @@
-"""Shows what an agent's model is given of a session."""
+"""Shows what an agent's model got of a session."""

@@ -1,6 +1,6 @@
-"""Finds an agent's instruction in Python files by reading them (pure). Nothing of them is ever imported or run.
+"""Finds an agent's instruction in Python files by reading them (pure). They are never imported or run.
 
-A call of `Agent` or `LlmAgent` with the agent's name is looked for. Its instruction is known if it is a text, several of
+It looks for a call of `Agent` or `LlmAgent` with the agent's name. Its instruction is known if it is a text, several of
 them put together, or the name of such a text at the top of this file or of one that it imports from.
 """
 
@@ -20,14 +20,14 @@ CALLS: Final = ("Agent", "LlmAgent")
 Unread = Literal["outside", "missing", "link", "large", "many", "broken", "alias", "tag", "deep"]
 _STEPS: Final = 200  # expressions that are looked at for one instruction
 _AGENTS: Final = 2_000  # calls that are looked at
-_parsing = threading.Lock()  # what is warned of while a file is parsed is dropped, and that is set for a whole process
+_parsing = threading.Lock()  # warnings while a file is parsed are dropped, which is a setting of the whole process
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An instruction as it is written in a file: its `text`; or that there is `none`; or that it is `dynamic`, which is made
-    when the agent runs; or that it is too `long`; or `why` a file that may have it is `unread`. `others` make an agent of
-    the same name."""
+    """An instruction as it is written in a file: its `text`; or that there is `none`, that it is `dynamic` (made when
+    the agent runs), or too `long`; or `why` a file that may have it is `unread`. `others` make an agent of the same
+    name."""
 
     kind: Literal["text", "none", "dynamic", "long", "unread"]
     file: str
@@ -159,7 +159,8 @@ def _parsed(text: str) -> ast.Module | None:
 
 
 def _read(tree: ast.Module, folder: tuple[str, ...]) -> _Module:
-    """Returns a module with the texts at its top: of a name that is set more than once, nobody knows which counts."""
+    """Returns a module with the texts at its top: a name that is set more than once is left out, because no one knows
+    which value counts."""
     module = _Module(tree, folder)
     times: Counter[str] = Counter()
     for node in _at_top(tree):

@@ -29,11 +29,11 @@ _REMEMBERED: Final = 50  # folders whose files were looked through
 _read_by: Final[dict[Path, tuple[int, dict[str, list[str]]]]] = {}  # by folder: a hash of its files, and their readers
 _PYTHON: Final = (".py",)
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe does not hold up who opens it
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # opening a pipe must not block
 
 
 def has_files(ref: SessionRef, *, actor: Actor) -> bool:
-    """Tells whether the folder of a session's agent was opened."""
+    """Returns whether the folder of a session's agent was opened."""
     actor.check_sees(ref)
     return _folder(ref.source) is not None
 
@@ -64,9 +64,9 @@ def _configs(folder: Path) -> Configs:
 
 
 def readers(ref: SessionRef, *, actor: Actor) -> dict[str, list[str]]:
-    """Returns the agents whose instruction has a key as a placeholder, by key, as the files have them now.
+    """Returns the agents whose instruction has a key as a placeholder, by key, from the current files.
 
-    The files are read each time, and looked through only when they have changed."""
+    The files are read each time, and parsed only when they have changed."""
     actor.check_sees(ref)
     folder = _folder_of(ref)
     if folder is None:
@@ -94,7 +94,7 @@ def _folder_of(ref: SessionRef) -> Path | None:
 
 
 def _folder(source: str) -> Path | None:
-    """Returns the folder beside whose files `adk web` wrote a source, if it is in one that a person named."""
+    """Returns the agents' folder beside which `adk web` wrote a source, if it is in one that a person named."""
     database.get(source)
     file = connections.databases[source].get("ADKWEB", {}).get("path")
     if not file or Path(file).parts[-2:] != SESSION_FILE.parts:
@@ -117,7 +117,8 @@ def _below(folder: Path, app: str) -> Path:
 
 
 class _Reading:
-    """Reads the files of a folder whose names end so, as many as may be read. `unread` says why others are not, by path."""
+    """Reads the files of a folder whose names end so, as many as may be read. `unread` has the reasons for the others,
+    by path."""
 
     def __init__(self, suffixes: tuple[str, ...]) -> None:
         self.entries, self.number, self.bytes = ENTRIES, FILES, TOGETHER

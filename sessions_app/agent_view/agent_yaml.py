@@ -1,7 +1,8 @@
-"""Finds agents and their instructions in ADK's Agent Config files by reading them (pure). What they name is never imported.
+"""Finds agents and their instructions in ADK's Agent Config files by reading them (pure). What they name is never
+imported.
 
-From `root_agent.yaml` on, the files that `config_path` names are followed within the folder of the file that names them,
-as ADK does. Files are read as events, one after the other, so that no alias and no nesting can make them larger.
+From `root_agent.yaml` on, the files that `config_path` names are followed within the folder of the file that names
+them, as ADK does. Files are read as events, one after the other, so that no alias and no nesting can make them larger.
 """
 
 import posixpath
@@ -28,7 +29,7 @@ _resolver: Final[Any] = yaml.resolver.Resolver()
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A value of a file: a mapping, a list, or one with a `text`, which is None if it is no string."""
+    """A value of a file: a mapping, a list, or one with a `text`, which is None if it is not a string."""
 
     line: int
     mapping: dict[str, "_Node"] | None = None
@@ -43,9 +44,9 @@ class _Refused(Exception):
 
 
 class Configs:
-    """The agents of a folder's Agent Config files. `unread` says of files that were not read why.
+    """The agents of a folder's Agent Config files. `unread` has the reasons for files that were not read.
 
-    `faults` are files that an agent may be in, and that were not read."""
+    `faults` are files that were not read and may hold an agent."""
 
     def __init__(self, files: Mapping[str, str], unread: Mapping[str, Unread]) -> None:
         self._files, self._unread = files, unread
@@ -127,7 +128,8 @@ def _named(top: _Node) -> Iterator[_Node]:
 
 
 def _loaded(text: str) -> _Node:
-    """Returns what a file has. Raises _Refused for one that is not YAML, or has what could make it grow or run."""
+    """Returns the content of a file. Raises _Refused for one that isn't YAML, or that has something that could make it
+    grow or run."""
     try:
         return _built(text)
     except (yaml.YAMLError, ValueError, RecursionError, UnicodeError) as error:

@@ -21,24 +21,24 @@ CHUNK: Final = 500  # events fetched by one statement
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary that is not taken back: the times that it covers, and for whom."""
+    """A summary that no rewind undid: the times that it covers, and for whom."""
 
     range: Range  # by seq
     branch: str
     isolation_scope: str | None
 
     def is_for(self, event: Any) -> bool:
-        """Tells whether the agent that made an event is given this summary."""
+        """Returns whether the agent that made an event gets this summary."""
         return event.get("isolation_scope") == self.isolation_scope and is_for_branch(event.get("branch"), self.branch)
 
 
 def rewinds(ref: SessionRef, after: Seq, upto: Seq | None = None) -> list[tuple[Seq, Seq]]:
-    """Returns what rewinds took back from a seq on: the first seq, and that of the rewind."""
+    """Returns what rewinds undid from a seq on: the first seq, and that of the rewind."""
     return taken_back((rewind.seq, rewind.since) for rewind in _highlights(ref, "rewind", Seq(after - 1), upto))
 
 
 def taken_by(stretches: Iterable[tuple[Seq, Seq]], seq: Seq) -> Seq | None:
-    """Returns the seq of the rewind that took back an event; None if none did."""
+    """Returns the seq of the rewind that undid an event; None if none did."""
     return next((last for first, last in stretches if first <= seq <= last), None)
 
 
@@ -53,7 +53,7 @@ def _highlights(ref: SessionRef, kind: str, after: Seq, upto: Seq | None) -> lis
 def summaries(
     ref: SessionRef, stretches: list[tuple[Seq, Seq]], moments: Sequence[float], upto: Seq | None = None
 ) -> list[Summary]:
-    """Returns the summaries that are not taken back and that cover any time between the first and the last of these
+    """Returns the summaries that no rewind undid and that cover any time between the first and the last of these
     moments."""
     seqs = [each.seq for each in _highlights(ref, "compaction", NO_SEQ, upto) if taken_by(stretches, each.seq) is None]
     summaries = []

@@ -13,7 +13,7 @@ from ..domain.content import Raw, object_of, objects, parts_of
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One content of the request. `quoted` says that it is another agent's, told as context.
+    """One content of the request. `quoted` says that it is another agent's, given as context.
 
     `index` is that of the event that it represents, `events` has the indexes of all events in it. `home` is the index
     of the event beside which it is shown: its call for a response, the last event before its end for a summary, -1 for
@@ -65,7 +65,7 @@ def content_of(event: Raw, index: int) -> Content:
 
 
 def without_lone_responses(contents: list[Content]) -> list[Content]:
-    """Leaves out responses to calls that nobody made before."""
+    """Leaves out responses without an earlier call."""
     result = []
     ids: set[Any] = set()
     names: set[Any] = set()
@@ -87,7 +87,8 @@ def without_lone_responses(contents: list[Content]) -> list[Content]:
 
 
 def beside_the_latest(contents: list[Content]) -> list[Content]:
-    """Leaves out what lies between a call and its response in the last content. Each of several calls gets its response."""
+    """Leaves out what lies between a call and its response in the last content. Each of several calls gets its
+    response."""
     if len(contents) < 2 or not contents[-1].responses:
         return contents
     last = contents[-1]
@@ -196,7 +197,7 @@ def _is_reply(content: Content, invocation_id: str) -> bool:
 
 
 def without_lone_calls(contents: list[Content]) -> list[Content]:
-    """Leaves out calls that nobody answered, except those that wait for an answer."""
+    """Leaves out calls that no one answered, except those that wait for an answer."""
     answered = {response["id"] for content in contents for response in content.responses if response.get("id")}
     kept_ids = answered.union(*(content.waiting for content in contents))
     result = []

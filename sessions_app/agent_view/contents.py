@@ -1,8 +1,8 @@
 """Builds the contents of an agent's request from the events of a session, as google-adk builds them (pure).
 
-The rules are google-adk's, to the letter, and in its order: events that a rewind took back are left out, then those that
-are not for the agent (exclusion.py), then those that a summary covers (summaries.py). What other agents said is quoted as
-context. At last, each response is put beside its call (content.py). Every event that is left out has a reason.
+The rules are google-adk's, to the letter, and in its order: events that a rewind undid are left out, then those that
+are not for the agent (exclusion.py), then those that a summary covers (summaries.py). What other agents said is quoted
+as context. At last, each response is put beside its call (content.py). Every event that is left out has a reason.
 """
 
 import json
@@ -35,7 +35,7 @@ def contents(
     """Builds what the model gets from stored events, given in append order. Never raises because of what a database
     holds.
 
-    `rewound` maps the index of an event to the index of the rewind that took it back, if the caller knows of rewinds
+    `rewound` maps the index of an event to the index of the rewind that undid it, if the caller knows of rewinds
     outside these events. `ends` says that no event follows them."""
     if rewound is None:
         rewound = rewinds_in(events)
@@ -70,7 +70,7 @@ def in_order(result: Contents) -> list[tuple[int, Content | Reason]]:
 
 
 def task(events: Iterable[Raw], reader: Reader) -> str | None:
-    """Returns, as JSON, the arguments of the call that delegated to an agent: the first thing the agent is told.
+    """Returns, as JSON, the arguments of the call that delegated to an agent: the first thing that the agent gets.
 
     None for an agent that does not run in an isolation scope.
     """

@@ -1,4 +1,4 @@
-"""Shows which events of a session the model of an agent is given, and why it is not given the others.
+"""Shows which events of a session an agent's model gets, and why it doesn't get the others.
 
 Rewinds and summaries that lie far from the events on a page come from the index of history/. A page of a long session
 therefore costs as much as a page of a short one. A call and its response are put beside each other if they are at most
@@ -38,8 +38,8 @@ TIMELINE_SECONDS: Final = 0.2  # how long a timeline waits to learn which events
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """The reason an event is not given to the model. `by` and `seq` are the id and seq of the event that caused it, if one
-    did."""
+    """The reason an event is not given to the model. `by` and `seq` are the id and seq of the event that caused it, if
+    one did."""
 
     kind: Kind
     by: str = ""
@@ -59,10 +59,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A page of what an agent's model is given, in its order; `earlier` is the cursor of the page before.
+    """A page of what an agent's model got, in its order; `earlier` is the cursor of the page before.
 
-    `agents` and `branches` are those of the newest events. `task` is what an agent in an isolation scope is told first.
-    Only the newest page knows what everything is `sized`.
+    `agents` and `branches` are those of the newest events. `task` is what an agent in an isolation scope gets first.
+    Only the newest page knows how everything is `sized`.
     """
 
     reader: Reader
@@ -76,9 +76,9 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """The size of what an agent's model is given, as far as it was read: only the newest of it if `partly`.
+    """The size of what an agent's model got, as far as it was read: only the newest part if `partly`.
 
-    `turns` has the event with which each turn begins, and its characters; None for what comes before the first.
+    `turns` has the event with which each turn starts, and its characters; None for what comes before the first.
     `unread` events are too large to be read whole, and counted only in part.
     """
 
@@ -92,7 +92,7 @@ class Sized:
 
 
 def left_out(ref: SessionRef, views: Sequence[EventView], *, actor: Actor) -> dict[str, LeftOut]:
-    """Returns, by id, the events that no agent is given any more: a rewind took them back, or a summary covers them.
+    """Returns, by id, the events that no agent gets any longer: a rewind undid them, or a summary covers them.
 
     Returns nothing if events have no order. Raises Behind, soon, if the source is not read yet."""
     actor.check_sees(ref)
@@ -129,11 +129,11 @@ def conversation(
     actor: Actor,
     given: bool = False,
 ) -> Conversation:
-    """Returns a page of what the model of an agent is given: the newest, or the one before a cursor.
+    """Returns a page of what an agent's model got: the newest, or the one before a cursor.
 
     With `at`, only the events up to and including this one count; if `given`, only those before it, which is what the
-    model was given that wrote it. Without an agent, the reader is the one that spoke last, or that wrote `at`. It reads
-    with the branch, isolation scope and node path of that event; `branch` replaces the first of these. Raises Behind,
+    model that wrote it got. Without an agent, the reader is the one that spoke last, or that wrote `at`. It reads with
+    the branch, isolation scope and node path of that event; `branch` replaces the first of these. Raises Behind,
     Invalid."""
     actor.check_sees(ref)
     has_order = database.has_order(ref.source)
@@ -210,7 +210,7 @@ def _from_afar(
     ref: SessionRef, window: Sequence[EventView], upto: Seq | None, actor: Actor
 ) -> tuple[list[EventView], dict[Seq, Seq]]:
     """Returns what affects a window from outside: events with summaries that cover a part of it, and, by the seq of
-    each event that was taken back, the seq of its rewind."""
+    each event that was undone, the seq of its rewind."""
     stretches = causes.rewinds(ref, NO_SEQ, upto)
     moments = [timestamp_of(view.data) for view in window]
     first, last = window[0].seq or 0, window[-1].seq or 0
@@ -254,7 +254,7 @@ def _line(views: Sequence[EventView], index: int, item: Content | Reason, ids: d
         }
         return Line(event, item, describe(told).parts, [views[each] for each in item.events])
     if item.by is None:
-        # Of an event that cannot be read, nobody knows whether it is empty.
+        # No one knows whether an event that can't be read is empty.
         return Line(views[index], left_out=LeftOut("unread" if views[index].unread else item.kind))
     if item.by < 0:
         seq = Seq(-item.by)

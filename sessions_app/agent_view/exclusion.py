@@ -1,4 +1,4 @@
-"""Tells which events are not for an agent, and why (pure)."""
+"""Decides which events are not for an agent, and why (pure)."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -12,7 +12,7 @@ Kind = Literal[
     "scope",  # of another isolation scope
     "node",  # a message for another node of a workflow
     "empty",  # nothing that a model reads
-    "unread",  # nobody knows: it is too large to be read
+    "unread",  # unknown: it is too large to be read
     "branch",
     "framework",
     "auth",
@@ -69,12 +69,12 @@ def excluded(event: Raw, reader: Reader) -> Kind | None:
 
 
 def is_for_branch(branch: str | None, of: Any) -> bool:
-    """Tells whether an agent on a branch sees an event of another branch: its own, one above it, or none."""
+    """Returns whether an agent on a branch sees an event of another branch: its own, one above it, or none."""
     return not branch or not of or f"{branch}.".startswith(f"{of}.")
 
 
 def is_progress(event: Raw, reader: Reader, calls: set[str]) -> bool:
-    """Tells whether a tool said this while it ran: on a branch of its own, below the reader's.
+    """Returns whether a tool said this while it ran: on a branch of its own, below the reader's.
 
     `calls` are the ids of all calls. An agent that is used as a tool has its own name at the end of its branch."""
     branch = str(event.get("branch") or "").split(".") if event.get("branch") else []

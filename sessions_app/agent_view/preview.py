@@ -65,7 +65,8 @@ def _shown(moment: Moment, piece: Piece, saved: dict[str, tuple[Writer, int | No
 
 
 def _saved(moment: Moment, names: Collection[str], given: bool) -> dict[str, tuple[Writer, int | None]]:
-    """Returns, by artifact, the event that saved it last, and the version, as far as the session's newest events show."""
+    """Returns, by artifact, the event that saved it last, and the version, as far as the session's newest events
+    show."""
     ref, saved = moment.ref, dict[str, tuple[Writer, int | None]]()
     with database.using(ref.source):
         event = Small("event_data")

@@ -21,7 +21,8 @@ _FILES: Final = ("image", "file")
 
 @dataclass(slots=True)
 class Turn:
-    """The characters of a turn. `index` is that of the event with which it begins; -1 for what comes before the first."""
+    """The characters of a turn. `index` is that of the event with which it starts; -1 for what comes before the
+    first."""
 
     index: int
     characters: int = 0
@@ -32,7 +33,7 @@ class Sizes:
     """The characters of a request's contents.
 
     `parts` has them by what they are: summary, quoted, message, thought, call, response, code or other. `files` and
-    `bytes` tell how many files there are, and how large they are as far as the session holds them.
+    `bytes` are the number of files, and their size as far as the session holds them.
     """
 
     parts: Counter[str] = field(default_factory=Counter)
@@ -52,7 +53,7 @@ def tokens(characters: int) -> int:
 
 
 def sizes_of(contents: Sequence[Content], begins_turn: Callable[[int], bool]) -> Sizes:
-    """Returns the sizes of contents; `begins_turn` tells by its index whether an event is a user's message."""
+    """Returns the sizes of contents; `begins_turn` returns, for an index, whether the event is a user's message."""
     sizes = Sizes()
     for content in contents:
         if not content.summary and not content.quoted and begins_turn(content.index):

@@ -101,7 +101,8 @@ def _summary(event: Raw, index: int, reader: Reader) -> Content:
 
 
 class _Pairs:
-    """Pairs responses with the calls before them, among all included events; a pair's name is (index of the call, id)."""
+    """Pairs responses with the calls before them, among all included events; a pair's name is (index of the call,
+    id)."""
 
     def __init__(self, contents: list[Content], events: Sequence[Raw], present: set[int]) -> None:
         latest: dict[str, Content] = {}
@@ -124,7 +125,7 @@ class _Pairs:
 def _recovered(
     contents: list[Content], included: list[int], events: Sequence[Raw], left_out: dict[int, Reason]
 ) -> list[Content]:
-    """Brings back the calls that a summary covers and that have a remaining response, with their other responses."""
+    """Brings back the calls that a summary covers and with a remaining response, with their other responses."""
     present = {content.index for content in contents if not content.summary}
     pairs = _Pairs([content_of(events[index], index) for index in included], events, present)
     result: list[Content] = []

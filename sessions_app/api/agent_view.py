@@ -1,4 +1,4 @@
-"""Shows what an agent's model is given: the instruction, filled in, and the conversation."""
+"""Shows what an agent's model got: the instruction, filled in, and the conversation."""
 
 from typing import Any
 

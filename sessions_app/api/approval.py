@@ -1,4 +1,4 @@
-"""Proposals: the edits that wait for a second person. A program reads what became of its own, and may withdraw it."""
+"""Proposals: the edits that wait for a second person. A program reads the outcome of its own, and can cancel them."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -24,7 +24,7 @@ ONE: Final = "/apps/{plain:app_name}/proposals/{uuid:proposal_id}"
 
 
 class ProposalView(Schema):
-    """An edit that waits for a second person, and what became of it."""
+    """An edit that waits for a second person, and its outcome."""
 
     id: str
     source: str
@@ -44,7 +44,7 @@ class ProposalView(Schema):
 
 
 class Proposals(Schema):
-    """Proposals: those that wait, then what became of the last ones."""
+    """Proposals: those that wait, then the last ones with their outcome."""
 
     items: list[ProposalView]
 
@@ -59,7 +59,7 @@ def listed(request: HttpRequest) -> HttpResponse:
 
 @router.get(ONE, response=ProposalView, summary="One proposal")
 def get(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
-    """Returns a proposal, and what became of it. Only people apply or decline one, on the page “Proposals”."""
+    """Returns a proposal and its outcome. Only people can apply or decline one, on the page “Proposals”."""
     return answer(
         _told(_of_app(request, source_of(request, app_name, source), app_name, proposal_id), actor_of(request))
     )
@@ -67,13 +67,13 @@ def get(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | No
 
 @router.delete(ONE, response=ProposalView, summary="Cancel a proposal", openapi_extra=needs("append"))
 def withdraw(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
-    """Withdraws a proposal that this token made. Answers 409 if it is decided, 403 if somebody else made it."""
+    """Cancels a proposal that this token made. Answers 409 if it is decided, 403 if someone else made it."""
     _of_app(request, source_of(request, app_name, source, "append"), app_name, proposal_id)
     return answer(_told(proposal_job.withdraw(proposal_id, actor=actor_of(request)), actor_of(request)))
 
 
 def _of_app(request: HttpRequest, source: str, app_name: str, proposal_id: UUID) -> Proposal:
-    """Returns a proposal. Raises NotFound for one of another app or source than the address names."""
+    """Returns a proposal. Raises NotFound if its app or source isn't the one in the address."""
     each = proposals.get(proposal_id, actor=actor_of(request))
     if each.ref is None or each.ref[:2] != (source, app_name):
         raise NotFound(_("There is no such proposal."))

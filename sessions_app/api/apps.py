@@ -1,4 +1,4 @@
-"""The sources, apps and users that there are."""
+"""The sources, apps and users."""
 
 from contextlib import suppress
 from dataclasses import asdict
@@ -27,7 +27,7 @@ def list_sources(request: HttpRequest) -> HttpResponse:
     app learns `where` they are."""
     sources = []
     for source in registry.listed():
-        with suppress(SourceError):  # nobody can say which apps an unreachable source has
+        with suppress(SourceError):  # no one can say which apps an unreachable source has
             if may_know(request, source.alias):
                 where = source.where if runs_everything(request) else None
                 copy_of = identity.copies.get(source.alias) if where else None

@@ -67,7 +67,8 @@ class Artifacts(Schema):
 
 
 class Versions(Schema):
-    """The versions of an artifact, the newest first. `kept` has those whose files are there, whoever saved them."""
+    """The versions of an artifact, the newest first. `kept` has those whose files are there, no matter who saved
+    them."""
 
     items: list[Version]
     kept: list[int]

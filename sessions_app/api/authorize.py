@@ -22,7 +22,7 @@ from ..sources import database, registry
 
 
 class Unseen(NotFound):
-    """There is no such app for whoever asks, whether there is one or not."""
+    """For this actor, there is no such app, whether it exists or not."""
 
 
 class Bearer(HttpBearer):
@@ -48,13 +48,13 @@ def actor_of(request: HttpRequest) -> Actor:
 
 
 def may_know(request: HttpRequest, source: str) -> bool:
-    """Tells whether the actor may know of a source, because it has an app that they may see. Raises SourceError."""
+    """Returns whether the actor may know of a source, because it has an app that they may see. Raises SourceError."""
     actor = actor_of(request)
     return actor.sees_all_of(source) or bool(lists.app_names(source, actor=actor))
 
 
 def runs_everything(request: HttpRequest) -> bool:
-    """Tells whether the actor may do everything in every app, and so may know where the databases are."""
+    """Returns whether the actor may do everything in every app, and so may know where the databases are."""
     return actor_of(request).runs_everything
 
 
@@ -67,11 +67,11 @@ def check_order(source: str) -> None:
 
 
 def source_of(request: HttpRequest, app_name: str, source: str | None, right: Right = "read", new: bool = False) -> str:
-    """Returns the alias of the source in which an app is meant, once it is certain that the actor has the right.
+    """Returns the alias of the source of an app, after checking the actor's right.
 
-    An unnamed source is the only one there is, or the only one with this app. With `new`, the app need not exist yet.
-    Raises Unseen for an app that does not exist for the actor, NotAllowed, NotFound, Conflict if several could be meant,
-    SourceError."""
+    If no source is named, it is the only one, or the only one with this app. With `new`, the app need not exist yet.
+    Raises Unseen for an app that does not exist for the actor, NotAllowed, NotFound, Conflict if several could be
+    meant, SourceError."""
     actor = actor_of(request)
     if source is not None:
         _check_may(request, right, source, app_name)
@@ -105,8 +105,8 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
 def ref_of(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None, right: Right = "read"
 ) -> SessionRef:
-    """Returns the session that an address means, in which a user may be named by a handle. Raises what `source_of` does, and
-    NotFound for a user whose id is hidden."""
+    """Returns the session that an address means, in which a user may be named by a handle. Raises what `source_of`
+    does, and NotFound for a user whose id is hidden."""
     named = SessionRef(source_of(request, app_name, source, right), app_name, user_id, session_id)
     return ref_meant(named, actor=actor_of(request))
 
@@ -117,7 +117,7 @@ def names_of(ref: SessionRef, actor: Actor, session: str = "session_id") -> dict
 
 
 def _check_may(request: HttpRequest, right: Right, source: str, app_name: str) -> None:
-    """Raises Unseen where the app does not exist for the actor, which is noted as refused; NotAllowed where a right is
+    """Raises Unseen if the app does not exist for the actor, which is recorded as a refusal; NotAllowed if a right is
     lacking."""
     actor = actor_of(request)
     if not actor.may_see(source, app_name):

@@ -18,14 +18,14 @@ from ..domain.state import ABSENT, UNKNOWN, Change
 S = TypeVar("S", bound=Schema)
 
 _NOT_JSON: Final = ("NaN", "Infinity")
-_NEVER: Final = 2**32  # no session can be written so late, and a database could not compare it
+_NEVER: Final = 2**32  # no session is written so late, and a database could not compare it
 _REVISION: Final = re.compile(r'"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"')
 
 
 def object_of(request: HttpRequest, unchecked: str = "") -> dict[str, Any]:
     """Returns the JSON object that was sent. Raises Invalid with the path of the fault.
 
-    The texts of the `unchecked` field may be none that a database can hold."""
+    The `unchecked` field may hold texts that no database can store."""
     try:
         sent = typed(request.body.decode())
     except UnicodeDecodeError as error:

@@ -41,7 +41,7 @@ class Rule(Schema):
 
 
 class NewRule(Schema):
-    """A rule as somebody writes it."""
+    """A rule as a program sends it."""
 
     title: str = Field("", description="at most 100 characters; without one, a rule is called by its condition")
     condition: str = Field(description="what the state has to be, in the language of the search: `cart.total >= 0`")
@@ -82,7 +82,7 @@ def list_rules(request: HttpRequest, app_name: str, source: str | None = None) -
     openapi_extra=body_schema(NewRule, required=True) | needs("append") | LOCATION,
 )
 def create_rule(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
-    """Creates a rule, and begins to check all sessions of the app. Answers 400 if the condition has a mistake."""
+    """Creates a rule, and starts to check all sessions of the app. Answers 400 if the condition has a mistake."""
     alias = source_of(request, app_name, source, "append")
     body, actor = body_of(request, NewRule), actor_of(request)
     number = rules.create(alias, app_name, body.title, body.condition, actor=actor)
@@ -93,7 +93,7 @@ def create_rule(request: HttpRequest, app_name: str, source: str | None = None) 
 
 @router.get(RULE, response=Rule, summary="A rule")
 def get_rule(request: HttpRequest, app_name: str, number: int, source: str | None = None) -> HttpResponse:
-    """Returns a rule, with how far its check is."""
+    """Returns a rule, with the progress of its check."""
     actor = actor_of(request)
     return answer(_rule(rules.rule(source_of(request, app_name, source), app_name, number, actor=actor), actor))
 
@@ -105,7 +105,7 @@ def get_rule(request: HttpRequest, app_name: str, number: int, source: str | Non
     openapi_extra=body_schema(NewRule, required=True) | needs("append"),
 )
 def change_rule(request: HttpRequest, app_name: str, number: int, source: str | None = None) -> HttpResponse:
-    """Changes a rule. If its condition is another one, all sessions are checked again."""
+    """Changes a rule. If its condition changes, all sessions are checked again."""
     alias = source_of(request, app_name, source, "append")
     body, actor = body_of(request, NewRule), actor_of(request)
     rules.change(alias, app_name, number, body.title, body.condition, actor=actor)
@@ -114,7 +114,7 @@ def change_rule(request: HttpRequest, app_name: str, number: int, source: str | 
 
 @router.delete(RULE, response={204: None}, summary="Delete a rule", openapi_extra=needs("append"))
 def delete_rule(request: HttpRequest, app_name: str, number: int, source: str | None = None) -> HttpResponse:
-    """Deletes a rule, with what is kept of it."""
+    """Deletes a rule with its results."""
     alias = source_of(request, app_name, source, "append")
     rules.delete(alias, app_name, number, actor=actor_of(request))
     return HttpResponse(status=204)

@@ -65,7 +65,7 @@ def of_app(request: HttpRequest, app_name: str, source: str | None = None) -> Ht
 def edit_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Sets and removes keys of any scope by one event in this session, which notes the `reason` and the `actor`."""
+    """Sets and removes keys of any scope with one event in this session, which records the `reason` and the `actor`."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     return _edit(request, ref)
 
@@ -77,7 +77,7 @@ def edit_session(
     openapi_extra=_EDIT,
 )
 def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | None = None) -> HttpResponse:
-    """Sets and removes keys that begin with `user:`, by an event in adkweb's own session of this user."""
+    """Sets and removes keys that start with `user:`, with an event in adkweb's own session of this user."""
     alias = source_of(request, app_name, source, "append")
     user = meant(alias, app_name, user_id, actor=actor_of(request))
     return _edit(request, own_session(alias, app_name, user), "user")
@@ -90,13 +90,13 @@ def edit_user(request: HttpRequest, app_name: str, user_id: str, source: str | N
     openapi_extra=_EDIT,
 )
 def edit_app(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
-    """Sets and removes keys that begin with `app:`, by an event in adkweb's own session of this app."""
+    """Sets and removes keys that start with `app:`, with an event in adkweb's own session of this app."""
     return _edit(request, own_session(source_of(request, app_name, source, "append"), app_name), "app")
 
 
 def _edit(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> HttpResponse:
-    """Applies an edit. Only the keys in `expected` and `absent` are compared; of the others, a value that is written
-    meanwhile is overwritten."""
+    """Applies an edit. Only the keys in `expected` and `absent` are compared; if another key is written in the
+    meantime, its value is overwritten."""
     body, who = body_of(request, TimedEdit, unchecked="remove"), actor_of(request)
     revision = None if only else expected_revision(request)
     entries = _entries(body)
@@ -127,7 +127,7 @@ def _entries(body: schemas.Edit) -> list[Entry]:
 
 
 def _stored(ref: SessionRef, once: str, entries: Sequence[Entry], actor: Actor) -> Appended | None:
-    """Returns this edit if this program has stored it already, whatever was written since; else None."""
+    """Returns this edit if this program has already stored it, even if others have written since; else None."""
     try:
         return Appended(timeline.event(ref, edit.edit_id(once, entries), actor=actor).data)
     except NotFound:

@@ -108,7 +108,7 @@ def append(
     """Appends an event in ADK's stored form, in snake_case, and applies its `state_delta`.
 
     An event that is sent again with its `id` is stored once and answered with 200; a different event with that id is
-    answered with 409. With `If-Match: "<revision>"`, the event is stored only if nobody has written since, else 412.
+    answered with 409. With `If-Match: "<revision>"`, the event is stored only if no one has written since, else 412.
     The notes that adkweb itself writes for edits and forks, `custom_metadata.adkweb` and
     `custom_metadata.adkweb_origin`, are refused."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")

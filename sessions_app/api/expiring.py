@@ -1,4 +1,4 @@
-"""Edits that take themselves back: which there are; they can last longer, or stay."""
+"""Temporary edits: listed, extended, or kept for good."""
 
 from typing import Any
 from uuid import UUID
@@ -24,18 +24,18 @@ EDIT: str = "/apps/{plain:app_name}/expiring-edits/{uuid:expiry_id}"
 
 
 class End(Schema):
-    """The time at which an edit takes itself back: one of both."""
+    """The time at which an edit is undone: one of both."""
 
     lasts: float | None = Field(None, gt=0, description="seconds from now after which the edit takes itself back")
     until: float | None = Field(None, description="the time at which the edit takes itself back, in seconds")
 
 
 class TimedEdit(schemas.Edit, End):
-    """An edit of state, which becomes one event, and may take itself back."""
+    """An edit of state, which becomes one event, and may be temporary."""
 
 
 class ExpiringEdit(Schema):
-    """An edit that takes itself back, and what became of it."""
+    """A temporary edit and its outcome."""
 
     id: str
     source: str | None = Field(description="null while the source is not open")
@@ -52,7 +52,7 @@ class ExpiringEdit(Schema):
 
 
 class ExpiringEdits(Schema):
-    """Edits that take themselves back: those that wait, then what became of the last ones."""
+    """Temporary edits: those that have not ended, then the last ones with their outcome."""
 
     items: list[ExpiringEdit]
 
@@ -72,7 +72,7 @@ def list_expiring(request: HttpRequest) -> HttpResponse:
     openapi_extra=body_schema(End, required=True) | needs("append"),
 )
 def extend(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | None = None) -> HttpResponse:
-    """Sets another time at which an edit takes itself back. Answers 409 if it has ended."""
+    """Changes the time at which an edit is undone. Answers 409 if it has ended."""
     alias = source_of(request, app_name, source, "append")
     of = end_of(body_of(request, End))
     if not of:
@@ -83,20 +83,20 @@ def extend(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | N
 
 @router.delete(EDIT, response=ExpiringEdit, summary="Keep a temporary edit for good", openapi_extra=needs("append"))
 def keep(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | None = None) -> HttpResponse:
-    """Forgets the end of an edit: its values stay. Answers 409 if it has ended."""
+    """Keeps an edit for good: its values stay. Answers 409 if it has ended."""
     _check_app(request, source_of(request, app_name, source, "append"), app_name, expiry_id)
     return answer(_told(expiry.cancel(expiry_id, actor=actor_of(request)), actor_of(request)))
 
 
 def _check_app(request: HttpRequest, source: str, app_name: str, expiry_id: UUID) -> None:
-    """Raises NotFound for an edit of another app or source than the address names."""
+    """Raises NotFound if its app or source isn't the one in the address."""
     ref = expiry.get(expiry_id, actor=actor_of(request)).ref
     if ref is None or ref[:2] != (source, app_name):
         raise NotFound(_("There is no such edit."))
 
 
 def end_of(body: End) -> dict[str, float]:
-    """Returns when an edit ends as the core takes it."""
+    """Returns when an edit ends, in the form that the core takes."""
     return {name: value for name in ("lasts", "until") if (value := getattr(body, name)) is not None}
 
 

@@ -84,7 +84,7 @@ def history_of_user(
     limit: int = _LIMIT,
     source: str | None = None,
 ) -> HttpResponse:
-    """Returns the writes of a key that begins with `user:`, the newest first."""
+    """Returns the writes of a key that starts with `user:`, the newest first."""
     alias = source_of(request, app_name, source)
     user = meant(alias, app_name, user_id, actor=actor_of(request))
     views.user_state(alias, app_name, user, partly=True, actor=actor_of(request))
@@ -100,7 +100,7 @@ def history_of_app(
     limit: int = _LIMIT,
     source: str | None = None,
 ) -> HttpResponse:
-    """Returns the writes of a key that begins with `app:`, the newest first."""
+    """Returns the writes of a key that starts with `app:`, the newest first."""
     alias = source_of(request, app_name, source)
     views.app(alias, app_name, partly=True, actor=actor_of(request))
     return _history(request, own_session(alias, app_name), key, before, limit, "app")
@@ -200,7 +200,7 @@ def _history(
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": key, "scope": only})
     items: list[dict[str, Any]] = []
     length, wanted = 0, 1
-    while True:  # a few more each time, as nobody knows how large the next values are
+    while True:  # a few more each time, as no one knows how large the next values are
         page = key_history.history(of, key, before, wanted, actor=actor_of(request))
         more = [_write(write, actor_of(request)) for write in page.rows]
         items += more

@@ -1,4 +1,4 @@
-"""The schema of an app over REST: as JSON, and as pydantic models."""
+"""The schema of an app over REST, as JSON and as pydantic models."""
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
@@ -16,7 +16,7 @@ _PYTHON = {"text/x-python": {"schema": {"type": "string"}}}
 
 
 class Key(Schema):
-    """The values that a key has had. Numbers are of events."""
+    """The values that a key has had. Numbers count events."""
 
     key: str
     events: int = Field(description="that wrote the key or removed it")
@@ -42,7 +42,7 @@ class KeySchemas(Schema):
 
 @router.get(SCHEMA, response=KeySchemas, summary="Schema of an app, learnt from its events")
 def of_app(request: HttpRequest, app_name: str, source: str | None = None) -> HttpResponse:
-    """Returns what the values of each key have been."""
+    """Returns what values each key has had."""
     learnt = _learnt(request, app_name, source)
     items = [
         {

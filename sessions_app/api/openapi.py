@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the framework knows of each operation, and the errors that any of them may answer."""
+"""The OpenAPI document: what the framework knows about each operation, and the errors that any of them can return."""
 
 from copy import deepcopy
 from typing import Any, Final
@@ -8,7 +8,7 @@ from ninja import NinjaAPI
 from ..http.problems import MEDIA_TYPE, TITLES
 from .schemas import Problem
 
-ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 429, 503)  # the errors that any operation may answer
+ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 429, 503)  # the errors that any operation can return
 RIGHT: Final = "x-right"  # of an operation: the right that a token needs for it
 
 _HEADERS: Final[dict[int, dict[str, Any]]] = {
@@ -33,12 +33,12 @@ LOCATION: Final = {"responses": {201: {"headers": {"Location": {"schema": {"type
 
 
 def needs(right: str) -> dict[str, Any]:
-    """Returns what the document says about an operation that needs another right than “read”."""
+    """Returns the description of an operation that needs another right than “read”."""
     return {RIGHT: right}
 
 
 def tagged(*statuses: int, required: bool = True) -> dict[str, Any]:
-    """Returns what the document says about an operation that answers with a session's revision."""
+    """Returns the description of an operation that answers with a session's revision."""
     header = {"schema": {"type": "string"}, "required": required, "description": "the session's revision, in quotes"}
     return {"responses": {status: {"headers": {"ETag": header}} for status in statuses}}
 

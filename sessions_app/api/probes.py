@@ -1,4 +1,4 @@
-"""Answers machines that ask about adkweb itself: can it work (`/ready`), and what are its figures (`/metrics`)?
+"""Answers machines that ask about adkweb itself: whether it works (`/ready`), and its figures (`/metrics`).
 
 `/health` is among ADK's routes.
 """
@@ -32,7 +32,8 @@ def addresses() -> list[URLPattern]:
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """Answers 200 if adkweb can work, else 503: a word for strangers, and what each source lacks for who sees all of it."""
+    """Answers 200 if adkweb can work, else 503: a word for strangers, and what each source lacks for people who see all
+    of it."""
     now = health.look()
     word = "ready" if now.whole else "impaired" if now.ready else "not ready"
     actor = _asks(request) if now.own.usable else None
@@ -49,7 +50,7 @@ def ready(request: HttpRequest) -> HttpResponse:
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answers with the figures: to the token of an admin of everything, and to the addresses of ADKWEB_METRICS."""
+    """Answers with the figures, to the token of an admin of everything and to the addresses in ADKWEB_METRICS."""
     if not _is_near(request.META.get("REMOTE_ADDR", "")):
         actor: Actor | None = Bearer()(request)
         if actor is None:
@@ -61,7 +62,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _is_near(address: str) -> bool:
-    """Tells whether ADKWEB_METRICS names an address."""
+    """Returns whether ADKWEB_METRICS names an address."""
     try:
         asking = ip_address(address)
     except ValueError:
@@ -79,6 +80,6 @@ def _asks(request: HttpRequest) -> Actor | None:
 
 
 def _shown(state: State, actor: Actor) -> dict[str, Any]:
-    """Returns what is lacking. Only who runs everything gets the reasons, which say where the databases are."""
+    """Returns what is lacking. Only admins of everything get the reasons, because they show where the databases are."""
     why = {"why": state.why} if state.why and actor.runs_everything else {}
     return {"lacks": [*state.lacks], **why}

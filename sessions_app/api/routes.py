@@ -97,7 +97,7 @@ def failed(request: HttpRequest, error: Error) -> HttpResponse:
     }
     current = error.detail.get("current")
     if current is None:
-        asks: Actor = getattr(request, "auth", PEOPLE)  # who asks too often may be a stranger
+        asks: Actor = getattr(request, "auth", PEOPLE)  # someone who sends too many requests may be a stranger
         response = problem(status, shown(error, asks), **where)
         if isinstance(error, Behind):
             response["Retry-After"] = "1"

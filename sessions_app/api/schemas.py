@@ -25,7 +25,7 @@ class Problem(Schema):
 
 
 class Source(Schema):
-    """A database that holds ADK's tables. `copy_of` is where the source is that it is a copy of."""
+    """A database that holds ADK's tables. `copy_of` is the address of the source that it is a copy of."""
 
     source: str
     where: str | None
@@ -44,7 +44,7 @@ class App(Schema):
 
 
 class Apps(Schema):
-    """A page of apps, by source and name, and what is wrong with the sources that could not be read."""
+    """A page of apps, by source and name, and the errors of sources that could not be read."""
 
     items: list[App]
     next: str | None = Field(description="`after` of the page that follows; null on the last page")
@@ -88,7 +88,7 @@ class Sessions(Schema):
 
 
 class MatchedLine(Schema):
-    """A line of an event in which the words stand, in three parts: `text` is what matched. `seq` is null in a PostgreSQL
+    """A line of an event that has the words, in three parts: `text` is what matched. `seq` is null in a PostgreSQL
     database that is not adopted."""
 
     seq: int | None
@@ -99,8 +99,8 @@ class MatchedLine(Schema):
 
 
 class Result(Schema):
-    """A session that a query selects, in numbers. `took` is the seconds of its turns together, or with the
-    `took_sign` “≥” the least that is known of them."""
+    """A session that a query selects, in numbers. `took` is the seconds of its turns together, or, with the `took_sign`
+    “≥”, the least that is known."""
 
     source: str
     app_name: str
@@ -168,7 +168,7 @@ class State(Schema):
 
 
 class Event(Schema):
-    """An event and its seq. Where the fields beside `event` differ from those in it, they decide."""
+    """An event and its seq. If the fields beside `event` differ from those in it, the former count."""
 
     seq: int | None = Field(description="its number in append order; null in a PostgreSQL database that is not adopted")
     id: str
@@ -193,7 +193,7 @@ class Session(Schema):
 
 
 class Standing(Schema):
-    """The revision of a session, its newest event, and the seq of the event that was asked about."""
+    """The revision of a session, its newest event, and the seq of the requested event."""
 
     created: float
     revision: float
@@ -269,7 +269,7 @@ class NewSession(Schema):
 
 
 class NewLabels(Schema):
-    """A title and tags for a session. What is missing stays as it is."""
+    """A title and tags for a session. Missing fields stay as they are."""
 
     title: str | None = Field(None, description="empty: the title of its own again")
     tags: list[str] | None = Field(None, description="all its tags")
@@ -319,7 +319,7 @@ class Imported(Schema):
 
 
 class Writer(Schema):
-    """The event that last wrote a key, in whichever session."""
+    """The event that last wrote a key, in any session."""
 
     user_id: str
     session_id: str
@@ -386,7 +386,7 @@ class Drifted(Difference):
 
 
 class Drift(Schema):
-    """The keys whose stored value is not what the events say, and those for which that cannot be known."""
+    """The keys whose stored value is not what the events say, and the keys for which that can't be known."""
 
     events: int = Field(description="how many events were replayed")
     items: list[Drifted]
@@ -414,7 +414,7 @@ class Instruction(Schema):
 
 
 class LeftOut(Schema):
-    """Why the model is not given an event, and which event is the reason."""
+    """Why the model did not get an event, and which event is the reason."""
 
     kind: str
     by: str
@@ -435,7 +435,7 @@ class Line(Schema):
 
 
 class Conversation(Schema):
-    """A page of what an agent's model is given, in the order of the request."""
+    """A page of what an agent's model got, in the order of the request."""
 
     agent: str
     branch: str
@@ -445,7 +445,7 @@ class Conversation(Schema):
 
 
 class Undo(Schema):
-    """Undoing an event's state delta, by another event."""
+    """Undoing an event's state delta, with another event."""
 
     overwrite: bool = Field(
         False, description="also overwrite keys that somebody has written since; else 409 and nothing is written"
@@ -454,7 +454,7 @@ class Undo(Schema):
 
 
 class Restore(Schema):
-    """Restoring the state just after an event, by another event."""
+    """Restoring the state just after an event, with another event."""
 
     to: str = Field(description="the event's id")
     keys: list[str] = Field([], description="only these keys, with their prefix; by default, whole scopes")
@@ -463,7 +463,7 @@ class Restore(Schema):
 
 
 class Rewind(Schema):
-    """Rewinding the conversation to before an invocation, by an event that ADK understands."""
+    """Rewinding the conversation to before an invocation, with an event that ADK understands."""
 
     before: str = Field(description="the invocation's id")
     reason: str = Field("", max_length=1000)

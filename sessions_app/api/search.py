@@ -36,10 +36,10 @@ def sessions(
     limit: int = Query(results.PAGE, ge=1, le=MOST),
     zone: str = Query("UTC", description="the time zone of times in `q`, as IANA names it: Asia/Seoul"),
 ) -> HttpResponse:
-    """Returns a page of the sessions that a query selects, each with the newest line in which its words stand.
+    """Returns a page of the sessions that a query selects, each with the newest line that has its words.
 
     A query with mistakes is refused with 400. `errors` has each with its place: `start` and `end` count characters of
-    `q` from 0. One that takes longer than a minute is given up with 503."""
+    `q` from 0. A query that takes longer than a minute is stopped with 503."""
     query = language.parse(q, now=time.time(), zone=_zone(zone))
     if query.problems:
         raise Invalid(query.problems[0].message, errors=[_told(problem) for problem in query.problems])
@@ -71,6 +71,6 @@ def _told(problem: Problem) -> dict[str, str | int]:
 
 
 def _knows(request: HttpRequest, alias: str) -> bool:
-    with suppress(SourceError):  # nobody can say which apps an unreachable source has
+    with suppress(SourceError):  # no one can say which apps an unreachable source has
         return may_know(request, alias)
     return False

@@ -163,7 +163,7 @@ def get(
 def standing(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event: str = "", source: str | None = None
 ) -> HttpResponse:
-    """Returns the revision of a session, the id of its newest event, and the seq of the event that is asked about."""
+    """Returns the revision of a session, the id of its newest event, and the seq of the requested event."""
     ref = ref_of(request, app_name, user_id, session_id, source)
     stands = whole_session.read_head(ref, event, actor=actor_of(request))
     if stands is None:
@@ -181,7 +181,8 @@ def standing(
 def label(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Gives a session a title and tags, which are adkweb's own data. No agent sees them. Returns both as they are now."""
+    """Gives a session a title and tags, which are adkweb's own data. No agent sees them. Returns both as they are
+    now."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body = body_of(request, schemas.NewLabels)
     given = labels.change(ref, title=body.title, tags=body.tags, actor=actor_of(request))
@@ -193,7 +194,7 @@ def delete(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
     """Deletes a session with its events. The state of its user and app stays. With `If-Match: "<revision>"`, it is
-    deleted only if nobody has written since, else 412."""
+    deleted only if no one has written since, else 412."""
     ref = ref_of(request, app_name, user_id, session_id, source, "admin")
     try:
         delete_session(ref, actor=actor_of(request), revision=expected_revision(request))
@@ -242,7 +243,7 @@ def _session(
             "timestamp": event.timestamp,
         }
         damage = damage_of(event.text)
-        if damage:  # what cannot be read would make the whole answer no JSON
+        if damage:  # what can't be read would make the whole answer invalid JSON
             beside |= {"damage": damage}
         yield f'{comma}{text_of(beside)[:-1]},"event":'.encode("utf-8", "replace")
         yield from encoded("{}" if damage else checked(event.text))

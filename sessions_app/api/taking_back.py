@@ -40,9 +40,9 @@ _WRITES: Final = needs("append") | tagged(200, 201, required=False)
 def undo(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Gives each key of an event's delta its value from just before the event, by one new event.
+    """Gives each key of an event's delta its value from just before the event, with one new event.
 
-    Answers 409, with the values in `current`, if somebody has written a key since; 400 if there is nothing to undo, as
+    Answers 409, with the values in `current`, if someone has written a key since; 400 if there is nothing to undo, as
     after an undo."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body = body_of(request, schemas.Undo)
@@ -63,8 +63,8 @@ def undo(
 def restore(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Gives some keys, or all of some scopes, their values from just after an event, by one new event. Keys whose value
-    cannot be known stay as they are."""
+    """Gives some keys, or all of some scopes, their values from just after an event, with one new event. Keys whose
+    value cannot be known stay as they are."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body = body_of(request, schemas.Restore)
     if strange := set(body.scopes) - {*STORED}:
@@ -82,8 +82,8 @@ def restore(
 def rewind(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Takes the conversation back to before an invocation, as ADK does: the agent no longer sees what came later, and
-    the session's own keys have their values from then. Unlike ADK's own rewind, this keeps initial state."""
+    """Rewinds the conversation to before an invocation, as ADK does: the agent no longer sees what came later, and the
+    session's own keys have their values from then. Unlike ADK's own rewind, this keeps initial state."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body, who, revision = body_of(request, schemas.Rewind), actor_of(request), expected_revision(request)
     once = f"{who.name}\n{body.once}" if body.once else ""
@@ -132,8 +132,8 @@ def fork(
 def repair(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Makes stored state and events agree again in some keys, by one event. Answers 400 for a key that did not drift,
-    409 if one is written meanwhile."""
+    """Makes stored state and events agree again for some keys, with one event. Answers 400 for a key that did not drift,
+    409 if one is written in the meantime."""
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body, who = body_of(request, schemas.Repair), actor_of(request)
     choices = repairs.choose(ref, body.keep, body.put_back, actor=actor_of(request))

@@ -46,8 +46,8 @@ def export(
     """Returns all sessions, or those of an app or a user, or a single one, as a file. The answer is streamed. Nothing
     is changed.
 
-    With `skip_damaged`, the header `Adkweb-Left-Out` has the names of the rows that were left out, and so has the first line
-    of jsonl."""
+    With `skip_damaged`, the header `Adkweb-Left-Out` has the names of the rows that were left out, and so has the first
+    line of jsonl."""
     if format not in WRITTEN:
         raise Invalid(_("format: one of %(names)s") % {"names": ", ".join(WRITTEN)})
     alias = _source(request, app, source)

@@ -1,1 +1,1 @@
-"""Records acts that are no events of a session, with who did them and when, and shows that the record is unaltered."""
+"""Records acts that are not events of a session, with who did them and when, and shows that the record is unaltered."""

@@ -1,4 +1,4 @@
-"""The acts that are recorded. Whoever records a new one adds its name here, and a line to docs/audit.md."""
+"""The acts that are recorded. To record a new one, add its name here and a line to docs/audit.md."""
 
 from typing import Final
 
@@ -45,7 +45,7 @@ MUST: Final = frozenset(
         "webhook-set",
     }
 )
-# They take access away, or are refusals themselves: they happen all the same, and the log has the row.
+# They remove access, or are refusals themselves: they happen anyway, and the log gets the row.
 ANYWAY: Final = frozenset(
     {
         "backed-up",

@@ -2,8 +2,8 @@
 
     forward(Receiver("syslog", deliver, most=200))    # at intervals, in every process
 
-How far a receiver is stands in adkweb's own database, so that a restart loses nothing. Whoever records an act waits for no
-receiver. One that is away is tried again, less and less often, and nothing is ever given up.
+Each receiver's progress is in adkweb's own database, so a restart loses nothing. Recording an act waits for no
+receiver. A receiver that is away is tried again, less and less often; no row is ever given up.
 """
 
 import json
@@ -33,7 +33,8 @@ MOST_WAIT: Final = 300.0  # seconds between two tries, at most
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A receiver of the audit. `deliver` gets `most` rows at once, and returns what went wrong, or "" if it has them."""
+    """A receiver of the audit. `deliver` gets `most` rows at once, and returns what went wrong, or "" if it has
+    them."""
 
     name: str
     deliver: Callable[[Sequence[AuditRow]], str]
@@ -51,7 +52,7 @@ class Standing:
 
 
 def forward(receiver: Receiver) -> bool:
-    """Sends the next rows, unless another process does just now. Returns whether there may be more."""
+    """Sends the next rows, unless another process is doing so. Returns whether there may be more."""
     now = time.time()
     row, _made = AuditReceiver.objects.get_or_create(name=receiver.name)
     if max(row.due, row.claimed_until) > now:
@@ -70,7 +71,7 @@ def forward(receiver: Receiver) -> bool:
 
 
 def standing_of_all() -> list[Standing]:
-    """Returns how far each receiver is that the settings name."""
+    """Returns the progress of each receiver in the settings."""
     names = [name for name, value in (("syslog", settings.AUDIT_SYSLOG), ("webhook", settings.AUDIT_WEBHOOK)) if value]
     known = AuditReceiver.objects.in_bulk(names) if names else {}
     return [_standing(name, known.get(name)) for name in names]
@@ -88,7 +89,8 @@ def _after(number: int) -> QuerySet[AuditRow]:
 
 
 def _note(row: AuditReceiver, claim: str, number: int, wrong: str) -> None:
-    """Notes what came of a delivery, unless the claim was lost meanwhile: then another process has sent the rows again."""
+    """Notes the outcome of a delivery, unless the claim was lost in the meantime: then another process has sent the
+    rows again."""
     mine = AuditReceiver.objects.filter(name=row.name, claim=claim)
     if not wrong:
         mine.update(sent=number, claim="", claimed_until=0.0, tries=0, due=0.0, message="")
@@ -136,7 +138,7 @@ def message(row: AuditRow) -> bytes:
 
 
 def _fitting(text: str) -> str:
-    """Returns the JSON of a row, or of what is left of one that is too long: somebody may have chosen long names."""
+    """Returns the JSON of a row, or of what is left of one that is too long: someone may have chosen long names."""
     if len(text) <= _LONGEST:
         return text
     fields: dict[str, Any] = json.loads(text)
@@ -161,6 +163,6 @@ def _datagrams(handle: socket.socket, target: Any, messages: Sequence[bytes]) ->
         handle.connect(target)
         for each in messages:
             handle.send(each)
-        # The system knows only afterwards that nobody listens at a port.
+        # Only the next call reports that no one listens at the port.
         if error := handle.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(error, os.strerror(error))

@@ -1,9 +1,9 @@
 """Keeps the newest digest of each day in a file beside adkweb's own data, so that rows missing at the end are noticed.
 
-Each line of `audit-heads` is a day (UTC), the number of its last row and that row's digest. The line of today is written
-anew with every row, if the row that it names is still there. Otherwise it stays, and shows that rows were taken away; a new
-one follows. Publish the lines, or keep them elsewhere: whoever could alter the database and this file cannot alter those. A
-process writes a row's line after its commit, so a line never says more than the table.
+Each line of `audit-heads` is a day (UTC), the number of its last row and that row's digest. The line of today is
+written again with every row, if the row that it names is still there. Otherwise it stays, and shows that rows were
+removed; a new one follows. Publish the lines, or keep them elsewhere: someone who can alter the database and this file
+can't alter those. A process writes a row's line after its commit, so a line never says more than the table.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ class Head(NamedTuple):
 
     @classmethod
     def of(cls, at: float, number: int, digest: str) -> "Head":
-        """Returns the head that a row is, on its day."""
+        """Returns the head that a row makes for its day."""
         return cls(datetime.fromtimestamp(at, UTC).date().isoformat(), number, digest)
 
 
@@ -88,7 +88,7 @@ def _write(head: Head) -> Head | None:
 
 
 def _is_there(head: Head) -> bool:
-    """Tells whether the table has the row of a head."""
+    """Returns whether the table has the row of a head."""
     return AuditRow.objects.filter(number=head.number, digest=head.digest).exists()
 
 

@@ -3,9 +3,9 @@
     record("token-created", "maria", app_name="booking*", name="booking-agent", right="append")
 
 It is called before the act, or in the same transaction. If the row cannot be written (the disk is full, the database is
-away), the act is refused with NotRecorded. The few acts that only take access away happen all the same; then the log has
-the whole row. Where adkweb never was started, it has no tables, and no audit to write to: a command, or
-an agent with DjangoSessionService, needs none.
+away), the act is refused with NotRecorded. The few acts that only remove access happen anyway; the log then has the
+whole row. Before adkweb's first start, there are no tables and no audit to write to: a command, or an agent with
+DjangoSessionService, needs none.
 """
 
 import hashlib
@@ -68,9 +68,10 @@ def record(
 def record_with(
     change: Callable[[], object], act: str, by: str, *, ref: SessionRef | None = None, **detail: Any
 ) -> bool:
-    """Makes a change of ANYWAY, and adds its row in the same transaction. Tells whether `change` returned something true.
+    """Makes a change of ANYWAY, and adds its row in the same transaction. Returns whether `change` returned something
+    true.
 
-    If the row cannot be kept, the change is made all the same."""
+    If the row can't be kept, the change is made anyway."""
     try:
         with transaction.atomic():
             if made := bool(change()):
@@ -89,7 +90,7 @@ def row_text(row: AuditRow, *, chained: bool = True) -> str:
 def _add(row: AuditRow) -> None:
     """Adds a row at the end of the chain, one process after the other."""
     with transaction.atomic():
-        if connection.vendor == "postgresql":  # on SQLite, the transaction has begun with the lock for writing
+        if connection.vendor == "postgresql":  # on SQLite, the transaction has started with the lock for writing
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         last = AuditRow.objects.order_by("-number").values_list("number", "digest").first()
@@ -140,6 +141,6 @@ def seal_of(digest: str, key: str | None = None) -> str:
 
 
 def is_sealed(row: AuditRow) -> bool:
-    """Tells whether a row bears a seal of this adkweb: of its key, or of one that it had before."""
+    """Returns whether a row bears a seal of this adkweb: of its key, or of one that it had before."""
     keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
     return any(hmac.compare_digest(seal_of(row.digest, key), str(row.seal)) for key in keys)

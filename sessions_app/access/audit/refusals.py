@@ -1,9 +1,9 @@
-"""Records what was refused, and does not let anybody fill the disk with it.
+"""Records what was refused, without letting anyone fill the disk with it.
 
     note("refused", "bob", "POST delete-session", ref)
 
-The first refusal makes a row at once. The same one, of the same actor, within SECONDS is only counted, and one more row
-says how often it came again.
+The first refusal makes a row at once. The same refusal of the same actor within SECONDS is only counted; one more row
+says how often it was repeated.
 """
 
 import threading
@@ -21,7 +21,7 @@ _NOTHING: Final = SessionRef("", "", "", "")
 
 @dataclass(slots=True)
 class Counted:
-    """Counts how often a refusal came again until a moment. `ref` is what the first one was about."""
+    """Counts how often a refusal was repeated until a moment. `ref` is what the first one was about."""
 
     until: float
     ref: SessionRef
@@ -49,7 +49,7 @@ def note(act: str, by: str, what: str, ref: SessionRef = _NOTHING) -> None:
 
 
 def record_ended(*, all_of_them: bool = False) -> None:
-    """Records how often refusals came again whose time is over, or all of them when the process ends."""
+    """Records how often refusals were repeated: those whose time is over, or all when the process ends."""
     now = time.monotonic()
     with _lock:
         ended = [(key, known.pop(key)) for key, each in list(known.items()) if all_of_them or each.until <= now]

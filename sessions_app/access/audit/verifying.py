@@ -1,4 +1,4 @@
-"""Verifies that the audit is whole: names the first row that was altered, taken out, put in or moved."""
+"""Verifies that the audit is whole: finds the first row that was altered, removed, inserted or moved."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,8 @@ _ROWS: Final = 2_000  # that are read at once
 
 
 class Result(NamedTuple):
-    """The result of a look at the whole chain. `fault` is empty if it is whole; `number` is the first row that is wrong."""
+    """The result of checking the whole chain. `fault` is empty if it is whole; `number` is the first row that is
+    wrong."""
 
     rows: int
     head: str
@@ -29,8 +30,9 @@ class Fault(Exception):
 
 
 def verify(published: Head | None = None) -> Result:
-    """Reads the whole chain and compares it with itself, with the heads of each day, and with one that was published."""
-    kept = list(heads.kept())  # before the rows: whatever is added meanwhile is then no surprise
+    """Reads the whole chain and compares it with itself, with the heads of each day, and with one that was
+    published."""
+    kept = list(heads.kept())  # before the rows: whatever is added in the meantime is then no surprise
     rows, digest = 0, record.BEGINNING
     try:
         for row in _checked(_rows(), [*kept, *([published] if published else [])]):

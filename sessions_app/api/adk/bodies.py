@@ -1,4 +1,4 @@
-"""Reads request bodies as `adk api_server` does, in camelCase or snake_case, and refuses what it refuses: with 422 and
+"""Reads request bodies as `adk api_server` does, in camelCase or snake_case, and refuses the same bodies: with 422 and
 a list of faults, or 400."""
 
 import json
@@ -128,7 +128,7 @@ def _new_session() -> Any:
 
 
 def _check_events(events: list[Any]) -> None:
-    """Refuses events with content that only ADK may write, and two events with the same id."""
+    """Refuses events with what only ADK may write, and two events with the same id."""
     seen = set()
     for number, event in enumerate(events):
         refused = ""

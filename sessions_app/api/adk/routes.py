@@ -1,4 +1,4 @@
-"""The session routes of `adk api_server` 2.13: its clients need another base URL and a token, but no other change.
+"""The session routes of `adk api_server` 2.13: its clients only need a different base URL and a token.
 
 The routes have ADK's own addresses, and each source has them once more below `/sources/<alias>`."""
 
@@ -112,7 +112,7 @@ def _elsewhere(request: HttpRequest) -> HttpResponse:
     if not known or shorter == request.path:
         return _detail(404, "Not Found")
     query = request.META.get("QUERY_STRING", "")
-    location = quote(shorter) + "?" * bool(query) + query  # a path: the name that it was asked by may be anybody's
+    location = quote(shorter) + "?" * bool(query) + query  # a path: the host name of the request may be anyone's
     return HttpResponse(status=307, headers={"Location": location})
 
 
@@ -218,7 +218,7 @@ def _update(
 def _delete(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
 ) -> HttpResponse:
-    """Deletes a session. It is no error if there is none."""
+    """Deletes a session. It isn't an error if there is none."""
     alias = _source(request, app_name, source, "admin")
     if alias is not None:
         ref = _resolved(request, SessionRef(alias, app_name, user_id, session_id))
@@ -232,7 +232,7 @@ def _source(request: HttpRequest, app_name: str, source: str | None, right: Righ
     try:
         return source_of(request, app_name, source, right)
     except Unseen:
-        raise  # nobody is told that a session of such an app was deleted
+        raise  # no one is told that a session of such an app was deleted
     except NotFound:
         if source is not None:
             raise

@@ -1,7 +1,7 @@
 """Writes sessions as `adk api_server` sends them: in camelCase, without nulls, with defaults filled in, without
 secrets.
 
-Reads and writes events by page, and looks only at their own fields; google-adk would make objects of all of them."""
+Reads and writes events by page, and only looks at their own fields; google-adk would turn them all into objects."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -21,7 +21,7 @@ from ..bodies import text_of
 from .models import event_model
 
 INTERNAL: Final = "__adk_internal_"  # prefix of the custom metadata that google-adk does not send
-EVALUATIONS: Final = ("adk-eval-session-", "___eval___session___")  # begin the ids of sessions that it does not list
+EVALUATIONS: Final = ("adk-eval-session-", "___eval___session___")  # start the ids of sessions that it does not list
 
 _ACTIONS: Final[dict[str, Any]] = {
     "stateDelta": {},
@@ -77,7 +77,7 @@ def _head(stored: whole_session.StoredSession, actor: Actor, temp: dict[str, Any
 
 
 def events_of_page(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, Any]]:
-    """Yields the events of a page as google-adk's routes answer them, and empties the page meanwhile.
+    """Yields the events of a page as google-adk's routes answer them, and empties the page as it goes.
 
     Raises Invalid, naming the event, for one that cannot be read: google-adk could not load the session either.
     """
@@ -99,7 +99,7 @@ def events_of_page(page: list[whole_session.StoredEvent]) -> Iterator[dict[str, 
 
 
 def _event(row: whole_session.StoredEvent, data: Any, secrets: bool) -> dict[str, Any]:
-    """Returns an event as google-adk would send it. `secrets` tells whether its page may hold any."""
+    """Returns an event as google-adk would send it. `secrets` says whether its page may hold any."""
     data = as_object(data)
     if "null" in row.text:
         data = _without_nulls(row, data)
