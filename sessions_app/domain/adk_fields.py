@@ -1,8 +1,8 @@
-"""The fields that google-adk knows inside an event, so that what a person writes by hand is one that it loads (pure).
+"""The fields that google-adk knows inside an event, so that it can load events that people write (pure).
 
-An agent that meets one event that it cannot load cannot load the session any more. adk_schema.json is the JSON Schema of
-google-adk's own models; a test compares it with the installed one. A program's google-adk may be newer, and have fields
-that are not here.
+An agent can't load a session if it can't load one of its events. adk_schema.json is the JSON Schema of google-adk's own
+models; a test compares it with the installed one. A program's google-adk may be newer, and have fields that are not
+here.
 """
 
 import functools
@@ -38,7 +38,7 @@ def types_of(model: str) -> dict[str, type]:
 EVENT_FIELDS: Final = frozenset(models()["Event"]["properties"])
 ACTION_FIELDS: Final = frozenset(models()["EventActions"]["properties"])
 _OF_CREDENTIALS: Final = "requested_auth_configs"  # any object to the schema; google-adk puts its own models there
-# The fields of actions in which programs put what they want: the schema says nothing of what is inside.
+# The fields of actions in which programs put what they want: the schema says nothing about their content.
 ANYTHING: Final = {
     name
     for name, field in models()["EventActions"]["properties"].items()
@@ -47,7 +47,7 @@ ANYTHING: Final = {
 
 
 def check_fields(event: Mapping[str, Any], *, newer: bool = False) -> None:
-    """Raises Invalid, naming the path, where google-adk could not load this event; a `newer` one may know more fields."""
+    """Raises Invalid, naming the path, if google-adk could not load this event; a `newer` one may know more fields."""
     try:
         _validator(newer).validate(event)
     except UnicodeEncodeError:  # half of a surrogate pair in a field's name
@@ -60,7 +60,7 @@ def check_fields(event: Mapping[str, Any], *, newer: bool = False) -> None:
 
 @functools.cache
 def _validator(newer: bool) -> Draft202012Validator:
-    # A message has no values, which may be large. The first fault ends it: 100,000 cost what one does.
+    # Messages contain no values, which may be large. The first fault stops it, so 100,000 faults cost no more than one.
     schema = {"$ref": "#/$defs/Event", "$defs": {**models(), "Unknown": newer}}
     return Draft202012Validator(schema, mask="…", pattern_options=RegexOptions())
 
@@ -81,7 +81,7 @@ def _problem(error: ValidationError) -> Message:
 
 
 def _types(schema: Any) -> Iterator[str]:
-    """Yields the names that google-adk has for what a value may be: “str”, “Content”."""
+    """Yields google-adk's names for the allowed types of a value: “str”, “Content”."""
     if schema is True or "type" not in schema:
         yield "any"
         return

@@ -1,6 +1,7 @@
 """Aligns two runs: turns by their user messages, and within them the events by what they are and say (pure).
 
-Ids, times and tokens are no differences. The work is bounded: of stretches that are too long, events are paired in order.
+Ids, times and tokens don't count as differences. The work is bounded: in stretches that are too long, events are paired
+in order.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from .differences import stretches
 from .invocations import begins_turn
 from .json_values import as_object, equal
 
-MOST: Final = 2_000  # turns, or events of a turn, between which the best pairs are looked for
+MOST: Final = 2_000  # turns, or events of a turn, among which the best pairs are searched
 _ASKING: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 _IDS: Final = frozenset({"id", "functionCallId", "function_call_id"})  # in the arguments with which ADK asks
 _BY_ID: Final = frozenset({"requested_auth_configs", "requested_tool_confirmations"})
@@ -58,7 +59,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pair(Generic[E]):
-    """An event of each run, or of only one of them. `differs` says in what two differ, the most telling first."""
+    """An event of each run, or of only one of them. `differs` lists in what two differ, the most important first."""
 
     left: E | None
     right: E | None
@@ -66,19 +67,19 @@ class Pair(Generic[E]):
 
     @property
     def same(self) -> bool:
-        """Tells whether both runs have it alike."""
+        """Returns whether both runs have the same."""
         return bool(self.left and self.right and not self.differs)
 
     def differs_in(self, *aspects: Aspect) -> bool:
-        """Tells whether two events differ in one of these."""
+        """Returns whether two events differ in one of these."""
         return not set(aspects).isdisjoint(self.differs)
 
 
 @dataclass(slots=True)
 class AlignedTurn(Generic[E]):
-    """A turn of each run, or of only one of them. Numbers count from 1; 0 is what stands before the first message.
+    """A turn of each run, or of only one of them. Numbers count from 1; 0 is what comes before the first message.
 
-    `coarse` says that it was too long: its events are paired in order.
+    With `coarse`, it was too long: its events are paired in order.
     """
 
     left: int | None
@@ -88,13 +89,13 @@ class AlignedTurn(Generic[E]):
 
     @property
     def same(self) -> bool:
-        """Tells whether both runs have it alike."""
+        """Returns whether both runs have the same."""
         return all(pair.same for pair in self.pairs)
 
 
 @dataclass(slots=True)
 class Alignment(Generic[E]):
-    """Two runs beside each other. `coarse` says that there were too many turns: they are paired in order."""
+    """Two runs beside each other. With `coarse`, there were too many turns: they are paired in order."""
 
     turns: list[AlignedTurn[E]]
     coarse: bool = False
@@ -111,7 +112,8 @@ class Alignment(Generic[E]):
 
 
 def align(left: Sequence[E], right: Sequence[E]) -> Alignment[E]:
-    """Aligns the events of two runs. adkweb's note that a session is a fork is left out: it tells nothing of the run."""
+    """Aligns the events of two runs. adkweb's note that a session is a fork is left out: it says nothing about the
+    run."""
     (before_a, *a), (before_b, *b) = _turns(left), _turns(right)
     search = _Search()
     ways: list[Callable[[_Turn[E]], str]] = [lambda turn: turn.text, lambda turn: turn.message]
@@ -123,7 +125,7 @@ def align(left: Sequence[E], right: Sequence[E]) -> Alignment[E]:
 
 
 def aspects_of(event: Told) -> dict[Aspect, Any]:
-    """Returns what an event says, by aspect: what two events are compared by."""
+    """Returns what an event says, by aspect, for comparing two events."""
     d, data = event.description, event.data
     actions = {name: value for name, value in d.actions.items() if name not in _ELSEWHERE and value not in _NOTHING}
     asked = [list(as_object(d.actions.get(name)).values()) for name in sorted(_BY_ID)]
@@ -161,7 +163,7 @@ def _arguments(tool: str, value: Any) -> Any:
 
 
 class _Known(Generic[E]):
-    """An event with the texts that it is looked for by."""
+    """An event with the texts by which it is matched."""
 
     def __init__(self, event: E) -> None:
         self.event = event
@@ -173,7 +175,7 @@ class _Known(Generic[E]):
 
 
 class _Turn(Generic[E]):
-    """A turn with the texts that it is looked for by; `events` begin with its message, if it has one."""
+    """A turn with the texts by which it is matched; `events` start with its message, if it has one."""
 
     def __init__(self, number: int, events: list[_Known[E]]) -> None:
         self.number, self.events = number, events
@@ -188,7 +190,7 @@ class _Turn(Generic[E]):
 
 
 def _turns(events: Sequence[E]) -> list[_Turn[E]]:
-    """Returns the turns of a run, after what stands before the first message."""
+    """Returns the turns of a run, after what comes before the first message."""
     turns: list[_Turn[E]] = [_Turn(0, [])]
     for event in events:
         if event.description.edit.get("forked"):
@@ -200,7 +202,8 @@ def _turns(events: Sequence[E]) -> list[_Turn[E]]:
 
 
 def _text(value: Any) -> str:
-    """Returns a short text that stands for a value. Two values may have the same: who relies on it compares them, too."""
+    """Returns a short text for a value. Two values may have the same one: callers that rely on it must compare them,
+    too."""
     try:
         written = json.dumps(value, sort_keys=True)
     except RecursionError:
@@ -211,7 +214,7 @@ def _text(value: Any) -> str:
 def _aligned(one: _Turn[E] | None, other: _Turn[E] | None) -> AlignedTurn[E]:
     a, b = one.events if one else [], other.events if other else []
     search = _Search()
-    both_begin = int(bool(one and other and one.number and other.number))  # a message stands beside the other one
+    both_begin = int(bool(one and other and one.number and other.number))  # a message is beside the other one
     pairs = [*zip(a[:both_begin], b[:both_begin], strict=True)]
     ways: list[Callable[[_Known[E]], str]] = [lambda e: e.text, lambda e: e.shape, lambda e: e.deed]
     rows = [*pairs, *search.matched(a[both_begin:], b[both_begin:], ways)]
@@ -237,7 +240,8 @@ class _Search:
     def matched(
         self, a: Sequence[T], b: Sequence[T], ways: Sequence[Callable[[T], str]]
     ) -> Iterator[tuple[T | None, T | None]]:
-        """Yields pairs of what is alike in the first way; of what stands between them, in the next; then in order."""
+        """Yields pairs of what is alike in the first way; between these, of what is alike in the next way; then in
+        order."""
         if not (ways and a and b):
             yield from zip_longest(a, b)
             return
@@ -250,7 +254,8 @@ class _Search:
             i, j = x + 1, y + 1
 
     def _common(self, a: list[str], b: list[str]) -> list[tuple[int, int]]:
-        """Returns the indexes of what both have in common: what both begin and end with, and the most of what is between.
+        """Returns the indexes of what both have in common: what both start and end with, and the most of what is
+        between.
 
         It is the same if the sequences are exchanged.
         """
@@ -272,6 +277,6 @@ class _Search:
 
 
 def _shared(a: Sequence[str], b: Sequence[str]) -> int:
-    """Counts the items that both begin with."""
+    """Counts the items that both start with."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))

@@ -40,7 +40,7 @@ def _of(model: str) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{model}"}
 
 
-# The credentials in `requested_auth_configs`. adk_schema.json does not list their fields: nobody writes them by hand.
+# The credentials in `requested_auth_configs`. adk_schema.json does not list their fields: no one writes them by hand.
 _CREDENTIALS: Final = {
     "AuthConfig": {
         **_plain("credential_key"),
@@ -94,7 +94,8 @@ def _renaming(camel: bool) -> dict[str, _Rename]:
 
 
 def _inner(schema: dict[str, Any], renames: dict[str, _Rename]) -> _Rename | None:
-    """Returns a function that renames the fields in a value of this JSON Schema, or None if it has none of ADK's fields."""
+    """Returns a function that renames the fields in a value of this JSON Schema, or None if it has none of ADK's
+    fields."""
     if "$ref" in schema:
         return renames.get(schema["$ref"].rpartition("/")[2])
     for name, within in (("items", _list), ("additionalProperties", _values)):

@@ -1,13 +1,13 @@
-"""Says when each event of a turn ended: the one place where durations come from (pure).
+"""Works out when each event of a turn ended: all durations come from here (pure).
 
 The time in an event, its stamp, is not always the time of its end. google-adk makes a model's event before it calls the
 model, and renews the time only when a streamed chunk has come: without streaming, a model's event has the time at which
 its call started. All other events are made when they are stored, such as a user's message or a tool's answer; only the
 answers of tools that ran side by side are one event, with the time of one of them.
 
-So what counts is when the row was written, which an adopted database records. It is not believed where it contradicts
-the stamps, as after a copy or an import, which write old events at once. Without it, the stamp is the least that is known
-of the end of a model's call: it took at least so long (“≥”), and what follows it at most (“≤”).
+So what counts is when the row was written, which an adopted database records. It is ignored where it contradicts the
+stamps, as after a copy or an import, which write old events at once. Without it, a model's call ended at its stamp or
+later: the call took at least that long (“≥”), and what follows it at most (“≤”).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,17 +36,18 @@ class Ended(NamedTuple):
     known: bool = True
 
     def until(self, end: "Ended") -> Took:
-        """Returns how long it is from this end to a later one. A clock that goes back is taken to stand still."""
+        """Returns how long it is from this end to a later one. A clock that goes back counts as stopped."""
         return Took(max(0.0, end.at - self.at), sign_of(self.known, end.known))
 
 
 def sign_of(start_known: bool, end_known: bool) -> str:
-    """Returns the sign of a duration, of which the start and the end are known or are at least what is known of them."""
+    """Returns the sign of a duration, whose start and end are known exactly or as bounds."""
     return ("" if end_known else "≥") if start_known else "≤" if end_known else "≈"
 
 
 def sign_of_all(signs: Iterable[str]) -> str:
-    """Returns the sign of durations that are added or compared: “≈” if some are at least so long, and others at most."""
+    """Returns the sign of durations that are added or compared: “≈” if some are lower bounds and others upper
+    bounds."""
     different = {*signs} - {""}
     return different.pop() if len(different) == 1 else "≈" if different else ""
 
@@ -56,9 +57,9 @@ UNTIMED: Final = Ended(0.0)
 
 @dataclass(slots=True)
 class Clock:
-    """Says of the events of a turn, in the order in which they were stored, when they ended.
+    """Works out when the events of a turn ended, in the order in which they were stored.
 
-    `base` is when the first of them was written: 0 before it, and negative if nobody knows.
+    `base` is when the first of them was written: 0 before it, and negative if unknown.
     """
 
     base: float = 0.0
@@ -77,7 +78,7 @@ class Clock:
 def ends(told: Iterable[tuple[Mapping[str, Any], Description]], clock: Clock) -> Iterator[Ended]:
     """Yields when each of some events of a session ended, in the order in which they were stored.
 
-    `clock` is that of the events before them, or a new one. It is that of the last turn afterwards.
+    `clock` is that of the events before them, or a new one. Afterwards, it is that of the last turn.
     """
     for event, said in told:
         if begins_turn(said):
@@ -86,7 +87,7 @@ def ends(told: Iterable[tuple[Mapping[str, Any], Description]], clock: Clock) ->
 
 
 def _ends_later(event: Mapping[str, Any], told: Description) -> bool:
-    """Tells whether an event may have ended after its stamp."""
+    """Returns whether an event may have ended after its stamp."""
     if not told.by_agent:
         return False
     return by_model(event, told) or len(told.responses) > 1

@@ -44,13 +44,14 @@ _NO_AGENTS: Final = (None, "", "user", SYSTEM)  # authors
 
 
 def is_answer(event: Raw) -> bool:
-    """Tells whether a model wrote an event: it is an agent's, and has a model's words or the tokens that they took."""
+    """Returns whether a model wrote an event: it is an agent's, and has a model's words or the tokens that they
+    took."""
     if event.get("author") in _NO_AGENTS:
         return False
     return object_of(event, "content").get("role") == "model" or bool(object_of(event, "usage_metadata"))
 
 
 def prompt_tokens(event: Raw) -> int | None:
-    """Returns how many tokens a model says that it was given for an event; None if it does not."""
+    """Returns the number of tokens that a model reports as its input for an event; None if it doesn't."""
     number = object_of(event, "usage_metadata").get("prompt_token_count")
     return number if type(number) is int and 0 < number < 2**53 else None

@@ -1,4 +1,4 @@
-"""Tells what tokens cost, by the prices that somebody set for models. Pure."""
+"""Computes the cost of tokens from the prices that are set for models (pure)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from .json_values import as_object
 
-Prices = Mapping[str, tuple[float, float]]  # dollars for a million tokens that a model is given, and that it writes
+Prices = Mapping[str, tuple[float, float]]  # dollars for a million input tokens, and for a million output tokens
 
 
 class Usage(NamedTuple):
-    """The tokens of a model: those that it was given (`prompt`), and those that it wrote, thoughts included."""
+    """The tokens of a model: its input (`prompt`), and its output, including thoughts."""
 
     model: str
     prompt: int
@@ -19,16 +19,17 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A cost in dollars. `unpriced` has the models without a price, whose tokens are not in it, in alphabetical order."""
+    """A cost in dollars. `unpriced` has the models without a price, whose tokens are not in it, in alphabetical
+    order."""
 
     dollars: float
     unpriced: tuple[str, ...]
 
 
 def usage_of(event: Mapping[str, Any], most: int = 2**31 - 1) -> Usage | None:
-    """Returns what an event says that its model used, at most `most` tokens of a kind; None if it says nothing.
+    """Returns the usage that an event reports for its model, at most `most` tokens of a kind; None if it reports none.
 
-    What its total has more than its parts is counted as given to the model.
+    Tokens in its total but in none of its parts count as input.
     """
     told = as_object(event.get("usage_metadata"))
     numbers = {name: value for name, value in told.items() if type(value) is int and value > 0}
@@ -40,7 +41,7 @@ def usage_of(event: Mapping[str, Any], most: int = 2**31 - 1) -> Usage | None:
 
 
 def price_of(model: str, prices: Prices) -> tuple[float, float] | None:
-    """Returns a model's prices: those under its name, or else under the longest beginning of it, such as `gemini-2.5-*`."""
+    """Returns a model's prices: those under its name, or else under the longest start of it, such as `gemini-2.5-*`."""
     if model in prices:
         return prices[model]
     beginnings = [name for name in prices if name.endswith("*") and model.startswith(name[:-1])]
@@ -48,7 +49,7 @@ def price_of(model: str, prices: Prices) -> tuple[float, float] | None:
 
 
 def cost_of(usage: Iterable[Usage], prices: Prices) -> Cost:
-    """Returns what models cost together."""
+    """Returns the total cost of some models."""
     dollars, unpriced = 0.0, set()
     for each in usage:
         if price := price_of(each.model, prices):

@@ -1,10 +1,12 @@
-"""Finds the secrets of credentials that google-adk keeps in events and states, and hides them or leaves them out (pure).
+"""Finds the secrets of credentials that google-adk keeps in events and states, and hides them or leaves them out
+(pure).
 
     hidden({"auth_type": "apiKey", "api_key": "k-1"}) == {"auth_type": "apiKey", "api_key": "••••"}
     without({"auth_type": "apiKey", "api_key": "k-1"}) == {"auth_type": "apiKey"}
 
-google-adk's own routes leave out what `without` with `wider=False` does. It also keeps credentials where they do not look:
-a bare token under a credential's key, Google's tokens as JSON in a text, and parts of a credential without its type.
+google-adk's own routes leave out what `without` with `wider=False` does. It also keeps credentials where its routes
+don't look: a bare token under a credential's key, Google's tokens as JSON in a text, and parts of a credential without
+its type.
 """
 
 import re
@@ -17,7 +19,7 @@ from .description import AUTH_CALL
 from .json_values import read_stored_or_none
 from .mask_patterns import DOTS
 
-_DEEPEST: Final = 250  # levels: nothing deeper is shown, for nobody could tell what it is
+_DEEPEST: Final = 250  # levels: nothing deeper is shown, because it could be anything
 _GONE: Final = object()
 
 AUTH_TYPES: Final = frozenset(["apiKey", "http", "oauth2", "openIdConnect", "serviceAccount"]) | {
@@ -39,7 +41,7 @@ _SECRETS: Final = _both(
     *("password", "token", "additional_headers", "client_secret", "auth_response_uri", "auth_code", "access_token"),
     *("refresh_token", "id_token", "code_verifier", "private_key_id", "private_key", "api_key"),
 )
-# An object with one of these is a credential, or a part of one; with one of the others, if something beside it says so.
+# An object with one of these is a credential, or a part of one; with one of the others, if other fields confirm it.
 _TELLING: Final = _both("client_secret", "refresh_token")
 _BESIDE: Final = {
     **dict.fromkeys(_both("access_token"), _both("client_id", "token_type", "expires_in", "expires_at", "id_token")),
@@ -47,8 +49,8 @@ _BESIDE: Final = {
 }
 # google-adk keeps a bare token under such a key: adk_oauth2_5f3…_oauth2_9ac…
 _TOKEN_KEY: Final = re.compile(r"(?:temp:|user:|app:)?adk_(?:apiKey|http|oauth2|openIdConnect)_[0-9a-f]{8,}_\w+")
-# A text in which none of these is found has no secrets. Each begins with letters that are searched for at once, and says
-# then what must be around them: an event of 30 MB is looked through seven times and not seventeen.
+# A text in which none of these is found has no secrets. Each starts with letters that are searched for together,
+# followed by what must be around them: an event of 30 MB is searched seven times instead of seventeen.
 _HINTS: Final = (
     # google-adk stores an empty `requested_auth_configs` in every event.
     re.compile(r'uth(?:Type|C|_(?<=auth_)(?!configs": ?\{\}))'),
@@ -57,14 +59,14 @@ _HINTS: Final = (
     re.compile("oken(?:(?<=accessToken)|(?<=access_token)|(?<=refreshToken)|(?<=refresh_token))"),
     re.compile("lient(?:S|_s)ecret"),
     re.compile("rivate(?:K|_k)ey"),
-    re.compile(r"\\u00[3-7]"),  # a letter of a name may be written so
+    re.compile(r"\\u00[3-7]"),  # a letter of a name may be written like this
 )
 
-_Put = Callable[[Any], Any]  # returns what is put in place of a secret; _GONE leaves it out
+_Put = Callable[[Any], Any]  # returns the replacement of a secret; _GONE leaves it out
 
 
 def may_hold(text: str) -> bool:
-    """Tells at a glance whether a JSON text may hold a credential: False is certain."""
+    """Checks quickly whether a JSON text may hold a credential: False is certain."""
     return any(hint.search(text) for hint in _HINTS)
 
 
@@ -74,8 +76,8 @@ def hidden(value: Any) -> Any:
 
 
 def without(value: Any, *, wider: bool = True) -> Any:
-    """Returns a value without secrets and their names; the same object if it has none. Without `wider`, only those are left
-    out that google-adk's own routes leave out."""
+    """Returns a value without secrets and their names; the same object if it has none. Without `wider`, only those are
+    left out that google-adk's own routes leave out."""
     left = _Look(lambda _secret: _GONE, wider).at(value)
     return None if left is _GONE else left
 
@@ -98,8 +100,8 @@ def _is_there(secret: Any) -> bool:
 
 
 class _Look:
-    """A look through a value, which puts something else in place of each secret. Loops and no comprehensions: they would
-    take more levels of Python's stack."""
+    """A walk through a value that replaces each secret. It uses loops, because comprehensions would take more levels of
+    Python's stack."""
 
     def __init__(self, put: _Put, wider: bool = True) -> None:
         self._put, self._wider = put, wider
@@ -129,7 +131,7 @@ class _Look:
         return _left(seen, value)
 
     def _within(self, value: Any, depth: int) -> Any:
-        """Returns what is left of a credential: every secret goes by its name, at any depth."""
+        """Returns what is left of a credential: every secret is found by its name, at any depth."""
         if not isinstance(value, list | dict):
             return self._text(value)
         if depth > _DEEPEST:
@@ -158,7 +160,7 @@ class _Look:
         return isinstance(value, str) and _TOKEN_KEY.fullmatch(name) is not None
 
     def _text(self, value: Any) -> Any:
-        """Returns a text, or what is put in its place if it is JSON with secrets: Google's tokens are kept so."""
+        """Returns a text, or its replacement if it is JSON with secrets, as Google's tokens are kept."""
         if not (self._wider and isinstance(value, str) and value.lstrip()[:1] in ("{", "[") and may_hold(value)):
             return value
         return self._put(value) if secrets_of(read_stored_or_none(value)) else value

@@ -1,4 +1,4 @@
-"""Describes what an event is and says: its parts, its calls, the state that it writes."""
+"""Describes an event: its parts, its calls, the state that it writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,15 +21,15 @@ MORE: Final = "…"
 
 
 class Cut(str):
-    """The beginning of a text of a large event, with “…” at its end; of a file's base64, nothing else. `length` is that of
-    the text, `path` says where it is in the event."""
+    """The start of a text of a large event, with “…” at its end; of a file's base64, nothing else. `length` is that of
+    the text, `path` its place in the event."""
 
     length: int
     path: Path
 
     @classmethod
     def of(cls, text: str, length: int, path: Path) -> "Cut":
-        """Returns a text that goes on."""
+        """Returns a text that continues."""
         cut = cls(text + MORE)
         cut.length, cut.path = length, path
         return cut
@@ -80,7 +80,7 @@ class Description:
     edit: dict[str, Any] = field(default_factory=dict)
     tokens: int | None = None
     heard: str = ""  # what a person or an agent said aloud
-    interim: bool = False  # of that, so far: the whole follows in another event
+    interim: bool = False  # so far: the whole follows in another event
     written: float | None = None
     _numbers: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
     _kinds_of_parts: set[str] | None = field(default=None, compare=False, repr=False)
@@ -107,7 +107,7 @@ class Description:
         return self.of("image", "file")
 
     def number_of(self, part: Part) -> int:
-        """Returns the number of a part among `media`, which addresses name it by."""
+        """Returns the number of a part among `media`, which addresses use."""
         if not self._numbers:
             self._numbers.update({id(each): number for number, each in enumerate(self.media)})
         return self._numbers[id(part)]
@@ -124,12 +124,12 @@ class Description:
 
     @property
     def by_agent(self) -> bool:
-        """Tells whether an agent wrote it: no user, nobody who edited, and not ADK's runner, which summarises."""
+        """Returns whether an agent wrote it: not a user, an editor, or ADK's runner, which summarises."""
         return bool(self.author) and self.author != "user" and not self.edit and self.kind != "compaction"
 
     @property
     def failed(self) -> bool:
-        """Tells whether the event reports that something went wrong."""
+        """Returns whether the event reports that something went wrong."""
         return self.kind == "error" or any(part.failed for part in self.parts)
 
 
@@ -152,8 +152,8 @@ def parts_of(event: Mapping[str, Any]) -> list[Part]:
 
 
 def heard_in(event: Mapping[str, Any]) -> tuple[str, bool]:
-    """Returns what was said aloud in a live run, by the user or by an agent, and whether that is only what was understood
-    so far."""
+    """Returns what was said aloud in a live run, by the user or by an agent, and whether that is only a partial
+    transcription."""
     for name in ("input_transcription", "output_transcription"):
         said = as_object(event.get(name))
         if isinstance(text := said.get("text"), str) and text.strip():

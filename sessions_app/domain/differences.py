@@ -1,7 +1,7 @@
-"""Compares two values: the words of two texts, the places of two JSON values (pure).
+"""Compares two values: two texts by words, two JSON values by places (pure).
 
-The work is bounded, whatever is compared: where it runs out, the rest counts as different as a whole. So a difference may
-be coarser than it could be, and is never wrong.
+The work is bounded, whatever is compared: when it runs out, the rest counts as different as a whole. So a difference
+may be coarser than possible, but is never wrong.
 """
 
 import math
@@ -20,9 +20,9 @@ from .json_values import MAX_DEPTH, dumps, kind
 from .state import ABSENT, same
 
 ROWS: Final = 200  # places of one pair of values that are listed
-_VALUES: Final = 50_000  # values in two that are compared, within which moved items are looked for
+_VALUES: Final = 50_000  # values in two that are compared, within which moved items are searched
 _EFFORT: Final = 50_000_000  # pairs of items that are compared: some 50 ms
-_PARTING: Final = 100  # what parting a text into words costs for each character, in pairs
+_PARTING: Final = 100  # cost of splitting a text into words, per character, in pairs
 
 
 class Piece(NamedTuple):
@@ -33,9 +33,10 @@ class Piece(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A place at which two values differ; ABSENT where one of them has none.
+    """A place at which two values differ; ABSENT if one of them has none.
 
-    The path's steps are keys, and indexes in the new value; the last step of what was removed is its place in the old one.
+    The path's steps are keys, and indexes in the new value; the last step of what was removed is its place in the old
+    one.
     """
 
     path: tuple[str | int, ...]
@@ -52,7 +53,8 @@ class Places:
 
 
 def words(old: str, new: str) -> list[Piece]:
-    """Returns how two texts differ. The kept and removed pieces make the old one, the kept and added ones the new one."""
+    """Returns how two texts differ. The kept and removed pieces make the old one, the kept and added ones the new
+    one."""
     effort = _Effort()
     found: list[Piece] = []
     for piece in _joined(_pieces(old.splitlines(keepends=True), new.splitlines(keepends=True), effort)):
@@ -84,14 +86,14 @@ def _by_words(old: str, new: str, effort: "_Effort") -> list[Piece]:
         return whole
     pieces = _joined(_pieces(_token().findall(old), _token().findall(new), effort))
     kept = sum(len(piece.text) for piece in pieces if piece.kind == "kept")
-    return whole if kept * 3 < min(len(old), len(new)) else pieces  # a few words in common are no help to a reader
+    return whole if kept * 3 < min(len(old), len(new)) else pieces  # a few common words don't help a reader
 
 
 @cache
 def _token() -> re.Pattern[str]:
-    """Returns a pattern for a word, blanks, or one character that is in no word or in a script without blanks.
+    """Returns a pattern for a word, blanks, or a single character (outside of words, or in a script without blanks).
 
-    A character stays with its marks, and an emoji with what it is joined to.
+    A character keeps its marks, and an emoji what it is joined to.
     """
     points = [point for point in range(0x300, 0x1F000) if unicodedata.category(chr(point))[0] == "M"]
     mark = "".join(map(chr, points)) + "\u200c\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
@@ -110,7 +112,8 @@ def _pieces(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> Iterat
 
 
 def _with_blanks(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> Iterator[tuple[int, int, int]]:
-    """Stretches as `common` has them. Blanks are in them only beside what is none: else they would count as words do."""
+    """Stretches as `common` has them. They have blanks only next to other pieces: otherwise blanks would count like
+    words."""
     olds, news = ([n for n, item in enumerate(items) if not item.isspace()] for items in (old, new))
     stretches = effort.common([old[n] for n in olds], [new[n] for n in news])
     pairs = [(olds[a + n], news[b + n]) for a, b, size in stretches for n in range(size)]
@@ -125,7 +128,8 @@ def _with_blanks(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> I
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Joins pieces to as few as possible: none is empty, and between two kept ones there is at most one of each kind."""
+    """Joins pieces to as few as possible: none is empty, and between two kept ones there is at most one of each
+    kind."""
     found: list[Piece] = []
     texts: dict[str, list[str]] = {"kept": [], "removed": [], "added": []}
 
@@ -147,7 +151,7 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def _is_wide(old: Any, new: Any) -> bool:
-    """Tells whether two values hold more than _VALUES together."""
+    """Returns whether two values together hold more than _VALUES."""
     left, values = _VALUES, [old, new]
     while values and left >= 0:
         value = values.pop()
@@ -158,7 +162,7 @@ def _is_wide(old: Any, new: Any) -> bool:
 
 
 def _beside(old: Any, new: Any) -> Iterator[Place]:
-    """Yields the keys of two objects that differ, or the items of two lists between their equal beginnings and ends."""
+    """Yields the keys of two objects that differ, or the items of two lists between their equal starts and ends."""
     if isinstance(old, dict) and isinstance(new, dict):
         pairs = [(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in old | new]
     elif isinstance(old, list) and isinstance(new, list):
@@ -197,7 +201,7 @@ class _Trees:
         i = j = 0
         olds, news = ([self._number(item, depth) for item in items] for items in (old, new))
         for a, b, size in self._effort.common(olds, news):
-            # What stands between two common stretches is compared one by one.
+            # What is between two common stretches is compared item by item.
             for before, after in zip_longest(range(i, a), range(j, b)):
                 step = before if after is None else after
                 yield from self.compare(
@@ -231,7 +235,7 @@ class _Effort:
         self._left = _EFFORT
 
     def affords(self, cost: int) -> bool:
-        """Tells whether there is room for so much, and uses it up."""
+        """Returns whether there is room for this much work, and uses it up."""
         affordable = cost <= self._left
         self._left -= cost if affordable else 0
         return affordable
@@ -239,10 +243,10 @@ class _Effort:
     def common(self, old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int, int]]:
         """Stretches that both have, in order: (index in old, index in new, length), and one of no length at both ends.
 
-        Together they are as long as they can be. Of sequences too long for that, which differ in little, they are nearly so;
-        of others they are only what both begin and end with.
+        Together they are as long as possible. For sequences that are too long for that, they are nearly so if they
+        differ little; otherwise they are only the common start and end.
         """
-        numbers: dict[Hashable, int] = {}  # rapidfuzz would compare hashes
+        numbers: dict[Hashable, int] = {}  # rapidfuzz would compare hashes only
         a, b = ([numbers.setdefault(item, len(numbers)) for item in items] for items in (old, new))
         start, end = _ends(a, b)
         longer, shorter = sorted((len(a) - start - end, len(b) - start - end), reverse=True)
@@ -258,12 +262,12 @@ class _Effort:
 
 
 def _ends(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool] = eq) -> tuple[int, int]:
-    """Counts the items that both begin with, and how many of the others both end with."""
+    """Counts the items that both start with, and how many of the others both end with."""
     start = _shared(old, new, is_same)
     return start, _shared(old[start:][::-1], new[start:][::-1], is_same)
 
 
 def _shared(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool]) -> int:
-    """Counts the items that both begin with."""
+    """Counts the items that both start with."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((n for n, (a, b) in pairs if not is_same(a, b)), min(len(old), len(new)))

@@ -8,7 +8,7 @@ from .json_values import as_object
 from .translation import gettext_lazy as _
 
 SYSTEM: Final = "system"  # the author of every edit
-EDIT_PREFIX: Final = "edit-"  # the invocation id of every state edit begins with it
+EDIT_PREFIX: Final = "edit-"  # the invocation id of every state edit starts with it
 ORIGIN: Final = "adkweb_origin"  # in custom_metadata of a fork's event: the event that it is a copy of
 NOTES: Final = ("adkweb", ORIGIN)  # everything that adkweb writes into custom_metadata
 
@@ -25,20 +25,20 @@ def ended_by(edit: Mapping[str, Any]) -> str:
 
 
 def until_of(edit: Mapping[str, Any]) -> float | None:
-    """Returns when an edit takes itself back, by its note, in seconds; None if it stays."""
+    """Returns when a temporary edit is undone, from its note, in seconds; None for any other edit."""
     until = edit.get("until")
     return float(until) if isinstance(until, int | float) and not isinstance(until, bool) else None
 
 
 def is_edit(event: Mapping[str, Any]) -> bool:
-    """Tells whether the event has adkweb's note of an edit."""
+    """Returns whether the event has adkweb's note of an edit."""
     return "adkweb" in as_object(event.get("custom_metadata"))
 
 
 def check_no_note(event: Mapping[str, Any], names: Iterable[str] = NOTES) -> None:
     """Raises Invalid if an event has one of adkweb's notes.
 
-    With such a note, it could claim to be anybody's edit, or a fork's copy of another event.
+    With such a note, it could claim to be anyone's edit, or a fork's copy of another event.
     """
     metadata = as_object(event.get("custom_metadata"))
     for name in names:
@@ -49,10 +49,10 @@ def check_no_note(event: Mapping[str, Any], names: Iterable[str] = NOTES) -> Non
 
 
 def is_listed(edit: Mapping[str, Any]) -> bool:
-    """Tells whether an edit stands in lists of edits, by its note. Of a batch, one edit stands there for all of an app."""
+    """Returns whether lists of edits show an edit, from its note. They show one edit of a batch per app."""
     return not edit.get("batch") or bool(edit.get("for_batch"))
 
 
 def is_copy(event: Mapping[str, Any]) -> bool:
-    """Tells whether a fork copied the event from another session."""
+    """Returns whether a fork copied the event from another session."""
     return bool(as_object(event.get("custom_metadata")).get(ORIGIN))

@@ -13,7 +13,7 @@ from .state import State, without_temp
 from .translation import gettext_lazy as _
 
 Event = dict[str, Any]
-ID_LENGTH: Final = 128  # characters that ADK's columns hold
+ID_LENGTH: Final = 128  # characters that fit ADK's columns
 INVOCATION_ID_LENGTH: Final = 256
 _LAST_TIMESTAMP: Final = 2**32 - 1  # in the year 2106; later, floats are too coarse to add a microsecond
 
@@ -24,7 +24,7 @@ def new_id() -> str:
 
 
 def is_partial(event: Mapping[str, Any]) -> bool:
-    """Tells whether the event is a piece of a streamed answer, which is never stored."""
+    """Returns whether the event is a piece of a streamed answer, which is never stored."""
     return bool(event.get("partial"))
 
 
@@ -52,9 +52,10 @@ def check_event(event: Any, *, newer: bool = False) -> Event:
 
 
 def read_reduced(text: str) -> Any:
-    """Reads an event that is reduced to a list of its delta, author, adkweb's note and branch, and returns it as an event.
+    """Reads an event that is reduced to a list of its delta, author, adkweb's note and branch, and returns it as an
+    event.
 
-    Any other JSON is returned as it is, and None for what is none."""
+    Any other JSON is returned as it is, and None if it isn't JSON."""
     said = read_stored_or_none(text)
     if not isinstance(said, list):
         return said
@@ -81,7 +82,7 @@ def removed_by(event: Mapping[str, Any]) -> list[str]:
 
 
 def same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Tells whether two events are one event that was sent twice: equal, apart from nulls and empty actions."""
+    """Returns whether two events are one event that was sent twice: equal, apart from nulls and empty actions."""
     return equal(_core(a), _core(b))
 
 
@@ -141,8 +142,8 @@ _TYPE_WORDS: Final = {
 }
 
 
-# The types that ADK's parser wants: of all fields of actions, and of others for those that adkweb knows. With a wrong
-# one, an agent could not load its session at all.
+# The types that ADK's parser requires: for all fields of actions, and for other fields that adkweb knows. With a wrong
+# type, an agent could not load its session at all.
 _SHAPES: Final[dict[str, dict[type, str]]] = {
     "event": {
         str: "branch error_code error_message finish_reason isolation_scope model_version",

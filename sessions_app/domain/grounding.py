@@ -23,7 +23,7 @@ class Source(NamedTuple):
 def sources(event: Mapping[str, Any]) -> list[Source]:
     """Returns the sources that an event names, each once, at most MOST.
 
-    Only addresses that a browser may safely open, whatever is in the event: with http or https, and a host.
+    Only addresses that a browser can open safely, whatever is in the event: http or https, with a host.
     """
     named = {each.address: each for each in _sources(event)}
     return list(islice(named.values(), MOST))

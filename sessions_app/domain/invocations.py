@@ -1,17 +1,17 @@
-"""The invocations of a session: which one is running, and which of its events rewinds took back (pure).
+"""The invocations of a session: which one is running, and which events rewinds undid (pure).
 
-Which one is running is read from the session's newest events alone.
+The running one is derived from the session's newest events alone.
 
-ADK does not store when an invocation begins or ends. An invocation runs from a user's event until each of its branches
-has had its last word. Then it is over, or it waits for somebody.
+ADK does not store when an invocation starts or ends. An invocation runs from a user's event until each of its branches
+has had its last word. Then it is over, or it waits for someone.
 
-Some things cannot be told. After an agent's last word, another agent may follow in the same branch (SequentialAgent,
+Some things can't be known. After an agent's last word, another agent may follow in the same branch (SequentialAgent,
 LoopAgent, Workflow). Only resumable apps say so, with checkpoints; otherwise, the invocation looks ended until the next
 agent's first event. A Workflow's `node_info.output_for` names the last output, but its last node may have none. An
 exception below a SequentialAgent or ParallelAgent stores nothing, so only silence shows that the invocation has ended.
 
 An edit of a session with a running invocation notes that it ended the invocation, because ADK refuses that agent's next
-append. If an event follows nevertheless, the agent's service has taken the edit in, and the invocation is still
+append. If an event follows nevertheless, the agent's service has received the edit, and the invocation is still
 running.
 """
 
@@ -25,7 +25,7 @@ from .edit_note import ended_by, is_copy
 from .event import is_partial
 from .kinds import describe
 
-PASSED_OVER: Final = 86_400.0  # seconds for which a question waits after the user went on to something else
+PASSED_OVER: Final = 86_400.0  # seconds for which a question waits after the user moved on to something else
 ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # say something without parts
 _LAST_TIMESTAMP: Final = 2**32 - 1  # as in event.check_event; any other timestamp counts as 0
@@ -36,29 +36,30 @@ Told = tuple[Mapping[str, Any], Description]  # an event and its description
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An invocation that has begun and not ended. If it is `waiting`, then for a person or a system, not the agent."""
+    """An invocation that has started and not ended. If it is `waiting`, then for a person or a system, not the
+    agent."""
 
     invocation_id: str
-    since: float  # seconds since 1970: when the current run began, or the time of its earliest event that was seen
+    since: float  # seconds since 1970: when the current run started, or the time of its earliest event that was seen
     last: float  # the time of its newest event
     waiting: bool  # for answers to long-running calls, confirmations and sign-ins
     waits_for: tuple[str, ...] = ()  # the names of the tools that wait
-    passed_over: bool = False  # the user said something else after they had asked
+    passed_over: bool = False  # the user said something else after they asked
 
 
 def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> Running | None:
     """Returns the running invocation, otherwise the newest one that waits, otherwise None.
 
     `events` are the newest events of one session as they are stored, in the order in which they were stored. It never
-    raises, whatever is in them. After `silence` seconds without an event, an invocation is no longer running. One that
-    waits goes on waiting, because a person may take days; but only for PASSED_OVER seconds if the user went on to
+    raises, whatever they contain. After `silence` seconds without an event, an invocation is no longer running. A
+    waiting one keeps waiting, because a person may take days; but only for PASSED_OVER seconds if the user moved on to
     something else.
     """
     return running_of([(event, describe(event)) for event in events if isinstance(event, Mapping)], now, silence)
 
 
 def running_of(told: Iterable[Told], now: float, silence: float) -> Running | None:
-    """Returns what `running` returns, for events that are described already."""
+    """Returns what `running` returns, for events with their descriptions."""
     session = _Session(silence)
     for event, said in _live(told):
         if said.edit:
@@ -82,19 +83,21 @@ def running_of(told: Iterable[Told], now: float, silence: float) -> Running | No
 
 
 def _live(told: Iterable[Told]) -> list[Told]:
-    """Returns the events that belong to an agent's run or end one, without those that a rewind took back.
+    """Returns the events that belong to an agent's run or end one, without those that a rewind undid.
 
-    Compactions are left out, and so are edits that ended nothing.
+    Compactions are left out, as are edits that ended nothing.
     """
     events = list(told)
     first: dict[str, int] = {}
     for place, (event, _) in enumerate(events):
         first.setdefault(_text(event.get("invocation_id")), place)
     live, place = [], len(events) - 1
-    while place >= 0:  # backwards, as ADK does it: a rewind that was rewound itself has no effect
+    while place >= 0:  # backwards, as in ADK: a rewind that was itself rewound has no effect
         _, said = events[place]
         if target := _text(said.actions.get("rewind_before_invocation_id")):
-            place = min(first.get(target, 0), place)  # an invocation that is not among the events is older than all
+            place = min(
+                first.get(target, 0), place
+            )  # an invocation that isn't among the events is older than all of them
         elif ended_by(said.edit) if said.edit else not said.actions.get("compaction"):
             live.append(events[place])
         place -= 1
@@ -103,27 +106,27 @@ def _live(told: Iterable[Told]) -> list[Told]:
 
 @dataclass(slots=True)
 class _Invocation:
-    """The knowledge about an invocation so far."""
+    """What is known about an invocation so far."""
 
     since: float
     last: float
     open: set[str] = field(default_factory=set)  # branches that have not had their last word
     at_work: dict[str, str] = field(default_factory=dict)  # workflow agents with a checkpoint and no end: their branch
-    copied: bool = False  # its newest event is a fork's copy, so no agent works on it here
+    copied: bool = False  # its newest event is a fork's copy, so no agent is running it here
     ended: bool = False  # an edit ended it, and none of its events followed
     asked: int = 0  # the number of the event in which it asked last
     newly_asked: dict[str, str] = field(default_factory=dict)  # in its newest event: call id to tool name
     answers: frozenset[str] = frozenset()  # the ids of the calls that a user answers in its only event
 
     def say(self, branch: str, goes_on: bool) -> None:
-        """Notes that a branch has spoken. This goes on from the branches above; a last word also ends those below."""
+        """Notes that a branch has spoken. This continues from the branches above; a last word also ends those below."""
         self.open -= {each for each in self.open if _within(branch, each) or (not goes_on and _within(each, branch))}
         if goes_on:
             self.open.add(branch)
 
 
 class _Session:
-    """The knowledge about all invocations so far. In `invocations`, the one with the newest event comes last."""
+    """What is known about all invocations so far. In `invocations`, the one with the newest event comes last."""
 
     def __init__(self, silence: float) -> None:
         self.silence = silence
@@ -178,15 +181,15 @@ class _Session:
             found.at_work.clear()  # if only one sub-agent ended, the next one's checkpoint follows at once
             for call_id in found.newly_asked:
                 if call_id in self.asked and _within(self.asked[call_id][1], branch):
-                    del self.asked[call_id]  # its tool failed before it could ask anybody
+                    del self.asked[call_id]  # its tool failed before it could ask anyone
         found.newly_asked = dict(self._asks(said))
         found.asked = self.events if found.newly_asked else found.asked
         self.asked |= {call_id: (name, branch, tool) for call_id, tool in found.newly_asked.items() if call_id}
         found.say(branch, goes_on)
 
     def answered_elsewhere(self, name: str, found: _Invocation) -> bool:
-        """Tells whether all that is there of an invocation is an answer to a call that a later one answers, too: some
-        programs store an answer twice, and the agent works on with the second."""
+        """Returns whether an invocation consists only of an answer to a call that a later one answers, too: some
+        programs store an answer twice, and the agent continues with the second."""
         return any(next(reversed(self.answered[call_id])) != name for call_id in found.answers)
 
     def waits(self) -> dict[str, list[str]]:
@@ -195,12 +198,12 @@ class _Session:
         for name, _, tool in self.asked.values():
             found.setdefault(name, []).append(tool)
         for name, invocation in self.invocations.items():
-            if "" in invocation.newly_asked:  # nobody can answer a call without an id: it waits until an event follows
+            if "" in invocation.newly_asked:  # no one can answer a call without an id: it waits until an event follows
                 found.setdefault(name, []).append(invocation.newly_asked[""])
         return {name: list(dict.fromkeys(tools)) for name, tools in found.items()}
 
     def _asks(self, said: Description) -> Iterable[tuple[str, str]]:
-        """Yields what an agent's event asks of somebody else: the id of the call and the name of the tool."""
+        """Yields what an agent's event asks of someone else: the id of the call and the name of the tool."""
         for call in said.calls:
             self.tools |= {call.id: call.name} if call.id else {}
             if _is_asking(call):
@@ -219,7 +222,7 @@ class _Session:
 
 def _take_checkpoint(found: _Invocation, branch: str, said: Description) -> None:
     if said.actions.get("end_of_agent"):
-        # Only workflow agents count: an LlmAgent also says this before the agent that it transfers to has begun.
+        # Only workflow agents count: an LlmAgent also says this before the agent that it transfers to has started.
         if said.author in found.at_work:
             found.say(found.at_work.pop(said.author), goes_on=False)  # this event's branch can be a sub-agent's
     elif isinstance(said.actions.get("agent_state"), dict):
@@ -227,7 +230,7 @@ def _take_checkpoint(found: _Invocation, branch: str, said: Description) -> None
 
 
 def _goes_on(event: Mapping[str, Any], said: Description) -> bool | None:
-    """Tells whether the agent will say more, or returns None if the event says nothing.
+    """Returns whether the agent will say more, or None if the event doesn't show it.
 
     This is stricter than ADK's `is_final_response`, which also counts as final an event without any content, and
     long-running calls beside ordinary ones.
@@ -250,7 +253,7 @@ def _is_asking(call: Part) -> bool:
 
 
 def stands_for(call: Part) -> tuple[str, str]:
-    """Returns the id and the tool of the call that ADK asks a person about, each "" if this call does not tell it."""
+    """Returns the id and the tool of the call that ADK asks a person about, each "" if this call doesn't have it."""
     if call.name == CONFIRMATION_CALL and isinstance(original := call.value.get("originalFunctionCall"), dict):
         return _text(original.get("id")), _text(original.get("name"))
     return (_text(call.value.get("functionCallId")), "") if call.name == AUTH_CALL else ("", "")
@@ -282,11 +285,11 @@ Number = TypeVar("Number", bound=int)  # a Seq, or an index in a list
 
 
 def taken_back(rewinds: Iterable[tuple[Number, Number | None]]) -> list[tuple[Number, Number]]:
-    """Returns the ranges that rewinds took back, the newest first: [(313, 317)] for an event 317 that rewinds to 313.
+    """Returns the ranges that rewinds undid, the newest first: [(313, 317)] for an event 317 that rewinds to 313.
 
-    Each rewind is a pair: its own number, and that of the first event of the invocation that it takes back. If there is
-    no such event, the second is None, and the range has only the rewind itself. A rewind that another one took back has
-    no effect.
+    Each rewind is a pair: its own number, and that of the first event of the invocation that it undoes. If there is no
+    such event, the second is None, and the range has only the rewind itself. A rewind that another one undid has no
+    effect.
     """
     found: list[tuple[Number, Number]] = []
     for place, since in sorted(rewinds, key=lambda each: each[0], reverse=True):
@@ -296,7 +299,7 @@ def taken_back(rewinds: Iterable[tuple[Number, Number | None]]) -> list[tuple[Nu
 
 
 def rewinds_in(events: Sequence[Raw]) -> dict[int, int]:
-    """Returns, by an event's index, the index of the rewind that took it back: {3: 5, 4: 5, 5: 5}."""
+    """Returns, by an event's index, the index of the rewind that undid it: {3: 5, 4: 5, 5: 5}."""
     first: dict[str, int] = {}
     for place, event in enumerate(events):
         if name := event.get("invocation_id"):
@@ -309,7 +312,7 @@ def rewinds_in(events: Sequence[Raw]) -> dict[int, int]:
 
 
 def begins_turn(told: Description) -> bool:
-    """Tells whether an event is a user message, written or spoken. An answer to a call is none: it goes on with the turn;
-    nor is what was understood so far of somebody who is still speaking."""
+    """Returns whether an event is a user message, written or spoken. An answer to a call is not: it continues the turn.
+    Neither is a partial transcription of someone who is still speaking."""
     spoken = told.heard and not told.interim
     return told.author == "user" and not told.edit and bool(told.text or told.media or spoken)

@@ -18,18 +18,19 @@ from .translation import Message
 from .translation import gettext_lazy as _
 
 MAX_DEPTH: Final = 150
-MAX_CONTAINERS: Final = 300_000  # lists, objects and keys of one text: to make more holds up every other thread
-MAX_ITEMS: Final = 1_000_000  # items of all its lists and objects; transfer/items.py reads back what has as many
+MAX_CONTAINERS: Final = 300_000  # lists, objects and keys of one text: creating more holds up every other thread
+MAX_ITEMS: Final = 1_000_000  # items of all its lists and objects; transfer/items.py can read this many back
 KEY_LENGTH: Final = 1_024  # characters of a key of state
 MAX_DIGITS: Final = 4300  # Python's own limit for reading an integer back
 
-# Above 2**53 a float is a whole number. PostgreSQL's jsonb writes it without a fraction and so as another float's digits
-# (1e23 would come back as 10**23, which is not equal); written as that exact integer it reads back equal everywhere.
+# Above 2**53 a float is a whole number. PostgreSQL's jsonb writes it without a fraction and so as another float's
+# digits (1e23 would come back as 10**23, which is not equal); written as that exact integer it reads back equal
+# everywhere.
 _WHOLE: Final = 1e16
 
 _DIGITS: Final = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))
 _TOO_LONG: Final = b"0" * 19  # digits of an integer that orjson would make a float of
-_SOME: Final = 2**20  # bytes that are looked at together
+_SOME: Final = 2**20  # bytes that are checked at once
 _MAY_BE_DEEP: Final = 500  # lists and objects: orjson reads 1,024 levels, and Python may fail to write them again
 
 _ENCRYPTED: Final = re.compile(r'"?(?!\d+$)[A-Za-z0-9+/_-]{24,}={0,2}"?')
@@ -39,7 +40,7 @@ _LOOKED_AT: Final = 200  # characters
 def check(value: Any, where: str = "", depth: int = 1, known: Container[str] = ()) -> Any:
     """Returns a value as it will be stored, equal to the one given.
 
-    Texts and keys that are `known` pass, whatever is in them: they name something that is stored.
+    Texts and keys that are `known` always pass: they name something that is stored.
 
     Raises Invalid, with the place, for what JSON or a database cannot hold: NaN and infinities, U+0000, lone
     surrogates, keys that are not strings, more than MAX_DEPTH levels, integers of more than MAX_DIGITS digits.
@@ -96,8 +97,8 @@ def typed(text: str) -> Any:
 def read_stored(text: str) -> Any:
     """Returns the value of a JSON text that some program stored, which `loads` might refuse.
 
-    NaN and Infinity are read, and so is half of a surrogate pair. Of a key given twice the last value is kept. 1e999 and
-    an integer of more than MAX_DIGITS digits are infinite. Raises Invalid, and says why, for what cannot be read.
+    It reads NaN, Infinity and half of a surrogate pair. If a key is there twice, the last value counts. 1e999 and an
+    integer of more than MAX_DIGITS digits are infinite. Raises Invalid, with the reason, for what can't be read.
     """
     try:
         return _read(text)
@@ -118,7 +119,7 @@ def read_stored_or_none(text: str | bytes | None) -> Any:
 
 
 def damage_of(text: str | bytes) -> str:
-    """Returns why a stored text is no JSON object that can be read; empty if it is one. Of many texts, it costs little."""
+    """Returns why a stored text can't be read as a JSON object; empty if it can. It is cheap even for many texts."""
     try:
         value = orjson.loads(text)
     except ValueError:  # also for what `read_stored` reads: NaN, half of a surrogate pair
@@ -130,12 +131,13 @@ def damage_of(text: str | bytes) -> str:
 
 
 def holds_values(text: str) -> bool:
-    """Tells whether a text is the JSON of an object or a list."""
+    """Returns whether a text is the JSON of an object or a list."""
     return isinstance(read_stored_or_none(text), dict | list)
 
 
 class Stored(json.JSONDecoder):
-    """Reads a JSON column as `read_stored` does. A text that is nested too deep is None; raises ValueError for no JSON."""
+    """Reads a JSON column as `read_stored` does. A text that is nested too deep is None; raises ValueError if it isn't
+    JSON."""
 
     def decode(self, s: str, *options: Any) -> Any:
         """Returns the value, or None for a text that is nested too deep."""
@@ -146,7 +148,7 @@ class Stored(json.JSONDecoder):
 
 
 def looks_encrypted(text: str) -> bool:
-    """Tells whether a text that should be a JSON object is base64 and nothing else, as encrypted values are."""
+    """Returns whether a text that should be a JSON object is base64 and nothing else, as encrypted values are."""
     return _ENCRYPTED.fullmatch(text[:_LOOKED_AT]) is not None
 
 
@@ -163,7 +165,7 @@ def _read(text: str | bytes) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         raise
-    except ValueError:  # an integer of too many digits; to look at each of them takes twice as long
+    except ValueError:  # an integer of too many digits; checking each integer takes twice as long
         return json.loads(text, parse_int=_integer)
 
 
@@ -179,7 +181,8 @@ def _integer(digits: str) -> int | float:
 
 
 def check_containers(text: str | bytes) -> None:
-    """Raises Invalid for JSON with more lists, objects, keys or items than are written. Signs in its texts count, too."""
+    """Raises Invalid for JSON with more lists, objects, keys or items than may be written. Signs inside its texts
+    count, too."""
     signs = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if sum(map(signs.count, (b"[", b"{", b":"))) > MAX_CONTAINERS:
         raise Invalid(_("more than %(n)s lists, objects and keys") % {"n": MAX_CONTAINERS})
@@ -217,12 +220,12 @@ def beginning(value: Any, length: int) -> str:
 _INDENTED: Final = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
-_PLAIN: Final = frozenset({str, int, bool, type(None)})  # equal to others of their type as Python has it
+_PLAIN: Final = frozenset({str, int, bool, type(None)})  # compared within their type as Python does
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Tells whether two JSON values are the same: 1 equals 1.0, but true does not equal 1. Of two that are too deep for
-    that, whether they are written the same.
+    """Returns whether two JSON values are the same: 1 equals 1.0, but true does not equal 1. For two that are too deep
+    for that, returns whether their texts are the same.
     """
     if type(a) is type(b) and type(a) in _PLAIN:
         return bool(a == b)

@@ -1,6 +1,6 @@
-"""The schema of a key: what its values have been, as the events of all sessions wrote them (pure).
+"""The schema of a key: the values that the events of all sessions wrote (pure).
 
-It is learnt, and nobody promised it: an agent may write anything else tomorrow.
+It is learnt, not guaranteed: an agent may write anything else tomorrow.
 """
 
 import keyword
@@ -18,14 +18,14 @@ from .translation import gettext as _
 from .translation import ngettext
 
 MOST_KEYS: Final = 2_000  # of an app
-NAME_LENGTH: Final = 200  # characters of a key; a longer one is not learnt
-MOST_TEXTS: Final = 12  # different strings that are kept of a key
+NAME_LENGTH: Final = 200  # characters of a key; longer keys are not learnt
+MOST_TEXTS: Final = 12  # different strings kept for a key
 SHORT: Final = 40  # characters of a string that is kept, and of a writer's name
 MOST_WRITERS: Final = 8  # agents, and as many people
-_ENOUGH: Final = 5  # events, before they say what is usual
-_EXACT: Final = 2**53  # beyond, a float is no longer one number
+_ENOUGH: Final = 5  # events needed before anything counts as usual
+_EXACT: Final = 2**53  # above this, a float is no longer exact
 _GREATEST: Final = 1.7e308
-_TYPES: Final = {  # of most values; `kind` knows the others, and takes longer
+_TYPES: Final = {  # for most values; `kind` knows the others, but is slower
     str: "string",
     int: "number",
     float: "number",
@@ -40,10 +40,11 @@ Number = int | float
 
 @dataclass(slots=True)
 class KeySchema:
-    """The values of a key. {"step": "pay"} twice and {"step": 3} once: types {"string": 2, "number": 1}, texts {"pay": 2}.
+    """The values of a key. {"step": "pay"} twice and {"step": 3} once: types {"string": 2, "number": 1}, texts {"pay":
+    2}.
 
-    `texts` are empty if there are too `many` of them, or a long one. `users` has those that only one user wrote, with the
-    user's number. `hidden` is a key of which only the types are kept: it seems to be a secret.
+    `texts` are empty if there are too `many` of them, or a long one. `users` has those that only one user wrote, with
+    the user's number. For a `hidden` key, which seems to be a secret, only the types are kept.
     """
 
     events: int = 0  # that wrote the key, or removed it
@@ -97,7 +98,7 @@ class KeySchema:
         self.high = number if self.high is None or number > self.high else self.high
 
     def merge(self, more: "KeySchema", user: int) -> None:
-        """Adds what was learnt of a session, which is of the user with this number."""
+        """Adds what was learnt from a session of the user with this number."""
         self.events, self.removed = self.events + more.events, self.removed + more.removed
         for mine, others in ((self.types, more.types), (self.agents, more.agents), (self.people, more.people)):
             for name, events in others.items():
@@ -141,7 +142,8 @@ class KeySchema:
 
     @property
     def options(self) -> list[str]:
-        """Returns the strings of a key that has only a few, which come again and again, the most frequent first; else []."""
+        """Returns the strings of a key that has only a few, often repeated ones, the most frequent first; otherwise
+        []."""
         strings = self.types.get("string", 0)
         if self.many or strings < _ENOUGH or strings < 2 * len(self.texts):
             return []
@@ -154,12 +156,12 @@ class KeySchema:
 
     @property
     def has_range(self) -> bool:
-        """Tells whether enough numbers were seen to say between which they are."""
+        """Returns whether enough numbers were seen to give their range."""
         return self.low is not None and self.types.get("number", 0) >= _ENOUGH
 
 
 def is_plain(text: str) -> bool:
-    """Tells whether every database and every program can hold a text: it has no U+0000, and no half of a surrogate pair."""
+    """Returns whether every database and program can hold a text: it has no U+0000 and no half of a surrogate pair."""
     if text.isascii() or "\0" in text:
         return "\0" not in text
     try:
@@ -170,7 +172,7 @@ def is_plain(text: str) -> bool:
 
 
 def is_learnt(key: str) -> bool:
-    """Tells whether a key has a schema: not a `temp:` key, nor one that ADK or adkweb keeps for itself."""
+    """Returns whether a key has a schema: not a `temp:` key, nor one that ADK or adkweb keeps for itself."""
     return 0 < len(key) <= NAME_LENGTH and not key.startswith((TEMP, "__")) and is_plain(key)
 
 
@@ -199,7 +201,7 @@ def learn(schemas: dict[str, KeySchema], told: Description) -> None:
 
 
 def seems_secret(key: str, schema: KeySchema) -> bool:
-    """Tells whether a key's name or one of its strings says that it is a secret."""
+    """Returns whether a key's name or one of its strings suggests a secret."""
     return has_secret_name(scope_of(key)[1]) or any(map(secret_of, schema.texts))
 
 
@@ -210,14 +212,14 @@ def to_text(schema: KeySchema) -> str:
 
 
 def from_text(text: str) -> KeySchema:
-    """Returns the schema that `to_text` made a text of."""
+    """Returns the schema that `to_text` turned into a text."""
     return KeySchema(**as_object(read_stored_or_none(text)))
 
 
 # --- As pydantic models, one for each scope ---------------------------------------------------------------------------
 
-# Keys and strings are somebody's data: they get into the text as Python literals only. What names a field is made of
-# letters, digits and underscores; the key itself is its alias.
+# Keys and strings are someone's data: they appear in the text only as Python literals. Field names consist of letters,
+# digits and underscores; the key itself is the alias.
 _HEAD: Final = '''"""The state of an app, as the events had it that adkweb has seen. A key that is not there is None.
 
 Each model takes its own keys out of the whole state: UserState.model_validate(session.state.to_dict()).
@@ -297,7 +299,7 @@ def _type(schema: KeySchema) -> str:
 
 # --- How a new value differs from what its key has been ---------------------------------------------------------------
 
-_USUAL: Final = 0.02  # of the values; what is rarer than that is no type that a key has
+_USUAL: Final = 0.02  # of the values; a rarer type doesn't count as a type of the key
 _SHOWN: Final = 30  # characters of a string
 
 
@@ -321,7 +323,7 @@ def range_words(low: Number, high: Number) -> str:
 def misfits(key: str, schema: KeySchema, value: Any) -> list[str]:
     """Returns what is unusual about a value: [“booking_step has been a string in 312 events; this is a number.”].
 
-    It says nothing about what was seen too little to have a habit.
+    It returns nothing if too little was seen to know what is usual.
     """
     name = kind(value)
     if not schema.values:

@@ -1,4 +1,4 @@
-"""Tells the kinds of an event: one table, with how each is shown and what it says."""
+"""Finds the kinds of an event: one table, with how each is shown and described."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -14,9 +14,9 @@ from .translation import gettext as _
 
 
 def describe(event: Mapping[str, Any], written: float | None = None) -> Description:
-    """Describes what an event is and says, and when it was stored if that is known.
+    """Describes an event, and when it was stored if that is known.
 
-    It never raises for an event that a database holds, whatever is in it.
+    It never raises for an event from a database, whatever is in it.
     """
     actions = as_object(event.get("actions"))
     parts = parts_of(event)
@@ -42,7 +42,7 @@ def describe(event: Mapping[str, Any], written: float | None = None) -> Descript
 
 
 class Kind(NamedTuple):
-    """A kind of event: how to tell it, and how it is shown."""
+    """A kind of event: how to recognise it, and how it is shown."""
 
     is_of: Callable[
         [Mapping[str, Any], dict[str, Any], Description], bool
@@ -50,11 +50,11 @@ class Kind(NamedTuple):
     icon: str  # in static/img/icons.svg
     say: summary.Say  # what it says in words
     style: str = "bold"  # in a terminal
-    highlight: int = 0  # its weight on the strip, which history/index/read_source.py keeps it for; 0: not there
+    highlight: int = 0  # its weight on the strip, which history/index/read_source.py stores; 0: not shown
 
 
-# The kinds of event, the most telling one first: an event that transfers and also changes state is shown as a transfer,
-# and its chips show the state change.
+# The kinds of event, the most specific first: an event that transfers and also changes state is shown as a transfer,
+# with chips for the state change.
 TABLE: Final[dict[str, Kind]] = {
     "edit": Kind(lambda e, a, d: bool(d.edit), "edit", summary.edit, style="bold yellow", highlight=4),
     "rewind": Kind(
@@ -120,13 +120,13 @@ TABLE: Final[dict[str, Kind]] = {
     "unknown": Kind(lambda e, a, d: False, "info", summary.unknown),
 }
 KINDS: Final = tuple(TABLE)
-HIGHLIGHTS: Final = tuple(  # the kinds that the strip shows, the most telling one last
+HIGHLIGHTS: Final = tuple(  # the kinds that the strip shows, the most specific last
     sorted((name for name, kind in TABLE.items() if kind.highlight), key=lambda name: TABLE[name].highlight)
 )
 
 
 def say(description: Description, event: Mapping[str, Any]) -> Iterator[Piece]:
-    """Says what happened in an event, in one line of words."""
+    """Describes an event in one line of words."""
     yield from TABLE[description.kind].say(description, event)
     if description.kind != "artifact" and description.actions.get("artifact_delta"):
         yield Piece(" ")

@@ -1,4 +1,5 @@
-"""Hides what is secret in a text by its form: keys of services, JWT, card numbers, e-mail addresses, phone numbers (pure).
+"""Hides what is secret in a text by its form: keys of services, JWT, card numbers, e-mail addresses, phone numbers
+(pure).
 
     hide("pay with 4111 1111 1111 1111", ["card"]) == "pay with ••••"
 
@@ -30,7 +31,7 @@ _PATTERNS: Final = {
             )
         )
     ),
-    # Of the end of a text that was cut, nobody knows how it goes on.
+    # At the end of a text that was cut, what follows is unknown.
     JWT: re.compile(
         _WORD + r"eyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}(?:\.[0-9A-Za-z_-]{16,}|(?:\.[0-9A-Za-z_-]*)?(?=…?\Z))"
     ),
@@ -39,11 +40,11 @@ _PATTERNS: Final = {
         r"(?<![\w.+-])(?:\+\d|\(?0\d)[\d ()./-]{6,18}\d(?!\w)|(?<![\w.+-])\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}(?!\w)"
     ),
 }
-# A lookahead finds numbers that overlap: in “2026 4111 1111 1111 1111”, the first four groups are no card number.
+# A lookahead finds numbers that overlap: in “2026 4111 1111 1111 1111”, the first four groups aren't a card number.
 _CARDS: Final = re.compile(
     r"(?<!\d)(?=(\d{13,19}(?!\d)|\d{4}[ -]\d{6}[ -]\d{5}(?!\d)|\d{4}[ -]\d{4}[ -]\d{4}[ -]\d{1,7}(?!\d)))"
 )
-# A pattern matches only texts that have one of these. Most have none, and are looked through ten times as fast.
+# A pattern matches only texts with one of these. Most have none, and are searched ten times as fast.
 _SERVICE_HINTS: Final = (
     *("AKIA", "ASIA", "AIza", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "xox", "_live_"),
     *("PRIVATE KEY", "://"),
@@ -56,7 +57,7 @@ _HINTS: Final[dict[str, Callable[[str], object]]] = {
     PHONE: re.compile(r"\d[\d ()./-]{6,18}\d").search,
 }
 _CARD_BEGINS: Final = "23456"
-_LEAST: Final = 6  # characters of the shortest thing that a form stands for
+_LEAST: Final = 6  # characters of the shortest match of any form
 
 
 def hide(text: str, forms: Collection[str]) -> str:
@@ -86,7 +87,7 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_checked(digits: str) -> bool:
-    """Tells whether the last digit is the check digit of the others (Luhn)."""
+    """Returns whether the last digit is the check digit of the others (Luhn)."""
     total = 0
     for index, digit in enumerate(reversed(digits)):
         number = int(digit) * (index % 2 + 1)

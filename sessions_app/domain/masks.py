@@ -3,7 +3,8 @@
     mask = Mask([Rule(KEY, "user:card_*"), Rule(TOOL, "charge_card: number")])
     mask({"user:card_token": "abc", "step": "pay"}) == {"user:card_token": "••••", "step": "pay"}
 
-What nothing hides is returned as it is, not copied. Names of keys are never hidden: pages and links name them.
+Values with nothing hidden are returned as they are, not copied. Names of keys are never hidden: pages and links name
+them.
 """
 
 import re
@@ -22,15 +23,15 @@ KEY, FORM, PATH, TOOL = "key", "form", "path", "tool"
 KINDS: Final = (KEY, FORM, PATH, TOOL)
 _REMEMBERED: Final = 10_000  # names of keys
 _MOST_REMEMBERED: Final = 200  # characters of a name
-_DEEPEST: Final = 160  # levels: nothing deeper is shown, for nobody could tell what it is
-_LONGEST_FIELD: Final = 40  # characters of a name: no field of an event has a longer one
+_DEEPEST: Final = 160  # levels: nothing deeper is shown, because it could be anything
+_LONGEST_FIELD: Final = 40  # characters of a name: no event field has a longer one
 _DEEPEST_FIELD: Final = 20  # levels at which an event still has fields of its own
 
-HANDLE: Final = "user-"  # how the handle of a user begins
+HANDLE: Final = "user-"  # how the handle of a user starts
 HANDLE_DIGITS: Final = 16
 _HANDLE: Final = re.compile(rf"{HANDLE}[0-9a-f]{{{HANDLE_DIGITS}}}")
 
-# The fields of google-adk's events that say what happened. Without them, adkweb could not tell any more what an event is.
+# The fields of google-adk's events that say what happened. Without them, adkweb could no longer recognise the event.
 _NEVER_HIDDEN: Final = frozenset(
     [
         "id",
@@ -97,9 +98,9 @@ _NOTES: Final = frozenset(("custommetadata",))
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Says what is hidden: `kind` is one of KINDS. A pattern is that of a key (`*token*`), a form (`card`), a path in a
-    value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`). With `ids`, a form hides ids of
-    users, too: who may not see one gets a handle (access/handles.py)."""
+    """What is hidden: `kind` is one of KINDS. A pattern is that of a key (`*token*`), a form (`card`), a path in a
+    value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`). With `ids`, a form hides ids
+    of users, too: people who may not see an id get a handle (access/handles.py)."""
 
     kind: str
     pattern: str
@@ -107,7 +108,7 @@ class Rule:
 
 
 class _Names:
-    """Tells which patterns a key matches, with its prefix or without it. All are one expression; answers are remembered."""
+    """Finds the patterns that a key matches, with or without its prefix. All are one expression; results are cached."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         some = list(dict.fromkeys(patterns))
@@ -134,7 +135,7 @@ class _Names:
 
 
 class _Paths:
-    """Tells whether a value is hidden by the names that lead to it. A rule by key is a path of one name."""
+    """Returns whether a value is hidden by the names that lead to it. A rule by key is a path of one name."""
 
     def __init__(self, paths: Iterable[tuple[str, ...]]) -> None:
         self._paths = {tuple(name.lower() for name in path) for path in paths}
@@ -142,7 +143,7 @@ class _Paths:
         self._lasts = {path[-1] for path in self._paths}
 
     def hides(self, name: str, above: tuple[str, ...]) -> bool:
-        """Tells whether some path ends the names that lead to a value: its own, and those above it."""
+        """Returns whether a path matches the end of the names that lead to a value: its own, and those above it."""
         last = self._names.matched_by(name)
         if not last or last.isdisjoint(self._lasts):
             return False
@@ -159,9 +160,9 @@ def _field_of(name: str) -> str:
 
 
 class Mask:
-    """Hides the secrets of credentials, and values by rules. Called with a state with full keys, it returns what may be seen
-    of it; `event` does so for an event, whose own fields stay readable. A single event or state with the same JSON always
-    gives the same. `harmless` is for whoever asks, to remember in what nothing is hidden."""
+    """Hides the secrets of credentials, and values by rules. Called with a state with full keys, it returns what may be
+    seen of it; `event` does so for an event, whose own fields stay readable. A single event or state with the same JSON
+    always gives the same. `harmless` is for the caller, to remember texts with nothing hidden."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         rules = list(rules)
@@ -191,22 +192,23 @@ class Mask:
         return self._event(seen, 0) if self.has_rules else seen
 
     def passes(self, text: str) -> bool:
-        """Tells at a glance that nothing in a JSON text is hidden: True is certain."""
+        """Checks quickly that nothing in a JSON text is hidden: True is certain."""
         return not self.has_rules and not credentials.may_hold(text)
 
     @property
     def hides_ids(self) -> bool:
-        """Tells whether any id of a user is hidden."""
+        """Returns whether any id of a user is hidden."""
         return bool(self._id_forms)
 
     def hides_id(self, user_id: str) -> bool:
-        """Tells whether the id of a user is hidden. One that looks like a handle is, too: it could be that of another."""
+        """Returns whether the id of a user is hidden. An id that looks like a handle is, too: it could be someone
+        else's."""
         if not self._id_forms:
             return False
         return is_handle(user_id) or hide(user_id, self._id_forms) != user_id
 
     def has_dots(self, value: Any) -> bool:
-        """Tells whether dots stand for something in a value that this hides something of."""
+        """Returns whether dots replace something in a value of which this hides something."""
         return has_dots(value if self.has_rules else credentials.secrets_of(value))
 
     def _event(self, event: Any, depth: int) -> Any:
@@ -229,7 +231,7 @@ class Mask:
             return self._value(value, (), call)
         if field == "state":
             return self._value(value, (), ())
-        if field == "notes" and isinstance(value, dict):  # adkweb's own notes are fields, all else is anybody's
+        if field == "notes" and isinstance(value, dict):  # adkweb's own notes are fields; anyone may write the rest
             seen = {
                 key: self._event(each, depth) if key == "adkweb" else self._other(key, each)
                 for key, each in value.items()
@@ -272,7 +274,8 @@ class Mask:
         return value
 
     def _of_call(self, value: dict[str, Any]) -> list[_Paths] | None:
-        """Returns the rules for the arguments and the answer of a tool, if a value is its call or its answer; else None."""
+        """Returns the rules for the arguments and the answer of a tool, if a value is its call or its answer; else
+        None."""
         name = value.get("name")
         if not isinstance(name, str) or not ("args" in value or "response" in value):
             return None
@@ -289,7 +292,7 @@ def _are_same(seen: dict[str, Any], values: dict[str, Any]) -> bool:
 
 
 def has_dots(value: Any) -> bool:
-    """Tells whether dots stand for something in a value, as a whole string or within one."""
+    """Returns whether dots replace something in a value, as a whole string or within one."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -301,7 +304,7 @@ def has_dots(value: Any) -> bool:
 
 
 def is_handle(text: str) -> bool:
-    """Tells whether a text looks like what stands for the id of a user: `user-3f9a2c81d07be455`."""
+    """Returns whether a text looks like the handle of a user: `user-3f9a2c81d07be455`."""
     return _HANDLE.fullmatch(text) is not None
 
 

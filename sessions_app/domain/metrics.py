@@ -1,6 +1,6 @@
-"""Counts what happens, for `/metrics`: appends and requests. Other figures are made when somebody asks, by `collectors`.
+"""Counts what happens, for `/metrics`: appends and requests. Other figures are computed on request, by `collectors`.
 
-No figure has the name of an app, a person or a session: whoever reads figures need not be somebody who may read sessions.
+No figure names an app, a person or a session: readers of figures need not be allowed to read sessions.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Tells what in an agent's event is from a model, and what went wrong there. Pure."""
+"""Finds what in an agent's event is from a model, and what went wrong there (pure)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ _RESULTS: Final = frozenset({"response", "code_result"})  # parts that no model 
 
 
 def by_model(event: Mapping[str, Any], said: Description) -> bool:
-    """Tells whether a model wrote an event. ADK itself writes the calls that ask a person for something."""
+    """Returns whether a model wrote an event. ADK itself writes the calls that ask a person for something."""
     if said.calls and all(call.name in ASKING_CALLS for call in said.calls):
         return False
     if any(part.kind not in _RESULTS for part in said.parts) or usage_of(event) or event.get("finish_reason"):
@@ -28,13 +28,13 @@ def model_of(event: Mapping[str, Any]) -> str:
 
 
 def tokens_of(event: Mapping[str, Any]) -> int:
-    """Returns the tokens that the model was given and wrote."""
+    """Returns the model's input and output tokens."""
     usage = usage_of(event)
     return usage.prompt + usage.output if usage else 0
 
 
 def failure_of(event: Mapping[str, Any], said: Description) -> tuple[bool, str]:
-    """Tells whether an agent's event reports a failure of its own, and in which words: (True, "MAX_TOKENS")."""
+    """Returns whether an agent's event reports a failure of its own, and its words: (True, "MAX_TOKENS")."""
     told = " ".join(str(event[name]) for name in ("error_code", "error_message") if event.get(name))
     return "error" in said.kinds, words(told, WHY)
 

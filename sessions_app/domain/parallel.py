@@ -1,7 +1,7 @@
-"""Tells which agents wrote the same keys at the same time, so that all but the last lost what they wrote (pure).
+"""Finds agents that wrote the same keys at the same time, so that all but the last write were lost (pure).
 
-An agent reads the state when it begins. Of two that run on branches `para.creative` and `para.strict`, neither sees what
-the other writes.
+An agent reads the state when it starts. Two agents on branches `para.creative` and `para.strict` don't see each other's
+writes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Write(NamedTuple):
-    """Who wrote which keys, in which invocation and on which branch."""
+    """A write: who wrote which keys, in which invocation and on which branch."""
 
     invocation_id: str
     branch: str
@@ -23,7 +23,7 @@ def write_of(event: Mapping[str, Any], invocation_id: str, keys: Iterable[str]) 
 
 
 def are_parallel(a: str, b: str) -> bool:
-    """Tells whether neither of two branches leads to the other: `p.a` and `p.b` are, `p` and `p.b` are not."""
+    """Returns whether neither of two branches leads to the other: `p.a` and `p.b` are, `p` and `p.b` are not."""
     return bool(a and b) and not f"{a}.".startswith(f"{b}.") and not f"{b}.".startswith(f"{a}.")
 
 

@@ -1,4 +1,4 @@
-"""Roles that people and groups have, and the rights that they give (pure): each role and right is named here, once."""
+"""The roles of people and groups, and the rights that they give (pure). Each is named only here."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -7,7 +7,7 @@ from .translation import gettext_lazy as _
 
 Right = Literal["read", "append", "admin"]
 RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
-OF_TOKENS: Final[dict[Right, Message]] = {  # what a program may do whose token has the right
+OF_TOKENS: Final[dict[Right, Message]] = {  # what a program with such a token may do
     "read": _("sees sessions, events and state"),
     "append": _("also creates sessions, appends events, edits state: what an agent needs"),
     "admin": _("also deletes sessions, and imports"),

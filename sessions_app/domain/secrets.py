@@ -1,9 +1,10 @@
-"""Recognises secrets by their form, or by the name of their key (pure). It is better to miss one than to cry wolf."""
+"""Recognises secrets by their form, or by the name of their key (pure). It rather misses a secret than raises false
+alarms."""
 
 import re
 from typing import Final
 
-LOOKED_AT: Final = 4_000  # characters of a string; every pattern takes at most some milliseconds for so many
+LOOKED_AT: Final = 4_000  # characters of a string; every pattern takes at most some milliseconds for this many
 _NAMED_LENGTH: Final = 6  # characters that a password has at least
 
 AWS, GOOGLE, GITHUB, SLACK, STRIPE = "aws", "google", "github", "slack", "stripe"
@@ -37,14 +38,15 @@ def secret_of(text: str) -> str:
 
 
 def is_named_secret(name: str, text: str) -> bool:
-    """Tells whether a key says that its string is a secret: `db_password`, `apiKey`. It may also stand for one: “***”."""
+    """Returns whether a key's name says that its string is a secret: `db_password`, `apiKey`. The string may also be a
+    placeholder: “***”."""
     if len(text) < _NAMED_LENGTH or len(name) > 200 or re.search(r"\s", text.strip()) or _NONE.fullmatch(text):
         return False
     return has_secret_name(name)
 
 
 def has_secret_name(name: str) -> bool:
-    """Tells whether a key has the name of a secret: `db_password`, `apiKey`."""
+    """Returns whether a key has the name of a secret: `db_password`, `apiKey`."""
     return bool(_NAME.search(plain(name)))
 
 

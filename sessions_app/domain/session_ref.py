@@ -26,5 +26,5 @@ def own_session(source: str, app_name: str, user_id: str = OWN_NAME) -> SessionR
 
 
 def digest_of(*names: str) -> str:
-    """Returns what stands for names in adkweb's own tables, however long they are."""
+    """Returns the key for some names in adkweb's own tables, however long they are."""
     return hashlib.md5(json.dumps(names).encode(), usedforsecurity=False).hexdigest()

@@ -43,9 +43,9 @@ UNKNOWN: Final = Unknown()
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A key's value before and after: ABSENT if the key did not or does not exist, UNKNOWN if nobody can say.
+    """A key's value before and after: ABSENT if the key did not or does not exist, UNKNOWN if that can't be known.
 
-    `beside` has the agents that wrote the key in the same invocation on parallel branches: the last one's value stands.
+    `beside` has the agents that wrote the key in the same invocation on parallel branches: the last value counts.
     """
 
     key: str
@@ -60,7 +60,7 @@ class Change:
 
     @property
     def same(self) -> bool:
-        """Tells whether the key had this value already. If the old value is UNKNOWN, it is False."""
+        """Returns whether the key already had this value; False if the old value is UNKNOWN."""
         return self.old is not UNKNOWN and same(self.old, self.new)
 
 
@@ -141,7 +141,7 @@ def fold(initial: Mapping[str, Any], deltas: Iterable[tuple[Mapping[str, Any], I
 
 
 def same(a: Any, b: Any) -> bool:
-    """Tells whether two values of a key are equal, or both ABSENT, or both UNKNOWN."""
+    """Returns whether two values of a key are equal, or both ABSENT, or both UNKNOWN."""
     if a is ABSENT or b is ABSENT or a is UNKNOWN or b is UNKNOWN:
         return a is b
     return equal(a, b)

@@ -17,12 +17,13 @@ _MOST_ARGUMENTS: Final = 8
 _NAME: Final = 80  # characters of a tool's or an agent's name
 _OF_EVERY_EVENT: Final = frozenset({"id", "invocation_id", "timestamp", "author", "actions"})
 LIVE: Final = ("live_session_resumption_update", "go_away", "voice_activity")  # fields about the connection to a model
-_A2A: Final = "a2a:"  # begins names in the metadata of an event
+_A2A: Final = "a2a:"  # starts names in the metadata of an event
 _NO_REASONS: Final = ("", "STOP", "FINISH_REASON_UNSPECIFIED")
 
 
 class Piece(NamedTuple):
-    """Some of a line's words: the event's `own`, or adkweb's. `aside` ones tell more, `code` is code, JSON or an id."""
+    """Some of a line's words: the event's `own`, or adkweb's. `aside` ones add details, `code` is code, JSON or an
+    id."""
 
     text: str
     own: bool = False
@@ -45,7 +46,7 @@ def artifacts(d: Description) -> Pieces:
 
 
 def edit(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says how adkweb came to make an event; who and why stand beside it."""
+    """Says why adkweb made an event; who and why are beside it."""
     forked = as_object(d.edit.get("forked"))
     if d.actions.get("rewind_before_invocation_id"):
         yield from rewind(d, event)
@@ -66,13 +67,13 @@ def edit(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 
 def rewind(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says before which invocation the session went on."""
+    """Says before which invocation the session continues."""
     yield Piece(_("Rewound to before") + " ")
     yield Piece(words(d.actions["rewind_before_invocation_id"], 13), own=True, aside=True, code=True)
 
 
 def compaction(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says the summary that stands for earlier events."""
+    """Says the summary that replaces earlier events."""
     yield Piece(_("Earlier events summarised") + " ")
     yield _aside(summary(d.actions.get("compaction")))
 
@@ -91,7 +92,7 @@ def interrupted(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 
 def auth(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says which tools ask somebody to sign in."""
+    """Says which tools ask someone to sign in."""
     if d.calls:
         yield Piece(_("Asks for a sign-in") + " ")
         yield from _listed(d.calls, lambda call: [_aside(call.name, _NAME), _SPACE])
@@ -101,7 +102,7 @@ def auth(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 
 def confirmation(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says which tools ask somebody to confirm."""
+    """Says which tools ask someone to confirm."""
     if d.calls:
         yield Piece(_("Asks for a confirmation") + " ")
         yield from _listed(d.calls, lambda call: [_aside(_asked_about(call), _NAME), _SPACE])
@@ -126,13 +127,13 @@ def transfer(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 
 def escalation(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says which tool handed the conversation up."""
+    """Says which tool escalated the conversation."""
     yield Piece(_("Escalates to the agent above") + " ")
     yield from _listed(d.responses, lambda response: [_aside(response.name, _NAME), _SPACE])
 
 
 def call(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says which tools are called, with what."""
+    """Says which tools are called, with which arguments."""
     yield from _listed(d.calls, _call, between=" · ")
 
 
@@ -190,12 +191,12 @@ def artifact(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 
 def state(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says that state changes; the keys stand beside it."""
+    """Says that state changes; the keys are beside it."""
     yield Piece(_("State change"))
 
 
 def checkpoint(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says how far an agent is."""
+    """Says an agent's progress."""
     yield Piece(_("Agent finished") if d.actions.get("end_of_agent") else _("Agent checkpoint"))
 
 
@@ -205,12 +206,12 @@ def finish(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 
 def is_remote(event: Mapping[str, Any]) -> bool:
-    """Tells whether an event is news of a task that an agent elsewhere does, over A2A."""
+    """Returns whether an event reports on a task of a remote agent, over A2A."""
     return any(isinstance(name, str) and name.startswith(_A2A) for name in as_object(event.get("custom_metadata")))
 
 
 def remote(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says how far the task of an agent elsewhere is: “remote task t-1: submitted”."""
+    """Says the progress of a remote agent's task: “remote task t-1: submitted”."""
     noted = as_object(event.get("custom_metadata"))
     given = noted.get(f"{_A2A}response")
     answer = as_object(read_stored_or_none(given) if isinstance(given, str) else given)
@@ -264,26 +265,26 @@ def summary(value: Any) -> str:
 
 
 def media_name(part: Part) -> str:
-    """Returns the name of an image or a file, or what it is."""
+    """Returns the name of an image or a file, or its type."""
     return part.name or (_("image") if part.kind == "image" else _("file"))
 
 
 def arguments(call: Part) -> str:
-    """Returns what a tool is called with, in short: `(amount=412.5, currency="EUR")`."""
+    """Returns a tool's arguments, in short: `(amount=412.5, currency="EUR")`."""
     given = as_object(call.value)
     each = [f"{words(name, 40)}={brief(value, 60)}" for name, value in islice(given.items(), _MOST_ARGUMENTS)]
     return f"({', '.join(each)}{', …' if len(given) > _MOST_ARGUMENTS else ''})"
 
 
 def answer(response: Part) -> str:
-    """Returns what a tool answered, in short: its error if it failed."""
+    """Returns a tool's answer, in short: its error if it failed."""
     if response.failed:
         return words(as_object(response.value).get("error"), 160)
     return brief(unwrapped(response.value), 160)
 
 
 def unwrapped(answer: Any) -> Any:
-    """Returns what a tool answered, without the wrapper that ADK puts around an answer that is not an object."""
+    """Returns a tool's answer, without the wrapper that ADK puts around an answer that is not an object."""
     if isinstance(answer, dict) and len(answer) == 1 and "result" in answer:
         return answer["result"]
     return answer

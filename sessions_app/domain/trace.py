@@ -1,13 +1,13 @@
-"""Tells what the agents of a turn did when, one within the other (pure).
+"""Works out what the agents of a turn did and when, one within the other (pure).
 
-ADK stores an event when something has ended; clock.py says when. So a model call runs from the end of the event before it
-in its line until the end of its own event. The line of a branch has the events of this branch, of those above it and of
-those below it: `par.a` does not wait for `par.b`. A tool runs from the event with the call to the event with the response
-of the same id. Two things cannot be told: tools that ran side by side are stored as one event, when all have ended; and
-what an agent did without a model, in a callback, counts for the model call after it.
+ADK stores an event when something has ended; clock.py works out when. So a model call runs from the end of the previous
+event in its line to the end of its own event. The line of a branch has the events of this branch, of those above it and
+of those below it: `par.a` does not wait for `par.b`. A tool runs from the event with the call to the event with the
+response of the same id. Two things can't be known: tools that ran side by side are stored as one event, when all have
+ended; and what an agent did without a model, in a callback, counts for the next model call.
 
-A branch `par.a` is the agent `a` within `par`; `helper@adk-1` is an agent within the tool call `adk-1`. An agent to which
-another one transferred is within that one. A clock that goes back is taken to stand still.
+A branch `par.a` is the agent `a` within `par`; `helper@adk-1` is an agent within the tool call `adk-1`. An agent to
+which another one transferred is within that one. A clock that goes back counts as stopped.
 """
 
 from collections import deque
@@ -30,15 +30,15 @@ MODEL: Final = "model"
 TOOL: Final = "tool"
 WAIT: Final = "wait"  # for a person, or for another system
 SUMMARY: Final = "summary"  # a model sums the conversation up
-DEEPEST: Final = 24  # levels; what would be deeper stands beside its parent
+DEEPEST: Final = 24  # levels; deeper spans are shown beside their parent
 
 
 @dataclass(slots=True, eq=False)
 class Span:
     """A stretch of a turn: booking called gemini-3-flash, from 0.0 to 1.2 seconds.
 
-    `start` and `end` are seconds since 1970, or the least that is known of them. `end` is None for a call without an
-    answer. `events` has the ids of its first and last event: of a tool, those of the call and of the response.
+    `start` and `end` are seconds since 1970, or lower bounds of them. `end` is None for a call without an answer.
+    `events` has the ids of its first and last event: for a tool, those of the call and of the response.
     """
 
     kind: str
@@ -75,9 +75,9 @@ class Span:
 class Trace:
     """The spans of a turn, each before those within it, and where the time went.
 
-    At most so many spans as were asked for; `more` were left out, but are counted in the sums. `model` and `tools` are how
-    long at least one model or tool was at work; in parallel branches, they overlap. `waiting` is how long something waited
-    for somebody and nothing was at work.
+    At most the requested number of spans; `more` were left out, but are counted in the sums. `model` and `tools` are
+    how long at least one model or tool was working; in parallel branches, they overlap. `waiting` is how long something
+    waited for someone while nothing was working.
     """
 
     start: float
@@ -97,7 +97,7 @@ class Trace:
 
 
 def trace_of(roots: list[Span], start: Ended, end: Ended, most: int) -> Trace:
-    """Returns the trace of the spans that are in no other one."""
+    """Returns the trace of the outermost spans."""
     spans = list(_ordered(roots))
     _close_containers(spans)
     of_kind = {kind: [each for each in spans if each.kind == kind] for kind in (MODEL, SUMMARY, TOOL, WAIT)}
@@ -123,7 +123,7 @@ def _sign(spans: Iterable[Span]) -> str:
 
 
 def _ordered(roots: list[Span]) -> Iterator[Span]:
-    """Yields each span before those within it; in the order in which they began."""
+    """Yields each span before those within it; in the order in which they started."""
     left = roots[::-1]
     while left:
         span = left.pop()
@@ -171,7 +171,7 @@ _SILENT: Final = frozenset({"checkpoint", "unknown", "finish", "live", "empty"})
 def trace(told: Iterable[Told], most: int = MOST) -> Trace:
     """Returns the trace of a turn.
 
-    `told` are its events with their descriptions, in the order in which they were stored, whatever is in them.
+    `told` are its events with their descriptions, in the order in which they were stored, whatever they contain.
     """
     events, clock = list(told), Clock()
     ends = [clock.ended(event, said) for event, said in events]
@@ -185,7 +185,7 @@ def trace(told: Iterable[Told], most: int = MOST) -> Trace:
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """A branch: when it last had an event, and which agent is at work there.
+    """A branch: when it last had an event, and which agent is working there.
 
     Of `par.a`, `par` is a group: groups in the same branch run one after the other, the agents of a group side by side.
     """
@@ -239,7 +239,7 @@ class _Reader:
         self.invocation = ""
 
     def hear(self, event: Mapping[str, Any], said: Description, ended: Ended) -> None:
-        """Takes in the next event."""
+        """Adds the next event."""
         line = self._line_of(event)
         since = line.before()
         at = ended if ended.at >= since.at else Ended(since.at, ended.known)
@@ -250,20 +250,20 @@ class _Reader:
             self._span(SUMMARY, model_of(event), "", heard, None, tokens=tokens_of(event))
         elif said.author == "user" and said.responses:
             for line in [self._take_answer(part, heard) for part in said.responses]:
-                line.advance(heard.at)  # who did not ask does not wait for the answer
+                line.advance(heard.at)  # an agent that did not ask doesn't wait for the answer
             return
         elif said.author != "user" and (by_model(event, said) or not _SILENT.issuperset(said.kinds)):
             self._hear_agent(event, said, heard)
         line.advance(heard.at)
 
     def _begins_unseen(self, event: Mapping[str, Any], said: Description) -> bool:
-        """Tells whether an invocation begins with what an agent did: nobody knows since when."""
+        """Returns whether an invocation starts with an agent's work, whose start is unknown."""
         name, last = str(event.get("invocation_id") or ""), self.invocation
         self.invocation = name or last
         return bool(name and last and name != last) and said.author != "user" and not said.actions.get("compaction")
 
     def close(self) -> None:
-        """Tells those that wait for somebody from the tools that never answered."""
+        """Distinguishes tools that wait for someone from those that never answered."""
         for calls in self.calls.values():
             for call in calls:
                 call.kind = WAIT if call.kind == _ASKING_TOOL else call.kind
@@ -274,7 +274,7 @@ class _Reader:
         agent = self._agent(said.author, heard)
         agent.end, agent.end_known = heard.at
         agent.add(heard.id)
-        heard.line.lines.clear()  # whoever worked for this agent has finished
+        heard.line.lines.clear()  # everything that worked for this agent has finished
         for part in said.responses:
             self._take_response(part, agent, heard)
         failed, why = failure_of(event, said)
@@ -304,7 +304,7 @@ class _Reader:
         return line
 
     def _agent(self, name: str, heard: _Heard) -> Span:
-        """Returns the agent that wrote an event: the one at work in its branch, or one that begins there."""
+        """Returns the agent that wrote an event: the one working in its branch, or one that starts there."""
         line = heard.line
         container = self._container(line)
         if line.agent is None and container and container.name == name:
@@ -319,7 +319,7 @@ class _Reader:
         return self._within(parent, span)
 
     def _container(self, line: _Line) -> Span | None:
-        """Returns the agent that a branch names, and begins it, and those around it, if they are new."""
+        """Returns the agent that a branch names, and starts it, and those around it, if they are new."""
         new = [line]
         while new[-1].above and new[-1].container is None:
             new.append(new[-1].above)
@@ -336,7 +336,7 @@ class _Reader:
         caller = self.tools.get(run) or (above.agent if above.agent and above.agent.asked else None)
         if caller:
             return self._begin(name, caller, False, since)
-        if above.agent is None:  # what begins beside it in branches of their own runs at the same time
+        if above.agent is None:  # what starts beside it in branches of their own runs at the same time
             return self._begin(name, above.container, False, since)
         if above.agent.name != name:
             above.agent, above.handed_to = self._begin(name, *_parent(name, above), since), ""
@@ -359,10 +359,10 @@ class _Reader:
             self.tools[call.id], self.lines[call.id] = span, heard.line
 
     def _take_response(self, part: Part, agent: Span, heard: _Heard) -> None:
-        """Ends the tool that an agent's event answers; of one that asks somebody, the waiting begins then."""
+        """Ends the tool that an agent's event answers; for one that asks someone, the waiting starts then."""
         why = words(error_of(part.value), WHY) if part.failed else ""
         span = self._answered(part, agent.name)
-        if span is None:  # its call is not among the events, or was answered before: it ran again
+        if span is None:  # its call is not among the events, or it was answered before: the tool ran again
             self._span(TOOL, part.name, agent.name, heard, agent, failed=part.failed, why=why)
             return
         asks = span.kind == _ASKING_TOOL
@@ -415,11 +415,11 @@ class _Reader:
         return span
 
 
-_ASKING_TOOL: Final = "asking tool"  # a long-running call: its tool is at work, or waits for somebody
+_ASKING_TOOL: Final = "asking tool"  # a long-running call: its tool is working, or waits for someone
 
 
 def _parent(name: str, line: _Line) -> tuple[Span | None, bool]:
-    """Returns within which span an agent begins in a branch, and whether another agent transferred to it."""
+    """Returns the span in which an agent starts in a branch, and whether another agent transferred to it."""
     if line.agent is None or line.handed_to != name:
         return line.container, False
     each = line.agent

@@ -1,4 +1,4 @@
-"""Translates what domain/ says to people, and needs no Django for it: without one, everything is said in English."""
+"""Translates the messages of domain/ for people, without needing Django: without it, everything is in English."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _translations: Translations = NullTranslations()
 
 
 def use(translations: Translations) -> None:
-    """Translates by these from now on."""
+    """Uses these for translation from now on."""
     global _translations
     _translations = translations
 
@@ -37,7 +37,7 @@ def ngettext(singular: str, plural: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message and its values, which are translated whenever somebody reads them."""
+    """A message and its values, translated when someone reads them."""
 
     message: str
     values: Mapping[str, Any] | None = None

@@ -1,7 +1,7 @@
 """Converts times between seconds since 1970 (google-adk, adkweb) and milliseconds (adk-js) (pure).
 
-A number's size tells which of them it is, so a database that both write to is read correctly, too. All of adkweb works
-with seconds. Values are converted only where they are read from a database or written to one.
+A number's size shows which one it is, so a database that both write to is read correctly, too. All of adkweb works with
+seconds. Values are converted only where they are read from a database or written to one.
 """
 
 import json
@@ -12,7 +12,7 @@ _YEAR_10000: Final = 253_402_300_800  # in seconds; in milliseconds, this number
 
 
 def are_milliseconds(value: Any) -> bool:
-    """Tells whether a value is a time in milliseconds."""
+    """Returns whether a value is a time in milliseconds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and _YEAR_10000 <= value < _YEAR_10000 * 1000
 
@@ -45,7 +45,7 @@ def text_in_seconds(text: str, at: float) -> str:
         event = json.loads(text)
         changed = event_in_seconds(event)
         return text if changed is event else json.dumps(changed)
-    except (ValueError, RecursionError):  # whoever parses it reports the error
+    except (ValueError, RecursionError):  # the caller that parses it reports the error
         return text
 
 
