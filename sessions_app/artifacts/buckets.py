@@ -3,8 +3,9 @@
 A version is the object `<app>/<user>/<session>/<name>/<version>`. What all sessions of a user share is an object
 `<app>/<user>/user/<name>/<version>`.
 
-Names in a bucket are flat: session "a/b" with artifact "c" and session "a" with artifact "b/c" would be the same object. So
-nothing is read for ids with a slash, and contents.py asks for names with a slash only if the session saved them.
+Names in a bucket are flat: session "a/b" with artifact "c" and session "a" with artifact "b/c" would be the same
+object. So nothing is read for ids with a slash, and contents.py asks for names with a slash only if the session saved
+them.
 """
 
 import os
@@ -19,7 +20,7 @@ from ..domain.session_ref import SessionRef
 from .storages import MOST_VERSIONS, USER, Fault, File, Unreadable
 
 SCHEME: Final = "gs://"
-PAUSE: Final = 10.0  # seconds for which a bucket that did not answer is not asked again
+PAUSE: Final = 10.0  # seconds until a bucket that did not answer is asked again
 _ASK: Final[dict[str, Any]] = {"timeout": (3, 10), "retry": None}  # seconds to connect, and between two answers
 _PIECE: Final = 4 << 20
 _MOST_NAME: Final = 1_024  # bytes of an object's name
@@ -51,7 +52,7 @@ class Bucket:
         return sorted((int(end) for end in ends if end.isascii() and end.isdigit() and len(end) < 10), reverse=True)
 
     def look(self) -> bool:
-        """Tells whether the bucket has any object, and reads a byte of it. Raises Unreadable."""
+        """Returns whether the bucket has any object, and reads a byte of it. Raises Unreadable."""
         paths = self._paths("", 1)
         if paths and (file := self._file(paths[0])).size:
             file.read(0, 1)
@@ -75,7 +76,7 @@ class Bucket:
             try:
                 blob.reload(**_ASK)
             except _not_found() as error:
-                self._paths(path, 1)  # tells if there is no such bucket at all
+                self._paths(path, 1)  # fails if there is no such bucket at all
                 raise Unreadable("missing") from error
         more = blob.metadata or {}
         return File(
@@ -90,7 +91,7 @@ class Bucket:
         )
 
     def _bytes(self, path: str, generation: int, offset: int, length: int) -> bytes:
-        """Downloads some bytes of an object, which may not have been replaced meanwhile."""
+        """Downloads some bytes of an object, which may not have been replaced in the meantime."""
         if length <= 0:
             return b""
         with _asked(self.name) as client:
@@ -111,13 +112,13 @@ def client() -> Any:
 
 
 def forget() -> None:
-    """Makes the next look begin anew: with the credentials of now, and at buckets that were silent."""
+    """Makes the next access start over: with the current credentials, and at buckets that were silent."""
     client.cache_clear()
     _silent.clear()
 
 
 def _prefix(ref: SessionRef, name: str) -> str:
-    """Returns what the names of an artifact's versions begin with. Raises Unreadable for one that may be another's."""
+    """Returns what the names of an artifact's versions start with. Raises Unreadable for one that may be another's."""
     session = "user" if name.startswith(USER) else ref.session_id
     ids = (ref.app_name, ref.user_id, session)
     if any("/" in each or not each.strip() for each in ids) or (session == "user") != name.startswith(USER):
@@ -133,7 +134,8 @@ def _prefix(ref: SessionRef, name: str) -> str:
 
 @contextmanager
 def _asked(bucket: str) -> Iterator[Any]:
-    """Yields the client, and turns what goes wrong into Unreadable. A bucket that was silent is not asked for a while."""
+    """Yields the client, and turns what goes wrong into Unreadable. A bucket that was silent is not asked for a
+    while."""
     until, before = _silent.get(bucket, (0.0, None))
     if before and monotonic() < until:
         raise Unreadable(before.fault, before.reason)
@@ -158,7 +160,7 @@ def _fault(error: Exception) -> tuple[Fault, bool]:
     from google.auth.exceptions import GoogleAuthError, TransportError
 
     match error:
-        case Forbidden() | Unauthorized() | BadRequest():  # the last: somebody has to pay for requests
+        case Forbidden() | Unauthorized() | BadRequest():  # the last one: requests must be paid for
             return "denied", False
         case _ if isinstance(error, _not_found()):
             return "missing", False

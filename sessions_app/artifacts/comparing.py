@@ -22,10 +22,9 @@ _PAIRS: Final = 200  # of lines whose words are compared
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that both texts have, or only one of them; or `fold`, which stands for `count` lines that both have.
+    """A line that both texts have, or only one of them; or `fold`, in place of `count` lines that both have.
 
-    `old` and `new` are its numbers in the texts. The pieces are its text, cut where it differs from the line that it stands
-    for."""
+    `old` and `new` are its numbers in the texts. The pieces are its text, cut where it differs from its counterpart."""
 
     kind: Literal["kept", "removed", "added", "fold"]
     old: int | None = None
@@ -36,10 +35,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two versions. `same` is None if nobody knows whether they are: one cannot be read, or they are too large.
+    """Two versions. `same` is None if that is unknown: one can't be read, or they are too large.
 
-    `lines` are those that differ, if both are text; there are none if only their ends differ. `beginning` tells that only
-    the beginnings of the texts were compared, and `cut` that more lines differ."""
+    `lines` are those that differ, if both are text; there are none if only their ends differ. With `beginning`, only
+    the starts of the texts were compared; with `cut`, more lines differ."""
 
     old: Content
     new: Content
@@ -79,7 +78,8 @@ def _are_same(
 
 
 def line_by_line(old: Sequence[str], new: Sequence[str]) -> list[Line]:
-    """Returns the lines of two texts as one list, in order. As many removed lines as added ones are compared by words."""
+    """Returns the lines of two texts as one list, in order. As many removed lines as added ones are compared by
+    words."""
     lines: list[Line] = []
     left, at_old, at_new = _PAIRS, 0, 0
     for a, b, size in [*differences.stretches(old, new), (len(old), len(new), 0)]:
@@ -105,7 +105,7 @@ def _differing(
 
 
 def _words(old: str, new: str) -> Sequence[Piece]:
-    """Returns how two lines differ. Of lines that have no word in common, nothing stands out."""
+    """Returns how two lines differ. In lines that have no word in common, nothing is marked."""
     plain = [Piece("removed", old), Piece("added", new)]
     pieces = differences.words(old, new) if max(len(old), len(new)) <= _WORDS else plain
     if any(piece.kind == "kept" and not piece.text.isspace() for piece in pieces):
@@ -114,7 +114,7 @@ def _words(old: str, new: str) -> Sequence[Piece]:
 
 
 def folded(lines: Sequence[Line]) -> list[Line]:
-    """Returns the lines with AROUND equal ones beside those that differ. A fold stands for the others."""
+    """Returns the lines with AROUND equal ones beside those that differ. A fold replaces the others."""
     shown: set[int] = set()
     for number, line in enumerate(lines):
         if line.kind != "kept":

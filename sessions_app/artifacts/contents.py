@@ -1,4 +1,4 @@
-"""Opens the contents of artifacts, where adkweb can read them, and tells what they are. Nothing is read whole."""
+"""Opens the contents of artifacts, where adkweb can read them, and describes them. Nothing is read whole."""
 
 import codecs
 from collections.abc import Iterator
@@ -36,10 +36,10 @@ _REFERENCE_LENGTH: Final = 500
 class Content:
     """Facts about an artifact's version.
 
-    It is `here`, or why it is not: a rewind has `taken_back` the artifact with this version; adkweb knows `nowhere` to look;
-    the storage was not asked (`unasked`); the agent saved a `reference` instead; or there is a Fault. `storage` tells where
-    adkweb looked. `mime_type` is what the agent said. `image` is the type of an image that browsers show without running
-    anything, by its bytes, and empty for any other content. `checksum` is that of storages.File.
+    It is `here`, or why it is not: a rewind has `taken_back` the artifact with this version; adkweb knows `nowhere` to
+    look; the storage was not asked (`unasked`); the agent saved a `reference` instead; or there is a Fault. `storage`
+    is where adkweb looked. `mime_type` is from the agent. `image` is the type of an image that browsers show without
+    running anything, by its bytes, and empty for any other content. `checksum` is that of storages.File.
     """
 
     state: State
@@ -47,7 +47,7 @@ class Content:
     mime_type: str = ""
     image: str = ""
     is_text: bool = False
-    changed: float = 0.0  # when somebody wrote to the file after it was saved
+    changed: float = 0.0  # when someone wrote to the file after it was saved
     file_name: str = ""
     storage: str = ""
     checksum: str | None = None
@@ -55,12 +55,12 @@ class Content:
 
     @property
     def in_bucket(self) -> bool:
-        """Tells whether the storage is a bucket."""
+        """Returns whether the storage is a bucket."""
         return self.storage.startswith(SCHEME)
 
 
 def about(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> Content:
-    """Tells what a version of an artifact is."""
+    """Returns the facts about a version of an artifact."""
     try:
         with opened(ref, name, version, actor=actor) as (content, _file):
             return content
@@ -69,7 +69,8 @@ def about(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> C
 
 
 def glance(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> Content:
-    """Tells what a version of an artifact is, for a list. A bucket is not asked: each row would cost a request."""
+    """Returns the facts about a version of an artifact, for a list. A bucket isn't asked: each row would cost a
+    request."""
     actor.check_sees(ref)
     if any(storage.far for storage in storages_of(ref.source)):
         return Content("unasked")
@@ -93,7 +94,7 @@ class Silent(SourceError, Unavailable):
 
 @contextmanager
 def opened(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> Iterator[tuple[Content, File]]:
-    """Opens a version of an artifact. Raises Unavailable, with what is known of it."""
+    """Opens a version of an artifact. Raises Unavailable, with the known facts."""
     actor.check_sees(ref)
     fault: Fault = "missing"
     searched = storages_of(ref.source)
@@ -118,7 +119,8 @@ def opened(ref: SessionRef, name: str, version: int | None, *, actor: Actor) -> 
 
 
 def excerpt(ref: SessionRef, name: str, version: int, *, actor: Actor) -> tuple[Content, str, bool]:
-    """Tells what a version is. Of a text, also returns the beginning, EXCERPT bytes at most, and whether it goes on."""
+    """Returns the facts about a version. For a text, also returns its start, EXCERPT bytes at most, and whether it
+    continues."""
     try:
         with opened(ref, name, version, actor=actor) as (content, file):
             if not content.is_text:
@@ -139,7 +141,7 @@ def pieces(ref: SessionRef, name: str, version: int, first: int, end: int, *, ac
 
 
 def stored_versions(ref: SessionRef, name: str, *, actor: Actor) -> list[int]:
-    """Returns the versions that are kept, the newest first, whichever session saved them."""
+    """Returns the versions that are kept, the newest first, no matter which session saved them."""
     actor.check_sees(ref)
     for storage in storages_of(ref.source) if _may_see(ref, name, 0, actor) else ():
         try:
@@ -167,13 +169,14 @@ def storages_of(source: str) -> list[Storage]:
 
 
 def _may_see(ref: SessionRef, name: str, version: int | None, actor: Actor) -> bool:
-    """Tells whether an actor may see that an event saved this artifact."""
+    """Returns whether an actor may see that an event saved this artifact."""
     seen = shown({"actions": {"artifact_delta": {name: version}}}, actor, ref.app_name, "event")
     return name in as_object(as_object(seen.get("actions")).get("artifact_delta"))
 
 
 def _check_own(storage: Storage, ref: SessionRef, name: str, actor: Actor) -> None:
-    """Refuses a name with a slash that no event of the session has: in a bucket, it may be another session's file."""
+    """Refuses a name with a slash unless an event of the session has it: in a bucket, it may be another session's
+    file."""
     if storage.far and "/" in name and not saved.versions(ref, name, actor=actor):
         raise Unreadable("missing")
 
@@ -210,7 +213,7 @@ def _image(first: bytes) -> str:
 
 
 def _is_text(first: bytes) -> bool:
-    """Tells whether the first bytes of a content are text. The last character may be cut."""
+    """Returns whether the first bytes of a content are text. The last character may be cut."""
     if b"\0" in first:
         return False
     try:

@@ -1,6 +1,6 @@
 """Sends the file of an artifact, or one that an event holds, to pages and programs alike, however large it is.
 
-An artifact is sent as a download, and never as something to be shown.
+An artifact is sent as a download, never to be shown.
 """
 
 import base64
@@ -56,10 +56,10 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 def asked(request: HttpRequest, size: int, etag: str) -> tuple[int, int] | None:
-    """Returns the first byte that is asked for, and the one after the last: (0, size) for all of it. None if the file has no
-    such bytes.
+    """Returns the first byte that is asked for, and the one after the last: (0, size) for all of it. None if the file
+    has no such bytes.
 
-    Several ranges are answered with the whole, and so is a range of a file that has changed meanwhile."""
+    Several ranges are answered with the whole, and so is a range of a file that has changed in the meantime."""
     match = _RANGE.fullmatch(request.headers.get("Range", "").strip())
     if not match or match[0] == "bytes=-" or request.headers.get("If-Range", etag) != etag:
         return 0, size

@@ -1,8 +1,9 @@
-"""Reads and deletes what google-adk's FileArtifactService keeps in a folder, nothing outside of it: no link is followed.
+"""Reads and deletes what google-adk's FileArtifactService keeps in a folder, nothing outside of it: no link is
+followed.
 
-A version is `apps/<app>/users/<user>/sessions/<session>/artifacts/<name>/versions/<version>/<end of the name>`, beside a
-`metadata.json`. What all sessions of a user share is in `users/<user>/artifacts/`. Releases of google-adk before 2.13 had no
-`apps/<app>`; a folder `.adk/artifacts` belongs to one agent, so such files are known to be its own.
+A version is `apps/<app>/users/<user>/sessions/<session>/artifacts/<name>/versions/<version>/<end of the name>`, beside
+a `metadata.json`. What all sessions of a user share is in `users/<user>/artifacts/`. Releases of google-adk before 2.13
+had no `apps/<app>`; a folder `.adk/artifacts` belongs to one agent, so such files are known to be its own.
 """
 
 import json
@@ -23,16 +24,16 @@ from .storages import MOST_VERSIONS, USER, Fault, File, Unreadable
 _METADATA: Final = "metadata.json"
 _MOST_METADATA: Final = 64_000  # bytes
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe does not hold up who opens it
-_CHANGED_SECONDS: Final = 60.0  # a file that is so much newer than its metadata was changed since
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # opening a pipe must not block
+_CHANGED_SECONDS: Final = 60.0  # a file that is this much newer than its metadata was changed since
 _PIECE: Final = 256 * 1024
 _RESERVED: Final = frozenset({"apps", "users", "sessions", "artifacts", "versions"})  # within a name that has slashes
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder with artifacts. `own` tells that all of them are one agent's. What is below `base` is not followed if it is
-    a link."""
+    """A folder with artifacts. With `own`, all of them are one agent's. What is below `base` is not followed if it is a
+    link."""
 
     base: Path
     below: tuple[str, ...] = ()
@@ -90,7 +91,7 @@ class Folder:
     def remove(self, ref: SessionRef, *, whole: bool = False) -> int:
         """Deletes the artifacts of a session; if `whole`, all of its user. Returns how many files. Raises Unreadable.
 
-        Links are not followed: one that stands for a folder stays."""
+        Links are not followed: a link to a folder stays."""
         gone = 0
         ref = ref._replace(session_id="any") if whole else ref
         for way in _ways(self, ref, USER if whole else ""):
@@ -104,7 +105,7 @@ class Folder:
 
 
 def _removed(name: str, inside: int) -> int:
-    """Deletes a folder in an open one with all that is in it. Returns how many files that were. Raises Unreadable."""
+    """Deletes a folder in an open one with everything in it. Returns the number of files. Raises Unreadable."""
     try:
         os.close(_open(name, inside, _FOLDER))
         files = sum(len(names) for _top, _folders, names, _handle in os.fwalk(name, dir_fd=inside))
@@ -117,8 +118,8 @@ def _removed(name: str, inside: int) -> int:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Returns an artifact's name as folders, as google-adk reads it: ("images", "photo.png"). Raises Unreadable for one that
-    it refuses to save."""
+    """Returns an artifact's name as folders, as google-adk reads it: ("images", "photo.png"). Raises Unreadable for one
+    that it refuses to save."""
     short = name.removeprefix(USER).strip()
     windows = PureWindowsPath(short)
     path = PurePosixPath(windows.as_posix() if "\\" in short else short)
@@ -128,7 +129,8 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _ways(folder: Folder, ref: SessionRef, name: str) -> Iterator[tuple[str, ...]]:
-    """Yields the folders in which an artifact may be. Raises Unreadable for a session that google-adk saves nothing for."""
+    """Yields the folders in which an artifact may be. Raises Unreadable for a session that google-adk saves nothing
+    for."""
     app, user, session = map(_steps, ref[1:])
     shared = ("artifacts",) if name.startswith(USER) else ("sessions", *session, "artifacts")
     yield ("apps", *app, "users", *user, *shared)
@@ -204,7 +206,7 @@ def _handle(step: str, inside: int) -> Iterator[int]:
 
 
 def _metadata(inside: int) -> tuple[dict[str, Any], float]:
-    """Returns what google-adk wrote beside a version, and when; nothing for what is no such file."""
+    """Returns what google-adk wrote beside a version, and when; nothing if it isn't such a file."""
     with suppress(Unreadable, OSError, ValueError, RecursionError), _handle(_METADATA, inside) as handle:
         about = os.fstat(handle)
         if stat.S_ISREG(about.st_mode) and about.st_size <= _MOST_METADATA:

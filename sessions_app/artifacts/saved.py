@@ -1,7 +1,7 @@
-"""Tells which artifacts a session has: their names and versions, and the events that saved them.
+"""Lists the artifacts of a session: their names and versions, and the events that saved them.
 
-The index says which events these are, so that nobody looks through a session for them. The newest events, which the index
-may not have yet, are read beside it.
+The index knows these events, so that no session is searched for them. The newest events, which the index may not have
+yet, are read in addition.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -57,9 +57,9 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Artifacts, those that were saved last first. `older` leads on to others; 0 if there are none.
+    """Artifacts, those that were saved last first. `older` leads to the next ones; 0 if there are none.
 
-    `behind` tells that the index has not read the newest events yet, so that some may be missing."""
+    With `behind`, the index has not read the newest events yet, so some may be missing."""
 
     rows: list[Artifact] = field(default_factory=list)
     older: int = 0
@@ -67,7 +67,7 @@ class Listing:
 
 
 class _Row(NamedTuple):
-    """A save in the index: its number in the session, what stands for its name, and its event."""
+    """A save in the index: its number in the session, the digest of its name, and its event."""
 
     number: int
     key: str
@@ -136,8 +136,8 @@ def saved_by(event: EventView) -> list[Save]:
 
 
 def _known(ref: SessionRef, actor: Actor) -> tuple[int, Sequence[EventView] | None]:
-    """Returns the number of a session's row in the index, 0 if it has none, and the events that are newer; None if they are
-    too many."""
+    """Returns the number of a session's row in the index, 0 if it has none, and the events that are newer; None if they
+    are too many."""
     pk, _summary, newer = so_far_of(ref, actor)
     if pk and not SearchSession.objects.filter(pk=pk, source__version=masked.version()).exists():
         return 0, None  # it was made by other rules
@@ -149,7 +149,8 @@ def _saves_of(events: Sequence[EventView]) -> list[Save]:
 
 
 def _rows(session: int, app_name: str, before: int, key: str | None = None) -> list[_Row]:
-    """Returns saves in the index, the newest first: one more than LOOKED_AT at most. With a key, those of this artifact."""
+    """Returns saves in the index, the newest first: one more than LOOKED_AT at most. With a key, those of this
+    artifact."""
     if not session:
         return []
     spans = SearchSpan.objects.filter(session_id=session, kind="a").order_by("-number")
@@ -165,7 +166,7 @@ def _rows(session: int, app_name: str, before: int, key: str | None = None) -> l
 
 
 def _older(rows: Sequence[_Row], groups: dict[str, Any]) -> int:
-    """Returns where the next page of artifacts begins; 0 if all were listed."""
+    """Returns where the next page of artifacts starts; 0 if all were listed."""
     if len(groups) > NAMES:
         first_left = list(groups)[NAMES]
         return next((row.number + 1 for row in rows if row.key == first_left), 0)
@@ -173,7 +174,7 @@ def _older(rows: Sequence[_Row], groups: dict[str, Any]) -> int:
 
 
 def _stored(ref: SessionRef, seqs: Collection[int], actor: Actor) -> dict[tuple[int, str], Save]:
-    """Returns what the events with these seqs saved, by seq and what stands for the name."""
+    """Returns what the events with these seqs saved, by seq and the digest of the name."""
     event = Small("event_data")
     rows = Event.objects.using(ref.source).filter(
         app_name=ref.app_name, user_id=ref.user_id, session_id=ref.session_id, seq__in=seqs

@@ -1,4 +1,5 @@
-"""Defines a storage, where an artifact service keeps files, and a file that is open there: contents are read from both."""
+"""Defines a storage, where an artifact service keeps files, and a file that is open there: contents are read from
+both."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,8 +16,8 @@ USER: Final = "user:"  # before the name of an artifact that all sessions of a u
 class Unreadable(RuntimeError):
     """A file cannot be read: it is `missing`, behind a `link`, `denied` to adkweb, or its `name` can be no file's.
 
-    A bucket may be `away`, there may be `no_bucket` of this name, and `no_library` to ask it with. `reason` is what Google's
-    library said."""
+    A bucket may be `away`, there may be `no_bucket` of this name, and `no_library` to ask it with. `reason` is from
+    Google's library."""
 
     def __init__(self, fault: Fault, reason: str = "") -> None:
         super().__init__(fault)
@@ -26,10 +27,10 @@ class Unreadable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An open file, with what its metadata says of it. `changed` tells that somebody wrote to it after it was saved.
+    """An open file and its metadata. With `changed`, someone wrote to it after it was saved.
 
-    `read` returns some of its bytes, from an offset on; fewer at its end. Read `piece` bytes at once where all are needed.
-    `checksum` tells whether two files are the same; empty if the storage knows none, None if both have to be read.
+    `read` returns some of its bytes, from an offset on; fewer at its end. Read `piece` bytes at once where all are
+    needed. `checksum` is equal for equal files; empty if the storage knows none, None if both have to be read.
     `reference` is the address that an agent saved instead of a content."""
 
     size: int
@@ -44,7 +45,7 @@ class File:
 
 
 class Storage(Protocol):
-    """A folder or a bucket with artifacts. `far` tells that each look costs a request, so that lists do not look."""
+    """A folder or a bucket with artifacts. With `far`, each access costs a request, so lists avoid it."""
 
     far: ClassVar[bool]
 

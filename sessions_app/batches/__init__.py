@@ -1,1 +1,1 @@
-"""Does one thing to many sessions: tries it first, then does it session by session, and can undo all of it."""
+"""Makes one change to many sessions: first a dry run, then session by session; it can be undone as a whole."""

@@ -1,7 +1,7 @@
-"""Acts on one session: sets keys, undoes an event, deletes, or tags. Each is first tried, then done.
+"""Acts on one session: sets keys, undoes an event, deletes, or tags. Each act is first tried, then done.
 
-To try is to write nothing, and to say what the act expects to find when it is done. If something else is there by then,
-the session is left alone.
+Trying writes nothing, and records what the act expects to find when it is done. If something else is there by then, the
+session is left alone.
 """
 
 import hashlib
@@ -48,17 +48,17 @@ class Act(Protocol):
     """Something that can be done to a session."""
 
     def do(self, ref: SessionRef, expects: str, *, first: bool, begin: Begin) -> Done | None:
-        """Acts on a session. Returns None if an agent is at work there: to be done later.
+        """Acts on a session. Returns None if an agent is running there: to be done later.
 
-        `first` says that no event of the batch is in the app yet: its event stands for all of them in lists of edits. If
-        it was done before, nothing is done again. Raises NotFound, NotAllowed, Invalid, Conflict, SourceError."""
+        With `first`, the app has no event of the batch yet: this one represents all of them in lists of edits. An act
+        that was already done is not repeated. Raises NotFound, NotAllowed, Invalid, Conflict, SourceError."""
 
 
 class Triable(Act, Protocol):
-    """An act that is tried before."""
+    """An act that is tried first."""
 
     def try_(self, ref: SessionRef) -> Tried:
-        """Tells what the act would do. Writes nothing. Raises NotFound, NotAllowed, Invalid, SourceError."""
+        """Returns what the act would do. Writes nothing. Raises NotFound, NotAllowed, Invalid, SourceError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Edit:
     approved_by: str = ""  # the second person
 
     def try_(self, ref: SessionRef) -> Tried:
-        """Tells whether any key has another value, and what stands in the keys now."""
+        """Returns whether any key has another value, and the keys' current values."""
         self.actor.check_may("append", ref.source, ref.app_name)
         state = views.session(ref, actor=SYSTEM).state
         entries = self._entries(state)
@@ -100,7 +100,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Undoes the event that an earlier batch wrote, if nobody has changed one of its keys since."""
+    """Undoes the event that an earlier batch wrote, if no one has changed one of its keys since."""
 
     batch: str
     actor: Actor
@@ -133,7 +133,7 @@ class Delete:
     actor: Actor
 
     def try_(self, ref: SessionRef) -> Tried:
-        """Tells the session's revision."""
+        """Returns the session's revision."""
         self.actor.check_may("admin", ref.source, ref.app_name)
         return Tried(TO_DO, repr(views.session(ref, actor=self.actor, partly=True).revision))
 
@@ -165,13 +165,13 @@ def _append(ref: SessionRef, made: tuple[Event, dict[str, Any]], actor: Actor, r
         return None
     event, seen = made
     origin: Origin = "approved" if "approved_by" in edit_of(event) else "person"
-    if origin == "person":  # a rule was made since it began: a batch makes no proposals for single sessions
+    if origin == "person":  # a rule was added since it started: a batch makes no proposals for single sessions
         approval.check(ref.source, ref.app_name, seen, actor=actor)
     event_id = event_id_of(edit_of(event)["batch"], ref)
     event |= {"id": event_id, "invocation_id": EDIT_PREFIX + event_id}
     try:
         append_once(ref, event, actor, seen, revision, origin)
-    except StaleSession:  # an agent has begun
+    except StaleSession:  # an agent has started
         return None
     except Conflict as conflict:
         if "changed" not in conflict.detail:
@@ -181,7 +181,8 @@ def _append(ref: SessionRef, made: tuple[Event, dict[str, Any]], actor: Actor, r
 
 
 def was_done(batch: str, ref: SessionRef) -> Done | None:
-    """Tells whether a batch has written its event to a session, although nobody noted it: its process may have died."""
+    """Returns whether a batch has written its event to a session, even if that was not noted: its process may have
+    died."""
     try:
         return Done(CHANGED, timeline.event(ref, event_id_of(batch, ref), actor=SYSTEM).id)
     except NotFound:
@@ -193,7 +194,7 @@ def _changes(entries: list[Entry]) -> list[Entry]:
 
 
 def _digests(entries: list[Entry]) -> dict[str, str]:
-    """Returns what stands for the value of each key: values may be large."""
+    """Returns a digest of each key's value: values may be large."""
     return {entry.key: _digest([] if entry.seen is ABSENT else [entry.seen]) for entry in entries}
 
 

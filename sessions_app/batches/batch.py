@@ -1,4 +1,4 @@
-"""Begins, tries, does, stops and undoes batches."""
+"""Starts, tries, does, stops and undoes batches."""
 
 import json
 import time
@@ -32,7 +32,7 @@ _KEPT_SECONDS: Final = 90 * 86400.0
 def begin(
     act: ActName, *, actor: Actor, refs: Sequence[SessionRef] = (), query: str = "", zone: str = "UTC"
 ) -> uuid.UUID:
-    """Begins a batch over chosen sessions, or over all that a query selects when it is tried. Nothing is done yet.
+    """Starts a batch over chosen sessions, or over all that a query selects when it is tried. Nothing is done yet.
 
     Raises Invalid, NotAllowed.
     """
@@ -55,7 +55,7 @@ def begin(
 
 
 def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason: str = "") -> None:
-    """Tries a batch: finds its sessions, and tells what would change in how many of them. Writes nothing.
+    """Tries a batch: finds its sessions, and counts what would change in them. Writes nothing.
 
     `values` are those of an edit, by full key, ABSENT for a key that is to be removed. Raises Invalid, NotAllowed,
     NotFound; Conflict if the batch is being done or was.
@@ -63,7 +63,7 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
     job = _own(batch_id, actor)
     task = json.loads(job.task)
     if task["act"] == "edit":
-        # Whatever stands in the keys: an edit that cannot be written is refused here.
+        # An edit that can't be written is refused here, whatever the keys' values are.
         state_event(
             [Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()], actor, reason
         )
@@ -75,14 +75,14 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
 
 
 def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
-    """Does what was tried, or goes on where it stopped. Does nothing if it is under way or done.
+    """Does what was tried, or continues where it stopped. Does nothing if it is running or done.
 
     A batch that needs a second person is held instead, whole (held.py).
 
     `dry_run` names the dry run that the actor has seen, if they have.
 
-    Sessions whose agents are at work are done as soon as they are idle. Raises NotAllowed, NotFound; Conflict if the
-    batch was not tried yet, or was tried again since, or was undone.
+    Sessions with a running agent are done as soon as they are idle. Raises NotAllowed, NotFound; Conflict if the batch
+    was not tried yet, or was tried again since, or was undone.
     """
     job = _own(batch_id, actor)
     if "undone" in json.loads(job.result or "{}"):
@@ -96,16 +96,16 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
         raise _tried_again()
     if not held.hold(job, actor=actor):
-        # A batch that a second person has applied stays its author's, whoever goes on with it.
+        # A batch that a second person applied keeps its author, no matter who continues it.
         by = {} if "approved_by" in json.loads(job.task) else runner.fields_of(actor)
         runner.start(job, step=DOING, **by)
 
 
 def apply(batch_id: uuid.UUID, *, dry_run: str, actor: Actor) -> None:
-    """Does a batch that was held, as its second person. Exactly one process begins it.
+    """Does a batch that was held, as its second person. Exactly one process starts it.
 
-    `dry_run` names the dry run that the actor has seen. Raises NotFound; NotAllowed for who wants it, and for who may not
-    edit all its apps; Conflict if it waits no more, or was tried again since.
+    `dry_run` names the dry run that the actor has seen. Raises NotFound; NotAllowed for its author, and for those who
+    may not edit all its apps; Conflict if it no longer waits, or was tried again since.
     """
     actor.check_may_write()
     job = _held(batch_id, actor)
@@ -119,7 +119,7 @@ def apply(batch_id: uuid.UUID, *, dry_run: str, actor: Actor) -> None:
 
 
 def decline(batch_id: uuid.UUID, *, actor: Actor, why: str = "") -> None:
-    """Declines a batch that was held, or withdraws one's own. It can go on later, which asks again.
+    """Declines a held batch, or cancels one's own. Continuing it later asks for approval again.
 
     Raises what `apply` does.
     """
@@ -157,7 +157,7 @@ def _let_go(job: Job, message: str) -> bool:
 
 
 def stop(batch_id: uuid.UUID, *, actor: Actor) -> None:
-    """Stops a batch within a second. What it has done stays, and it can go on. Raises NotAllowed, NotFound."""
+    """Stops a batch within a second. What it has done stays, and it can continue. Raises NotAllowed, NotFound."""
     job = _own(batch_id, actor)
     jobs().filter(pk=job.pk, state=WAITING).update(
         state=STOPPED,
@@ -177,15 +177,15 @@ def discard(batch_id: uuid.UUID, *, actor: Actor) -> None:
 
 
 def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
-    """Undoes the events of a batch, but not where somebody has changed one of their keys since.
+    """Undoes the events of a batch, but not where someone has changed one of their keys since.
 
-    A batch whose process died ends with that. Returns the batch that does so. Raises Invalid, NotAllowed, NotFound;
-    Conflict if it is still being done.
+    A batch whose process died ends with that. Returns the undoing batch. Raises Invalid, NotAllowed, NotFound; Conflict
+    if it is still being done.
     """
     job = _own(batch_id, actor)
     if job.state == WAITING and is_held(job):
         raise Conflict(_("This batch is under way: stop it first."))
-    if job.state == WAITING:  # or another process would go on with it
+    if job.state == WAITING:  # or another process would continue with it
         stop(batch_id, actor=actor)
         return undo(batch_id, actor=actor, reason=reason)
     result = json.loads(job.result or "{}")
@@ -200,7 +200,7 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
     sources = items.sources_of(job.pk)
     items.add(made.pk, ((items.ref_of(item, sources), item.event_id) for item in in_pages(changed, "number")))
     if not jobs().filter(pk=job.pk, result=job.result).update(result=json.dumps({**result, "undone": str(made.pk)})):
-        made.delete()  # somebody else was faster
+        made.delete()  # someone else was faster
         return undo(batch_id, actor=actor, reason=reason)
     if not held.hold(made, actor=actor):
         runner.start(made)
@@ -222,7 +222,8 @@ def _tried_again() -> Conflict:
 
 
 def _sender(actor: Actor) -> dict[str, str]:
-    """Returns what says in a batch's task whose it is; its row names who did the last step, perhaps an admin."""
+    """Returns the part of a batch's task that names its author; its row names who did the last step, perhaps an
+    admin."""
     return {"sender": actor.name, "account": actor.account}
 
 

@@ -1,4 +1,4 @@
-"""Tells which batches need a second person, by the rules of access/approval.py, and who may be that person.
+"""Decides which batches need a second person, by the rules of access/approval.py, and who may be that person.
 
 A batch is held whole: its job is `held`, and nothing of it is done, until another editor of all its apps applies it."""
 
@@ -26,9 +26,10 @@ _DAY: Final = 86400.0
 
 
 def hold(job: Job, *, actor: Actor) -> bool:
-    """Holds a batch that is about to be done, if a rule says so and nobody has applied it yet. Tells whether it is held.
+    """Holds a batch that is about to be done, if a rule requires it and no one has applied it yet. Returns whether it
+    is held.
 
-    Raises NotAllowed for who may not edit all its apps: what somebody else applies is done as theirs."""
+    Raises NotAllowed for authors who may not edit all its apps: what someone else applies is done in their name."""
     task = json.loads(job.task)
     if "approved_by" in task or not approval.listed():
         return False
@@ -51,12 +52,12 @@ def hold(job: Job, *, actor: Actor) -> bool:
 
 
 def size_of(job: Job) -> int:
-    """Returns in how many sessions a batch writes, those that are done included."""
+    """Returns the number of sessions to which a batch writes, including those that are done."""
     return int(items.of(job.pk, items.TO_DO).count() + items.of(job.pk, items.CHANGED).count())
 
 
 def needs_another(task: Mapping[str, Any], ref: SessionRef, size: int) -> bool:
-    """Tells whether a batch of this size needs a second person for a session, and none has applied it."""
+    """Returns whether a batch of this size needs a second person for a session, and none has applied it."""
     return "approved_by" not in task and approval.days_of([ref[:2]], (), size) is not None
 
 
@@ -66,13 +67,13 @@ def keys_of(task: Mapping[str, Any]) -> list[str]:
 
 
 def is_party(job: Job, actor: Actor) -> bool:
-    """Tells whether a batch that was held is about apps all of which the actor may edit."""
+    """Returns whether a batch that was held is about apps all of which the actor may edit."""
     task = json.loads(job.task)
     return _may_edit(task.get("apps", []), task["act"], actor)
 
 
 def may_act(job: Job, actor: Actor) -> bool:
-    """Tells whether a batch is the actor's own, or they may edit all its apps: others only look at it."""
+    """Returns whether a batch is the actor's own, or they may edit all its apps: others only look at it."""
     if is_own(job, actor):
         return True
     act = json.loads(job.task)["act"]
@@ -82,19 +83,19 @@ def may_act(job: Job, actor: Actor) -> bool:
 
 
 def check_may_act(job: Job, actor: Actor) -> None:
-    """Raises NotAllowed unless `may_act`, and where nobody may change anything."""
+    """Raises NotAllowed unless `may_act`, and if no one may change anything."""
     actor.check_may_write()
     if not may_act(job, actor):
         raise _not_theirs()
 
 
 def is_own(job: Job, actor: Actor) -> bool:
-    """Tells whether this actor is who wants a batch."""
+    """Returns whether this actor is a batch's author."""
     return actor.is_same(job.actor, job.account)
 
 
 def may_decide(job: Job, actor: Actor) -> bool:
-    """Tells whether an actor is a second person for a held batch: another one, who may edit all its apps."""
+    """Returns whether an actor is a second person for a held batch: another one, who may edit all its apps."""
     if job.state != HELD or not actor.account.startswith("person ") or is_own(job, actor):
         return False
     return is_party(job, actor) and not tokens.knows(job.account, actor.name)
@@ -111,7 +112,7 @@ def right_for(act: str) -> Right:
 
 
 def _may_edit(wheres: Sequence[Sequence[str]], act: str, actor: Actor) -> bool:
-    """Tells whether there are apps at all, and the actor may do an act in all of them."""
+    """Returns whether there are apps at all, and the actor may do an act in all of them."""
     right = right_for(act)
     pairs = [(registry.alias_of(where), app) for where, app in wheres]
     return bool(pairs) and all(alias is not None and actor.may(right, alias, app) for alias, app in pairs)

@@ -1,4 +1,4 @@
-"""Keeps the sessions of a batch, each with what came of it."""
+"""Keeps the sessions of a batch, each with its outcome."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from ..sources import registry
 TO_DO: Final = ""
 CHANGED: Final = "changed"
 SAME: Final = "same"  # nothing was to be changed
-MOVED: Final = "moved"  # somebody has changed it since it was tried
+MOVED: Final = "moved"  # someone has changed it since it was tried
 GONE: Final = "gone"
 REFUSED: Final = "refused"
 OUTCOMES: Final = (CHANGED, SAME, MOVED, GONE, REFUSED)
@@ -26,7 +26,7 @@ _SOME: Final = 500
 
 
 def add(job_id: UUID, sessions: Iterable[tuple[SessionRef, str]], start: int = 0) -> int:
-    """Adds sessions to a batch that has `start` of them, each with what is expected there. Returns how many."""
+    """Adds sessions to a batch that has `start` of them, each with what is expected there. Returns their number."""
     numbered = enumerate(sessions, start)
     added = 0
     while some := list(islice(numbered, _SOME)):
@@ -45,7 +45,7 @@ def add(job_id: UUID, sessions: Iterable[tuple[SessionRef, str]], start: int = 0
 
 
 def walk(job_id: UUID) -> Iterator[BatchItem]:
-    """Yields the sessions for which something is to be done, in order. A page is read at a time."""
+    """Yields the sessions for which something is to be done, in order. Reads a page at a time."""
     yield from in_pages(of(job_id, TO_DO), "number")
 
 
@@ -60,7 +60,7 @@ def apps_with_events(job_id: UUID) -> set[str]:
 
 
 def sources_of(job_id: UUID) -> dict[str, str | None]:
-    """Returns the sources of a batch's sessions: by what identifies them, their alias, or None if they are not open."""
+    """Returns the sources of a batch's sessions: their alias by their identity, or None if they are not open."""
     rows = BatchItem.objects.filter(job_id=job_id).order_by().values_list("where", flat=True).distinct()
     return {where: registry.alias_of(where) for where in rows}
 
@@ -79,18 +79,18 @@ def note(item: BatchItem, **fields: Any) -> None:
 
 
 def begin(item: BatchItem) -> None:
-    """Notes that a session is about to be deleted, so that a process that goes on after this one knows who did it."""
+    """Notes that a session is about to be deleted, so that a process that continues after this one knows who did it."""
     BatchItem.objects.filter(pk=item.pk).update(begun=True)
 
 
 def note_tried(item: BatchItem, claim: str, **fields: Any) -> None:
-    """Sets fields of a row, unless the dry run that has this claim was stopped: another one may have begun."""
+    """Sets fields of a row, unless the dry run that has this claim was stopped: another one may have started."""
     BatchItem.objects.filter(pk=item.pk, job__claim=claim).update(**fields)
 
 
 def counts(job_id: UUID) -> dict[str, int]:
-    """Returns how many sessions have each outcome; `held` counts those with something to do whose agent was at work, and
-    `waited` those that are changed, and whose agent was at work when it was tried or first to be done."""
+    """Returns how many sessions have each outcome; `held` counts those with something to do whose agent was running,
+    and `waited` those that are changed and whose agent was running when it was tried or first to be done."""
     rows = (
         BatchItem.objects.filter(job_id=job_id)
         .values("outcome")

@@ -1,4 +1,4 @@
-"""Tells what a batch is about, how far it is, and what came of its sessions."""
+"""Shows what a batch does, its progress, and the outcome of its sessions."""
 
 import json
 import uuid
@@ -49,14 +49,13 @@ class Left:
 
 
 class Batch:
-    """A batch as an actor sees it: what is to be done to how many sessions, and how far its job is.
+    """A batch as an actor sees it: what is to be done to how many sessions, and its job's progress.
 
     `counts` has how many sessions have each outcome of items.py. With `by_query`, they are all that `query` selects.
-    `tried` tells whether its dry run has ended, and `dry_run` names that one: somebody may try another edit.
-    `behind` has the sources that were not indexed completely when its sessions were selected. `shared` is not empty if the
-    edit reaches sessions that the batch need not have: how many `users`, or `apps`, how many `sessions` of theirs, and how
-    many of these are `running`.
-    One that is held lapses at `until`; `approved_by` is the second person of one that was.
+    `tried` says whether its dry run has ended, and `dry_run` identifies it: someone may try another edit. `behind` has
+    the sources that were not indexed completely when its sessions were selected. `shared` is not empty if the edit
+    reaches sessions that the batch need not have: how many `users`, or `apps`, how many `sessions` of theirs, and how
+    many of these are `running`. One that is held lapses at `until`; `approved_by` is the second person of one that was.
     `undoes` is the batch that this one undoes, `undone` the one that undoes this.
     """
 
@@ -82,12 +81,12 @@ class Batch:
 
     @property
     def working(self) -> bool:
-        """Tells whether a process is at it."""
+        """Returns whether a process works on it."""
         return self.stage in ("trying", "doing")
 
     @property
     def to_do(self) -> int:
-        """Returns in how many sessions something is still to be done."""
+        """Returns the number of sessions that are still to be done."""
         return self.counts[items.TO_DO]
 
     @property
@@ -97,22 +96,22 @@ class Batch:
 
     @cached_property
     def may_act(self) -> bool:
-        """Tells whether the actor may try, do, stop, undo or discard it."""
+        """Returns whether the actor may try, do, stop, undo or discard it."""
         return held.may_act(self._job, self._actor)
 
     @property
     def decidable(self) -> bool:
-        """Tells whether it is held, and the actor may decide on it."""
+        """Returns whether it is held, and the actor may decide on it."""
         return held.may_decide(self._job, self._actor)
 
     @property
     def own(self) -> bool:
-        """Tells whether it is the actor's own."""
+        """Returns whether it is the actor's own."""
         return held.is_own(self._job, self._actor)
 
     @cached_property
     def changes(self) -> list[Change]:
-        """Returns what it writes, whatever stands in the keys. Its sessions may be of any app."""
+        """Returns what it writes, whatever the keys' values are. Its sessions may be of any app."""
         return [shown_anywhere(Change(key, UNKNOWN, value), self._actor) for key, value in self.values.items()]
 
     def looked_at(self) -> list[SessionView]:
@@ -138,7 +137,7 @@ class Batch:
         return some
 
     def left(self, outcome: str) -> list[Left]:
-        """Returns the first sessions with an outcome; with “held”, those whose agents were at work."""
+        """Returns the first sessions with an outcome; with “held”, those whose agents were running."""
         rows = items.of(self.id, items.TO_DO).filter(held=True) if outcome == "held" else items.of(self.id, outcome)
         sources = items.sources_of(self.id)
         some = []
@@ -149,7 +148,7 @@ class Batch:
 
 
 def get(batch_id: uuid.UUID, *, actor: Actor) -> Batch:
-    """Returns a batch as it stands now. Raises NotFound."""
+    """Returns a batch as it is now. Raises NotFound."""
     return Batch(job_of(batch_id, actor), actor)
 
 
@@ -184,7 +183,7 @@ def job_of(batch_id: uuid.UUID, actor: Actor) -> Job:
 
 
 def dry_run_of(job: Job) -> str:
-    """Returns what names the dry run of a batch: when it ended."""
+    """Returns the identity of a batch's dry run: when it ended."""
     return repr(job.finished)
 
 
@@ -193,5 +192,5 @@ def _is_sender(task: dict[str, Any], actor: Actor) -> bool:
 
 
 def _is_seen(job: Job, actor: Actor) -> bool:
-    """Tells whether a batch exists for an actor: its sessions may be of any app."""
+    """Returns whether a batch exists for an actor: its sessions may be of any app."""
     return actor.sees_all or _is_sender(json.loads(job.task), actor) or held.is_party(job, actor)

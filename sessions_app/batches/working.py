@@ -1,7 +1,7 @@
-"""Works off a batch: finds its sessions and tries the act on each, or does it. Runs as a job (jobs/).
+"""Works through a batch: finds its sessions and tries the act on each, or does it. Runs as a job (jobs/).
 
-If the process dies, another one goes on with the sessions that have no outcome yet. An act that was done, but not noted,
-is not done twice (acts.py).
+If the process dies, another one continues with the sessions that have no outcome yet. An act that was done, but not
+noted, is not done twice (acts.py).
 """
 
 import json
@@ -37,10 +37,10 @@ from .items import CHANGED, GONE, REFUSED, TO_DO
 READY: Final = "ready"
 TRYING, DOING = "trying", "doing"  # the steps of a job
 MOST: Final = 100_000  # sessions of a batch
-STOP_SECONDS: Final = 1.0  # until a batch that is stopped writes nothing more
+STOP_SECONDS: Final = 1.0  # until a stopped batch writes nothing more
 INDEX_SECONDS = 10.0  # that a dry run waits for the index of search/
 _SOME: Final = 2_000
-LOOK_AGAIN: Final = 2.0  # seconds until sessions whose agents were at work are tried again
+LOOK_AGAIN: Final = 2.0  # seconds until sessions whose agents were running are tried again
 
 
 def run(job: Job, beat: runner.Beat) -> Outcome:
@@ -49,7 +49,7 @@ def run(job: Job, beat: runner.Beat) -> Outcome:
 
 
 def can_run(job: Job) -> bool:
-    """Tells whether this process has the sources of a batch."""
+    """Returns whether this process has the sources of a batch."""
     return None not in items.sources_of(job.pk).values()
 
 
@@ -158,15 +158,15 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
             ref = items.ref_of(item, sources)
             try:
                 actor.check_may(held.right_for(task["act"]), ref.source, ref.app_name)
-            except NotAllowed as error:  # any more: whoever may can go on
+            except NotAllowed as error:  # no longer: someone else who may can continue
                 return Outcome(STOPPED, error.message)
-            if held.needs_another(task, ref, size):  # by a rule that was made since it began
+            if held.needs_another(task, ref, size):  # by a rule that was added since it started
                 items.note(item, outcome=REFUSED, message=_("A batch of so many sessions needs a second person."))
                 done += 1
                 continue
             outcome, message = _done(act, ref, item, first=ref.app_name not in apps)
             if outcome is None:  # its agent is at work
-                if item.begun or not item.held:  # begun by a process that died before it did anything here
+                if item.begun or not item.held:  # started by a process that died before it did anything here
                     items.note(item, begun=False, held=True)
                 continue
             if outcome.event_id:
@@ -182,7 +182,7 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
 def _done(act: Act, ref: SessionRef, item: BatchItem, *, first: bool) -> tuple[Done | None, str]:
     try:
         return act.do(ref, item.expects, first=first, begin=partial(items.begin, item)), ""
-    except NotFound:  # `item` was read before this process began anything
+    except NotFound:  # `item` was read before this process started anything
         return Done(CHANGED if item.begun else GONE), ""
     except (NotAllowed, Invalid, Conflict) as error:
         return Done(REFUSED), error.message

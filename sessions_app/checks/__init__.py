@@ -1,1 +1,1 @@
-"""Is the state of an app well kept? ADK's own advice, and rules that a person writes."""
+"""Checks the state of an app against ADK's own advice and the rules that people write."""

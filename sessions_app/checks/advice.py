@@ -1,7 +1,8 @@
-"""Finds in the state of an app what ADK advises against: state is to be small, flat, JSON, and each key in its scope.
+"""Finds in the state of an app what ADK advises against: state should be small, flat and JSON, with each key in its
+scope.
 
-It asks the index, and reads the newest sessions within bounds (samples.py). It never tells a value: of a secret, it names
-the key and the kind.
+It asks the index, and reads a bounded number of the newest sessions (samples.py). It never shows a value: for a secret,
+it names the key and the kind.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,21 +40,22 @@ MOST: Final = 8  # findings of a kind
 COUNTED: Final = 10_000  # sessions that have a key
 STALE_DAYS: Final = 30
 _DETAILS: Final = 4  # of a finding
-_STATE: Final = 50_000  # bytes of a state that is told to be large
+_STATE: Final = 50_000  # bytes above which a state is called large
 _KEYS: Final = 2_000  # of an app, that are compared
 _JUDGED: Final = 5  # sessions whose stored state is compared with their events
-_RECENT: Final = 10  # sessions without a key, before it is told to be left behind
-_OLD_KEYS: Final = 40  # of which it is asked how old they are
-_OLD: Final = 1_000  # sessions of such a key that are asked when they were active
+_RECENT: Final = 10  # sessions without a key, before it is called left behind
+_OLD_KEYS: Final = 40  # whose age is looked up
+_OLD: Final = 1_000  # sessions of such a key whose last activity is looked up
 _DAY: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to improve: what kind it is, of which key, and details. A key without a name is the whole state of a scope.
+    """Something to improve: its kind, the key, and details. A key without a name is the whole state of a scope.
 
-    `seen` is the number of states looked at that show it, and `owners` that of the sessions or users that have the key, at
-    most COUNTED, and then `more`. `ref` is one of the sessions; the event `event_id` of `wrote` wrote the key there last.
+    `seen` is the number of states looked at that show it, and `owners` that of the sessions or users that have the key,
+    at most COUNTED, and then `more`. `ref` is one of the sessions; the event `event_id` of `wrote` wrote the key there
+    last.
     """
 
     kind: str
@@ -74,7 +76,7 @@ class Finding:
 
     @property
     def is_whole(self) -> bool:
-        """Tells whether the finding is about a whole state, and not about a key."""
+        """Returns whether the finding is about a whole state, and not about a key."""
         return not scope_of(self.key)[1]
 
 
@@ -82,7 +84,7 @@ class Finding:
 class Health:
     """Advice on the state of an app, by kind, in the order of KINDS. `hidden` counts what is left out.
 
-    `sessions` were looked at. `share` says how much of the source the index has."""
+    `sessions` is how many were read. `share` is how much of the source the index has."""
 
     findings: dict[str, list[Finding]]
     hidden: dict[str, int]
@@ -91,7 +93,7 @@ class Health:
 
 
 def health(source: str, app_name: str, *, actor: Actor) -> Health:
-    """Returns what there is to improve in the state of an app. Raises NotFound, SourceError."""
+    """Returns what to improve in the state of an app. Raises NotFound, SourceError."""
     read = sample(source, app_name, actor=actor)
     keys = _keys(read)
     by_kind: dict[str, list[Finding]] = {kind: [] for kind in KINDS}
@@ -120,7 +122,7 @@ def _states(read: Sample) -> Iterator[tuple[Scope, OneState]]:
 
 
 def _keys(read: Sample) -> dict[Scope, set[str]]:
-    """Returns the bare keys of each scope: those that the index has, and those of the states that are looked at."""
+    """Returns the bare keys of each scope: those that the index has, and those of the states that are read."""
     keys: dict[Scope, set[str]] = {"session": set(), "user": set(), "app": set()}
     for scope, one in _states(read):
         keys[scope].update(one.state)
@@ -130,7 +132,7 @@ def _keys(read: Sample) -> dict[Scope, set[str]]:
         [read.app_name, _KEYS],
     ):
         scope, bare = scope_of(path)
-        if "." not in bare:  # otherwise, it may stand inside of another key
+        if "." not in bare:  # otherwise, it may be part of another key
             keys[scope].add(bare)
     return {scope: {bare for bare in some if bare and not bare.startswith("__")} for scope, some in keys.items()}
 
@@ -140,7 +142,7 @@ def _keys(read: Sample) -> dict[Scope, set[str]]:
 
 @dataclass(slots=True)
 class _Shown:
-    """States that show the same of the same key."""
+    """States with the same finding for the same key."""
 
     details: set[str] = field(default_factory=set)
     refs: list[SessionRef] = field(default_factory=list)
@@ -201,8 +203,8 @@ def _named(read: Sample, kind: str, key: str, *details: str) -> Finding:
 
 
 def _outside(read: Sample, app_name: str, actor: Actor) -> Iterator[Finding]:
-    """Yields keys that are stored otherwise than their last event wrote them: of the newest sessions, and of those that
-    are known to have drifted."""
+    """Yields keys whose stored value differs from what their last event wrote: in the newest sessions, and in those
+    known to have drifted."""
     shown: dict[str, _Shown] = {}
     known = drifted(of=Of(read.source, app_name), actor=actor)
     for ref in dict.fromkeys([*read.refs[:_JUDGED], *(each.ref for each in known)]):
@@ -215,7 +217,7 @@ def _outside(read: Sample, app_name: str, actor: Actor) -> Iterator[Finding]:
 
 
 def _stale(read: Sample, keys: dict[Scope, set[str]], actor: Actor) -> Iterator[Finding]:
-    """Yields keys of sessions that no newer session has, and keys of the app that nobody wrote for long."""
+    """Yields keys of sessions that no newer session has, and keys of the app that have not been written for long."""
     recent = [pk for pk, at in zip(read.numbers, read.active, strict=True) if read.newest - at < STALE_DAYS * _DAY]
     if len(recent) >= _RECENT:
         yield from _left_behind(read, recent, keys["session"])
@@ -278,7 +280,7 @@ def _counted(finding: Finding, read: Sample) -> Finding:
 
 
 def _written(finding: Finding, actor: Actor) -> Finding:
-    """Adds the event that wrote the key last, as far as that is known."""
+    """Adds the event that wrote the key last, if it is known."""
     if finding.ref is None or finding.is_whole:
         return finding
     try:

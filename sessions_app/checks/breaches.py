@@ -1,4 +1,4 @@
-"""Tells which sessions broke rules, and at which event first."""
+"""Lists the sessions that broke rules, each with the first event that did."""
 
 import json
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ _NUMBERED: Final = 2**62  # beyond, no event is known
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A session that broke a rule: the event that did it first, and when; `event_id` is empty if no event did, or none is
-    known. `now` tells whether its state breaks the rule now.
+    """A session that broke a rule: the event that did it first, and when; `event_id` is empty if no event did, or none
+    is known. `now` says whether its state breaks the rule now.
     """
 
     ref: SessionRef
@@ -36,7 +36,8 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of sessions that broke a rule, and of those that do now; at most COUNTED, and then there are `more`."""
+    """The number of sessions that broke a rule, and of those that do now; at most COUNTED, and then there are
+    `more`."""
 
     sessions: int
     now: int
@@ -47,7 +48,7 @@ class Counts:
 class Recent:
     """A rule that was broken in a range of time: by how many sessions, by which one first, and when last.
 
-    Of all rules together, the COUNTED newest breaches are looked at."""
+    The COUNTED newest breaches of all rules together are counted."""
 
     source: str
     app_name: str

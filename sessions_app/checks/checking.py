@@ -1,7 +1,7 @@
-"""Checks sessions against rules: goes through their changes of the keys that a rule names, some at a time.
+"""Checks sessions against rules: goes through their changes of the keys that a rule names, a few at a time.
 
-A session broke a rule at an event of its own that wrote one of these keys, and after which the state does not meet the rule
-(condition.broken). Other sessions may write shared keys, too: after their events, nobody is blamed here.
+A session broke a rule at an event of its own that wrote one of these keys, and after which the state does not meet the
+rule (condition.broken). Other sessions may write shared keys, too: for their events, no session is blamed here.
 """
 
 import json
@@ -28,8 +28,8 @@ from ..search.index.tables import ref_of
 from ..sources import database, registry
 from . import condition
 
-CHANGES: Final = 200  # writes that are looked at before what came of it is kept
-AGAIN: Final = 500  # sessions that are looked at again once somebody wrote a key that they share
+CHANGES: Final = 200  # writes that are checked before the result is saved
+AGAIN: Final = 500  # sessions that are checked again once someone wrote a key that they share
 TOGETHER: Final = 50  # sessions whose states are read at once
 _UNKNOWN: Final = written.FOREVER  # the position of a breach that no event is known to have made
 
@@ -44,7 +44,7 @@ class Checked:
 
     @property
     def is_shared(self) -> bool:
-        """Tells whether sessions share all of its keys."""
+        """Returns whether sessions share all of its keys."""
         return all(scope_of(key)[0] != "session" for key in self.keys)
 
 
@@ -52,9 +52,8 @@ class Checked:
 class Subject:
     """A session that is checked: its state as it is stored now, by full key, and the position of its last event.
 
-    Of one whose own state is `large`, or cannot be read, `state` is what it shares; `whole` reads the rest when it is its
-    turn.
-    One in which adkweb keeps edits of shared state is not `listed`: only its events are judged, for it has no keys.
+    If its own state is `large`, or can't be read, `state` is what it shares; `whole` reads the rest later. A session in
+    which adkweb keeps edits of shared state is not `listed`: only its events are checked, because it has no keys.
     """
 
     ref: SessionRef
@@ -68,14 +67,14 @@ class Subject:
 
 
 class Came(NamedTuple):
-    """The result of a check: where to go on (None at the end), and the shared keys that the session itself wrote."""
+    """The result of a check: where to continue (None at the end), and the shared keys that the session itself wrote."""
 
     after: Position | None
     shared: frozenset[str]
 
 
 def checked(rule: Rule) -> Checked | None:
-    """Returns a rule as it is checked; None if the language has changed since it was written."""
+    """Returns a rule in the form in which it is checked; None if the language has changed since it was written."""
     try:
         node = condition.read(rule.condition)
     except Invalid:
@@ -103,8 +102,8 @@ def subjects(source: str, some: Iterable[SearchSession]) -> list[Subject]:
 
 
 def whole(subject: Subject, rules: Sequence[Checked]) -> Subject:
-    """Returns a session with its own state, too, however large it is. Of one that cannot be read, nobody knows the keys of
-    the rules. Raises SourceError."""
+    """Returns a session with its own state, too, however large it is. If it can't be read, the keys of the rules are
+    unknown. Raises SourceError."""
     if subject.large is None:
         return subject
     with database.using(subject.ref.source) as db:
@@ -119,9 +118,9 @@ def _prefixed(scope: str, state: State) -> State:
 
 
 def check(rules: Sequence[Checked], subject: Subject, after: Position | None) -> Came:
-    """Checks the next changes of a session, from its beginning if `after` is None, and keeps what came of it.
+    """Checks the next changes of a session, from its start if `after` is None, and saves the result.
 
-    Raises Behind, SourceError, and IntegrityError if a rule was deleted meanwhile.
+    Raises Behind, SourceError, and IntegrityError if a rule was deleted in the meantime.
     """
     steps = Steps(subject.until)
     if after is None or after < subject.until:
@@ -137,7 +136,8 @@ def check(rules: Sequence[Checked], subject: Subject, after: Position | None) ->
 
 
 def _note(rule: Checked, subject: Subject, steps: Steps, kept: Breach | None) -> None:
-    """Keeps what some changes of a session say of a rule, and whether its state breaks the rule now."""
+    """Saves the result of checking some changes of a session against a rule, and whether its state breaks the rule
+    now."""
     if kept is not None and kept.created != subject.created:  # that was another session with the same id
         kept.delete()
         kept = None
@@ -166,7 +166,8 @@ def _note(rule: Checked, subject: Subject, steps: Steps, kept: Breach | None) ->
 
 
 def _keep_now(numbers: Sequence[int], *, now: bool) -> None:
-    """Keeps whether sessions break a rule now. If no event is known to have done it, nothing is left once it is mended."""
+    """Keeps whether sessions break a rule now. If no event is known to have done it, the breach is dropped once the
+    state meets the rule again."""
     kept = Breach.objects.filter(pk__in=numbers)
     if not now:
         kept.filter(position=_UNKNOWN).delete()
@@ -185,14 +186,14 @@ def _first(rule: Checked, subject: Subject, steps: Steps) -> Step | None:
 
 
 def _began_with(rule: Checked, steps: Steps) -> bool:
-    """Tells whether a session was created with keys of a rule. If some are shared, that is the first of its steps."""
+    """Returns whether a session was created with keys of a rule. If some are shared, that is the first of its steps."""
     if not steps.steps or steps.steps[0].position == steps.begun:
         return False
     return any(steps.start[key] is not ABSENT for key in rule.keys if scope_of(key)[0] == "session")
 
 
 def look_again(rule: Checked, source: str) -> None:
-    """Looks at the state of sessions that break a rule: somebody else may have changed a key that they share."""
+    """Checks the state of sessions that break a rule again: someone else may have changed a key that they share."""
     kept = list(Breach.objects.filter(rule_id=rule.number, now=True).order_by("-at")[:AGAIN])
     for start in range(0, len(kept), TOGETHER):
         digests = {each.digest: each.pk for each in kept[start : start + TOGETHER]}

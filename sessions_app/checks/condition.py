@@ -1,7 +1,6 @@
-"""Reads the condition of a rule, `cart.total >= 0`, and tells whether a state meets it (pure).
+"""Reads the condition of a rule, `cart.total >= 0`, and decides whether a state meets it (pure).
 
-It is written in the language of the search, of which a rule has the conditions on state only, and means the same there and
-here.
+It uses the search language's conditions on state, with the same meaning.
 """
 
 import time
@@ -22,7 +21,7 @@ EXAMPLE: Final = "cart.total >= 0"
 MOST_CHARACTERS: Final = 1_000
 MOST_CONDITIONS: Final = 20
 MOST_KEYS: Final = 40
-KEY_LENGTH: Final = 200  # of a longer one, the search keeps only the beginning
+KEY_LENGTH: Final = 200  # of a longer one, the search keeps only the start
 _LEVELS: Final = 4  # of an object that are compared: search/values.py
 Values = Mapping[str, Mapping[str, Value]]  # by scope and path
 
@@ -55,7 +54,7 @@ def read(text: str) -> tree.Node:
 
 
 def _mistake(message: str, part: tree.Leaf | tree.Problem) -> Invalid:
-    """Returns the error for a part of the text, with where it stands, for programs."""
+    """Returns the error for a part of the text, with its position, for programs."""
     return Invalid(
         message,
         field="condition",
@@ -64,7 +63,8 @@ def _mistake(message: str, part: tree.Leaf | tree.Problem) -> Invalid:
 
 
 def keys_of(node: tree.Node) -> list[str]:
-    """Returns the full keys of state that a condition is about: of `a.b`, `a` and `a.b`, for either may have the value."""
+    """Returns the full keys of state that a condition is about: for `a.b`, both `a` and `a.b`, because either may have
+    the value."""
     keys: dict[str, None] = {}
     for leaf in tree.leaves(node):
         assert isinstance(leaf, tree.State)  # noqa: S101  (as `read` checks)
@@ -75,10 +75,10 @@ def keys_of(node: tree.Node) -> list[str]:
 
 
 def broken(node: tree.Node, state: State) -> bool:
-    """Tells whether a state, by full key, breaks a rule.
+    """Returns whether a state, by full key, breaks a rule.
 
-    It does not if a key that is compared does not exist, unless the rule says of the same key whether it `exists`; nor if
-    nobody can tell the value of a key.
+    It does not if a compared key does not exist, unless the rule also says of that key whether it `exists`; nor if the
+    value of a key can't be known.
     """
     keys = keys_of(node)
     if any(state.get(key) is UNKNOWN for key in keys):
@@ -104,7 +104,7 @@ def compared(state: State, keys: list[str]) -> Values:
 
 
 def holds(node: tree.Node, values: Values) -> bool:
-    """Tells whether a condition holds, as the search would select the session."""
+    """Returns whether a condition holds, as the search would select the session."""
     match node:
         case tree.And(children):
             return all(holds(child, values) for child in children)

@@ -1,4 +1,5 @@
-"""Checks the sessions that the index has just read against the rules of their app, from where they were checked last."""
+"""Checks the sessions that the index has just read against the rules of their app, from where they were checked
+last."""
 
 import time
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ def check_due(source: str, seconds: float) -> bool:
         if not SearchSource.objects.filter(where=where, claim=feed.PROCESS).exists():
             return False
         there = subjects(source, SearchSession.objects.filter(source__where=where, digest__in=[x.digest for x in due]))
-        rules = _rules(where)  # read after the sessions: the job of a newer rule comes to their events by itself
+        rules = _rules(where)  # read after the sessions: the job of a newer rule checks their events itself
         for subject in there:
             of_app = rules.get(digest_of(subject.ref.app_name, ""), [])
             try:
@@ -29,7 +30,7 @@ def check_due(source: str, seconds: float) -> bool:
                     return True
             except Behind:  # its history is still being read
                 return False
-            except IntegrityError:  # a rule was deleted meanwhile, or its job noted the same
+            except IntegrityError:  # a rule was deleted in the meantime, or its job noted the same
                 return True
             except SourceError:
                 raise
@@ -51,7 +52,7 @@ def _rules(where: str) -> dict[str, list[Checked]]:
 
 
 def _check(rules: Sequence[Checked], subject: Subject, where: str, until: float) -> bool:
-    """Checks what is new in a session. Returns False if the time is up before its end."""
+    """Checks what is new in a session. Returns False if the time is up first."""
     of_session: dict[str, Any] = {"where": where, "digest": subject.digest}
     at = CheckedSession.objects.filter(**of_session, created=subject.created).first()
     after = at.upto if at else None

@@ -1,6 +1,5 @@
-"""The rules that hide values: what they are, access/masking.py knows. Only an admin of all sources and apps writes them.
-
-What a rule would hide, and which rules are proposed, is looked for in the state of the newest sessions, within bounds.
+"""The rules that hide values, which access/masking.py applies. Only an admin of all sources and apps writes them. A
+bounded number of the newest sessions shows what a rule would hide, and which rules to propose.
 """
 
 import time
@@ -30,12 +29,12 @@ from .samples import OneState, sample
 
 MOST: Final = 200  # rules
 LENGTH: Final = 200  # characters of a pattern
-_STARS: Final = 10  # of a pattern: each has a name looked through once more
+_STARS: Final = 10  # of a pattern: each costs another search through a name
 _APPS: Final = 20  # that are looked at
 _SECONDS: Final = 3.0
-USERS: Final = 1_000  # of an app, whose ids are looked at
-_PROPOSED: Final = (SERVICE, JWT, CARD)  # addresses and phone numbers are no secrets everywhere
-SHOWN: Final = 30  # proposals, and names of keys that are told
+USERS: Final = 1_000  # of an app, whose ids are checked
+_PROPOSED: Final = (SERVICE, JWT, CARD)  # addresses and phone numbers aren't secrets everywhere
+SHOWN: Final = 30  # proposals, and names of keys that are shown
 
 
 def listed(*, actor: Actor) -> list[MaskRule]:
@@ -45,7 +44,7 @@ def listed(*, actor: Actor) -> list[MaskRule]:
 
 
 def checked(apps: str, kind: str, pattern: str, *, ids: bool = False) -> MaskRule:
-    """Returns a rule as it would be kept. Raises Invalid, which names the field."""
+    """Returns a rule as it would be stored. Raises Invalid, which names the field."""
     apps, pattern = apps.strip() or "*", pattern.strip()
     for field, text in (("apps", apps), ("pattern", pattern)):
         if len(text) > LENGTH or "\0" in text:
@@ -76,9 +75,9 @@ def _problem(kind: str, pattern: str) -> str:
 
 
 def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Actor) -> MaskRule:
-    """Hides values by a rule, from now on, and has the index of search read everything again without them.
+    """Adds a rule that hides values, and has the search index read everything again without them.
 
-    With `ids`, a form hides ids of users, too. Such a rule takes the place of the same one without.
+    With `ids`, a form hides ids of users, too; such a rule replaces the same one without.
 
     Raises Invalid, AlreadyExists, NotAllowed."""
     actor.check_runs_everything()
@@ -107,7 +106,7 @@ def _record(act: str, rule: MaskRule, actor: Actor) -> None:
 
 
 def delete(number: int, *, actor: Actor) -> None:
-    """Deletes a rule: what it hid is seen again. Raises NotFound, NotAllowed."""
+    """Deletes a rule: what it hid is visible again. Raises NotFound, NotAllowed."""
     actor.check_runs_everything()
     actor.check_may_write()
     with transaction.atomic():
@@ -125,8 +124,8 @@ def delete(number: int, *, actor: Actor) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The keys that a rule would hide, of all that were looked at. `named` are those whose name itself holds such a value:
-    names are never hidden."""
+    """The keys that a rule would hide, of all that were checked. `named` are those whose name itself holds such a
+    value: names are never hidden."""
 
     keys: int
     hidden: list[str]
@@ -135,7 +134,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """How many users of an app have such a value as their id, of all, or of the first so many if there are `more`."""
+    """How many users of an app have such a value as their id, of all users, or of the first ones if there are
+    `more`."""
 
     app_name: str
     users: int
@@ -231,7 +231,7 @@ def _apps(apps: str) -> Iterator[tuple[str, str]]:
         try:
             names = [name for name in lists.app_names(source.alias, actor=SYSTEM) if fnmatchcase(name, apps)]
         except Error:
-            continue  # a source that is away is looked at another time
+            continue  # a source that is away is checked another time
         for name in names:
             if looked_at == _APPS or time.monotonic() > until:
                 return

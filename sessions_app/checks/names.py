@@ -16,7 +16,7 @@ _STYLES: Final = {
     "kebab-case": re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+"),
 }
 _ENOUGH: Final = 5  # keys of a style, before the others are said to differ from it
-_MOST_OTHERS: Final = 0.3  # of all keys: beyond, there is no style to differ from
+_MOST_OTHERS: Final = 0.3  # of all keys: with more, there is no style to differ from
 _OF_USER: Final = re.compile(
     r"(?:user|customer|client|guest|member|profile)_(?:name|id|e?mail|phone|lang(?:uage)?|locale|tier|plan|role|time_?zone"
     r"|address|preferences?|settings|profile|birth\w{0,20})"
@@ -35,7 +35,7 @@ def spellings(names: Collection[str]) -> list[list[str]]:
 
 
 def style_of(name: str) -> str:
-    """Returns how a name of several words is spelled, as `snake_case` says it; "" for one word and for a mix."""
+    """Returns the spelling of a name of several words, such as `snake_case`; "" for one word and for a mix."""
     return next((style for style, pattern in _STYLES.items() if pattern.fullmatch(name[:200])), "")
 
 
@@ -50,7 +50,8 @@ def other_style(names: Collection[str]) -> tuple[str, list[str]]:
 
 
 def meant_prefix(key: str) -> str:
-    """Returns the prefix that a key of a session seems to mean: `user:` for `User:tier` and `users:tier`; "" for any other.
+    """Returns the prefix that a key of a session seems to mean: `user:` for `User:tier` and `users:tier`; "" for any
+    other.
 
     To ADK, a prefix that it does not know is a part of the name, and the key is the session's.
     """
@@ -62,14 +63,15 @@ def meant_prefix(key: str) -> str:
 
 
 def seems_users(key: str) -> bool:
-    """Tells whether a session's key has a name that fits a user better: `email`, `userName`, `preferred_seat`."""
+    """Returns whether a session's key has a name that fits a user better: `email`, `userName`, `preferred_seat`."""
     return bool(_OF_USER.fullmatch(plain(key)))
 
 
 def is_same_for_each_user(states: Sequence[tuple[str, Mapping[str, Any]]], key: str) -> bool:
-    """Tells whether a key of sessions has one value for each user, and another one for other users.
+    """Returns whether a key of sessions has one value for each user, different between users.
 
-    `states` are pairs of a user and the state of one of their sessions. At least two users must have two sessions with it.
+    `states` are pairs of a user and the state of one of their sessions. At least two users must have two sessions with
+    it.
     """
     values: dict[str, list[str]] = {}
     for user, state in states:

@@ -1,4 +1,5 @@
-"""Checks all sessions of an app against a rule, by a job (jobs/): if a process dies, another one goes on where it was."""
+"""Checks all sessions of an app against a rule, by a job (jobs/): if a process dies, another one continues where it
+was."""
 
 import json
 import time
@@ -15,11 +16,11 @@ from ..models import Breach, Job, Rule, SearchSession
 from ..sources import database, registry
 from .checking import TOGETHER, Checked, Subject, check, checked, subjects
 
-_WAIT_SECONDS: Final = 0.5  # until it looks again whether the history of a source is read
+_WAIT_SECONDS: Final = 0.5  # until it checks again whether the history of a source is read
 
 
 def begin(rule: Rule, actor: Actor) -> None:
-    """Checks a rule from the beginning; what was kept of it is forgotten."""
+    """Checks a rule from the start, and forgets earlier results."""
     stop(rule)
     Breach.objects.filter(rule_id=rule.pk).delete()
     job = Job.objects.make(KIND.name, rule.where, {"rule": rule.pk}, **runner.fields_of(actor))
@@ -28,7 +29,7 @@ def begin(rule: Rule, actor: Actor) -> None:
 
 
 def stop(rule: Rule) -> None:
-    """Stops the check of a rule, if one is under way. What it has kept stays."""
+    """Stops the check of a rule, if one is running. Its results so far stay."""
     Rule.objects.filter(pk=rule.pk).update(job=None)  # what works on it sees that, too
     for job in Job.objects.filter(pk=rule.job) if rule.job else ():
         runner.cancel(job)
@@ -71,7 +72,7 @@ def _check(rule: Rule, asked: Checked, subject: Subject, alive: Any) -> None:
             after = check([asked], subject, after).after
         except Behind:  # its history is still being read
             time.sleep(_WAIT_SECONDS)
-        except (Invalid, NotFound):  # it is gone, or has more keys than can be looked at
+        except (Invalid, NotFound):  # it is gone, or has more keys than can be checked
             return
         except IntegrityError as error:
             if not Rule.objects.filter(pk=rule.pk, job=rule.job).exists():
@@ -85,7 +86,8 @@ def _check(rule: Rule, asked: Checked, subject: Subject, alive: Any) -> None:
 
 
 def _keep(rule: Rule) -> None:
-    """Keeps how far the check has come. Raises Lost if another one has begun meanwhile, or the rule was deleted."""
+    """Saves the progress of the check. Raises Lost if another one has started in the meantime, or the rule was
+    deleted."""
     at = {"walked": rule.walked, "within": rule.within, "checked": rule.checked}
     if not Rule.objects.filter(pk=rule.pk, job=rule.job).update(**at):
         raise Lost

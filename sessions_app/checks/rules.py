@@ -1,4 +1,4 @@
-"""The rules of an app: what a person writes, changes, deletes and has checked again."""
+"""The rules of an app: what people create, change, delete and have checked again."""
 
 import json
 import time
@@ -57,7 +57,7 @@ def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -
 
 
 def change(source: str, app_name: str, number: int, title: str, text: str, *, actor: Actor) -> None:
-    """Changes a rule. If its condition is another one, all is checked again. Raises what `create` does."""
+    """Changes a rule. If its condition changes, everything is checked again. Raises what `create` does."""
     actor.check_may("append", source, app_name)
     row = _row(source, app_name, number, actor)
     title, text = (
@@ -75,7 +75,7 @@ def change(source: str, app_name: str, number: int, title: str, text: str, *, ac
 
 
 def delete(source: str, app_name: str, number: int, *, actor: Actor) -> None:
-    """Deletes a rule with what is kept of it. Raises NotAllowed, NotFound."""
+    """Deletes a rule with its results. Raises NotAllowed, NotFound."""
     actor.check_may("append", source, app_name)
     row = _row(source, app_name, number, actor)
     with transaction.atomic():
@@ -85,7 +85,7 @@ def delete(source: str, app_name: str, number: int, *, actor: Actor) -> None:
 
 
 def check_again(source: str, app_name: str, number: int, *, actor: Actor) -> None:
-    """Checks a rule from the beginning. Raises NotAllowed, NotFound."""
+    """Checks a rule from the start. Raises NotAllowed, NotFound."""
     actor.check_may("append", source, app_name)
     rule_jobs.begin(_row(source, app_name, number, actor), actor)
 
@@ -121,7 +121,7 @@ def _row(source: str, app_name: str, number: int, actor: Actor) -> Rule:
 
 
 def _shown(rule: Rule, source: str, work: Job | None, actor: Actor) -> Rule:
-    """Returns a rule that is not saved any more, with its words as the actor sees them."""
+    """Returns a rule, no longer to be saved, with its words as the actor sees them."""
     rule.source, rule.work = source, work
     rule.title, rule.condition = (shown_words(each, actor, rule.app_name) for each in (rule.title, rule.condition))
     return rule

@@ -1,4 +1,4 @@
-"""Reads the state of an app's newest sessions, within bounds, with that of their users and of the app."""
+"""Reads the state of a bounded number of an app's newest sessions, of their users and of the app."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _SECONDS: Final = 1.0
 class OneState:
     """The state of a session, a user or an app, with bare keys. `state` is empty if it has more than _SIZE bytes.
 
-    `ref` is a session that has it, the newest one that is looked at."""
+    `ref` is a session that has it, the newest one that was read."""
 
     ref: SessionRef
     state: State
@@ -39,9 +39,10 @@ class OneState:
 
 @dataclass(slots=True)
 class Sample:
-    """The states that are looked at. What is read is bounded, so not every one of the newest sessions may be in `sessions`.
+    """The states that were read. Reading is bounded, so `sessions` may lack some of the newest ones.
 
-    The index has the source as `number`, the app as `app` and `app_name`, these sessions as `numbers`, and `share` of all.
+    In the index, `number` is the source, `app` and `app_name` the app, `numbers` these sessions, and `share` how much
+    of all it has.
     """
 
     source: str
@@ -63,7 +64,7 @@ class Sample:
 
 
 def sample(source: str, app_name: str, *, actor: Actor) -> Sample:
-    """Returns what is looked at of an app. Raises NotFound, SourceError."""
+    """Returns the states of an app that are checked. Raises NotFound, SourceError."""
     actor.check_sees(own_session(source, app_name))
     owner = SearchOwner.objects.filter(source__where=registry.identity(source), digest=digest_of(app_name, "")).first()
     looked_at = Sample(source, share=feed.share(source))
@@ -95,7 +96,7 @@ class _Reader:
         self._left, self._until = _TOGETHER, time.monotonic() + _SECONDS
 
     def states(self, table: str, names: Sequence[str], refs: Sequence[SessionRef]) -> Iterator[OneState]:
-        """Yields the states of these owners, in their order, as far as they are there."""
+        """Yields the states of these owners, in their order, if they exist."""
         scopes: Any = {"app_states": "app", "user_states": "user", "sessions": "session"}
         for start in range(0, len(refs), _SOME):
             if self._left <= 0 or time.monotonic() > self._until:

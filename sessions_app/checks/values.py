@@ -9,21 +9,21 @@ from ..domain.json_values import dumps, loads
 from ..domain.secrets import NAMED, is_named_secret, secret_of
 
 LARGE: Final = 10_000  # characters of a value as JSON
-DEEP: Final = 4  # objects and lists in each other
-_MOST: Final = 500  # values that are looked at inside of one
+DEEP: Final = 4  # nesting of objects and lists
+_MOST: Final = 500  # values that are checked inside of one
 _OBJECT: Final = re.compile(r"<(?:[\w.]{1,200}) object at 0x[0-9a-f]{6,16}>|<class '[\w.]{1,200}'>")
 _JSON_TEXT: Final = 5_000  # characters of a text that is read to see whether it is JSON
 
 
 class Sign(NamedTuple):
-    """Something that a value shows: a kind of advice, and a detail that tells no value."""
+    """Something that a value shows: a kind of advice, and a detail that reveals no value."""
 
     kind: str
     detail: str = ""
 
 
 def signs(key: str, value: Any) -> set[Sign]:
-    """Returns what the value of a key shows."""
+    """Returns the findings for the value of a key."""
     shown: set[Sign] = set()
     if isinstance(value, dict | list | str) and (size := len(dumps(value))) > LARGE:
         shown.add(Sign("large", str(size)))
@@ -50,7 +50,7 @@ def _signs_of_text(path: str, text: str) -> Iterator[Sign]:
 
 
 def _is_json(text: str) -> bool:
-    """Tells whether a text is an object or a list that was written as JSON."""
+    """Returns whether a text is an object or a list that was written as JSON."""
     if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]") or not 2 < len(text) <= _JSON_TEXT:
         return False
     try:
@@ -62,7 +62,7 @@ def _is_json(text: str) -> bool:
 def _inside(key: str, value: Any) -> Iterator[tuple[str, Any, int]]:
     """Yields a value and what is inside of it, level by level, each with its path and depth."""
     left: list[tuple[str, Any, int]] = [(key, value, 0)]
-    for path, each, depth in left:  # which grows meanwhile
+    for path, each, depth in left:  # which grows in the meantime
         yield path, each, depth
         if len(left) < _MOST:
             if isinstance(each, dict):

@@ -1,1 +1,1 @@
-"""Does what a person asks of a session: edit, queue, undo, restore, rewind, fork, repair."""
+"""Does what people ask of a session: edit, queue, undo, restore, rewind, fork, repair."""

@@ -31,7 +31,7 @@ from ..writes.sessions import create_session
 from . import expiry, proposals
 
 REASON_LENGTH: Final = 1000
-_OVERWRITES: Final = 100  # tries: each one fails because somebody else's write succeeded
+_OVERWRITES: Final = 100  # tries: each one fails because someone else's write succeeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ def edit_state(
     """Sets, adds or removes keys of any scope in one event of this session.
 
     Raises Conflict, and writes nothing, if a key no longer has the value that the person saw; `detail["current"]` has
-    the current values. Raises Invalid, NotFound, NotAllowed, SourceError; Held if it waits for a second person now.
+    the current values. Raises Invalid, NotFound, NotAllowed, SourceError; Held if it now waits for a second person.
 
     `once` is a token of the form: if the same edit is sent again with it because the answer was lost, it is stored only
     once. With `revision`, the edit is stored only if the session still has that revision; otherwise raises
-    StaleSession. `of` says what the edit comes from, `{"undoes": id}` or `{"restores": id}`, and when it takes itself
-    back (expiry.py); both are noted beside who and why."""
+    StaleSession. `of` is the origin of the edit, `{"undoes": id}` or `{"restores": id}`, and when it ends (expiry.py);
+    both are noted beside who and why."""
     entries = seen_as_stored(ref, entries, actor)
     event, seen = state_event(entries, actor, reason, once=once, of=of, app_name=ref.app_name)
     return append_once(ref, event, actor, seen, revision)
@@ -79,7 +79,8 @@ def overwrite_state(  # noqa: PLR0913  (what an edit says, as `edit_state` has i
     revision: float | None = None,
     of: Mapping[str, Any] | None = None,
 ) -> Appended | None:
-    """Edits state as `edit_state` does, but overwrites a key whose `seen` is UNKNOWN, whoever writes it meanwhile.
+    """Edits state as `edit_state` does, but overwrites a key whose `seen` is UNKNOWN, even if someone writes it in the
+    meantime.
 
     Returns None if nothing would change. With `only`, edits the keys of this scope in `ref`, adkweb's own session of an
     app or a user. Raises what `edit_state` does."""
@@ -106,9 +107,9 @@ def overwrite_state(  # noqa: PLR0913  (what an edit says, as `edit_state` has i
 
 
 def _filled_in(entry: Entry, stored: Any, actor: Actor, ref: SessionRef) -> Entry:
-    """Returns an entry with the stored value as the one that was seen, if none was named.
+    """Returns an entry with the stored value as the seen one, if none was named.
 
-    An actor who sends back what hides a value from them changes nothing: they read a state, and write all of it."""
+    An actor who sends back the dots that hide a value changes nothing: they read a state, and write all of it."""
     if entry.seen is not UNKNOWN:
         return entry
     told = shown_change(Change(entry.key, stored, stored), actor, ref.app_name).new
@@ -127,7 +128,7 @@ def state_event(
     """Returns the event for an edit, and the values that the person saw in the keys that it changes. Writes nothing.
 
     `only` is the one scope that may be edited outside a conversation; `of` is as in `edit_state`. With `app_name`, keys
-    whose value is hidden from the actor are written even if they have this value already. Raises Invalid."""
+    whose value is hidden from the actor are written even if they already have it. Raises Invalid."""
     for entry in entries:
         if only and scope_of(entry.key)[0] != only:
             raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
@@ -146,8 +147,8 @@ def state_event(
 
 
 def _changes(entries: Sequence[Entry], actor: Actor, app_name: str) -> list[Entry]:
-    """Returns what an edit writes: not what stands there already, unless it is hidden from the actor, who would learn from
-    an edit that writes nothing that they guessed it."""
+    """Returns what an edit writes: not the values that are already there, unless they are hidden from the actor. If
+    such an edit wrote nothing, the actor would learn that they guessed the value."""
     return [
         entry
         for entry in entries
@@ -174,7 +175,8 @@ def edit_id(once: str, entries: Sequence[Entry]) -> str:
 def id_of(once: str, what: Any) -> str:
     """Returns the id of an edit: always the same for the same `what` and form, a new one if `once` is empty.
 
-    It is made with adkweb's key: `what` has values that may be masked, and whoever sees the id could try guesses."""
+    It is made with adkweb's key: `what` has values that may be masked, and someone who sees the id could try
+    guesses."""
     if not once:
         return new_id()
     return str(
@@ -219,10 +221,10 @@ def append_once(
     revision: float | None = None,
     origin: Origin = "person",
 ) -> Appended:
-    """Appends an edit. If it is stored already, returns it as it is stored, whatever was written since.
+    """Appends an edit. If it is already stored, returns the stored event, whatever was written since.
 
-    An edit that ends a running invocation notes which one. One that needs a second person becomes a proposal. Raises
-    what `append_event` does."""
+    An edit that ends a running invocation notes which one. An edit that needs a second person becomes a proposal.
+    Raises what `append_event` does."""
     actor.check_sees(ref)
     given = event
     running = timeline.in_flight(ref, actor=MACHINE)
@@ -242,7 +244,8 @@ def append_once(
 
 
 def stored(ref: SessionRef, event: Mapping[str, Any]) -> EventView | None:
-    """Returns this edit as it is stored; None if it is not stored, or if another edit has its id. Raises SourceError."""
+    """Returns this edit as it is stored; None if it is not stored, or if another edit has its id. Raises
+    SourceError."""
     try:
         before = timeline.event(ref, event["id"], actor=MACHINE)
     except NotFound:
@@ -280,7 +283,7 @@ def _append_apart(
 
 
 def _told(event: Mapping[str, Any]) -> list[Any]:
-    """Returns what a person said with an edit, without what may differ when it is sent again."""
+    """Returns what a person entered for an edit, without what may differ when it is sent again."""
     return [event.get("author"), event.get("content"), delta_of(event), edit_of(event).get("actor")]
 
 
@@ -305,7 +308,7 @@ def _check_reason(reason: str) -> str:
 
 
 def _noted(value: Any) -> Any:
-    """Returns a replaced value as an event can hold it. A value that is not JSON, as NaN, becomes text."""
+    """Returns a replaced value as an event can hold it. A value that isn't JSON, such as NaN, becomes text."""
     try:
         return check(value)
     except Invalid:
@@ -318,7 +321,7 @@ _TRIES: Final = 5
 
 
 def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason: str = "") -> Appended:
-    """Appends an event that a person wrote by hand. It is an edit, whatever author and invocation it names.
+    """Appends an event that a person wrote by hand. It counts as an edit, whatever author and invocation it names.
 
     Raises Invalid with the path of the fault, NotFound, NotAllowed, Conflict (another event has its id), SourceError.
     """
@@ -339,7 +342,7 @@ def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason
         try:
             return append_once(ref, checked, actor, before)
         except Conflict as conflict:
-            # Somebody has just written one of its keys: note again what it replaces.
+            # Someone has just written one of its keys: note again what it replaces.
             if "current" not in conflict.detail or attempt == _TRIES - 1:
                 raise
     raise AssertionError("unreachable")
@@ -363,10 +366,10 @@ def stored_state(ref: SessionRef, only: Scope | None, revision: float | None) ->
 
 
 def seen_as_stored(ref: SessionRef, entries: Sequence[Any], actor: Actor, only: Scope | None = None) -> Sequence[Any]:
-    """Returns the entries of an edit with the stored values in place of dots that hid them from who overwrites them.
+    """Returns the entries of an edit with the stored values in place of the dots that hid them from the actor.
 
-    Whoever expects anything but the dots in place of a value that is hidden from them guesses it. They get the Conflict of
-    a wrong guess, whether or not it is right, and the guess is recorded. Raises NotFound, SourceError."""
+    An actor who expects anything but the dots for a hidden value is guessing: they get the Conflict of a wrong guess,
+    right or wrong, and the guess is recorded. Raises NotFound, SourceError."""
     known = [each for each in entries if each.seen is not UNKNOWN and each.seen is not ABSENT]
     if not known or not is_masked(actor, ref.app_name):
         return entries

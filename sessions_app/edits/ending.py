@@ -1,7 +1,8 @@
-"""Takes edits back whose time is over, each by one event. Any process may do so, but only one does, which claims the edit.
+"""Undoes temporary edits whose time is over, each with one event. Any process can do so, but only the one that claims
+the edit does.
 
-A key that has another value by now is left alone. The id of the event is fixed: if a process dies after writing it and
-before saying so, the next one finds it. What ended while adkweb was away is taken back when it is there again."""
+A key that has changed by now is left alone. The event id is fixed in advance: if a process dies right after writing it,
+the next one finds it. Edits that end while adkweb isn't running are undone when it runs again."""
 
 import json
 import logging
@@ -29,10 +30,10 @@ _WAIT: Final = Outcome(WAITING)
 
 
 def apply_due() -> int:
-    """Takes back the edits whose time is over. Returns how many are finished now.
+    """Undoes the edits whose time is over. Returns how many are now finished.
 
-    One waits on while an invocation runs in its session, and while its database is away. Raises nothing for one that
-    fails."""
+    An edit keeps waiting while an invocation runs in its session, and while its database is away. One that fails raises
+    nothing."""
     if settings.READ_ONLY:
         return 0
     due = expiry.rows().filter(state=WAITING, due__lte=time.time()).order_by("due", "id")
@@ -40,7 +41,7 @@ def apply_due() -> int:
 
 
 def seconds_to_next() -> float | None:
-    """Returns in how many seconds the next edit ends, 0 if its time is over; None if none does."""
+    """Returns the seconds until the next edit ends, 0 if its time is over; None if there is none."""
     due = expiry.rows().filter(state=WAITING).order_by("due").values_list("due", flat=True).first()
     return None if due is None else max(0.0, due - time.time())
 
@@ -58,7 +59,7 @@ def _try(job: Job) -> bool:
         with translation.override(job.language or None):
             outcome = _outcome(job, ref)
     except Exception:
-        # An error in adkweb: the others go on, and this one is tried again when the claim has ended.
+        # An error in adkweb: the others continue, and this one is tried again when the claim has ended.
         log.exception("the end of the edit %s of %s", job.pk, job.actor)
         return False
     finished = lease.end(outcome) and outcome.state != WAITING
@@ -68,7 +69,7 @@ def _try(job: Job) -> bool:
 
 
 def _outcome(job: Job, ref: SessionRef) -> Outcome:
-    """Takes a claimed edit back, if its session is idle, and returns what became of it."""
+    """Undoes a claimed edit, if its session is idle, and returns the outcome."""
     try:
         if expiry.taken_back(job, ref) is not None:
             return _over(ENDED, [], written=True)
@@ -91,7 +92,7 @@ def _take_back(job: Job, ref: SessionRef) -> Outcome:
         return _WAIT
     try:
         plan = undo.undo_by_note(event, view.state, actor=SYSTEM) or undo.undo(ref, event_id, actor=SYSTEM)
-    except Invalid:  # the values from before are there already
+    except Invalid:  # the previous values are already there
         return _over(LEFT, [])
     steps = [step for step in plan.steps if not step.contested]
     left = [*(step.key for step in plan.steps if step.contested), *plan.unknown]

@@ -1,8 +1,8 @@
-"""Edits that take themselves back: which there are, until when, and what became of each.
+"""Temporary edits: which there are, until when, and the outcome of each.
 
-An edit names its end as `{"lasts": 3600}` (from the moment it is written) or `{"until": 1764086400.0}`, beside what it
-comes from. Its event notes `until`. The row that waits for the end is a job (jobs/), kept before the event is written:
-an edit that was written always has one, wherever the process is killed. ending.py takes the edits back."""
+An edit names its end as `{"lasts": 3600}` (from the moment it is written) or `{"until": 1764086400.0}`, beside its
+origin. Its event notes `until`. The row that waits for the end is a job (jobs/), kept before the event is written:
+every written edit has one, wherever the process is killed. ending.py undoes the edits."""
 
 import json
 import time
@@ -42,11 +42,10 @@ _KEPT_SECONDS: Final = 90 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """An edit that takes itself back, and what became of it.
+    """A temporary edit and its outcome.
 
-    `state` is waiting, ended (it was taken back), left (the keys in `left` have other values by now), cancelled (it
-    stays; `message` says who wanted that) or failed (`message` says why). `ref` is None while its source is not among
-    adkweb's."""
+    `state` is waiting, ended (it was undone), left (the keys in `left` have changed), cancelled (it stays; `message`
+    says who decided so) or failed (`message` says why). `ref` is None while its source is not among adkweb's."""
 
     id: uuid.UUID
     ref: SessionRef | None
@@ -69,14 +68,14 @@ class Expiry:
 
 
 def resolved(of: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the same with the time at which an edit ends that is written now. Raises Invalid."""
+    """Returns the same with the time at which an edit that is written now ends. Raises Invalid."""
     if not of or not {"lasts", "until"} & of.keys():
         return dict(of or {})
     return {**of, "until": end_of(of)}
 
 
 def end_of(of: Mapping[str, Any]) -> float:
-    """Returns when an edit ends that is written now: `lasts` seconds from now, or at `until`. Raises Invalid."""
+    """Returns when an edit that is written now ends: `lasts` seconds from now, or at `until`. Raises Invalid."""
     now = time.time()
     if "lasts" in of and "until" in of:
         raise Invalid(_("An edit ends after a while or at a time, not both."))
@@ -90,32 +89,32 @@ def end_of(of: Mapping[str, Any]) -> float:
 
 @contextmanager
 def kept(ref: SessionRef, event: Event, actor: Actor) -> Iterator[None]:
-    """Keeps the end of an edit that is written in this block, if it has one."""
+    """Stores the end of an edit that is written in this block, if it has one."""
     if until_of(edit_of(event)) is None:
         yield
         return
     job, made = _keep(ref, event, actor)
     try:
         yield
-    except SourceError:  # nobody knows whether it was written
+    except SourceError:  # it is unknown whether it was written
         raise
     except Error:
         if made:
             job.delete()
         raise
-    job, _made = _keep(ref, event, actor)  # somebody who sent the same edit at the same moment may have been refused
+    job, _made = _keep(ref, event, actor)  # someone who sent the same edit at the same moment may have been refused
     _wait_for(job, event)
     broadcast.tell("queued", ref)
 
 
 def rows() -> QuerySet[Job]:
-    """Returns the rows of all edits that take themselves back."""
+    """Returns the rows of all temporary edits."""
     return Job.objects.filter(kind="expiry")
 
 
 def listed(*, actor: Actor, own: bool = False) -> list[Expiry]:
-    """Returns the edits that take themselves back, in apps that the actor may see: those that wait, the next to end
-    first, then what became of the others, the last first. With `own`, only those of the actor."""
+    """Returns the temporary edits in apps that the actor may see: those that wait, the next to end first, then the
+    others with their outcome, the latest first. With `own`, only those of the actor."""
     wanted = rows().filter(runner.wanted_by(actor)) if own else rows()
     waiting = in_pages(wanted.filter(state=WAITING), "due", "id")
     over = in_pages(wanted.exclude(state=WAITING), "-finished", "id")
@@ -127,14 +126,14 @@ def listed(*, actor: Actor, own: bool = False) -> list[Expiry]:
 
 
 def get(expiry_id: uuid.UUID | str, *, actor: Actor) -> Expiry:
-    """Returns an edit that takes itself back. Raises NotFound."""
+    """Returns a temporary edit. Raises NotFound."""
     return view_of(_job_of(expiry_id, actor), actor)
 
 
 def extend(expiry_id: uuid.UUID | str, of: Mapping[str, Any], *, actor: Actor) -> Expiry:
-    """Lets an edit last until another time: `of` is as in `resolved`, from now on.
+    """Changes the end of an edit: `of` is as in `resolved`, counted from now.
 
-    Raises Invalid, NotFound, NotAllowed; Conflict if it has ended, or is being taken back just now; SourceError."""
+    Raises Invalid, NotFound, NotAllowed; Conflict if it has ended, or is being undone right now; SourceError."""
     until = end_of(of)
     lease = _claimed(expiry_id, actor)
     _end(lease, Outcome(WAITING, fields={"due": until, "message": actor.name}), actor, until=int(until))
@@ -142,19 +141,19 @@ def extend(expiry_id: uuid.UUID | str, of: Mapping[str, Any], *, actor: Actor) -
 
 
 def cancel(expiry_id: uuid.UUID | str, *, actor: Actor) -> Expiry:
-    """Lets an edit stay for good. Raises what `extend` does."""
+    """Keeps an edit for good. Raises what `extend` does."""
     lease = _claimed(expiry_id, actor)
     _end(lease, Outcome(CANCELLED, actor.name), actor, stays=True)
     return get(expiry_id, actor=actor)
 
 
 def end_id(job: Job) -> str:
-    """Returns the id of the event that takes an edit back: always the same, so that there is only one."""
+    """Returns the id of the event that undoes an edit: always the same, so that there is only one."""
     return str(uuid.uuid5(job.pk, "end"))
 
 
 def taken_back(job: Job, ref: SessionRef) -> Seq | None:
-    """Returns the seq of the event that took an edit back (0 if it has none); None if there is no such event yet.
+    """Returns the seq of the event that undid an edit (0 if it has none); None if there is no such event yet.
 
     Raises SourceError."""
     try:
@@ -195,7 +194,7 @@ def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Lease:
     job = _job_of(expiry_id, actor)
     alias = registry.alias_of(job.where) or ""
     actor.check_may("append", alias, job.app_name)
-    # Its end was a part of what a second person agreed to.
+    # A second person agreed to this end.
     approval.check(alias, job.app_name, [each["key"] for each in json.loads(job.task)["changes"]], actor=actor)
     lease = Lease.take_soon(job)
     if lease is None:
@@ -240,10 +239,10 @@ def _keep(ref: SessionRef, event: Event, actor: Actor) -> tuple[Job, bool]:
 def _wait_for(job: Job, event: Event) -> None:
     """Makes the row of an edit that was written just now wait for the end that its event notes.
 
-    A process that died before it wrote the edit may have kept another end. If that time is over, nobody found the edit,
-    and it counts as failed; whoever looks for it just now loses the claim."""
+    A process that died before it wrote the edit may have stored another end. If that time is over, no one found the
+    edit, and it counts as failed; a process that is looking for it right now loses the claim."""
     waits = {"state": WAITING, "due": until_of(edit_of(event)), "finished": None, "message": ""}
-    free = {"claim": "", "claimed_until": 1.0}  # what became of the claim is looked up by the next one
+    free = {"claim": "", "claimed_until": 1.0}  # the next process looks up what the claim wrote
     rows().filter(pk=job.pk, state__in=(WAITING, FAILED)).exclude(**waits).update(**waits, **free)
 
 

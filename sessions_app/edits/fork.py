@@ -1,17 +1,17 @@
-"""Forks: a session copied, up to one of its events, into a new session, to try something else from there.
+"""Forks: copies a session, up to one of its events, into a new session, to try something else from there.
 
 The copied events keep their ids (unique only within a session), order and times. Their origin is noted in
 `custom_metadata.adkweb_origin`, beside adkweb's note: within the note, it would make every event an edit. Their `user:`
 and `app:` keys move from the delta into `adkweb_origin.delta`: the fork did not write them, and a replay of all
 sessions must count them once. The fork's own state is that of the moment, and its initial state that of the first
-session, so that its events agree with what is stored. Values that were never recorded are left out. The state of users
-and apps is shared with the fork, and not touched.
+session, so that its events agree with what is stored. Values that were never recorded are left out. User and app state
+is shared with the fork, and not changed.
 
 The last event of a fork is an edit that names its origin, the event, who wanted it and why:
-`custom_metadata.adkweb.forked`. Its id is made from the fork's names, and the index of history/ leads from a session to
-its forks, so that the tree is found by keys. Export and import carry it like any event. A fork of the fork gets no copy
-of it, because it is about that session only, and because a fork that reuses a name would have two events with the same
-id."""
+`custom_metadata.adkweb.forked`. Its id is computed from the fork's names, and the index of history/ leads from a
+session to its forks, so the tree is found by key. Export and import carry it like any event. A fork of the fork gets no
+copy of it, because it is about that session only, and because a fork that reuses a name would have two events with the
+same id."""
 
 import json
 import time
@@ -57,8 +57,8 @@ def fork(
     """Copies a session, up to and including an event, into a new session of a user. Resumes a fork that was
     interrupted.
 
-    Calls `told` after each page with the number of events copied and their total. Raises AlreadyExists (also for a
-    half-made fork that cannot go on, because somebody wrote to it), Conflict, Invalid, NotFound, NotAllowed, Behind,
+    Calls `told` after each page with the number of events copied and their total. Raises AlreadyExists (also for an
+    incomplete fork that can't continue because someone wrote to it), Conflict, Invalid, NotFound, NotAllowed, Behind,
     SourceError."""
     into = ref._replace(user_id=user_id, session_id=session_id)
     prepare(ref, event_id, into, actor, reason).run(actor, told)
@@ -72,7 +72,7 @@ def prepare(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor, reas
 
 
 def count(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor) -> tuple[int, int]:
-    """Returns how many events a fork has now, and how many it will have. Raises NotFound, SourceError."""
+    """Returns the number of events that a fork has now, and will have. Raises NotFound, SourceError."""
     event = timeline.event(ref, event_id, actor=actor)
     left_out = _notes(ref, into)
     with database.using(ref.source):
@@ -80,7 +80,7 @@ def count(ref: SessionRef, event_id: str, into: SessionRef, actor: Actor) -> tup
 
 
 def take_away(into: SessionRef, actor: Actor) -> None:
-    """Deletes a half-made fork that can never become whole, because its origin was deleted. Keeps it if somebody wrote
+    """Deletes an incomplete fork that can never be completed because its origin was deleted. Keeps it if someone wrote
     to it."""
     with suppress(Error):
         half = reads_views.session(into, actor=actor)
@@ -106,7 +106,7 @@ def _raise_nameless() -> str:
 
 
 class Copying:
-    """A fork in progress: what it is copied from, how much of it exists, and what its row will say in the end."""
+    """A fork in progress: its origin, how much of it exists, and its final row."""
 
     def __init__(self, ref: SessionRef, into: SessionRef, event: EventView, who: dict[str, Any]) -> None:
         self.ref, self.into, self.event = ref, into, event
@@ -120,7 +120,7 @@ class Copying:
             self.total = _to_copy(ref, event.seq, self._left_out).count()
             first = events_of(ref).order_by("seq").values_list("id", flat=True).first() or event.id
         before = moments.state_at(ref, first, before=True, actor=MACHINE).state.session
-        # Takes unknown values from the copied events, so that the fork does not begin with drift.
+        # Removes unknown values from the copied events, so that the fork does not start with drift.
         state |= moments.written(ref, event, [name for name, value in state.items() if value is UNKNOWN], actor=MACHINE)
         now = time.time()
         self._note = self._noted(who, now)
@@ -128,7 +128,7 @@ class Copying:
         self.copied, self._after = self._there()
 
     def _noted(self, who: dict[str, Any], now: float) -> ImportedEvent:
-        """Returns the event that says what the session is a fork of."""
+        """Returns the event that names the fork's origin."""
         event_id = note_id(self.into)
         origin = {
             "user": self.ref.user_id,
@@ -156,7 +156,7 @@ class Copying:
                 copied, after = copied + len(rows), rows[-1].id
                 told(min(copied, self.total), self.total)
         except Conflict:
-            self._there()  # says more precisely why this fork cannot go on
+            self._there()  # explains more precisely why this fork can't continue
             raise
         except (NotFound, Invalid):
             take_away(self.into, actor)
@@ -203,10 +203,10 @@ class Copying:
 
 
 def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
-    """Returns the ids of the events that a fork gets no copy of.
+    """Returns the ids of the events that are not copied into a fork:
 
-    These are the note of what the session itself is a fork of, and a note with the id of the new fork's own, which a
-    session may be imported with. Raises Conflict if the event with that id is not a note."""
+    the note of the session's own origin, and a note with the id of the new fork's note, which an imported session may
+    have. Raises Conflict if the event with that id is not a note."""
     notes = []
     for event_id in {note_id(ref), note_id(into)}:
         with suppress(NotFound):
@@ -259,16 +259,16 @@ def _without_users(delta: Any) -> State:
     return {name: value for name, value in as_object(delta).items() if scope_of(name)[0] != "user"}
 
 
-# --- The values with which it begins, where they are others than those of the moment ----------------------------------
+# --- The values with which it starts, where they are others than those of the moment ----------------------------------
 
-# They are checked before the fork is made, and written as one edit, its first event of its own. Only the session's own keys
-# can have others: `user:` and `app:` state is shared, and a change would reach the sessions that it is forked from.
+# They are checked before the fork is created, and written as one edit, the fork's first own event. Only the session's
+# own keys can change: `user:` and `app:` state is shared, and a change would reach the original session.
 
-Values = Mapping[str, Any]  # by key; ABSENT takes a key away
+Values = Mapping[str, Any]  # by key; ABSENT removes a key
 
 
 def check_values(values: Values, actor: Actor, reason: str) -> None:
-    """Raises Invalid if a fork cannot begin with these values."""
+    """Raises Invalid if a fork cannot start with these values."""
     for key in values:
         if scope_of(key)[0] != "session":
             raise Invalid(
@@ -281,14 +281,15 @@ def check_values(values: Values, actor: Actor, reason: str) -> None:
 
 
 def write_values(into: SessionRef, values: Values, actor: Actor, reason: str) -> None:
-    """Writes the values into a fork that has been made; once, however often. Raises what `edit_state` does."""
+    """Writes the values into a fork that was created; once, however often it is called. Raises what `edit_state`
+    does."""
     if values:
         entries = [edits.Entry(key, value, UNKNOWN) for key, value in values.items()]
         edits.overwrite_state(into, entries, actor=actor, reason=reason, once=note_id(into))
 
 
 def values_as_json(values: Values) -> list[list[Any]]:
-    """Returns the values as JSON can hold them: [["step", "pay"], ["note"]], where `note` is taken away."""
+    """Returns the values as JSON can hold them: [["step", "pay"], ["note"]], where `note` is removed."""
     return [[key] if value is ABSENT else [key, value] for key, value in values.items()]
 
 

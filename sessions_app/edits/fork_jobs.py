@@ -1,7 +1,6 @@
 """Copies long forks in the background, by a job (jobs/): if a process dies, another one takes over.
 
-How far a fork is can be seen in its source, by the events that are there. The job says whether a process is working on
-it, and why it stopped."""
+The events in the source show a fork's progress. The job says whether a process is working on it, and why it stopped."""
 
 import json
 import time
@@ -23,13 +22,13 @@ from . import fork, fork_tree
 from .fork import Values
 
 _SMALL: Final = 1_000  # events that are copied while the person waits
-_KEPT_SECONDS: Final = 86400.0  # for which it is kept why a fork stopped
+_KEPT_SECONDS: Final = 86400.0  # for which the reason why a fork stopped is kept
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a fork: how many of its events are copied. `done` once it is whole; `stopped` says why it does not go
-    on.
+    """The progress of a fork: how many of its events are copied. `done` once it is whole; `stopped` says why it does
+    not go on.
 
     `working`: a process is copying it, or will."""
 
@@ -41,7 +40,7 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """Returns how much is done, from 0 to 100."""
+        """Returns the share that is done, from 0 to 100."""
         return 100 if self.done else lease.Progress(self.copied, self.total).percent
 
 
@@ -55,8 +54,8 @@ def begin(
     reason: str = "",
     values: Values | None = None,
 ) -> SessionRef:
-    """Forks as `fork` does, but copies a long one in the background: `progress` tells how far it is. `values` are those
-    with which it begins (fork.py). Raises what `fork` does."""
+    """Forks as `fork` does, but copies a long one in the background: `progress` returns how far it is. `values` are
+    those with which it starts (fork.py). Raises what `fork` does."""
     values = values or {}
     into = ref._replace(user_id=user_id, session_id=session_id)
     copying = fork.prepare(ref, event_id, into, actor, reason)
@@ -68,7 +67,7 @@ def begin(
     now = time.time()
     _jobs().exclude(state=WAITING).filter(finished__lt=now - _KEPT_SECONDS).delete()
     asked = {"user": ref.user_id, "session": ref.session_id, "event": event_id, "reason": reason}
-    before = _jobs().filter(pk=_id_of(into)).first()  # one that stopped goes on, with what it was to write
+    before = _jobs().filter(pk=_id_of(into)).first()  # a stopped one continues with the values it was to write
     again = json.loads(before.task).get("values", []) if before and not values else fork.values_as_json(values)
     task = json.dumps({**asked, "values": again})
     job, _made = Job.objects.get_or_create(
@@ -83,7 +82,7 @@ def begin(
             **runner.fields_of(actor),
         },
     )
-    runner.start(job, task=task, **runner.fields_of(actor))  # if it is under way, it just goes on
+    runner.start(job, task=task, **runner.fields_of(actor))  # if it is running, it just continues
     return into
 
 
@@ -111,14 +110,14 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     made = fork_tree.origin(into, actor=actor)
     if made is not None and (made.origin, made.event_id) == (ref, task["event"]):
         fork.write_values(into, values, actor, task["reason"])
-        return Outcome(DONE)  # the process that made it died before it could say so
+        return Outcome(DONE)  # the process that copied it died before it could note that
     try:
         copying = fork.prepare(ref, task["event"], into, actor, task["reason"])
     except NotFound:
         fork.take_away(into, actor)
         raise
     if job.done and not copying.copied:
-        raise NotFound(_("Session %(id)s not found.") % {"id": into.session_id})  # somebody deleted it meanwhile
+        raise NotFound(_("Session %(id)s not found.") % {"id": into.session_id})  # someone deleted it in the meantime
     copying.run(actor, lambda copied, total: beat(lease.Progress(copied, total)))
     fork.write_values(into, values, actor, task["reason"])
     return Outcome(DONE)

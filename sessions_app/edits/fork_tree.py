@@ -1,4 +1,4 @@
-"""Tells which sessions are forks of which: the note that ends each fork names its origin, and the index of history/
+"""Finds which sessions are forks of which: the note at the end of each fork names its origin, and the index of history/
 finds the notes."""
 
 import uuid
@@ -39,7 +39,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A session in a fork tree. `fork` is None for the root; `there` tells whether the session still exists.
+    """A session in a fork tree. `fork` is None for the root; `there` says whether the session still exists.
 
     `level` is 1 for the root, 2 for its forks, and so on."""
 
@@ -51,7 +51,7 @@ class Node:
 
 
 def origin(ref: SessionRef, *, actor: Actor) -> Fork | None:
-    """Returns what a session is a fork of; None if it is not a fork, or has no note of it. Raises SourceError."""
+    """Returns the origin of a fork; None if the session is not a fork, or has no note of it. Raises SourceError."""
     actor.check_sees(ref)
     note = _note_of(ref)
     return note_in(ref, note.data, actor) if note else None
@@ -65,7 +65,8 @@ def _note_of(ref: SessionRef) -> EventView | None:
 
 
 def parting(fork: SessionRef, of: SessionRef, *, actor: Actor) -> tuple[Seq, Seq] | None:
-    """Returns the seq of the last event that a fork has from its origin, there, and that of its note, behind the copies.
+    """Returns the seq of the last event that a fork has from its origin, there, and that of its note, behind the
+    copies.
 
     None if it is no fork of that session, or events have no numbers. Raises SourceError."""
     noted = origin(fork, actor=actor)
@@ -133,7 +134,7 @@ def _forks(origins: Sequence[SessionRef], actor: Actor) -> list[Fork]:
 
 
 def note_in(ref: SessionRef, event: Event, actor: Actor) -> Fork | None:
-    """Returns the fork that an event of a session, as it is stored, notes; None if the event is no such note."""
+    """Returns the fork that an event of a session, as it is stored, notes; None if the event isn't such a note."""
     noted = edit_of(event)
     of = as_object(noted.get("forked"))
     user, session, at, seq = (of.get(each) for each in ("user", "session", "event", "seq"))
@@ -151,6 +152,6 @@ def note_in(ref: SessionRef, event: Event, actor: Actor) -> Fork | None:
 
 
 def note_id(ref: SessionRef) -> str:
-    """Returns the id of the event that notes what a session is a fork of. It is made from the session's names, but not from
-    the user's: whoever sees it could try ids that are hidden."""
+    """Returns the id of the event that notes a session's origin. It is computed from the session's names, but not from
+    the user's: someone who sees it could try hidden ids."""
     return str(uuid.uuid5(NAMESPACE, ascii([ref.app_name, ref.session_id])))

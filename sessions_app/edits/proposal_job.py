@@ -1,8 +1,9 @@
-"""Applies, declines and withdraws proposals, and lets them lapse. Exactly one process does so, which claims the row.
+"""Applies, declines and cancels proposals, and lets them lapse. Exactly one process does so, the one that claims the
+row.
 
-What a proposal writes is compared as any edit is: if a key changed since its author saw it, nothing is written, and the
-proposal goes on waiting. The id of its event is fixed: if a process dies after writing it and before saying so, whoever
-is next finds the event."""
+A proposal is compared like any edit: if a key changed since its author saw it, nothing is written, and the proposal
+keeps waiting. The event id is fixed in advance, so a process that takes over after a crash finds the event instead of
+writing it twice."""
 
 import json
 import logging
@@ -32,12 +33,12 @@ _ACTS: Final = {APPLIED: "proposal-applied", DECLINED: "proposal-declined", WITH
 
 
 def apply(proposal_id: uuid.UUID | str, *, actor: Actor, now: bool = False) -> Proposal:
-    """Applies a proposal: its event is written, with the names of both people. Where two have to apply it, the first of
-    them is noted, and it waits for the other.
+    """Applies a proposal: its event is written, with the names of both people. If two people have to apply it, the
+    first is noted, and it waits for the second.
 
-    With `now`, also where that ends a running invocation. Raises NotFound; NotAllowed for its author, for who may not
-    edit the app, and if the author may not any more; Conflict if a key changed, if it is decided, or if an invocation
-    runs (`running` in `detail`); StaleSession, SourceError."""
+    With `now`, applies it even if that ends a running invocation. Raises NotFound; NotAllowed for its author, for
+    actors who may not edit the app, and if the author no longer may; Conflict if a key changed, if it is decided, or if
+    an invocation runs (`running` in `detail`); StaleSession, SourceError."""
     job = _checked(proposal_id, actor)
     lease = _claimed(job)
     job.refresh_from_db(fields=["result"])
@@ -66,14 +67,15 @@ def _note_first(lease: Lease, actor: Actor) -> None:
 
 
 def decline(proposal_id: uuid.UUID | str, *, actor: Actor, why: str = "") -> Proposal:
-    """Declines a proposal. Nothing is written, and its author can open it again as an edit. Raises what `apply` does."""
+    """Declines a proposal. Nothing is written, and its author can open it again as an edit. Raises what `apply`
+    does."""
     lease = _settled(_checked(proposal_id, actor))
     _end(lease, DECLINED, actor.name, why=why.strip()[: edit.REASON_LENGTH])
     return proposals.get(proposal_id, actor=actor)
 
 
 def withdraw(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
-    """Withdraws a proposal of one's own. Raises what `apply` does."""
+    """Cancels a proposal of one's own. Raises what `apply` does."""
     actor.check_may_write()
     job = proposals.job_of(proposal_id, actor)
     if not proposals.is_own(job, actor):
@@ -97,7 +99,8 @@ def lapse_due() -> int:
 
 
 def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
-    """Returns the row of a proposal that the actor may decide on. Raises NotFound, NotAllowed, Conflict, SourceError."""
+    """Returns the row of a proposal that the actor may decide on. Raises NotFound, NotAllowed, Conflict,
+    SourceError."""
     actor.check_may_write()
     job = proposals.job_of(proposal_id, actor)
     ref = ref_of(job)
@@ -126,7 +129,7 @@ def _write(job: Job, approver: Actor, *, now: bool) -> Event:
 
 
 def _dated(event: Event, approver: Actor, proposed: float) -> Event:
-    """Returns the event as it is written now: with the second person, and the end that the edit has from now on."""
+    """Returns the event to be written: with the second person, and the edit's end counted from now."""
     note: dict[str, Any] = {**edit_of(event), "approved_by": approver.name, "proposed": proposed}
     now, until = time.time(), until_of(note)
     if "lasts" in note:
@@ -145,7 +148,7 @@ def _claimed(job: Job) -> Lease:
 
 
 def _settled(job: Job) -> Lease:
-    """Claims a proposal of which it is certain that it was not written. Raises Conflict, SourceError."""
+    """Claims a proposal that was certainly not written. Raises Conflict, SourceError."""
     lease = _claimed(job)
     before = lease.written(lambda ref: edit.stored(ref, proposals.event_of(job)))
     if before is not None:

@@ -1,9 +1,9 @@
-"""Proposals: edits that wait for a second person. Keeps them, and tells what became of each.
+"""Proposals: edits that wait for a second person, and their outcomes. A proposal is a job (jobs/) that nothing runs:
 
-A proposal is a job (jobs/), which nothing runs: another editor applies or declines it (proposal_job.py). `task` has the
-event as it is to be appended, and what it is compared with, as the edit itself would be; absent values are left out:
-{"event": {…}, "expected": [{"key": "user:tier", "value": "gold"}], "revision": null}
-The id of a proposal is made from that of its event, so that an edit that is sent again is proposed once."""
+another editor applies or declines it (proposal_job.py). `task` has the event as it is to be appended, and what it is
+compared with, as the edit itself would be; absent values are left out: {"event": {…}, "expected": [{"key": "user:tier",
+"value": "gold"}], "revision": null} The id of a proposal is computed from that of its event, so that an edit that is
+sent again is proposed once."""
 
 import json
 import time
@@ -42,7 +42,7 @@ _DAY: Final = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An edit that waits for a second person, and what became of it.
+    """An edit that waits for a second person, and its outcome.
 
     `kind` is edit, event (one that was written by hand) or rewind. `state` is waiting, applied, declined, withdrawn or
     lapsed; `decided_by` and `why` say who decided so, and their reason. `ref` is None while its source is not among
@@ -56,7 +56,7 @@ class Proposal:
     changes: list[Change]
     hidden: list[str]
     of: dict[str, Any]  # as in edit.edit_state
-    invocation: str  # that a rewind goes back to before
+    invocation: str  # before which a rewind goes back
     created: float
     until: float
     state: str
@@ -73,16 +73,17 @@ class Proposal:
 class Standing:
     """A waiting proposal beside its session as it is now: the keys that have other values than its author saw.
 
-    In each, `old` is the value that was seen and `new` the current one. `problem` says why it cannot be applied at all."""
+    For each, `old` is the value that was seen and `new` the current one. `problem` is why it can't be applied at
+    all."""
 
     changed: list[Change]
     problem: str = ""
 
 
 def keep(ref: SessionRef, event: Event, expected: Mapping[str, Any], revision: float | None, *, actor: Actor) -> Held:
-    """Keeps an edit as a proposal, and returns the error that says so; its `proposal` is the id.
+    """Stores an edit as a proposal, and returns the error to raise; its `proposal` is the id.
 
-    Raises Conflict and StaleSession as the edit itself would now, and Conflict if it was proposed before and decided;
+    Raises Conflict and StaleSession as the edit itself would, and Conflict if it was proposed before and decided;
     NotFound, SourceError."""
     view = views.session(ref, actor=SYSTEM)
     if revision is not None and revision != view.revision:
@@ -140,13 +141,13 @@ def job_of(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
 
 
 def get(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
-    """Returns a proposal, whatever became of it. Raises NotFound."""
+    """Returns a proposal, whatever its outcome. Raises NotFound."""
     return view_of(job_of(proposal_id, actor), actor)
 
 
 def listed(*, actor: Actor, own: bool = False) -> list[Proposal]:
-    """Returns the proposals in apps that the actor may see: those that wait, the oldest first, then what became of the
-    others, the last first. With `own`, only those of the actor."""
+    """Returns the proposals in apps that the actor may see: those that wait, the oldest first, then the others with
+    their outcome, the latest first. With `own`, only those of the actor."""
     wanted = rows().filter(runner.wanted_by(actor)) if own else rows()
     seen = []
     waiting = in_pages(wanted.filter(state=WAITING), "created", "id")
@@ -164,9 +165,9 @@ def count(*, actor: Actor) -> int:
 
 
 def may_decide(job: Job, actor: Actor) -> bool:
-    """Tells whether an actor is a second person for a proposal: another one than its author, who may edit the app.
+    """Returns whether an actor is a second person for a proposal: someone other than its author who may edit the app.
 
-    A program is no person, and who made, renewed or holds a token is no second person for what it proposes."""
+    A program isn't a person, and the people who created, renewed or hold a token can't decide on its proposals."""
     ref = session_of(job)
     if ref is None or not actor.account.startswith("person ") or not actor.may("append", ref.source, ref.app_name):
         return False
@@ -174,8 +175,8 @@ def may_decide(job: Job, actor: Actor) -> bool:
 
 
 def first_of(job: Job) -> str:
-    """Returns the name of the first of two people who apply what a program proposes; "" if there was none yet, or they may
-    not edit the app any more."""
+    """Returns the name of the first of two people who apply what a program proposes; "" if there was none yet, or they
+    may no longer edit the app."""
     first = json.loads(job.result or "{}").get("first", {}) if job.state == WAITING else {}
     ref, person = session_of(job), roles.actor_numbered(first["person"]) if first else None
     may = ref is not None and person is not None and person.may("append", ref.source, ref.app_name)
@@ -183,12 +184,12 @@ def first_of(job: Job) -> str:
 
 
 def needs_two(job: Job) -> bool:
-    """Tells whether two people have to apply a proposal: a program made it, and nobody knows who has its token."""
+    """Returns whether two people have to apply a proposal: a program made it with a token without known holders."""
     return job.account.startswith("token ") and not tokens.has_holder(job.account)
 
 
 def is_own(job: Job, actor: Actor) -> bool:
-    """Tells whether a proposal is of this actor."""
+    """Returns whether a proposal is of this actor."""
     return actor.is_same(job.actor, job.account)
 
 
@@ -251,7 +252,7 @@ def view_of(job: Job, actor: Actor) -> Proposal:
 
 
 def _origin_of(note: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what an edit comes from and when it ends, as its form takes it."""
+    """Returns an edit's origin and end, in the form that its form takes."""
     of = {name: note[name] for name in ("undoes", "restores") if name in note}
     if "lasts" in note:
         return {**of, "lasts": note["lasts"]}

@@ -1,8 +1,8 @@
 """Queued edits, which wait until no invocation runs in their session, because an append from outside would end it.
 
 A queued edit is a job (jobs/), so it survives a restart. `apply_due` applies it, because it waits for an idle session.
-One process at a time has it. The id of its event is fixed when it is queued: if that process dies after
-writing the event, the next one finds it and writes no second one."""
+One process at a time has it. Its event id is fixed when it is queued: if that process dies after writing the event, the
+next one finds it and doesn't write it again."""
 
 import json
 import logging
@@ -51,11 +51,12 @@ APPLIED, CONFLICT, WITHDRAWN, FAILED = "applied", "conflict", "withdrawn", "fail
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A queued edit: what is to change, who wants it and why, and what became of it.
+    """A queued edit: what is to change, who wants it and why, and the outcome.
 
     `state` is waiting, applied, conflict, withdrawn or failed. `ref` is None while its source is not among adkweb's.
-    `author_id` is None if the person who queued it cannot sign in any more. `message` says why it failed, or who
-    withdrew it. `changed` has the keys that caused a conflict, `hidden` those with values that the reader may not see."""
+    `author_id` is None if the person who queued it can no longer sign in. `message` says why it failed, or who
+    cancelled it. `changed` has the keys that caused a conflict, `hidden` those with values that the reader may not
+    see."""
 
     id: uuid.UUID
     ref: SessionRef | None
@@ -172,11 +173,12 @@ log = logging.getLogger("adkweb.queued")
 
 _SHOWN: Final = 50  # of one session, or of one person
 _EDITS: Final = 20  # that may follow an invocation's last event
-_KEPT_SECONDS: Final = 30 * 86400.0  # after the author has been told what became of an edit
+_KEPT_SECONDS: Final = 30 * 86400.0  # after the author has been told the outcome of an edit
 
 
 def held(ref: SessionRef, *, actor: Actor) -> Running | None:
-    """Returns the invocation that a write from outside would end now; None if none runs, or if it waits for a person."""
+    """Returns the invocation that a write from outside would end now; None if none runs, or if it waits for a
+    person."""
     found = timeline.in_flight(ref, actor=actor)
     return None if found is None or found.waiting else found
 
@@ -192,7 +194,8 @@ def queue_edit(
 ) -> Queued:
     """Keeps an edit until its session is idle. Nothing is written to the session before `apply_due` applies it.
 
-    An edit that is sent again with the same `once`, a token of the form, is kept once. Raises what `edit_state` would."""
+    An edit that is sent again with the same `once`, a token of the form, is stored once. Raises what `edit_state`
+    would."""
     actor = actor_of(person)
     actor.check_sees(ref)
     actor.check_may("append", ref.source, ref.app_name)
@@ -218,7 +221,7 @@ def queue_edit(
 
 
 def get(queued_id: uuid.UUID | str, *, actor: Actor) -> Queued:
-    """Returns a queued edit, whatever became of it. Raises NotFound."""
+    """Returns a queued edit, whatever its outcome. Raises NotFound."""
     return view_of(job_of(queued_id, actor), actor)
 
 
@@ -238,15 +241,15 @@ def outcomes(person: AbstractBaseUser) -> list[Queued]:
 
 
 def any_waiting() -> bool:
-    """Tells whether any edit waits, in any session."""
+    """Returns whether any edit waits, in any session."""
     return jobs().filter(state=WAITING).exists()
 
 
 def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
-    """Withdraws a waiting edit: one's own, or in an app that one may edit anybody's, who is told who did.
+    """Cancels a waiting edit: one's own, or anyone's in an app that one may edit; the author is told who did.
 
-    Raises NotFound, NotAllowed; Conflict if it is being applied or no longer waits; SourceError if nobody can say
-    whether it was written, because the database went away while it was."""
+    Raises NotFound, NotAllowed; Conflict if it is being applied or no longer waits; SourceError if it is unknown
+    whether it was written, because the database went away in between."""
     actor = actor_of(person)
     actor.check_may_write()
     job = job_of(queued_id, actor)
@@ -266,8 +269,8 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
 
 
 def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
-    """Notes that the author has seen what became of an edit. If the author cannot sign in any more, whoever may edit the
-    app does.
+    """Notes that the author has seen the outcome of an edit. If the author can no longer sign in, anyone who may edit
+    the app can dismiss it.
 
     Raises NotFound, NotAllowed."""
     actor = actor_of(person)
@@ -286,8 +289,8 @@ def _check_may_end(job: Job, person: AbstractBaseUser, actor: Actor) -> None:
 
 
 def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
-    """Tries the edits that wait in these sessions, or in all, the oldest of a session first. Returns how many are
-    finished now.
+    """Tries the edits that wait in these sessions, or in all, the oldest of a session first. Returns how many are now
+    finished.
 
     An edit keeps waiting while an invocation runs in its session or ended less than SETTLE_SECONDS ago, while another
     process tries it, and while its database is away. An edit that fails raises nothing here."""
@@ -311,24 +314,24 @@ def apply_due(keys: Iterable[SessionRef] | None = None) -> int:
 
 
 def _try(job: Job, ref: SessionRef) -> bool:
-    """Tries an edit, and tells whether this process has finished it."""
-    # Another process may have it, or it may not wait any more.
+    """Tries an edit, and returns whether this process has finished it."""
+    # Another process may have it, or it may no longer be waiting.
     lease = Lease.take(job) if job.state == WAITING else None
     if lease is None:
         return False
     try:
-        # The message is kept in English, and translated when somebody reads it.
+        # The message is kept in English, and translated when someone reads it.
         with translation.override("en"):
             outcome = _outcome(job, ref)
     except Exception:
-        # An error in adkweb: the other edits go on, and this one is tried again when the claim has ended.
+        # An error in adkweb: the other edits continue, and this one is tried again when the claim has ended.
         log.exception("the queued edit %s of %s", job.pk, "/".join(ref))
         return False
     return finish(lease, outcome) and outcome.state != WAITING
 
 
 def _outcome(job: Job, ref: SessionRef) -> Outcome:
-    """Applies a claimed edit if its session is idle, and returns what became of it."""
+    """Applies a claimed edit if its session is idle, and returns the outcome."""
     claimed_until = job.claimed_until
     try:
         event, seen = event_of(view_of(job, SYSTEM))
@@ -368,7 +371,7 @@ def _let_go(claimed_until: float | None) -> Outcome:
 
 
 def is_idle(ref: SessionRef) -> bool:
-    """Tells whether no agent holds the session: no invocation runs, and none ended by itself a moment ago.
+    """Returns whether no agent holds the session: no invocation runs, and none ended on its own a moment ago.
 
     Nothing follows an invocation that an edit ended, so there is no need to wait after it."""
     if held(ref, actor=SYSTEM) is not None:
@@ -402,7 +405,7 @@ def event_of(queued: Queued) -> tuple[Event, dict[str, Any]]:
 
 
 def finish(lease: Lease, outcome: Outcome) -> bool:
-    """Notes what came of a claimed edit. Returns False if another process has taken it over."""
+    """Notes the outcome of a claimed edit. Returns False if another process has taken it over."""
     if not lease.end(outcome):
         return False
     if outcome.state != WAITING:

@@ -20,13 +20,13 @@ from ..writes.append import Appended
 from . import edit
 from .edit import Entry
 
-_TRIES: Final = 20  # each one fails because somebody else's append succeeded
+_TRIES: Final = 20  # each one fails because someone else's append succeeded
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The repair of a key: the stored value stays and becomes an event (`keep`), or the value that the events say is
-    put back.
+    """The repair of a key: the stored value stays and becomes an event (`keep`), or the value from the events is
+    restored.
 
     `said` and `stored` are the two values that the person saw when choosing."""
 
@@ -52,7 +52,7 @@ def choose(ref: SessionRef, keep: Collection[str], put_back: Collection[str], *,
 
 
 def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: str = "", once: str = "") -> Appended:
-    """Makes stored state and events agree again in the chosen keys, by one event of this session.
+    """Makes stored state and events agree again in the chosen keys, with one event of this session.
 
     Raises Conflict, and writes nothing, if the stored value or what the events say has changed since;
     `detail["current"]` has the stored values. Raises Invalid, NotFound, NotAllowed, SourceError. `once` is a token of
@@ -72,7 +72,7 @@ def repair(ref: SessionRef, choices: Sequence[Choice], *, actor: Actor, reason: 
             raise Conflict(current={choice.key: state.get(choice.key) for choice in choices})
         try:
             return edit.append_once(ref, event, actor, stored, found.revision)
-        except StaleSession:  # the session changed meanwhile; it is read again
+        except StaleSession:  # the session changed in the meantime; it is read again
             continue
     raise Conflict
 

@@ -1,4 +1,5 @@
-"""Reveals hidden values to who may see them: a key of a state or one event, for a reason that is recorded first."""
+"""Reveals hidden values to people who may see them: a key of a state or one event, with a reason that is recorded
+first."""
 
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ REASON_LENGTH: Final = 1000
 
 
 def check_may_reveal(ref: SessionRef, actor: Actor) -> None:
-    """Raises NotFound where the app does not exist for this actor, NotAllowed where no role of theirs may reveal."""
+    """Raises NotFound if the app does not exist for this actor, NotAllowed if none of their roles may reveal."""
     actor.check_sees(ref)
     if not actor.may_reveal(ref.source, ref.app_name):
         raise NotAllowed(_("No role of %(name)s may reveal masked values here.") % {"name": actor.name})
@@ -26,7 +27,7 @@ def check_may_reveal(ref: SessionRef, actor: Actor) -> None:
 def key(ref: SessionRef, name: str, reason: str, *, actor: Actor, only: Scope | None = None) -> Any:
     """Returns the stored value of a full key of a session; with `only`, of its app or its user.
 
-    Raises Invalid, NotAllowed, NotFound, SourceError, and NotRecorded if nobody would know of it."""
+    Raises Invalid, NotAllowed, NotFound, SourceError, and NotRecorded if that can't be recorded."""
     check_may_reveal(ref, actor)
     why = _checked(reason)
     value = stored_state(ref, only, None).get(name, ABSENT)

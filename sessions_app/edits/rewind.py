@@ -1,4 +1,4 @@
-"""Rewinds a conversation to before an invocation, as ADK does, by one event that an agent understands.
+"""Rewinds a conversation to before an invocation, as ADK does, with one event that an agent understands.
 
 The session's own keys return to their values from just before the invocation's first event. ADK's own rewind loses
 initial state; this one keeps it. As with ADK, `user:` and `app:` keys stay. Artifacts stay, too: only an artifact
@@ -48,7 +48,7 @@ class Artifact:
 class Gone:
     """The events that the agent no longer sees: how many, the first and the last (None if there are none).
 
-    `all` tells whether these are all events from the first to the last. The agent does not see the others now, either.
+    With `all`, these are all events from the first to the last. Otherwise, the agent doesn't see the others now either.
     """
 
     events: int
@@ -59,9 +59,9 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The effect of a rewind to before the invocation that begins with `first`.
+    """The effect of a rewind to before the invocation that starts with `first`.
 
-    The agent sees `back` events again, which an earlier rewind took back."""
+    The agent sees `back` events again, which an earlier rewind undid."""
 
     ref: SessionRef
     invocation_id: str
@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def takes_back(self) -> bool:
-        """Tells whether it goes back to before an earlier rewind, and so takes that one back."""
+        """Returns whether it goes back to before an earlier rewind, and so undoes that one."""
         return bool(self.first.description.actions.get("rewind_before_invocation_id"))
 
 
@@ -83,7 +83,7 @@ def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
     """Returns what a rewind to before an invocation would write and hide.
 
     Raises NotFound, Conflict (the session is being copied or imported), Behind, SourceError."""
-    session = views.session(ref, actor=actor)  # read first: what is written from here on makes the rewind stale
+    session = views.session(ref, actor=actor)  # read first, so that anything written after this makes the rewind stale
     check_complete(session.state.session)
     with database.using(ref.source):
         found = events_of(ref)
@@ -138,9 +138,9 @@ def rewind(
 ) -> Appended:
     """Rewinds a session to before an invocation.
 
-    With `revision`, that of the plan that a person saw, only if nobody has written since. A rewind that is sent again
-    with the same `once`, because the answer was lost, is written only once. Raises StaleSession if somebody wrote
-    meanwhile, NotFound, NotAllowed, Invalid, Conflict, Behind, SourceError."""
+    With `revision`, that of the plan that a person saw, only if no one has written since. A rewind that is sent again
+    with the same `once`, because the answer was lost, is written only once. Raises StaleSession if someone wrote
+    in the meantime, NotFound, NotAllowed, Invalid, Conflict, Behind, SourceError."""
     actor.check_may("append", ref.source, ref.app_name)
     event_id = edit.id_of(once, ["rewind", invocation_id]) if once else str(uuid.uuid4())
     if once and (before := _written(ref, event_id, invocation_id, actor)):
@@ -193,7 +193,7 @@ def _seen(ref: SessionRef, first: Seq, actor: Actor) -> tuple[Gone, int]:
 
 
 def _spans(rewinds: list[tuple[Seq, Seq | None]], end: int) -> list[_Span]:
-    """Returns the ranges of seq up to `end` that no rewind takes back."""
+    """Returns the ranges of seq up to `end` that no rewind undoes."""
     found: list[_Span] = []
     for first, last in taken_back(each for each in rewinds if each[0] <= end):
         found.append((last + 1, end))

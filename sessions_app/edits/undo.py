@@ -1,8 +1,7 @@
-"""Plans what undoes an event, and what brings state back to a moment. The plan is then written as an edit like any
-other.
+"""Plans how to undo an event, and how to restore state to a moment. The plan is then written as an edit like any other.
 
 A plan has, for each key, the value to write and the current one: the edit is compared with what the person saw, so that
-nobody's write is lost (edits.edit_state). Values that cannot be known are left alone and named. Nothing here writes."""
+no one's write is lost (edits.edit_state). Values that can't be known are left alone and listed. Nothing here writes."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -31,10 +30,9 @@ _LOOKED_UP: Final = 20  # missing keys, for which the event that removed them is
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One key that is put back: to the value `then`, from the value `now`. `wrote` is the value it is expected to have
-    now.
+    """One key to restore: to the value `then`, from the value `now`. `wrote` is the value it is expected to have now.
 
-    If `now` differs from `wrote`, somebody has written the key since, and a person has to choose."""
+    If `now` differs from `wrote`, someone has written the key since, and a person has to choose."""
 
     key: str
     then: Any
@@ -43,7 +41,7 @@ class Step:
 
     @property
     def contested(self) -> bool:
-        """Tells whether somebody has written the key since."""
+        """Returns whether someone has written the key since."""
         return self.wrote is UNKNOWN or not same(self.wrote, self.now)
 
     @property
@@ -70,7 +68,7 @@ class Plan:
 def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
     """Plans the undo of an event: each key of its delta gets its value from just before. An undo can be undone, too.
 
-    Raises Invalid if there is nothing to undo, and says why (`detail["writer"]` is the event that did it already);
+    Raises Invalid if there is nothing to undo, with the reason (`detail["writer"]` is the event that already did it);
     Conflict for a session that is being copied or imported; NotFound, Behind, SourceError."""
     event = timeline.event(ref, event_id, actor=actor)
     check_complete(views.session(ref, actor=MACHINE).state.session)
@@ -89,11 +87,11 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
 
 
 def undo_by_note(event: EventView, state: Scoped, *, actor: Actor) -> Plan | None:
-    """Plans the undo of an edit without a look at history: its note says what it replaced, which was compared under the
+    """Plans the undo of an edit without reading history: its note has what it replaced, which was compared under the
     lock when it was written.
 
-    `event` and `state`, the one that stands now, are as SYSTEM sees them. The plan has no steps if there is nothing to
-    undo. Returns None if the note does not tell: then `undo` finds out."""
+    `event` and the current `state` are as SYSTEM sees them. The plan has no steps if there is nothing to undo. Returns
+    None if the note isn't enough: then use `undo`."""
     replaced = edit_of(event.data).get("replaced")
     if event.size or not isinstance(replaced, dict) or any(map(_stands_for_another, replaced.values())):
         return None
@@ -102,7 +100,7 @@ def undo_by_note(event: EventView, state: Scoped, *, actor: Actor) -> Plan | Non
 
 
 def _stands_for_another(noted: Any) -> bool:
-    """Tells whether a note may have this text for a value that is not JSON, as NaN (edit.note)."""
+    """Returns whether a note may have this text for a value that isn't JSON, such as NaN (edit.note)."""
     if not isinstance(noted, str):
         return False
     try:
@@ -117,7 +115,8 @@ def _stands_for_another(noted: Any) -> bool:
 def _plan(
     event: EventView, wrote: State, before: Callable[[str], Any], state: Scoped, actor: Actor
 ) -> tuple[Plan, list[str]]:
-    """Returns the plan that gives the keys that an event wrote their values from before, and the keys that have them."""
+    """Returns the plan that gives the keys that an event wrote their values from before, and the keys that already have
+    them."""
     plan, settled = Plan(event), []
     for name, value in sorted(wrote.items()):
         then, current = before(name), state.get(name)
@@ -135,7 +134,7 @@ def _plan(
 def restore(
     ref: SessionRef, event_id: str, *, actor: Actor, keys: Collection[str] = (), scopes: Collection[Scope] = STORED
 ) -> Plan:
-    """Plans to bring keys, or whole scopes if `keys` is empty, back to their values just after an event.
+    """Plans to restore keys, or whole scopes if `keys` is empty, to their values just after an event.
 
     Raises Invalid for a key that exists neither then nor now, and if nothing differs; Conflict for a session that is
     being copied or imported; NotFound, Behind, SourceError."""
@@ -196,7 +195,7 @@ def _undoes(writer: Writer, event: EventView, actor: Actor) -> bool:
             writer.ref == event.ref
             and edit_of(timeline.event(writer.ref, writer.event_id, actor=actor).data).get("undoes") == event.id
         )
-    except Error:  # deleted meanwhile: the message is only less exact
+    except Error:  # deleted in the meantime: the message is only less exact
         return False
 
 

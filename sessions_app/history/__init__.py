@@ -1,1 +1,1 @@
-"""Travels in time: tells where each key was written, its state at any event, and what drifted."""
+"""Travels in time: where each key was written, the state at any event, and what drifted."""

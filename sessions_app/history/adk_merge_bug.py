@@ -5,8 +5,8 @@ The SqliteSessionService of those versions used SQLite's json_patch (RFC 7396). 
 null, and so does adkweb.
 
 No column says which version wrote, and an agent may be upgraded between two events. Where the two readings of a session
-differ, its stored state tells which is right. If nothing tells, both are folded, and where they differ, the value is
-UNKNOWN: after a wrong guess, a repair would overwrite state that is right.
+differ, its stored state shows which is right. If nothing does, both are folded, and where they differ, the value is
+UNKNOWN: after a wrong guess, a repair would overwrite correct state.
 """
 
 import json
@@ -34,13 +34,13 @@ Values = tuple[Any, ...]  # that a key may have
 _NEVER: Final = Seq(2**62)
 _BEFORE_ALL: Final = Seq(-1)
 _MOST: Final = 12  # values that a key may have; beyond that, it is UNKNOWN
-_NEWEST: Final = 300  # the sessions of so many events are searched for evidence
+_NEWEST: Final = 300  # the sessions of this many events are searched for evidence
 _SAMPLES: Final = 40  # other sessions that are searched, from the first event to the newest
 _EVENTS: Final = 100  # of each session, the newest
 _LENGTH: Final = 100_000  # bytes of an event; a larger one is not read
-_SECONDS: Final = 0.3  # a search for evidence may take so long
+_SECONDS: Final = 0.3  # the longest a search for evidence may take
 _FAST: Final = 0.05  # seconds; a search that took longer is not repeated at once
-_PAUSE: Final = 20  # a slow search is repeated after so many times what it took
+_PAUSE: Final = 20  # a slow search is repeated after this many times its duration
 # By file: its newest event, when it was searched, for how many seconds, the evidence.
 _seen: dict[str, tuple[Seq, float, float, "_Evidence"]] = {}
 
@@ -92,7 +92,7 @@ class _Evidence(NamedTuple):
 
 
 def possible(source: str) -> Reading:
-    """Returns what cannot be ruled out in this source, whatever the evidence; not EITHER if the setting decides."""
+    """Returns what can't be ruled out in this source, without evidence; not EITHER if the setting decides."""
     config = connections.databases[source]["ADKWEB"]
     if not config["real_times"] or settings.SQLITE_STATE == "replaced":
         return REPLACED
@@ -100,7 +100,7 @@ def possible(source: str) -> Reading:
 
 
 def may_merge(source: str) -> bool:
-    """Tells whether deltas may have been merged in this source."""
+    """Returns whether deltas may have been merged in this source."""
     return possible(source) != REPLACED
 
 
@@ -133,7 +133,7 @@ class Write(NamedTuple):
 
 
 def is_doubtful(value: Any) -> bool:
-    """Tells whether merging a delta's value may give something else than replacing: true for null and for objects."""
+    """Returns whether merging a delta's value may give something else than replacing: true for null and for objects."""
     return value is None or isinstance(value, dict)
 
 
@@ -175,7 +175,7 @@ def after(before: Values, delta: Any, ways: Ways) -> Values:
 def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool) -> dict[Position, Values]:
     """Returns the values that a key may have after each of these writes, by position.
 
-    `writes` begins with the oldest. Pass `shared` for `user:` and `app:` keys.
+    `writes` starts with the oldest. Pass `shared` for `user:` and `app:` keys.
     """
     after_each: dict[Position, Values] = {}
     before: Values = (start,)
@@ -197,7 +197,7 @@ def fold(writes: Sequence[Write], start: Any, reading: Reading, *, shared: bool)
 def folded(ref: SessionRef, writes: Sequence[Write], start: Any, *, shared: bool) -> dict[Position, Any]:
     """Returns the value that a key had after each of these writes, as `fold`; UNKNOWN where it may have had several.
 
-    If a write has not the same value in every reading, evidence is searched for. Raises SourceError.
+    If a write doesn't have the same value in every reading, evidence is searched. Raises SourceError.
     """
     known = possible(ref.source) if all(write.settles for write in writes) else reading(ref)
     values = fold(writes, start, known, shared=shared)
@@ -210,7 +210,7 @@ def certain(values: Values) -> Any:
 
 
 def explains(values: Values, delta: Any, stored: Any) -> bool:
-    """Tells whether a stored value can be one of the values that a delta has left."""
+    """Returns whether a stored value can be one of the values that a delta has left."""
     if any(same(value, stored) for value in values):
         return True
     return any(value is UNKNOWN for value in values) and same(merged(stored, delta), stored)
@@ -220,8 +220,8 @@ def explains(values: Values, delta: Any, stored: Any) -> bool:
 
 
 class Replay:
-    """Folds all events of a session, in order, into its own keys: as evidence says that their deltas were applied, and as
-    they may have been."""
+    """Folds all events of a session, in order, into its own keys: by what evidence shows of how their deltas were
+    applied, and by every possible reading."""
 
     def __init__(self, ref: SessionRef, initial: State | None) -> None:
         known, either = reading(ref), possible(ref.source)
@@ -234,11 +234,11 @@ class Replay:
             each.add(seq, delta, removed, edited=edited)
 
     def value(self, name: str) -> Any:
-        """Returns a key's value so far; UNKNOWN if nobody can tell."""
+        """Returns a key's value so far; UNKNOWN if it can't be known."""
         return self._known.value(name)
 
     def changes(self, stored: State) -> list[Change]:
-        """Returns in which keys another value is stored, that no way of applying the events explains."""
+        """Returns the keys whose stored value no way of applying the events explains."""
         return [c for c in diff(self._known.state(), stored) if not self._either.explains(c.key, c.new)]
 
 

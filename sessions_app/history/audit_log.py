@@ -1,7 +1,7 @@
-"""Lists the audit, and the edits of all sessions beside its rows, in the order of time.
+"""Lists the audit together with the edits of all sessions, in order of time.
 
-An edit is an event of its session. Here it says who changed which keys, when and why, and no value: so an auditor, who may
-read no session, may read it.
+An edit is an event of its session. Here it shows who changed which keys, when and why, but no value, so that an
+auditor, who may read no session, may read it.
 """
 
 import heapq
@@ -34,14 +34,15 @@ from .index.tables import EditPosition
 
 _LAST_NUMBER: Final = 2**63 - 1
 EDIT: Final = "edit"  # the act of all edits
-LOOK_SECONDS: Final = 0.5  # that a page looks for the edits of one person, who may have made few of many
+LOOK_SECONDS: Final = 0.5  # that a page searches for the edits of one person, who may have made few of many
 _SOME: Final = 50  # edits that are read at once
 _MICROSECONDS: Final = 1_000_000
 _TOLD: Final = ("approved_by", "undoes", "restores", "forked", "batch")  # of an edit's note
 
 
 class Edits(NamedTuple):
-    """Some edits, the newest first. Below `ends`, edits were not looked at. `missing` says of which sources some are."""
+    """Some edits, the newest first. Below `ends`, edits were not read. `missing` names the sources of which some are
+    missing."""
 
     rows: list[tuple[EditAt, AuditRow]]
     ends: EditAt | None
@@ -51,7 +52,8 @@ class Edits(NamedTuple):
 def entries(
     only: Filter, before: str | None = None, limit: int = PAGE, *, actor: Actor
 ) -> tuple[Page[AuditRow], list[str]]:
-    """Returns a page of the acts and edits that a filter selects, the newest first; and what is missing, in words.
+    """Returns a page of the acts and edits that a filter selects, the newest first; and a description of what is
+    missing.
 
     Raises Invalid and NotAllowed.
     """
@@ -69,7 +71,8 @@ def entries(
 
 
 def _merged(acts: list[AuditRow], edits: Edits, limit: int) -> tuple[list[AuditRow], bool]:
-    """Returns a page of acts and edits, and whether there is more. What is older than where the edits end waits."""
+    """Returns a page of acts and edits, and whether there is more. Anything older than the end of the edits waits for
+    the next page."""
     both = heapq.merge(acts, [entry for _at, entry in edits.rows], key=lambda each: -each.at)
     ends = edits.ends[0] / 1_000_000 if edits.ends else 0.0
     rows = [each for each in both if each.at >= ends]
@@ -144,7 +147,8 @@ def _newest_of(
 def _some(
     source: str, only: Filter, at: EditPosition | None, *, oldest: bool
 ) -> tuple[list[tuple[EditAt, AuditRow]], EditPosition | None]:
-    """Returns the next edits beyond a position that a filter selects, and where to go on; None if there are no more."""
+    """Returns the next edits beyond a position that a filter selects, and where to continue; None if there are no
+    more."""
     standing = build.standing(source)
     if standing is None:
         return [], None
@@ -215,5 +219,5 @@ def _lines_of(source: str, only: Filter, actor: Actor) -> Iterator[tuple[float, 
 
 
 def _line(at: float, detail: str, **about: str) -> str:
-    """Returns an edit with the names that a row has. It has no number and no digest: it is its session's event."""
+    """Returns an edit with the field names of a row. It has no number and no digest: it is its session's event."""
     return canonical({"act": EDIT, "at": at, "detail": detail, **about})

@@ -1,7 +1,7 @@
-"""Finds stored state that is not what the events make of it: an update that was lost, or a direct write.
+"""Finds stored state that doesn't match its events: a lost update, or a direct write.
 
 A session's own keys are replayed from its events. `app:` and `user:` keys are also written by other sessions, of which
-some are deleted by now or were created with initial state. For them it tells only what moments.py knows.
+some are deleted by now or were created with initial state. For them, only what moments.py knows is used.
 """
 
 from collections.abc import Collection, Iterable
@@ -27,7 +27,7 @@ from . import adk_merge_bug, key_history, moments
 from .index import written
 
 Why = Literal["", "places", "importing", "size"]
-_LOOKED_AT: Final = 200  # shared keys that are judged; those that are stored otherwise come first
+_LOOKED_AT: Final = 200  # shared keys that are judged; those with another stored value come first
 GLANCE: Final = 50  # keys that a page points out
 _FOREVER: Final = Seq(2**62)  # more than the seq of any event
 _SHARED: Final[tuple[Scope, ...]] = ("user", "app")
@@ -35,7 +35,7 @@ _SHARED: Final[tuple[Scope, ...]] = ("user", "app")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Says what wrote a key last, and its value before. If a session was created with it, `event_id` is empty."""
+    """The last write of a key, and its value before. If a session was created with it, `event_id` is empty."""
 
     ref: SessionRef
     event_id: str
@@ -45,7 +45,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Describes a key that differs: `change.old` is what the events make of it, and `change.new` what is stored.
+    """A key that differs: `change.old` is its value from the events, and `change.new` the stored one.
 
     If `stray` is true, the key is stored where no event can write it: `user:x` in a session's own state.
     """
@@ -56,17 +56,17 @@ class Drift:
 
     @property
     def lost(self) -> bool:
-        """Tells whether the stored value is the one from before the last event, as if its update had been lost."""
+        """Returns whether the stored value is the one from before the last event, as if its update had been lost."""
         return self.last is not None and same(self.last.before, self.change.new)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Says which keys differ, and which keys cannot be judged: a session's own ones, or those that it shares.
+    """The keys that differ, and those that can't be judged: a session's own ones, or those that it shares.
 
-    `untold` says why nothing can be told: `places` if its events have no numbers (PostgreSQL, not adopted),
-    `importing`, or `size` if it is too large to be replayed. `either` has the keys for which merging gives one value,
-    replacing another, and neither is stored.
+    `untold` is why nothing can be known: `places` if its events have no numbers (PostgreSQL, not adopted), `importing`,
+    or `size` if it is too large to be replayed. `either` has the keys for which merging gives one value, replacing
+    another, and neither is stored.
     """
 
     drifted: list[Drift] = field(default_factory=list)
@@ -82,8 +82,8 @@ def own(ref: SessionRef, *, actor: Actor) -> Report:
 
     If its initial state was never recorded, only the keys that its events write are judged. If it is being imported, or
     its events have no numbers (PostgreSQL, not adopted), none is. If a source may have merged deltas or replaced them,
-    a key has not drifted if one of the two explains it. Others may write meanwhile: state and events are of one moment.
-    The memory that it needs is that of a page of events. Raises NotFound, SourceError.
+    a key hasn't drifted if either reading explains it. Others may write in the meantime: state and events are of one
+    moment. It needs the memory of one page of events. Raises NotFound, SourceError.
     """
     actor.check_sees(ref)
     with database.using(ref.source) as db:
@@ -147,15 +147,15 @@ def shared(ref: SessionRef, scopes: Collection[Scope] = _SHARED, *, actor: Actor
 
 
 def glance(now: moments.Moment, *, actor: Actor) -> State:
-    """Returns what events say of keys that are stored otherwise, by full key. It is quick enough for a page.
+    """Returns the values from events of keys whose stored value differs, by full key. It is quick enough for a page:
 
-    It reads the last write of each key and replays nothing. Of shared keys it tells only those whose last update was
+    it reads the last write of each key and replays nothing. Shared keys are included only if their last update was
     lost: a session that left no trace may have written another value. Raises NotFound, SourceError.
     """
-    # By time alone, nobody knows what was written last.
+    # Times alone don't show what was written last.
     if not now.otherwise or not database.is_numbered(now.ref.source):
         return {}
-    again = views.session(now.ref, actor=actor).state  # what was written meanwhile is no drift
+    again = views.session(now.ref, actor=actor).state  # what was written in the meantime isn't drift
     values: State = {}
     for name in sorted(now.otherwise)[:GLANCE]:
         stored = again.get(name)
@@ -177,7 +177,7 @@ def _of_others(moment: moments.Moment, scopes: Collection[Scope]) -> State:
 
 
 def any_shared(names: Iterable[str]) -> bool:
-    """Tells whether any of these keys belongs to more than one session: `user:tier`, `app:limit`."""
+    """Returns whether any of these keys belongs to more than one session: `user:tier`, `app:limit`."""
     return any(scope_of(name)[0] in _SHARED for name in names)
 
 

@@ -54,7 +54,7 @@ _EDITS: Final = {
 
 
 def drop_edits(standing: Standing, gone: Iterable[EditPosition]) -> None:
-    """Forgets edits whose events were deleted, unless somebody has read on since."""
+    """Forgets edits whose events were deleted, unless someone has continued reading since."""
     with transaction.atomic():
         same = Projection.objects.select_for_update().filter(pk=standing.projection, marks=standing.checkpoints)
         if same.exists():
@@ -63,7 +63,7 @@ def drop_edits(standing: Standing, gone: Iterable[EditPosition]) -> None:
                 StateChange.objects.filter(owner_id__in=owners, key=moment_key(moment), place=position).delete()
 
 
-# Steps from app to app along the index: it does not matter how many owners there are.
+# Steps from app to app along the index, so the number of owners doesn't matter.
 _OWNERS_OF_EDITS: Final = """WITH RECURSIVE apps (name) AS (
         SELECT min(app_name) FROM sessions_app_stateowner WHERE projection_id = %(projection)s
         UNION ALL SELECT (SELECT min(o.app_name) FROM sessions_app_stateowner AS o
@@ -87,7 +87,7 @@ LAST: Final[EditAt] = (LAST_MOMENT, "-", Position(0))  # beyond all edits
 
 
 def position_below(below: EditAt | None, source: str) -> EditPosition | None:
-    """Returns the position in one source below which an edit is that is below `below` among those of all."""
+    """Returns the position in one source that corresponds to `below` among the edits of all."""
     return below and EditPosition(
         below[0], below[2] if source == below[1] else Position(0) if source > below[1] else _LAST
     )
@@ -96,7 +96,7 @@ def position_below(below: EditAt | None, source: str) -> EditPosition | None:
 def edits_of(
     source: str, below: EditAt | None, limit: int, actor: Actor
 ) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
-    """Returns the edits of one source, as far as it is read; and where they end, if they are too large to go on."""
+    """Returns the edits of one source, as far as it is read; and where they end, if they are too large to continue."""
     standing, left = build.standing(source), LARGE
     sees = None if actor.sees_all_of(source) else partial(actor.may_see, source)
     at = position_below(below, source)
@@ -161,7 +161,7 @@ def edits(
     """Returns a page of the edits in every session of every source, the newest first; and the errors of sources.
 
     An actor who may not see every app gets the edits in the apps that they may see. A source that does not answer is
-    left out (SourceError). One that is not read to its end after `seconds` shows what is read so far (Behind).
+    left out (SourceError). A source that isn't fully read after `seconds` shows what is read so far (Behind).
     """
     rows: list[tuple[EditAt, EventView]] = []
     below: EditAt | None = tuple(read_cursor(before, int, str, int)) if before else None
@@ -186,9 +186,9 @@ def edits(
 def of_each_source(
     read: Callable[[str], T], until: float, wanted: Callable[[str], bool] = lambda source: True
 ) -> tuple[list[T], list[Error]]:
-    """Reads what each source has, once it is known what is new there. Returns the answers, and errors with their `source`.
+    """Reads each source after catching up with it. Returns the answers, and errors with their `source`.
 
-    A source that is not read to its end at the time `until` answers with what is read so far (Behind).
+    A source that isn't fully read at the time `until` answers with what is read so far (Behind).
     """
     answers: list[T] = []
     problems: list[Error] = []
@@ -203,7 +203,7 @@ def of_each_source(
             except Behind as error:
                 problems.append(Behind(f"{source.alias}: {error.message}", **error.detail, source=source.alias))
             answers.append(read(source.alias))
-        except SourceError as error:  # the other sources answer all the same
+        except SourceError as error:  # the other sources still answer
             error.detail["source"] = source.alias
             problems.append(error)
     return answers, problems

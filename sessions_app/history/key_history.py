@@ -17,14 +17,14 @@ from . import adk_merge_bug
 from .index.query import consult, writes_between, writes_of
 from .index.written import CHUNK, FOREVER, Written, first_value, start_of, written_at
 
-_GONE: Final = 4  # writes of sessions that were deleted since, which are passed over
+_GONE: Final = 4  # writes of sessions deleted since, which are skipped
 PAGE: Final = 50  # writes of a key
-_CHAIN: Final = 1_000  # writes of one key that are folded; what is older than these is UNKNOWN
+_CHAIN: Final = 1_000  # writes of one key that are folded; older ones are UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class KeyWrite:
-    """Describes one write of one key. A session's initial state has no event: `event_id` is empty, and `seq` is 0."""
+    """One write of one key. A session's initial state has no event: `event_id` is empty, and `seq` is 0."""
 
     ref: SessionRef
     event_id: str
@@ -44,7 +44,7 @@ def history(
 ) -> Page[KeyWrite]:
     """Returns a page of the writes of a full key, the newest first; of a shared key, those of all sessions.
 
-    The last page ends with the value that the session began with, if it is known. A deleted session that had the same
+    The last page ends with the value that the session started with, if it is known. A deleted session that had the same
     id contributes nothing. Raises Invalid for a `temp:` key, which is never stored.
     """
     actor.check_sees(ref)
@@ -52,7 +52,7 @@ def history(
     if scope not in STORED:
         raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": name})
     page = _page(ref, name, scope, before, limit, limit, actor)
-    while page.next and not page.rows:  # many writes of deleted sessions: read more at once
+    while page.next and not page.rows:  # many writes are of deleted sessions: read more at once
         page = _page(ref, name, scope, page.next, limit, max(limit, CHUNK), actor)
     return page
 
@@ -75,12 +75,12 @@ def next_writes(ref: SessionRef, names: Sequence[str], seq: Seq, *, actor: Actor
 def _page(
     ref: SessionRef, name: str, scope: Scope, before: str | None, limit: int, most: int, actor: Actor
 ) -> Page[KeyWrite]:
-    """Returns at most `limit` writes out of the next `most` positions. There may be none, and still a next page."""
+    """Returns at most `limit` writes from the next `most` positions. There may be none and still be a next page."""
     below = Position(read_cursor(before, int)[0]) if before else None
     positions = consult(ref.source, lambda: writes_of(ref, name, below, most + 1), ref)
     own = {position: each.within(ref, scope) for position, each in written_at(ref.source, positions, actor).items()}
     written = {position: each.by(name) for position, each in own.items() if each}
-    # What is gone may have been written by another session that had the same id.
+    # A missing event may have belonged to an earlier session with the same id.
     if scope == "session" and len(written) < len(positions):
         begun = start_of(ref)
         positions = [position for position in positions if position in written or position >= begun]
@@ -181,8 +181,7 @@ def chain_of(
 ) -> list[adk_merge_bug.Write]:
     """Returns the writes of a full key, the oldest first, from one that settles its value up to `position`.
 
-    That first write stands at `down_to` or before. If none settles the value, the chain begins with the first write of
-    all.
+    That first write is at `down_to` or before. If none settles the value, the chain starts with the very first write.
     """
     scope, begun = scope_of(name)[0], Position(0)
     chain: list[adk_merge_bug.Write] = []
@@ -200,7 +199,7 @@ def chain_of(
                 return chain[::-1]
             known = each is not None and (
                 scope == "session" or not each.imported
-            )  # nobody knows when an imported one was made
+            )  # it is unknown when an imported one was created
             chain.append(each.write(at, name) if each and known else adk_merge_bug.Write(at, UNKNOWN, True))
             if at <= down_to and chain[-1].settles:
                 return chain[::-1]

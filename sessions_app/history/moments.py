@@ -1,4 +1,4 @@
-"""Tells the state at any event, and what differs between two moments.
+"""Works out the state at any event, and the differences between two moments.
 
 Only a session's own events write its own keys. `user:` and `app:` keys are also written by other sessions, of which
 some are deleted by now, and by the initial state of sessions that ADK itself created, which nothing records. What
@@ -30,13 +30,13 @@ from .scope_past import ScopePast
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Holds the state of a session's three scopes just after an event, or just before it; `event` is None for now.
+    """The state of a session's three scopes just after an event, or just before it; `event` is None for now.
 
-    `state` has bare keys, UNKNOWN where nobody can tell; the other fields have full keys. `writers` says which event
-    wrote a key. `initial` has the keys that stand since a session was created. `either` has those that are UNKNOWN
-    because they may have been merged or replaced. `unrecorded` says that this session's initial state is not known.
-    `otherwise` is set for now only: the value that was written last, of each key for which another one is stored;
-    drift.py decides what of that is drift.
+    `state` has bare keys, UNKNOWN if a value can't be known; the other fields have full keys. `writers` has the event
+    that wrote a key. `initial` has the keys that are unchanged since a session was created. `either` has those that are
+    UNKNOWN because they may have been merged or replaced. With `unrecorded`, this session's initial state is unknown.
+    `otherwise` is set only for now: the last written value of each key that has another stored value; drift.py decides
+    which of these are drift.
     """
 
     ref: SessionRef
@@ -61,10 +61,10 @@ def state_at(ref: SessionRef, event_id: str, *, actor: Actor, before: bool = Fal
 
 
 def made(event: EventView, *, actor: Actor) -> State:
-    """Returns what an event made of the stored keys of its delta, by full key.
+    """Returns the values of an event's stored keys after it, by full key.
 
-    A key that it removed is ABSENT. If nobody can tell whether it was merged or replaced, it is UNKNOWN. Raises what
-    state_at does.
+    A key that it removed is ABSENT. If it is unknown whether the value was merged or replaced, it is UNKNOWN. Raises
+    what state_at does.
     """
     delta, removed = event.description.delta, {*event.description.removed}
     values = {
@@ -91,7 +91,7 @@ def state_at_seq(ref: SessionRef, seq: Seq, *, actor: Actor) -> Moment:
 
 
 def state_now(ref: SessionRef, *, actor: Actor) -> Moment:
-    """Returns the state as it is stored, with who wrote it, as far as that is known."""
+    """Returns the state as it is stored, with its writers, as far as they are known."""
     actor.check_sees(ref)
     database.get(ref.source)
     if not database.has_order(ref.source):
@@ -100,7 +100,9 @@ def state_now(ref: SessionRef, *, actor: Actor) -> Moment:
 
 
 def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor: Actor) -> Moment:
-    now = views.session(ref, actor=actor)  # read before the index, which then knows who writes meanwhile
+    now = views.session(
+        ref, actor=actor
+    )  # read before the index, so that the index knows what is written in the meantime
     wanted = consult(ref.source, lambda: {scope: positions_of_keys(ref, scope, upto) for scope in STORED}, ref)
     asked = {
         position for each in wanted.values() for key in each.values() for position in key[:2] if position is not None
@@ -130,10 +132,10 @@ def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor:
 
 
 def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tuple[dict[str, Writer], frozenset[str]]:
-    """Returns who wrote the keys of a shared scope, and which of them stand since a session was created.
+    """Returns who wrote the keys of a shared scope, and which of them are unchanged since a session was created.
 
-    `state` has the bare keys that stand now; the answer has full keys. Of `ref`, only the owner of the scope matters:
-    there may be no such session. Raises Behind, SourceError.
+    `state` has the current bare keys; the answer has full keys. Only the owner in `ref` matters: the session need not
+    exist. Raises Behind, SourceError.
     """
     actor.check_sees(ref)
     keys = consult(ref.source, lambda: positions_of_keys(ref, scope, FOREVER))
@@ -142,7 +144,7 @@ def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tup
 
 
 def written(ref: SessionRef, event: EventView, names: Collection[str], *, actor: Actor) -> State:
-    """Returns what the events up to one make of these bare keys of the session, whatever is stored now.
+    """Returns the values of these bare keys of the session from the events up to one, whatever is stored now.
 
     A key that none of them wrote is UNKNOWN. Raises Behind, SourceError.
     """

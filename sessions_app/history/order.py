@@ -1,4 +1,4 @@
-"""Says how the events of a source are ordered: by their numbers, or by their times where nobody adopted it."""
+"""Defines how the events of a source are ordered: by their numbers, or by their times if it isn't adopted."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from .unadopted import Unadopted
 class Order(Protocol):
     """Reads a source for the index, and finds events by their seqs, which are numbers or times."""
 
-    version: int  # of what is kept; what another version kept is read anew
+    version: int  # of what is kept; what another version kept is read again
 
     def __init__(self, source: str) -> None:
         """Raises Invalid for a source whose events have no order."""

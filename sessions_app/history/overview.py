@@ -1,7 +1,7 @@
-"""Draws a session as a strip of bars, and steps along it. Each bar stands for some events that follow each other.
+"""Draws a session as a strip of bars, and steps along it. Each bar covers some consecutive events.
 
-That costs one scan of an index of the source, and what adkweb's own index keeps. However many events there are, only the
-time and the author of a few for each bar are read.
+That costs one scan of an index of the source, and some of adkweb's own index. However many events there are, only the
+time and author of a few per bar are read.
 """
 
 from bisect import bisect_left
@@ -28,19 +28,19 @@ BARS: Final = 300
 ERROR: Final = "error"  # a kind to step to, as STATE
 STATE: Final = "state"
 _EVENTS: Final = "events WHERE app_name = %s AND user_id = %s AND session_id = %s"
-_END: Final = 2**53 - 1  # a page says this for the newest event
-_UNSEEN: Final = Glimpse(0.0, "")  # of an event that was deleted meanwhile
-_REACH: Final = 1_000  # so far back, events that changed state are looked for first
+_END: Final = 2**53 - 1  # a page uses this for the newest event
+_UNSEEN: Final = Glimpse(0.0, "")  # of an event that was deleted in the meantime
+_REACH: Final = 1_000  # how far back events that changed state are searched first
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Describes some events that follow each other.
+    """Some consecutive events.
 
     `first` and `last` are their seqs, `number` is the number of the first one in the session, `events` is how many they
-    are, and `writes` how many of them changed state. `kind` is the most telling kind among them, empty for none. `gone` is
-    true if a rewind took all of them back. `began` and `ended` are the times of the first and the last one. `author` is
-    who wrote the first one; `answered` is who wrote the second one, empty if there is none.
+    are, and `writes` how many of them changed state. `kind` is the most specific kind among them, empty for none.
+    `gone` is true if a rewind undid all of them. `began` and `ended` are the times of the first and the last one.
+    `author` is who wrote the first one; `answered` is who wrote the second one, empty if there is none.
     """
 
     first: Seq
@@ -85,8 +85,8 @@ def bars(ref: SessionRef, most: int = BARS, cuts: Sequence[Seq] = (), *, actor: 
 
 
 def _ends(events: int, most: int, cuts: Sequence[int]) -> list[int]:
-    """Returns the indexes at which bars begin, and at which the last one ends. Between two cuts there are as many as there
-    is room for, by the number of events: [0, 1, 3, 5] for 5 events, 3 bars and a cut at 1."""
+    """Returns the indexes at which bars start, and at which the last one ends. Between two cuts there are as many as
+    there is room for, by the number of events: [0, 1, 3, 5] for 5 events, 3 bars and a cut at 1."""
     edges = sorted({0, *cuts, events})
     spare, left = min(most, events) - (len(edges) - 1), max(1, events - (len(edges) - 1))
     ends = [0] if events else []
@@ -97,13 +97,13 @@ def _ends(events: int, most: int, cuts: Sequence[int]) -> list[int]:
 
 
 def _seen(first: Sequence[Glimpse], last: Glimpse | None) -> tuple[float, float, str, str]:
-    """Returns when a bar began and ended, who wrote its first event, and who its second one."""
+    """Returns when a bar started and ended, who wrote its first event, and who its second one."""
     began, author = first[0]
     return began, last.at if last else began, author, first[1].author if len(first) > 1 else ""
 
 
 def _taken_back(ref: SessionRef) -> list[tuple[Seq, Seq]]:
-    """Returns the ranges of seq that a rewind took back: [(313, 316)] after a rewind, with seq 317, to event 313."""
+    """Returns the ranges of seq that a rewind undid: [(313, 316)] after a rewind, with seq 317, to event 313."""
     rewinds = query.highlights(ref, ["rewind"])
     stretches = taken_back((each.seq, each.since) for each in rewinds)
     return [(first, Seq(last - 1)) for first, last in stretches if first < last]
@@ -117,11 +117,11 @@ def _telling(counts: Sequence[int]) -> str:
 def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, to: str = "") -> str:
     """Returns the id of the event that is `steps` after a seq, or before it if negative.
 
-    Without steps it is the event with that seq, or the nearest one before. With `to`, each step goes to an event of that
-    kind: one that changed `state`, or an `error`. A step beyond an end leads to the first or the last event; if no other
-    event changed state, to the one with that seq. Events with the same seq are one step. Raises NotFound for a session
-    without events, if there is no such error, and for a seq from before the source was adopted or released; Behind,
-    SourceError.
+    Without steps it is the event with that seq, or the nearest one before. With `to`, each step goes to an event of
+    that kind: one that changed `state`, or an `error`. A step beyond an end leads to the first or the last event; if no
+    other event changed state, to the one with that seq. Events with the same seq are one step. Raises NotFound for a
+    session without events, if there is no such error, and for a seq from before the source was adopted or released;
+    Behind, SourceError.
     """
     actor.check_sees(ref)
     if to and steps:
@@ -149,7 +149,7 @@ def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, to: str
 
 
 def _within(ref: SessionRef, seq: Seq, actor: Actor) -> Seq:
-    """Returns a seq, or the one after the newest event if it is greater: how far to look back begins there."""
+    """Returns a seq, but at most the one after the newest event: looking back starts there."""
     return min(seq, Seq(timeline.newest_seq(ref, actor=actor) + 1))
 
 

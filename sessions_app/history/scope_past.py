@@ -1,4 +1,4 @@
-"""Tells what the keys of one scope were at a moment, from the writes of each; UNKNOWN where nobody can tell."""
+"""Works out the keys of one scope at a moment from their writes; UNKNOWN if a value can't be known."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -19,8 +19,8 @@ from .key_history import chain_of
 class ScopePast:
     """Knows the past of one scope, up to a moment, from the writes of its keys.
 
-    `now` is what is stored, `initial` what the session began with, `keys` where each key was written, and `written`
-    what stands there.
+    `now` is what is stored, `initial` what the session started with, `keys` where each key was written, and `written`
+    what is there.
     """
 
     def __init__(
@@ -53,23 +53,23 @@ class ScopePast:
         return self._positions[bare].last
 
     def value(self, bare: str) -> Any:
-        """Returns a key's value at the moment: ABSENT for none, UNKNOWN where nobody can tell."""
+        """Returns a key's value at the moment: ABSENT for none, UNKNOWN if it can't be known."""
         key, name = self._positions.get(bare), full_key(self._scope, bare)
         if key and key.last is not None and not self._earlier(key.last):
             last = self._at(key.last, bare)
             if last is None or (last.imported and self._scope != "session"):
-                return UNKNOWN  # its event was deleted, or was imported: nobody knows when it wrote
+                return UNKNOWN  # its event was deleted, or was imported: it is unknown when it wrote
             now = self._now.get(bare, ABSENT)
             if key.next is not None:
                 return last.value(name) if last.settles(name) else self._merged(bare, last, self._at(key.next, bare))
             return now if self._left(bare, last, now) else UNKNOWN
         value = self._before_any(bare, name, key)
-        # If no event wrote it later and another value is stored, something else than an event wrote it.
+        # If no event wrote it later and another value is stored, something other than an event wrote it.
         later = key is not None and key.next is not None
         return value if later or same(value, self._now.get(bare, ABSENT)) else UNKNOWN
 
     def written(self, bare: str) -> Any:
-        """Returns what the last write of a key so far made of it; UNKNOWN if there is none."""
+        """Returns the value that the last write of a key so far left; UNKNOWN if there is none."""
         last = self.last(bare)
         return UNKNOWN if last is None else adk_merge_bug.certain(self._values(bare, last, self._reading))
 
@@ -79,12 +79,12 @@ class ScopePast:
         return self._at(key.last, bare) if key else None
 
     def is_tied(self, bare: str, position: Position, event_id: str) -> bool:
-        """Tells whether another event than this one wrote a key at the same position: nobody knows which came first."""
+        """Returns whether another event wrote a key at the same position, so that it is unknown which came first."""
         key, last = self._positions.get(bare), self.last(bare)
         return bool(last and last.writer and key and key.last == position and last.writer.event_id != event_id)
 
     def may_be_merged(self, bare: str) -> bool:
-        """Tells whether a key's last write so far leaves one value if it was merged, and another if it replaced."""
+        """Returns whether a key's last write so far leaves one value if it was merged, and another if it replaced."""
         last = self.last(bare)
         return (
             self._possible == adk_merge_bug.EITHER
@@ -93,7 +93,7 @@ class ScopePast:
         )
 
     def authors(self, state: State) -> tuple[dict[str, Writer], frozenset[str]]:
-        """Returns who wrote these values, and which keys stand since a session was created; by full key."""
+        """Returns who wrote these values, and which keys are unchanged since a session was created; by full key."""
         writers, initial = {}, set()
         for bare, value in state.items():
             name, last = full_key(self._scope, bare), self.last(bare)
@@ -109,7 +109,7 @@ class ScopePast:
     def otherwise(self) -> State:
         """Returns the value that was written last, by full key, of each key for which another one is stored.
 
-        A key of which nobody can tell that is left out.
+        A key for which that can't be known is left out.
         """
         values = {}
         for bare in self.names():
@@ -137,7 +137,8 @@ class ScopePast:
         return written.by(full_key(self._scope, bare)) if written else None
 
     def _left(self, bare: str, last: Written, value: Any) -> bool:
-        """Tells whether the last write of a key so far can have left this value, in a reading that is not ruled out."""
+        """Returns whether the last write of a key so far can have left this value, in a reading that is not ruled
+        out."""
         if value is UNKNOWN:
             return False
         written = last.value(full_key(self._scope, bare))
@@ -146,7 +147,7 @@ class ScopePast:
         return adk_merge_bug.explains(self._values(bare, last, self._possible), written, value)
 
     def _merged(self, bare: str, last: Written, following: Written | None) -> Any:
-        """Returns a key's value after its last write so far. The next write may note what stood there."""
+        """Returns a key's value after its last write so far. The next write may have noted it."""
         noted = following.before(full_key(self._scope, bare)) if following else UNKNOWN
         if noted is not UNKNOWN and self._left(bare, last, noted):
             return noted
@@ -194,7 +195,8 @@ class ScopePast:
         return ABSENT if self._all_recorded else UNKNOWN
 
     def _wrote(self, bare: str) -> bool:
-        """Tells whether anything may have written a key, even if it is gone. For a shared key, nobody can rule it out."""
+        """Returns whether anything may have written a key, even if it is gone. For a shared key, that can't be ruled
+        out."""
         return self._scope != "session" or bare in self._positions
 
     @cached_property
@@ -202,7 +204,7 @@ class ScopePast:
         return self._scope != "session" and all_recorded(self._ref, self._scope)
 
     def _earlier(self, position: Position) -> bool:
-        """Tells whether a session's write belongs to an earlier session that had the same id and was deleted."""
+        """Returns whether a session's write belongs to an earlier session that had the same id and was deleted."""
         return self._scope == "session" and position not in self._written and position < self._begun
 
     @cached_property
@@ -212,7 +214,7 @@ class ScopePast:
     # --- How the index keeps keys --------------------------------------------------------------------------------------
 
     def _bare(self, kept: str, key: KeyPositions) -> str:
-        """Returns the bare key for what the index keeps of it."""
+        """Returns the bare key from the form in which the index stores it."""
         if not is_shortened(kept):
             return kept
         for position in key[:2]:

@@ -1,4 +1,4 @@
-"""Goes through the writes of some keys in order, and tells the values of all of them after each."""
+"""Goes through the writes of some keys in order, and returns the values of all of them after each."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -61,8 +61,8 @@ def points_of(
 ) -> dict[str, KeyPoints]:
     """Returns the values of these full keys from an event on, at most MOST for each.
 
-    `ends` are the seqs at which the stretches end into which that time is divided. What is never stored was never written.
-    Raises Behind, SourceError.
+    `ends` are the seqs at which the stretches of that time end. Keys that are never stored were never written. Raises
+    Behind, SourceError.
     """
     actor.check_sees(ref)
     begin, stored = Position(position_of(first) - 1), [name for name in names if scope_of(name)[0] in STORED]
@@ -114,8 +114,8 @@ _TOGETHER: Final = 100  # keys that are asked for by one statement
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An event that `wrote` some of the keys, and the values of all of them after it, by full key. `event_id` is empty if a
-    session was created. `ref` may be another session if a key is shared.
+    """An event that `wrote` some of the keys, and the values of all of them after it, by full key. `event_id` is empty
+    if a session was created. `ref` may be another session if a key is shared.
     """
 
     position: Position
@@ -145,12 +145,12 @@ def steps_of(
 ) -> Steps:
     """Returns the first writes of these full keys after a position, up to another one; at most `limit`.
 
-    With None, begins with the session, and goes at least to its creation. Where nobody can tell a value, it is UNKNOWN.
+    With None, starts with the session, and goes at least to its creation. A value that can't be known is UNKNOWN.
     Raises Behind, SourceError.
     """
     actor.check_sees(ref)
     begun = start_of(ref) if after is None else None
-    if begun == FOREVER:  # it has no event, and was created by something else than adkweb
+    if begun == FOREVER:  # it has no event, and something other than adkweb created it
         return Steps(until, begun=begun)
     first = Position(begun - 1) if begun is not None else after or Position(0)
     until = max(until, begun or until)
@@ -179,11 +179,11 @@ def steps_of(
 def changes_between(
     ref: SessionRef, before: State, after: Position, until: Position, limit: int, *, actor: Actor
 ) -> dict[Position, tuple[str, State]]:
-    """Returns what was written after a position, up to another one: by position, the id of the session's event, or nothing
+    """Returns what was written after a position, up to another one: by position, the id of the session's event, or ""
     for what was written elsewhere, and the values of the keys after it.
 
-    `before` has all keys that are asked for, with their values at the first position. A key that was written more than
-    `limit` times is UNKNOWN from its first write on, and again at the end. Raises Behind, SourceError.
+    `before` has all requested keys, with their values at the first position. A key that was written more than `limit`
+    times is UNKNOWN from its first write on, and again at the end. Raises Behind, SourceError.
     """
     actor.check_sees(ref)
     names = sorted(before)
@@ -226,7 +226,7 @@ def _folded(
 
 
 def own_part(written: Written | None, ref: SessionRef, name: str) -> Written | None:
-    """Returns the part of a write that is known to have written a key; None if nobody can tell what it wrote, or when."""
+    """Returns the part of a write that is known to have written a key; None if it is unknown what it wrote, or when."""
     scope = scope_of(name)[0]
     own = written.within(ref, scope) if written else None
     return None if own is None or (own.imported and scope != "session") else own.by(name)
@@ -251,8 +251,8 @@ MOST_WRITES: Final = 1_000  # of a stretch
 
 
 class Held(NamedTuple):
-    """Holds a key's value after an event and before it, who wrote it, None if nobody knows, and whether it stands since
-    the session was created. `own` says that this event wrote it."""
+    """A key's value after an event and before it, who wrote it (None if unknown), and whether it is unchanged since the
+    session was created. `own` says that this event wrote it."""
 
     value: Any
     before: Any
@@ -264,8 +264,8 @@ class Held(NamedTuple):
 def changes_along(ref: SessionRef, events: Sequence[EventView], *, actor: Actor) -> list[dict[str, Held]] | None:
     """Returns what was written between each of these consecutive events and the one before it, by full key.
 
-    Of the first event, which is where the stretch begins, it has all keys that are written later in the stretch. Returns
-    None for more than MOST_WRITES writes, and for keys that are too long for the index. Raises Behind, SourceError.
+    For the first event, where the stretch starts, it has all keys that are written later in the stretch. Returns None
+    for more than MOST_WRITES writes, and for keys that are too long for the index. Raises Behind, SourceError.
     """
     actor.check_sees(ref)
     at = [position_of(event.seq or NO_SEQ) for event in events]
@@ -304,7 +304,7 @@ def kinds_along(ref: SessionRef, events: Sequence[EventView], *, actor: Actor) -
 
 
 def _segments(ref: SessionRef, scope: Scope, first: Position, last: Position) -> list[dict[str, KeyPositions]]:
-    """Returns for each key that is written after a position, up to another one, where its value comes from: what it has at
+    """Returns for each key that is written after a position, up to another one, the sources of its value: its value at
     the first position, then after its first write, after its second one, and so on; each in a dictionary by key."""
     begin, end = positions_of_keys(ref, scope, first), positions_of_keys(ref, scope, last)
     names = {full_key(scope, kept): kept for kept, key in end.items() if key.last is not None and key.last > first}

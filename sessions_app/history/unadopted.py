@@ -1,7 +1,7 @@
-"""Reads a PostgreSQL database that nobody adopted, for the index. Its events have no numbers: their times order them.
+"""Reads a PostgreSQL database that isn't adopted, for the index. Its events have no numbers: their times order them.
 
 The first reading goes through all events, along the index that google-adk makes. After that, adkweb reads only the
-sessions that were written since: their rows say which transaction wrote them. So neither a clock nor an order matters,
+sessions that were written since: their rows have the transaction that wrote them. So neither clocks nor order matter,
 and nothing is missed. An event that is read twice changes nothing. While no transaction ends, nothing is read.
 """
 
@@ -26,7 +26,7 @@ from .index import read_source
 from .index.read_source import Batch
 from .index.tables import Row, sessions_at
 
-REST: Final = 20  # the next look at all sessions waits for so many times what the last one took
+REST: Final = 20  # the next scan of all sessions waits this many times the duration of the last one
 _MANY: Final = 500  # sessions that are read again before progress is noted
 _MOST: Final = 20_000  # and events of these sessions
 _LATELY: Final = 10_000  # sessions that a Memory knows to be read
@@ -36,10 +36,10 @@ Names = list[str]
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Says how far a source is read.
+    """How far a source is read.
 
     `after` is the last event of a first reading (app, user, session, time, id). In a later reading, it is the last
-    session (app, user, id); between two readings it is None. Transactions from `since` on may not be read yet. Once
+    session (app, user, id); between two readings it is None. Transactions from `since` on may not be read yet; once
     this reading is done, those from `following` on.
     """
 
@@ -51,7 +51,7 @@ class Reached:
 
 
 class _Gathered(NamedTuple):
-    """Holds events that were read at once, how far that leads, and whether there is more.
+    """Events that were read at once, how far that goes, and whether there is more.
 
     `look` and `sessions` are what a Memory notes once the events are stored.
     """
@@ -64,7 +64,7 @@ class _Gathered(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Says when all sessions were looked at last, how long that took, and what state the server's transactions had."""
+    """When all sessions were scanned last, how long that took, and the state of the server's transactions."""
 
     ended: float
     took: float
@@ -72,7 +72,7 @@ class Look(NamedTuple):
 
 
 class Memory:
-    """Keeps, for this process, what it has read of a projection, so that it does not read the same again."""
+    """Remembers what this process has read of a projection, so that it isn't read again."""
 
     def __init__(self, projection: int) -> None:
         self.projection = projection
@@ -93,7 +93,7 @@ memories: defaultdict[str, Memory] = defaultdict(lambda: Memory(0))
 class Unadopted:
     """The order.Order of a source whose events have no numbers, but times."""
 
-    version = -2  # not Numbered's: once a source is adopted, everything is read anew
+    version = -2  # not Numbered's: once a source is adopted, everything is read again
 
     def __init__(self, source: str) -> None:
         if not database.has_order(source):
@@ -107,7 +107,7 @@ class Unadopted:
         self._gathered: _Gathered | None = None
 
     def batch(self, at: Projection, size: int, ref: SessionRef | None) -> Batch:
-        """Returns the next batch. Remembers it until it is kept."""
+        """Returns the next batch. Remembers it until it is stored."""
         source, stored = self._source, json.loads(at.marks)
         if memories[source].projection != at.pk:
             memories[source] = Memory(at.pk)
@@ -180,14 +180,14 @@ def _first(source: str, at: Reached, after: Names, size: int) -> _Gathered:
 
 # --- What was written since -------------------------------------------------------------------------------------------
 
-# Selects the rows of transactions from one on. Rows that are read already may be among them. The numbers have 32 bits and
-# wrap around, so that a very old row may look new: it is read again.
+# Selects the rows of transactions from one on. Rows that were already read may be among them. The numbers have 32 bits
+# and wrap around, so that a very old row may look new: it is read again.
 _NEW: Final = "age({0}.xmin) BETWEEN 0 AND age(%s::text::xid)"
 
 
 def _again(source: str, at: Reached, memory: Memory, ref: SessionRef | None) -> _Gathered:
     snapshot, look = _snapshot(source), memory.look
-    if not at.since <= snapshot.oldest < at.since + 2**31:  # another server, or nobody has read for very long
+    if not at.since <= snapshot.oldest < at.since + 2**31:  # another server, or nothing was read for very long
         return _Gathered([], Reached(snapshot.oldest, snapshot.oldest), True)
     read: dict[SessionRef, str] = {}
     if look and at.after is None:
@@ -213,7 +213,7 @@ def _changed(source: str, since: int, after: Names) -> list[SessionRef]:
     """Returns the next sessions that were created or written by the transactions from `since` on."""
     beyond = "AND (app_name, user_id, id) > (%s, %s, %s)" if after else ""
     with connections[source].cursor() as cursor:
-        # OFFSET: by the primary key, the table would be read in another order than it has on the disk.
+        # OFFSET: by the primary key, the table would be read in another order than on the disk.
         cursor.execute(
             f"""SELECT * FROM (SELECT app_name, user_id, id FROM sessions WHERE {_NEW.format("sessions")} {beyond} OFFSET 0)
             AS changed ORDER BY app_name, user_id, id LIMIT {_MANY}""",
@@ -251,7 +251,7 @@ def _of_session(source: str, ref: SessionRef, since: int, memory: Memory, read: 
 
 
 class _Snapshot(NamedTuple):
-    """Holds the state of a server's transactions, and the oldest transaction that still runs."""
+    """The state of a server's transactions, and the oldest transaction that still runs."""
 
     state: str
     oldest: int

@@ -1,7 +1,7 @@
-"""Tells what each event of a session changed of the state, so that whoever has all of it can tell the state at any event.
+"""Returns the change that each event of a session made, from which the state at any event can be rebuilt.
 
-A fold of the session's own deltas would not do: other sessions write `user:` and `app:` keys in between, ADK may have
-merged a delta into what stood there, and what stood there at the beginning may not be recorded.
+Folding the session's own deltas isn't enough: other sessions write `user:` and `app:` keys in between, ADK may have
+merged a delta into the existing value, and the initial values may not be recorded.
 """
 
 from bisect import bisect_left
@@ -24,16 +24,16 @@ from .index.tables import is_shortened
 from .moments import state_at
 from .steps import changes_between
 
-MOST_WRITES: Final = 20_000  # of one key, by other sessions too; of a key that was written more often, nothing is told
+MOST_WRITES: Final = 20_000  # of one key, by other sessions too; a key that was written more often is left out
 _SHARED: Final[tuple[Scope, ...]] = ("user", "app")
 
 
 @dataclass(frozen=True, slots=True)
 class WholePast:
-    """The state before a session's first event, and what each event made of it, by full key.
+    """The state before a session's first event, and what each event changed, by full key.
 
-    A value may be UNKNOWN, and ABSENT after an event that removed its key. `changes` also has what was written elsewhere
-    since the event before; `own` names the keys that the event itself wrote last.
+    A value may be UNKNOWN, and ABSENT after an event that removed its key. `changes` also has what was written
+    elsewhere since the event before; `own` names the keys that the event itself wrote last.
     """
 
     start: State = field(default_factory=dict)
@@ -42,9 +42,9 @@ class WholePast:
 
 
 def whole_past(ref: SessionRef, ids: Sequence[str], keys: Collection[str], *, actor: Actor) -> WholePast | None:
-    """Returns the past of a session with these events, in their order; None if nobody can tell their order.
+    """Returns the past of a session with these events, in their order; None if their order is unknown.
 
-    `keys` are those that its events write. Raises Conflict if the events are others by now, and what state_at raises.
+    `keys` are those that its events write. Raises Conflict if the events have changed by now, and what state_at raises.
     """
     actor.check_sees(ref)
     if not database.has_order(ref.source):
@@ -79,7 +79,7 @@ def _seqs_of(ref: SessionRef, ids: Sequence[str]) -> list[Seq]:
 
 
 def _shared_keys(ref: SessionRef, positions: Sequence[Position]) -> list[str]:
-    """Returns the shared keys that were written while the session's events were."""
+    """Returns the shared keys that were written between the session's events."""
     kept = consult(ref.source, lambda: {scope: positions_of_keys(ref, scope, positions[-1]) for scope in _SHARED}, ref)
     return [
         full_key(scope, bare)
@@ -90,7 +90,7 @@ def _shared_keys(ref: SessionRef, positions: Sequence[Position]) -> list[str]:
 
 
 def _end_with(past: WholePast, last: State) -> None:
-    """Corrects what a key's last write left by the state after the last event, which knows what is stored by now."""
+    """Corrects the value after a key's last write with the state after the last event, which knows what is stored."""
     newest = {key: number for number, values in enumerate(past.changes) for key in values}
     for key in past.start.keys() | last.keys() | newest.keys():
         number, value = newest.get(key, len(past.changes) - 1), last.get(key, ABSENT)
@@ -99,7 +99,7 @@ def _end_with(past: WholePast, last: State) -> None:
 
 
 def _tell_ties(past: WholePast, ref: SessionRef, ids: Sequence[str], seqs: Sequence[Seq], actor: Actor) -> None:
-    """Takes the state after events of the same moment from `state_at`: nobody knows which of them came first."""
+    """Takes the state after events of the same moment from `state_at`: their order is unknown."""
     state = {key: value for key, value in past.start.items() if value is not ABSENT}
     given = dict(state)
     for number, values in enumerate(past.changes):

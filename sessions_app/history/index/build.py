@@ -24,15 +24,15 @@ from .tables import Owners, Standing, drop_after, insert
 
 log = logging.getLogger("adkweb.history")
 
-SECONDS: Final = 2.0  # a page waits so long for what is not read yet
+SECONDS: Final = 2.0  # how long a page waits for what is not read yet
 BATCH: Final = 5_000  # events read at once, at most
 FIRST_BATCH: Final = 500
 SMALLEST_BATCH: Final = 20
 _BATCH_SECONDS: Final = 0.3  # a batch aims to take this long, however much its events wrote
-_PAUSE: Final = 0.05  # of the time that a batch took; the agent needs the machine, too
-_LOCK_SECONDS: Final = 0.2  # whoever finds another thread reading waits at least so long
-_PACE_SECONDS: Final = 10.0  # after so long without reading, the pace is measured anew
-_MINUTES: Final = 90  # from so many seconds on, the time left is told in minutes
+_PAUSE: Final = 0.05  # share of the time that a batch took; the agent needs the machine, too
+_LOCK_SECONDS: Final = 0.2  # a thread that finds another one reading waits at least this long
+_PACE_SECONDS: Final = 10.0  # after this long without reading, the pace is measured again
+_MINUTES: Final = 90  # from this many seconds on, the time left is shown in minutes
 
 
 # --- Reading what is new ----------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None =
 
 
 class _Pace:
-    """Measures how far a source is read, and how fast lately: by the clock, including pauses and other processes."""
+    """Measures how far a source is read, and the recent pace: by the clock, including pauses and other processes."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -86,7 +86,7 @@ class _Pace:
         return self._seq / max(1, self._total)
 
     def behind(self) -> Behind:
-        """Returns the error for whoever waits."""
+        """Returns the error for those who wait."""
         self.told = time.monotonic()
         if self._seq <= self._began_seq:
             return Behind(share=self.share)
@@ -111,13 +111,13 @@ paces: defaultdict[str, _Pace] = defaultdict(_Pace)
 
 
 def standing(source: str) -> Standing | None:
-    """Returns how far a source is read, without reading on; None if that never began."""
+    """Returns how far a source is read, without reading more; None if reading never started."""
     row = Projection.objects.filter(where=registry.identity(source), version=_version(source)).first()
     return Standing(row.pk, row.seq, row.marks) if row else None
 
 
 def rebuild(source: str, moved: Callable[[int, int], None] = lambda done, total: None) -> int:
-    """Forgets all and reads it anew. Returns the number of writes of keys. Calls `moved` with how far it is."""
+    """Forgets everything and reads it again. Returns the number of key writes. Calls `moved` with the progress."""
     forget(source)
     for reached, total in _read(source):
         moved(reached.seq, total)
@@ -138,7 +138,7 @@ def _forget(where: str) -> None:
 
 
 def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing, int]]:
-    """Reads batch by batch. After each, yields how far it is and how far it will be."""
+    """Reads batch by batch. After each, yields the progress and the total."""
     reader = order.of(database.get(source).alias)(source)
     size, more, owners = FIRST_BATCH, True, Owners(0)
     while more:
@@ -174,8 +174,8 @@ def _version(source: str) -> int:
 def _projection(source: str, version: int) -> Projection:
     """Returns the row that says how far a source is read.
 
-    Forgets what was kept by other rules, or in another order. Raises Behind if another process has seen that
-    the source was adopted, and this one not yet.
+    Forgets what was kept by other rules, or in another order. Raises Behind if another process knows that the source
+    was adopted, and this one doesn't yet.
     """
     where = registry.identity(source)
     projection = Projection.objects.filter(where=where).first()
@@ -190,8 +190,8 @@ def _projection(source: str, version: int) -> Projection:
 
 
 def _keep(at: Projection, batch: Batch, owners: Owners) -> bool:
-    """Keeps what was read, and how far that is. Returns False, and keeps nothing, if another was faster."""
-    # Creations without keys may be read again at every look: the newest events were deleted after them.
+    """Stores what was read, and the progress. Returns False, and stores nothing, if another process was faster."""
+    # Creations without keys may be read again each time: the newest events were deleted after them.
     news = any(row.event_id or row.keys for row in batch.rows)
     if not news and all(getattr(at, name) == value for name, value in batch.noted.items()):
         return True

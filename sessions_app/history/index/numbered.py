@@ -31,7 +31,7 @@ class Numbered:
         self._newest: Seq | None = None
 
     def batch(self, at: Projection, size: int, ref: SessionRef | None) -> Batch:
-        """Returns the next batch. `ref` needs no look of its own: whatever is new is read, in any session."""
+        """Returns the next batch. `ref` isn't needed: whatever is new is read, in any session."""
         source, seq = self._source, _checked(self._source, at)
         holes: list[Hole] = [hole for each in json.loads(at.holes) if (hole := Hole(*each)).until > time.time()]
         late, later = read_source.late(source, holes, size) if holes else ([], False)
@@ -75,8 +75,8 @@ class Numbered:
 def _checked(source: str, at: Projection) -> Seq:
     """Returns how far the source is read, after a check that the events of the checkpoints are still there.
 
-    If one is gone, its seq may be another event's by now (SQLite gives it again; a file was made anew): reading goes on
-    from the checkpoint before it.
+    If one is gone, its seq may belong to another event by now (SQLite reuses it; a file was created again): reading
+    continues from the checkpoint before it.
     """
     checkpoints = json.loads(at.marks)
     while checkpoints and not read_source.is_there(source, checkpoints[-1][0], checkpoints[-1][1:]):

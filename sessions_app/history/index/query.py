@@ -15,15 +15,15 @@ from ...sources import registry
 from . import build
 from .tables import HIGHLIGHTED, names_of, owner_of, stored_key
 
-MOST_KEYS: Final = 30_000  # keys of a scope that are looked at together
+MOST_KEYS: Final = 30_000  # keys of a scope that are read together
 MOST_POSITIONS: Final = 10_000  # and the writes that are read for them, two for a key
 _TRIES: Final = 5
 
 
 class Highlight(NamedTuple):
-    """Describes an event that the strip highlights.
+    """An event that the strip highlights.
 
-    For a rewind, `since` is the seq of the first event that it takes back, if known.
+    For a rewind, `since` is the seq of the first event that it undoes, if known.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Highlight(NamedTuple):
 
 
 class KeyPositions(NamedTuple):
-    """Says where a key was written: last up to a moment, first after it, and last of all. None means nowhere."""
+    """Where a key was written: last up to a moment, first after it, and last of all. None means nowhere."""
 
     last: Position | None
     next: Position | None
@@ -40,7 +40,7 @@ class KeyPositions(NamedTuple):
 
 
 class LastWrite(NamedTuple):
-    """Says where a key was written last in a stretch, None for nowhere, and how often."""
+    """Where a key was written last in a stretch (None for nowhere), and how often."""
 
     position: Position | None
     writes: int
@@ -52,8 +52,8 @@ T = TypeVar("T")
 def consult(source: str, ask: Callable[[], T], ref: SessionRef | None = None) -> T:
     """Reads what is new in the source and returns what `ask` then returns.
 
-    If another process makes the index anew meanwhile, `ask` is called again. `ref` is passed on to `catch_up`, and this
-    function raises what that one raises.
+    If another process rebuilds the index in the meantime, `ask` is called again. `ref` is passed on to `catch_up`,
+    whose errors this function raises.
     """
     for _try in range(_TRIES):
         before = build.catch_up(source, ref=ref)
@@ -68,7 +68,7 @@ def consult(source: str, ask: Callable[[], T], ref: SessionRef | None = None) ->
 
 
 def too_many(keys: int) -> Invalid:
-    """Returns the error for a state that has had more keys than adkweb looks at together."""
+    """Returns the error for a state that has had more keys than adkweb reads together."""
     return Invalid(_("This state has had more than %(n)s keys: its past cannot be shown here.") % {"n": keys})
 
 
@@ -103,7 +103,8 @@ def writes_of(ref: SessionRef, full_key: str, before: Position | None, limit: in
 def writes_between(
     ref: SessionRef, names: Sequence[str], after: Position, until: Position, limit: int
 ) -> dict[str, list[Position]]:
-    """Returns where each of these full keys was written after a position, up to another one: its first writes, in order."""
+    """Returns where each of these full keys was written after a position, up to another one: its first writes, in
+    order."""
     positions: dict[str, list[Position]] = {name: [] for name in names}
     scopes: dict[Scope, dict[str, str]] = {}
     for name in names:
@@ -186,7 +187,7 @@ def _owner(ref: SessionRef, scope: str) -> int | None:
     return owner_of(registry.identity(ref.source), names_of(ref, scope))
 
 
-# Steps from key to key along the index: it does not matter how often each was written.
+# Steps from key to key along the index, so it doesn't matter how often each was written.
 _POSITIONS: Final = f"""WITH RECURSIVE keys (key) AS (
         SELECT min(key) FROM sessions_app_statechange WHERE owner_id = %(owner)s
         UNION ALL SELECT (SELECT min(c.key) FROM sessions_app_statechange AS c

@@ -1,7 +1,7 @@
-"""Reads a source piece by piece, and finds what the index is to keep of each event.
+"""Reads a source piece by piece, and finds what the index should store of each event.
 
-The database only hands over rows, which takes milliseconds: on SQLite, a reader holds up whoever wants to commit. Every
-function expects the source to be open.
+The database only hands over rows, which takes milliseconds, because on SQLite a reader holds up commits. Every function
+expects the source to be open.
 """
 
 import time
@@ -26,7 +26,7 @@ from .tables import Row
 BYTES: Final = 4 * 2**20  # of events that are read at once; one that is larger is read alone
 RECENT: Final = 500  # sessions that are known to be read
 READ_SECONDS: Final = 0.03  # a read of SQLite takes about this long
-_LOOK_BACK: Final = 1_000  # so far before the newest seq, transactions may still commit
+_LOOK_BACK: Final = 1_000  # within this distance of the newest seq, transactions may still commit
 _NOWHERE: Final = Position(2**63 - 1)  # no write has it
 _LAST_MOMENT: Final = 2**33  # the greatest that paging.read_cursor accepts
 _COLUMNS: Final = "app_name, user_id, session_id, id, timestamp, event_data FROM events"
@@ -37,8 +37,8 @@ LATE: Final = f"""SELECT late.* FROM unnest(%s::bigint[], %s::bigint[]) AS holes
 
 
 class Batch(NamedTuple):
-    """Holds what was read at once, what to note of it in the projection, how far the source goes, and whether there may be
-    more. What stands from the position `dropped` on is read again, and dropped before."""
+    """What was read at once, what to note of it in the projection, how far the source goes, and whether there may be
+    more. Entries from the position `dropped` on are dropped first, and read again."""
 
     rows: list[Row]
     noted: dict[str, Any]
@@ -63,7 +63,7 @@ def without_numbers(
 ) -> tuple[list[Row], bool, tuple[Any, ...]]:
     """Returns what to keep of some events that have no numbers, whether there may be more, and which one was the last.
 
-    `rest` is the end of the statement, with `LIMIT %s`. The last event is told by its names, time and id.
+    `rest` is the end of the statement, with `LIMIT %s`. The last event is identified by its names, time and id.
     """
     rows, more = _some(source, f"SELECT {MOMENT}, {_COLUMNS} {rest}", parameters, limit)
     return _kept(source, rows), more, (*rows[-1][1:4], rows[-1][5].isoformat(), rows[-1][4]) if rows else ()
@@ -77,7 +77,7 @@ def newest(source: str) -> Seq:
 
 
 def is_there(source: str, seq: Seq, names: Sequence[str]) -> bool:
-    """Tells whether the event with this seq has these names: app, user, session, id."""
+    """Returns whether the event with this seq has these names: app, user, session, id."""
     with connections[source].cursor() as cursor:
         cursor.execute(
             f"""SELECT 1 FROM events WHERE {dialect.of(source).seq} = %s
@@ -96,7 +96,8 @@ def _read(source: str, statement: str, parameters: Sequence[Any], limit: int) ->
 
 
 def _some(source: str, statement: str, parameters: Sequence[Any], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
-    """Returns at most `limit` rows, and whether there may be more. Stops early: after BYTES, on SQLite after a while."""
+    """Returns at most `limit` rows, and whether there may be more. Stops early: after BYTES, on SQLite after a
+    while."""
     some, weight = [], 0
     until = time.monotonic() + READ_SECONDS if dialect.of(source).reading_delays_commits else None
     with closing(each_row(source, statement, [*parameters, limit])) as rows:
@@ -145,7 +146,7 @@ def _row(position: Position, ref: SessionRef, event_id: str, moment: Any, event:
 
 
 def _maybe_failed(event: dict[str, Any]) -> bool:
-    """Tells whether it is worth describing an event to see if it failed. For most events, it is not."""
+    """Returns whether an event needs to be described to see if it failed. Most don't."""
     if event.get("error_code") or event.get("error_message"):
         return True
     parts = as_object(event.get("content")).get("parts")
@@ -168,7 +169,7 @@ def _microseconds(moment: Any) -> int:
 
 
 def _origin(ref: SessionRef, forked: Any) -> SessionRef | None:
-    """Returns the session of which an event says that this one is a fork."""
+    """Returns the session that an event names as the origin of a fork."""
     user, session = (as_object(forked).get(name) for name in ("user", "session"))
     if not (isinstance(user, str) and isinstance(session, str)):
         return None
@@ -198,7 +199,8 @@ def _first_of(rewinds: Iterable[tuple[SessionRef, str]]) -> dict[Any, Seq]:
 
 
 def creations(source: str, seq: Seq, upto: Seq | None, known: list[Position]) -> tuple[list[Row], list[Position]]:
-    """Returns the sessions that adkweb created since, each with the shared keys that it began with; and their positions.
+    """Returns the sessions that adkweb created since, each with the shared keys that it started with; and their
+    positions.
 
     Only the newest positions are returned. On PostgreSQL, another session may still become visible among them: the next
     call gets them as `known`.
@@ -232,7 +234,7 @@ _VISIBLE: Final = Either(  # rows with this number or a greater one may still be
 
 
 def deleted(source: str, number: int, after: Seq | None) -> tuple[list[Row], int]:
-    """Returns where deleted sessions had written `user:` and `app:` keys; and the number from which to go on.
+    """Returns where deleted sessions had written `user:` and `app:` keys; and the number from which to continue.
 
     It reads the notes from `number` on, and those of writes after the seq `after`.
     """

@@ -1,7 +1,7 @@
-"""Stores the index in adkweb's own database: which owner has which key, highlight or edit, at which position.
+"""Stores the index in adkweb's own database: which owner has which key, highlight or edit at which position.
 
 A position orders everything that writes state. The position of an event is the last one that belongs to its seq; a
-session that adkweb created has one before that, as `sessions.initial_place` says.
+session that adkweb created has an earlier one, from `sessions.initial_place`.
 """
 
 import json
@@ -38,10 +38,10 @@ Owner = tuple[SessionRef, str]  # an owner by a session, of which a shared scope
 
 
 class Row(NamedTuple):
-    """Says what to keep of an event, or of a session that was created.
+    """What to store of an event, or of a session that was created.
 
-    `since` is set for a rewind: the seq of the first event that it takes back. `moment` is set for an edit, in
-    microseconds. `origin` is the session of which this one is a fork, if the event says so.
+    `since` is set for a rewind: the seq of the first event that it undoes. `moment` is set for an edit, in
+    microseconds. `origin` is the session that this one was forked from, if the event says so.
     """
 
     position: Position
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Says how far a source is read, with the checkpoints as they are stored."""
+    """How far a source is read, with the checkpoints as they are stored."""
 
     projection: int
     seq: Seq
@@ -63,7 +63,7 @@ class Standing(NamedTuple):
 
 
 class EditPosition(NamedTuple):
-    """Says when an edit was made, in microseconds, and its position."""
+    """When an edit was made, in microseconds, and its position."""
 
     moment: int
     position: Position
@@ -80,7 +80,7 @@ def stored_key(key: str) -> str:
 
 
 def is_shortened(kept: str) -> bool:
-    """Tells whether the index keeps something else than the key itself."""
+    """Returns whether the index stores something other than the key itself."""
     return kept.startswith("\1")
 
 
@@ -91,7 +91,7 @@ def names_of(ref: SessionRef, scope: str) -> Names:
 
 
 class Owners:
-    """Gives the numbers of a projection's owners. It remembers those that were asked for lately, within bounds."""
+    """Returns the numbers of a projection's owners, and caches a bounded number of recent ones."""
 
     def __init__(self, projection: int) -> None:
         self.projection = projection
@@ -168,7 +168,7 @@ _INSERT: Final = Either(
 
 
 def insert(owners: Owners, rows: Sequence[Row], where: str) -> None:
-    """Keeps what these rows say, in the order of the index. `where` is their source."""
+    """Stores these rows, in the order of the index. `where` is their source."""
     _note_moved(where, rows)
     writes: list[tuple[Owner, str, Position, Seq | None]] = []
     stored: dict[str, tuple[Scope, str]] = {}  # events write the same keys again and again
@@ -200,7 +200,7 @@ def insert(owners: Owners, rows: Sequence[Row], where: str) -> None:
 
 
 def _note_moved(where: str, rows: Sequence[Row]) -> None:
-    """Notes for search/ which sessions are new, or have new events. Until its index has begun, it needs no notes."""
+    """Notes for search/ which sessions are new, or have new events. Until its index has started, it needs no notes."""
     begun = SearchSource.objects.filter(where=where).exclude(walks=0, walked="")
     if not begun.exists():
         return
@@ -209,14 +209,14 @@ def _note_moved(where: str, rows: Sequence[Row]) -> None:
 
 
 def drop_after(projection: int, position: Position) -> None:
-    """Forgets what stands at a position and after it."""
+    """Forgets what is at a position and after it."""
     owners = StateOwner.objects.filter(projection_id=projection).values("pk")
     StateChange.objects.filter(owner_id__in=owners, place__gte=position).delete()
 
 
 def owner_of(where: str, names: Names) -> int | None:
     """Returns the number of an owner, in the projection that reads this source."""
-    # Every question to the index begins with this one. Django's own query takes twenty times as long.
+    # Every question to the index starts with this one. Django's own query takes twenty times as long.
     with connection.cursor() as cursor:
         cursor.execute(_OWNER, [where, *names])
         row = cursor.fetchone()
@@ -226,7 +226,7 @@ def owner_of(where: str, names: Names) -> int | None:
 def sessions_at(where: str, seqs: Collection[Seq]) -> dict[tuple[str, str, str], list[Seq]]:
     """Returns the sessions that have an event with one of these seqs, each with its seqs, by (app, user, session).
 
-    The index knows that only if the source's events have no numbers.
+    The index only knows that if the source's events have no numbers.
     """
     owner = owner_of(where, ("", "", "", _SESSIONS))
     kept = {str(position_of(seq)): seq for seq in seqs}

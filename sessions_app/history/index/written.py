@@ -1,4 +1,4 @@
-"""Reads what events wrote, and what sessions began with, at positions that the index knows."""
+"""Reads what events wrote, and what sessions started with, at positions that the index knows."""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -22,13 +22,13 @@ from ...sources.dialect import each_row
 from .. import adk_merge_bug, order
 
 CHUNK: Final = 500  # events fetched by one statement
-HEAVIEST: Final = LARGE  # may be read to tell a moment
-_REPLAYED: Final = 2 * LARGE  # may be read to replay a session
+HEAVIEST: Final = LARGE  # that may be read for a moment
+_REPLAYED: Final = 2 * LARGE  # that may be read to replay a session
 _PAGE: Final = LARGE // 8  # is read of that at once
 
 
 class Written(NamedTuple):
-    """Holds what stands at a position: the keys that an event wrote, or those that a session began with."""
+    """What is at a position: the keys that an event wrote, or those that a session started with."""
 
     writer: Writer | None  # None for a session that was created
     ref: SessionRef
@@ -38,7 +38,7 @@ class Written(NamedTuple):
     edit: Mapping[str, Any] = {}
     imported: bool = False  # written elsewhere: its order among other sessions' writes is not known
     unread: bool = False  # it is too large to be read
-    # Others at the same position, if it stands for a time: their order is not known.
+    # Others at the same position, if it is a time: their order is unknown.
     beside: tuple["Written", ...] = ()
 
     @property
@@ -51,7 +51,7 @@ class Written(NamedTuple):
         return ABSENT if name in self.removed and self.delta.get(name) is None else self.delta.get(name, UNKNOWN)
 
     def settles(self, name: str) -> bool:
-        """Tells whether the full key's value after this is the same however deltas are applied."""
+        """Returns whether the full key's value after this is the same in every reading."""
         return self.unread or bool(self.edit) or self.writer is None or not adk_merge_bug.is_doubtful(self.value(name))
 
     def write(self, position: Position, name: str) -> adk_merge_bug.Write:
@@ -59,7 +59,8 @@ class Written(NamedTuple):
         return adk_merge_bug.Write(position, self.value(name), self.settles(name), self.before(name))
 
     def within(self, ref: SessionRef, scope: Scope) -> "Written | None":
-        """Returns the part of this that belongs to a session's scope. Another owner may have the position by now."""
+        """Returns the part of this that belongs to a session's scope. The position may belong to another owner by
+        now."""
         mine = {"app": 2, "user": 3}.get(scope, 4)
         return self._of([each for each in (self, *self.beside) if each.ref[:mine] == ref[:mine]])
 
@@ -74,7 +75,7 @@ class Written(NamedTuple):
         return those[0]._replace(beside=tuple(each._replace(beside=()) for each in those[1:])) if those else None
 
     def before(self, name: str) -> Any:
-        """Returns the full key's value before this, if it is an edit, which notes it; else UNKNOWN."""
+        """Returns the full key's value before this, from its note if it is an edit; otherwise UNKNOWN."""
         replaced = self.edit.get("replaced")
         return replaced.get(name, ABSENT) if isinstance(replaced, dict) else UNKNOWN
 
@@ -87,8 +88,8 @@ _IMPORTED: Final = """(SELECT initial_place FROM sessions WHERE sessions.app_nam
 def written_at(source: str, asked: Iterable[Position], actor: Actor) -> dict[Position, Written]:
     """Returns what was written at these positions. An event or a session that is gone is left out.
 
-    The total size is bounded by HEAVIEST, from the newest on. What is too large, or beyond that, is `unread`: it is
-    there, but its values are not known.
+    The total size is bounded by HEAVIEST, from the newest on. What is too large, or beyond the bound, is `unread`: it
+    exists, but its values are unknown.
     """
     wanted = sorted(asked, reverse=True)
     written: dict[Position, Written] = {}
@@ -127,13 +128,13 @@ def written_by(ref: SessionRef, last: Seq, actor: Actor) -> Iterator[tuple[Seq, 
 
 
 class _Budget:
-    """Counts how much may still be read."""
+    """Tracks how much may still be read."""
 
     def __init__(self, left: int) -> None:
         self.left = left
 
     def affords(self, *texts: str | None, size: int = 0) -> bool:
-        """Tells whether there is room for these texts, read out of one with `size` characters; if so, uses it up."""
+        """Returns whether there is room for these texts, read from one with `size` characters; if so, uses it up."""
         cost = sum(map(weight, texts)) + size // LOOKED_THROUGH
         if any(map(large, texts)):
             return False
@@ -157,7 +158,7 @@ def _events_at(source: str, seqs: list[Seq], budget: _Budget, actor: Actor) -> d
 def _read(
     source: str, rows: str, values: Sequence[Any], budget: _Budget, actor: Actor
 ) -> Generator[tuple[Seq, Written], None, None]:
-    """Yields what events wrote, up to the one that uses up the budget; if nothing is left, only that they are there."""
+    """Yields what events wrote, up to the one that uses up the budget; after that, only that they exist."""
     spent = budget.left < 0
     looked_at = "0, NULL" if spent else f"{size_of_event(source)}, {state_sql(source)}"
     imported = _IMPORTED if database.keeps_creations(source) else "NULL"
@@ -205,15 +206,15 @@ def _creations_at(source: str, wanted: list[Position], budget: _Budget, actor: A
     return sessions
 
 
-# --- What sessions began with: initial state is stored, but no event has it -------------------------------------------
+# --- What sessions started with: initial state is stored, but no event has it -------------------------------------------
 
 FOREVER: Final = Position(2**62)  # after every position
 
 
 def all_recorded(ref: SessionRef, scope: Scope) -> bool:
-    """Tells whether the initial state of every session that this user, or this app, ever had is recorded.
+    """Returns whether the initial state of every session that this user, or this app, ever had is recorded.
 
-    It is not if a session was deleted, or if something else than adkweb created one.
+    It is not if a session was deleted, or if something other than adkweb created one.
     """
     with database.using(ref.source) as db, db.cursor() as cursor:
         if not database.keeps_creations(ref.source):
@@ -251,7 +252,7 @@ def first_value(ref: SessionRef, name: str, actor: Actor) -> Any:
 
 
 def initial_state(ref: SessionRef, actor: Actor) -> State | None:
-    """Returns the state that a session began with; None if that is not recorded, or too large to be read."""
+    """Returns the state that a session started with; None if that is not recorded, or too large to be read."""
     with database.using(ref.source) as db, db.cursor() as cursor:
         if not database.is_adopted(ref.source):
             return None
