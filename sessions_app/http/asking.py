@@ -1,4 +1,4 @@
-"""Tells the audit from which address a request comes, and what was refused to whoever is signed in."""
+"""Tells the audit the address of a request, and what was refused to people who are signed in."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from ..domain.session_ref import SessionRef
 
 
 class AddressKnown:
-    """Sets the address for whatever is recorded while a request is answered."""
+    """Sets the address for everything recorded while a request is answered."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -29,7 +29,7 @@ class AddressKnown:
 
 
 def note(request: HttpRequest) -> None:
-    """Notes that a request is refused, unless nobody is signed in: strangers are refused all day."""
+    """Notes that a request is refused, unless no one is signed in: strangers are refused all day."""
     by, match = _name_of(request), request.resolver_match
     if not by:
         return

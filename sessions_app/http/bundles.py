@@ -1,7 +1,7 @@
-"""Makes a style sheet and two scripts of the files that every page needs: a page asks for three files instead of sixty.
+"""Builds a style sheet and two scripts from the files that every page needs, so that a page requests three files
+instead of sixty. Read and change the files in static/; the bundles are built when the process starts, without comments.
 
-The files in static/ stay what one reads and changes; the bundles are made when the process begins, without comments. They
-stand in their lists in the order in which a browser reads them.
+The lists have the files in the order in which a browser reads them.
 """
 
 import atexit
@@ -57,7 +57,7 @@ class Bundles(FileSystemFinder):
             self._make(name)
 
     def find(self, path: str, *args: Any, **options: Any) -> Any:
-        """Returns the file of a bundle. While adkweb itself is worked on, it is made anew each time."""
+        """Returns the file of a bundle. In debug mode, it is built again each time."""
         if settings.DEBUG and path in BUNDLES:
             self._make(path)
         return super().find(path, *args, **options)
@@ -73,7 +73,7 @@ def bundle(name: str) -> str:
     finders = FileSystemFinder(), AppDirectoriesFinder()
     paths = [next(filter(None, (finder.find(each) for finder in finders))) for each in BUNDLES[name]]
     text = "\n".join(Path(path).read_text("utf-8") for path in paths)
-    # A minifier of style sheets would do as well, if it did not take `.a :is(b)` for `.a:is(b)`.
+    # A style sheet minifier would do, if it did not turn `.a :is(b)` into `.a:is(b)`.
     return str(rjsmin.jsmin(text)) if name.endswith(".js") else _INDENTS.sub("\n", _COMMENTS.sub("", text)).lstrip()
 
 

@@ -69,14 +69,14 @@ _TEXTS: Final = ("text/", "application/json", "application/problem+json", "appli
 
 
 def is_text(response: HttpResponseBase) -> bool:
-    """Tells whether an answer is text, which is worth compressing."""
+    """Returns whether an answer is text, and so worth compressing."""
     return response.get("Content-Type", "").startswith(_TEXTS)
 
 
 class Compressed(GZipMiddleware):
     """Django's middleware, which adds a random length to each answer, so that its length reveals nothing (BREACH).
 
-    The secret of a form is masked differently in each answer. An answer that nobody may keep (`no-store`: a new token)
+    The secret of a form is masked differently in each answer. An answer that no one may keep (`no-store`: a new token)
     is not compressed, nor is a streamed one, because an export is sent while it is read.
     """
 
@@ -88,7 +88,8 @@ class Compressed(GZipMiddleware):
         return compressed
 
 
-# Each file is compressed only once, which may take long: Brotli makes our script and styles 12 % smaller than gzip does.
+# Each file is compressed only once, which may take long: Brotli makes our script and styles 12 % smaller than gzip
+# does.
 _FOR_FILES: Final = {"br": brotli.compress, "gzip": lambda content: gzip.compress(content, mtime=0)}
 _static: dict[tuple[str, str, str], bytes] = {}
 

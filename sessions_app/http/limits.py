@@ -1,7 +1,7 @@
-"""Refuses bodies while they arrive. Django would keep all of a body, on disk, before it checked who sends it.
+"""Refuses bodies while they arrive. Django would store a whole body on disk before it checked who sends it.
 
-Anybody may send a little, which the sign-in form needs. Before anybody may send more, adkweb checks who it is: programs
-by their token, people by their browser's sign-in. A body is also refused if it is too large or too slow, or if too many
+Anyone may send a little, as the sign-in form needs. Before anyone may send more, adkweb checks who it is: programs by
+their token, people by their browser's sign-in. A body is also refused if it is too large or too slow, or if too many
 files are arriving at once.
 """
 
@@ -34,7 +34,7 @@ SLOWEST = 32 * 1024  # bytes a second; a large body may take longer, at this rat
 _RETRY_SECONDS: Final = 10
 _UPLOADS: Final = re.compile(r"/(api/)?import/?")
 
-GONE: Final = "adkweb.gone"  # in a request's scope: an Event that is set as soon as nobody waits for the answer
+GONE: Final = "adkweb.gone"  # in a request's scope: an Event that is set as soon as no one waits for the answer
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -112,7 +112,7 @@ class _Body:
 
     @property
     def large(self) -> bool:
-        """Tells whether the body is longer than anybody may send."""
+        """Returns whether the body is longer than strangers may send."""
         return self._length > SMALL
 
     async def check_announced(self) -> None:
@@ -185,9 +185,9 @@ async def _refuse(send: Send, path: str, refused: Refused) -> None:
 
 
 class Rated(MiddlewareMixin):
-    """Answers 429 to people who ask too often, and to addresses from which strangers do.
+    """Answers 429 to people who send too many requests, and to addresses from which strangers do.
 
-    Where the view does, because passwords or codes were wrong, it says when the next try is allowed."""
+    If the view answers 429, after wrong passwords or codes, this adds when the next try is allowed."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         """Returns the refusal, if there is one."""
@@ -206,7 +206,7 @@ class Rated(MiddlewareMixin):
 
 
 def count_stranger(request: HttpRequest) -> None:
-    """Counts a request of which nobody knows who sent it. Raises TooOften."""
+    """Counts a request from someone unknown. Raises TooOften."""
     rates.count_address(request.META.get("REMOTE_ADDR", ""), settings.RATE_ADDRESS)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 AGENT_HEADER: Final = "X-Adkweb-Agent"  # `1` from a program that is an agent, as HttpSessionService is
 UNSEEN: Final = (
-    "urn:adkweb:unseen"  # the type of a problem: the app does not exist for the token, if there is one or not
+    "urn:adkweb:unseen"  # the type of a problem: the app does not exist for the token, whether it exists or not
 )
 _ESCAPED: Final = re.compile(r"(?:~[0-9A-Fa-f]{2})+")
 

@@ -1,8 +1,8 @@
 """Puts names into URLs: any text as one path segment, so that ids with slashes, dots and percent signs have links, too.
 
-Letters, digits and `-_.@+=` stand for themselves. Any other byte is written as `~` and two hex digits, and so are the
-dots of a name made of dots. The empty text is `~`. Percent escapes would not do, because servers and browsers decode or
-normalise `%2F` and `..` on the way. A script makes addresses with this file alone: it imports nothing of adkweb's.
+Letters, digits and `-_.@+=` are kept. Any other byte is written as `~` and two hex digits, and so are the dots of a
+name made of dots. The empty text is `~`. Percent escapes aren't enough, because servers and browsers decode or
+normalise `%2F` and `..` on the way. Scripts make addresses with this file alone, so it imports nothing of adkweb's.
 """
 
 import re

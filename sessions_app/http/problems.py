@@ -1,4 +1,4 @@
-"""Tells programs what went wrong, by RFC 9457: all of their addresses answer with the same kind of JSON."""
+"""Reports errors to programs, by RFC 9457: all of their addresses answer with the same kind of JSON."""
 
 import json
 import re
@@ -63,12 +63,13 @@ def status_of(error: Error) -> int:
 
 
 def for_programs(path: str) -> bool:
-    """Tells whether an address is for programs, which cannot read pages."""
+    """Returns whether an address is for programs, which cannot read pages."""
     return _PROGRAMS.match(path) is not None
 
 
 def problem(status: int, detail: str, **more: Any) -> HttpResponse:
-    """Makes an answer that says what is wrong. `more` are further fields, for programs. `retry_after` is a header, too."""
+    """Makes an answer that says what is wrong. `more` are further fields, for programs. `retry_after` is a header,
+    too."""
     told = {"type": "about:blank", "title": TITLES[status], "status": status, "detail": detail, **more}
     if name := request_id.current():
         told["request_id"] = name
@@ -83,7 +84,8 @@ def problem(status: int, detail: str, **more: Any) -> HttpResponse:
 
 
 def sentence(path: str, status: int, message: str, retry_after: int | None = None) -> HttpResponse:
-    """Makes the answer to a request that no view sees. A browser shows the sentence, or a page shows it in a toast."""
+    """Makes the answer to a request that reaches no view. A browser shows the sentence, or a page shows it in a
+    toast."""
     waits = {} if retry_after is None else {"retry_after": retry_after}
     if for_programs(path):
         return problem(status, message, **waits)

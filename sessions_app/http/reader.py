@@ -1,6 +1,6 @@
-"""Knows for whom a page is being made, as Django knows its language: what shows the id of a user asks here. So do times.
+"""Knows the reader for whom a page is made, as Django knows its language: code that shows the id of a user, or a time, asks here.
 
-Where nobody asks, as when a socket is told something that is the same for all who watch, it is for PEOPLE.
+If no reader is set, as when a socket gets something that is the same for all watchers, it is PEOPLE.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _for: Final[ContextVar[HttpRequest | Actor]] = ContextVar("for", default=PEOPLE)
 
 
 class ReaderKnown:
-    """Sets for whom pages are made while a request is answered, and their time zone."""
+    """Sets the reader and their time zone while a request is answered."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -36,7 +36,7 @@ class ReaderKnown:
 
 @contextmanager
 def read_by(reader: HttpRequest | Actor) -> Iterator[None]:
-    """Says for whom something is made: for an actor, or for whoever signed in by the time that it is asked."""
+    """Sets the reader: an actor, or the person who is signed in when it is asked."""
     token = _for.set(reader)
     try:
         yield
@@ -45,7 +45,7 @@ def read_by(reader: HttpRequest | Actor) -> Iterator[None]:
 
 
 def reader() -> Actor:
-    """Returns the actor for whom a page is being made."""
+    """Returns the actor who reads the page."""
     if isinstance(given := _for.get(), Actor):
         return given
     person = getattr(given, "user", None)

@@ -20,7 +20,7 @@ def current() -> str:
 
 
 class Identified:
-    """An ASGI application that names each request and says the name in the answer's header.
+    """An ASGI application that names each request and adds the name to the answer's headers.
 
     A proxy may have named the request: its X-Request-ID is kept if it is 8 to 64 letters, digits, dots, dashes and
     underscores.

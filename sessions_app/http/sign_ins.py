@@ -7,12 +7,12 @@ from ..sources.errors import best_effort
 
 
 class SignIns(SessionMiddleware):
-    """Django's middleware. By the time that it stores a sign-in, the view has done its work, which stays done.
+    """Django's middleware. It stores a sign-in after the view has done its work, which stays done.
 
-    Signing in itself stores the sign-in in the view, where it may fail."""
+    Signing in itself stores the sign-in in the view, where it can fail."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        """Stores what changed; while adkweb's own database takes no writes, what is lost are messages such as “Saved”."""
+        """Stores what changed; while adkweb's own database takes no writes, messages such as “Saved” are lost."""
         with best_effort("a message to a browser"):
             return super().process_response(request, response)
         return response

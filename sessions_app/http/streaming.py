@@ -12,8 +12,8 @@ _PIECE: Final = 256 * 1024  # bytes; each costs a step from the server's thread 
 def streamed(pieces: Iterable[bytes], mime_type: str, headers: dict[str, str] | None = None) -> StreamingHttpResponse:
     """Makes an answer that is read piece by piece in the request's own thread.
 
-    An error in the first piece is raised here. After a later error, the connection is cut, so that nobody takes half an
-    answer for a whole one.
+    An error in the first piece is raised here. After a later error, the connection is cut, so that half an answer isn't
+    taken for a whole one.
     """
     large = _large(pieces)
     first = next(large, b"")

@@ -4,8 +4,8 @@
     lease.beat(Progress(1, 10, "copying"))    # raises Lost if the job was cancelled, or taken by another process
     lease.end(Outcome("done"))
 
-A job is `waiting` until it ends, whether a process has it or not. A lease ends by itself when its process dies. In the
-row of the job, it is `claim` and `claimed_until`.
+A job is `waiting` until it ends, whether a process has it or not. A lease ends automatically when its process dies. In
+the row of the job, it is `claim` and `claimed_until`.
 """
 
 import time
@@ -32,9 +32,9 @@ WAITING, DONE, REFUSED, STOPPED = "waiting", "done", "refused", "stopped"
 LEASE_SECONDS: Final = 30.0  # of an edit, which takes a moment
 RETRY_SECONDS: Final = 0.5
 LONGEST_SECONDS: Final = 60.0  # that a process may be silent before another one takes its job
-LET_GO: Final = 0.0  # until when a job is claimed whose process ended, and did not die
-IN_DOUBT: Final = LET_GO  # and one of which nobody knows what its process wrote
-FAILED: Final = 1.0  # and one that is to be begun again, which counts as if its process had died
+LET_GO: Final = 0.0  # the claim of a job whose process ended properly
+IN_DOUBT: Final = LET_GO  # and of one for which it is unknown what its process wrote
+FAILED: Final = 1.0  # and of one that is to be started again, as if its process had died
 AWAY: Final = (OperationalError, InterfaceError)  # of adkweb's own database
 _PATIENCE_SECONDS: Final = 2.0  # with a process that has a job only to see that its session is busy
 _LOOK_SECONDS: Final = 0.02  # between two tries to lease a job
@@ -56,13 +56,14 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """Returns how much is done, from 0 to 100."""
+        """Returns the share that is done, from 0 to 100."""
         return 100 * self.done // max(1, self.total)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a job: its state, a message for people, and fields of its row. With `waiting`, the job is released."""
+    """The outcome of a job: its state, a message for people, and fields of its row. With `waiting`, the job is
+    released."""
 
     state: str = WAITING
     message: str = ""
@@ -79,8 +80,8 @@ class Lease:
 
     @classmethod
     def take(cls, job: Job, seconds: float = LEASE_SECONDS, **fields: Any) -> "Lease | None":
-        """Leases a job as it was read, and sets `fields` of its row. Returns None if another process has it, or had it
-        meanwhile.
+        """Leases a job as it was read, and sets `fields` of its row. Returns None if another process has it, or has had
+        it since.
 
         Raises IntegrityError if another job is in its lane."""
         if is_held(job):
@@ -95,9 +96,9 @@ class Lease:
 
     @classmethod
     def take_soon(cls, job: Job) -> "Lease | None":
-        """Leases a waiting job, which another process may have and let go in a moment.
+        """Leases a waiting job, which another process may have and release in a moment.
 
-        Returns None if the job does not wait any more, or another process keeps it."""
+        Returns None if the job is no longer waiting, or another process keeps it."""
         until = time.time() + _PATIENCE_SECONDS
         while job.state == WAITING:
             if lease := cls.take(job):
@@ -110,13 +111,13 @@ class Lease:
 
     @classmethod
     def take_over(cls, job: Job, seconds: float) -> "Lease | None":
-        """Leases a job whose process died, or let it go. Returns None if another process was faster."""
+        """Leases a job whose process died, or released it. Returns None if another process was faster."""
         return cls.take(job, seconds) if was_let_go(job) else cls.take(job, seconds, crashes=F("crashes") + 1)
 
     def written(self, look: Callable[[SessionRef], T | None]) -> T | None:
-        """Returns what the job's last process wrote, if that process never said so: what `look` finds.
+        """Returns what the job's last process wrote without noting it: the result of `look`.
 
-        Lets the job go if nobody can tell now, and raises SourceError, or what `look` does."""
+        Releases the job if that can't be known now, and raises SourceError, or what `look` does."""
         if self.job.claimed_until is None:
             return None
         try:
@@ -133,9 +134,9 @@ class Lease:
             raise Lost
 
     def end(self, outcome: Outcome) -> bool:
-        """Notes what came of the job. Returns False if the lease was lost. Raises DatabaseError."""
+        """Notes the outcome of the job. Returns False if the lease was lost. Raises DatabaseError."""
         now = time.time()
-        # Set before `fields`, which may override it: a job that keeps waiting may say that nobody knows what was done.
+        # Set before `fields`, which may override it: a job that keeps waiting may say that its outcome is unknown.
         columns: dict[str, Any] = {"claim": "", "claimed_until": None, "beat": now}
         if outcome.state != WAITING:
             columns |= {"state": outcome.state, "message": outcome.message, "finished": now}
@@ -159,15 +160,15 @@ class Lease:
 
 
 def is_held(job: Job) -> bool:
-    """Tells whether a process has a job just now: its claim has not expired, and nothing shows that it has died."""
+    """Returns whether a process has a job right now: its claim hasn't expired, and nothing shows that it died."""
     held = job.claimed_until is not None and job.claimed_until >= time.time()
     return held and not (process.has_died(job.process) or _stands_still(job))
 
 
 def _stands_still(job: Job) -> bool:
-    """Tells whether a claim ends later than any can, and was not renewed for as long as one lasts.
+    """Returns whether a claim ends later than possible, and was not renewed for as long as a claim lasts.
 
-    The clock was set back since: by the clock alone, the job of a process that died would wait for an hour."""
+    The clock was set back since; going by the clock alone, the job of a dead process would wait for an hour."""
     if (job.claimed_until or 0.0) < time.time() + 2 * LONGEST_SECONDS:
         _seen.pop(job.pk, None)
         return False
@@ -183,15 +184,15 @@ _seen: Final[dict[Any, tuple[Any, float]]] = {}  # leases from the future, and s
 
 
 def stage_of(job: Job) -> str:
-    """Returns how far a job is: its state; while it waits, its step, or “stopped” if no process has it, nor is to continue
-    it at once."""
+    """Returns the progress of a job: its state; while it waits, its step, or “stopped” if no process has it or is about
+    to continue it."""
     if job.state != WAITING:
         return job.state
     return job.step if is_held(job) or job.claimed_until in (LET_GO, FAILED) else STOPPED
 
 
 def was_let_go(job: Job) -> bool:
-    """Tells whether the process that had a job ended, and did not die."""
+    """Returns whether the process that had a job ended properly."""
     return job.claimed_until == LET_GO
 
 
@@ -213,7 +214,7 @@ def ref_of(job: Job) -> SessionRef:
 
 
 def may_see(actor: Actor, job: Job) -> bool:
-    """Tells whether a job exists for an actor. While its source is away, only for who sees every app."""
+    """Returns whether a job exists for an actor. While its source is away, only for actors who see every app."""
     alias = registry.alias_of(job.where)
     return actor.sees_all if alias is None else actor.may_see(alias, job.app_name)
 
@@ -224,7 +225,7 @@ EDIT = "edit"  # the kind of queued edits
 
 
 class Jobs(Collector):
-    """Counts jobs by kind and state whenever somebody asks. Without adkweb's own database, it only says that."""
+    """Counts jobs by kind and state on request. Without adkweb's own database, it only reports that."""
 
     def describe(self) -> list[Metric]:
         """Names no figure in advance: asking the database is left to `collect`."""

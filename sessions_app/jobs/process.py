@@ -1,9 +1,9 @@
-"""Tells whether the process that had a job has died, if it was on this machine.
+"""Returns whether the process that had a job has died, if it was on this machine.
 
-    this()                                    # "3f9a…/4026531836/812/19345": machine, namespace, pid, when it began
+    this()                                    # "3f9a…/4026531836/812/19345": machine, namespace, pid, when it started
     has_died("3f9a…/4026531836/812/19345")    # True as soon as it has
 
-Of another machine, another container, or a system without /proc, nothing is known: has_died says False.
+For another machine, another container, or a system without /proc, nothing is known: has_died returns False.
 """
 
 import os
@@ -16,7 +16,7 @@ _PROC: Final = Path("/proc")
 
 
 def this() -> str:
-    """Returns the name of this process, which no other ever has; empty where that cannot be told."""
+    """Returns the unique name of this process; empty if there is none."""
     return name_of(os.getpid())
 
 
@@ -27,7 +27,7 @@ def name_of(pid: int) -> str:
 
 
 def has_died(name: str) -> bool:
-    """Tells whether a process is known to have ended."""
+    """Returns whether a process is known to have ended."""
     machine, _slash, rest = name.rpartition("/")[0].rpartition("/")
     if not rest or machine != _machine():
         return False
@@ -43,7 +43,7 @@ def has_died(name: str) -> bool:
 
 @cache
 def _machine() -> str:
-    """Returns what is the same for all processes that can see each other: the boot of the machine, and the container."""
+    """Returns the part shared by all processes that can see each other: the boot of the machine, and the container."""
     with suppress(OSError):
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{(_PROC / 'self/ns/pid').readlink()}"
@@ -51,7 +51,7 @@ def _machine() -> str:
 
 
 def _began(pid: int) -> str:
-    """Returns when a process began, in ticks since the boot; "0" for one that has ended and is not waited for yet."""
+    """Returns when a process started, in ticks since the boot; "0" for one that has ended but was not waited for."""
     with suppress(OSError):
         # After the name in brackets, which may have spaces: the state, and 19 further on, the time.
         state, *more = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

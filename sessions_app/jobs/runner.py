@@ -54,15 +54,15 @@ Beat = Callable[[Progress], None]
 
 
 def has_source(job: Job) -> bool:
-    """Tells whether the source of a job is open in this process."""
+    """Returns whether the source of a job is open in this process."""
     return registry.alias_of(job.where) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of work. `run` does it, reports its progress, and may begin where an earlier process stopped.
+    """A kind of work. `run` does it, reports its progress, and may start where an earlier process stopped.
 
-    `can_run` tells whether this process can do it. `ended` is called with the row of a job that has ended."""
+    `can_run` returns whether this process can do it. `ended` is called with the row of a job that has ended."""
 
     name: str
     run: Callable[[Job, Beat], Outcome]
@@ -85,14 +85,14 @@ def actor_of(job: Job) -> Actor:
 
 
 def wanted_by(actor: Actor) -> Q:
-    """Returns the condition for the jobs that an actor wants: of their account, or of their name if they have none."""
+    """Returns the condition for an actor's jobs: by their account, or by their name if they have none."""
     return Q(account=actor.account) if actor.account else Q(actor=actor.name)
 
 
 def fields_of(actor: Actor) -> dict[str, Any]:
     """Returns the fields of a new job's row that say who wants it, and in which language.
 
-    Raises ValueError for an actor with limits and no account: nobody could tell later what they may do."""
+    Raises ValueError for an actor with limits and no account: it could not be known later what they may do."""
     if not actor.account and not actor.runs_everything:
         raise ValueError(f"{actor.name} has no account")
     return {
@@ -103,7 +103,7 @@ def fields_of(actor: Actor) -> dict[str, Any]:
 
 
 def start(job: Job, **fields: Any) -> bool:
-    """Claims a job that nobody has and runs it in a thread. Returns False if another process has it.
+    """Claims a job that no one has and runs it in a thread. Returns False if another process has it.
 
     Sets `fields` of its row. Raises IntegrityError if another job is in its lane."""
     with transaction.atomic():
@@ -116,12 +116,12 @@ def start(job: Job, **fields: Any) -> bool:
 def take_over() -> int:
     """Resumes the jobs whose processes died, if this process can run them. Returns how many.
 
-    Of a process on this machine that is seen at once, of another after SILENT_SECONDS."""
+    A dead process on this machine is noticed at once, another one after SILENT_SECONDS."""
     if settings.READ_ONLY:
         return 0
     taken = 0
     now = time.time()
-    # Those that a process has, or had, are few. Of each, lease.py knows whether the process has died.
+    # Few jobs have or had a process, and lease.py knows for each whether it died.
     dead = Q(claimed_until__isnull=False) | Q(claimed_until=None, beat__lt=now - SILENT_SECONDS)
     for job in Job.objects.filter(dead, state=WAITING, kind__in=kinds):
         if not kinds[job.kind].can_run(job) or (claim := Lease.take_over(job, SILENT_SECONDS)) is None:
@@ -138,9 +138,9 @@ def take_over() -> int:
 
 
 def let_go(seconds: float) -> None:
-    """Makes every job of this process stop at its next progress, so that another process goes on with it at once.
+    """Makes every job of this process stop at its next progress, so that another process continues with it at once.
 
-    Waits for so many seconds at most: what shows no progress is taken over when its claim has expired."""
+    Waits at most this many seconds: a job without progress is taken over when its claim expires."""
     _leaving.set()
     until = time.monotonic() + seconds
     for thread in list(_at_work):
@@ -157,13 +157,13 @@ def cancel(job: Job) -> None:
 
 
 class _LetGo(Lost):
-    """The process ends, so that another one is to go on with the job."""
+    """The process ends, so another one should continue the job."""
 
 
 class _Pulse(Ticker):
     """Gives signs of life until its block ends, whatever the job waits for, and notes its progress at intervals.
 
-    Whoever wants the job may do more or less meanwhile: it is let go then, and begun again with the rights of now."""
+    If the rights of the job's author change in the meantime, it is released and started again with the current ones."""
 
     def __init__(self, lease: Lease, job: Job) -> None:
         super().__init__("pulse", ALIVE_SECONDS, first=ALIVE_SECONDS)
@@ -237,7 +237,7 @@ def _end(lease: Lease, outcome: Outcome) -> None:
 
 
 def _outcome(lease: Lease) -> Outcome | None:
-    """Runs a job, and returns what came of it; None if another process has it, or it was cancelled meanwhile.
+    """Runs a job, and returns the outcome; None if another process has it, or it was cancelled in the meantime.
 
     Raises Job.DoesNotExist if it was cancelled before."""
     try:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Ticker(threading.Thread):
     """A thread that calls `tick` every `seconds`, the first time after `first`, and at once when it is woken.
 
-    An error is logged, and the thread goes on."""
+    An error is logged, and the thread continues."""
 
     def __init__(self, name: str, seconds: float, first: float = 0.0) -> None:
         super().__init__(name=f"adkweb-{name}", daemon=True)
@@ -25,7 +25,7 @@ class Ticker(threading.Thread):
         self._woken = threading.Event()
 
     def tick(self) -> float | None:
-        """Does the work. Returns in how many seconds it is to be done again; None for `seconds`."""
+        """Does the work. Returns the seconds until the next time; None for `seconds`."""
         raise NotImplementedError
 
     def close(self) -> None:

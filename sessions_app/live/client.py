@@ -1,4 +1,4 @@
-"""Represents a client that watches, for the threads that read: what waits to be sent to it, and how it ends."""
+"""Represents a client that watches, for the threads that read: its pending messages, and how it ends."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from typing import Any, Final
 MOST_WAITING: Final = 4_000_000  # characters that wait for a client that reads slowly, or not at all
 MOST_SOCKETS: Final = 200  # of a person, in one process
 MOST_OF_ONE_PAGE: Final = 20  # of a person, in one process
-SHARE: Final = 10  # after making a part, this many times as long goes by before it is made again
+SHARE: Final = 10  # a part is made again only after this many times the time that it took
 LONGEST_REST: Final = 5.0  # seconds; a live page is never older, even if the machine was slow for a moment
 
 GOING_AWAY: Final = 1001  # the server stops: a page comes back, to whatever answers then
@@ -19,8 +19,8 @@ FAULT, BAD_REQUEST, SIGNED_OUT, REFUSED, GONE, SLOW, TOO_OFTEN = 1011, 4400, 440
 
 
 class Watcher:
-    """A socket that follows something. `sign_in` is the key of its browser's sign-in, `name` the person's name, and `path`
-    its address without what is asked."""
+    """A socket that follows something. `sign_in` is the key of its browser's sign-in, `name` the person's name, and
+    `path` its address without the query."""
 
     def __init__(self, sign_in: str, name: str, language: str, path: str = "") -> None:
         self.sign_in = sign_in
@@ -35,7 +35,7 @@ class Watcher:
         self._end: tuple[int, str] | None = None
 
     def end(self, code: int, reason: str) -> None:
-        """Closes the socket with a reason, after sending what waits. It may be called from any thread."""
+        """Closes the socket with a reason, after sending its pending messages. It may be called from any thread."""
         self.closed = True
         self._call(self._finish, code, reason)
 
@@ -53,7 +53,7 @@ class Watcher:
     def take(self, text: str) -> None:
         """Queues a text. Call it in the event loop's thread.
 
-        A client that does not read is closed. It loses nothing: when it comes back, it says where it was.
+        A client that does not read is closed. It loses nothing: when it comes back, it says what it has seen.
         """
         if self._end:
             return
@@ -67,7 +67,7 @@ class Watcher:
         self._something.set()
 
     def forget(self) -> None:
-        """Throws away what waits to be sent. It may be called from any thread."""
+        """Drops the pending messages. It may be called from any thread."""
         self._call(self._clear)
 
     def _clear(self) -> None:
@@ -87,7 +87,8 @@ watchers: Final[set[Watcher]] = set()  # whose sockets are open
 
 
 def has_room(name: str, path: str) -> bool:
-    """Tells whether a person may open one more socket, in this process. Each of them costs something at every event."""
+    """Returns whether a person may open one more socket, in this process. Each of them costs something at every
+    event."""
     theirs = [watcher.path for watcher in watchers if watcher.name == name]
     return len(theirs) < MOST_SOCKETS and theirs.count(path) < MOST_OF_ONE_PAGE
 
@@ -99,7 +100,7 @@ def end_all(code: int, reason: str) -> None:
 
 
 def rest_after(took: float) -> float:
-    """Returns how long a part is left as it is, after making it took `took` seconds."""
+    """Returns how long a part is kept, after making it took `took` seconds."""
     return min(SHARE * took, LONGEST_REST)
 
 

@@ -1,4 +1,4 @@
-"""Serves all who watch one thing with one thread, as long as somebody does: home, or the views that people watch."""
+"""Serves everyone who watches one thing with one thread, while anyone does: home, or the watched views."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ from .source_follower import Follower, follow
 
 log = logging.getLogger("adkweb.live")
 
-LOOK_SECONDS: Final = 5.0  # without being told that something moved
+LOOK_SECONDS: Final = 5.0  # without a message that something changed
 INTERVAL_SECONDS: Final = 0.3
 
 
@@ -36,13 +36,13 @@ class Feed(threading.Thread):
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self._watchers: dict[Watcher, Any] = {}  # with what each was given
-        self._mask = 0  # the rules of masking when everybody was served last
+        self._mask = 0  # the masking rules when everyone was served last
         self._moved = threading.Event()
         self._entered = threading.Event()
 
     @classmethod
     def admit(cls, watcher: Watcher) -> Self:
-        """Adds a watcher and returns the feed. Starts its thread if nobody was watching."""
+        """Adds a watcher and returns the feed. Starts its thread if no one was watching."""
         with lock:
             feed = cls.current
             if feed is None:
@@ -70,7 +70,7 @@ class Feed(threading.Thread):
         self._moved.set()
 
     def run(self) -> None:
-        """Serves the watchers until nobody watches any more."""
+        """Serves the watchers until no one is left."""
         self.begin()
         while not self._has_ended():
             self._moved.clear()
@@ -79,7 +79,7 @@ class Feed(threading.Thread):
             try:
                 self._mask = masking.digest()
                 took = 0.0 if self.serve() else time.monotonic() - began
-            except DatabaseError as error:  # of adkweb's own database, which knows who may look
+            except DatabaseError as error:  # of adkweb's own database, which knows who may watch
                 log.warning("%s: waits: %s", self.what, error)
                 connections["default"].close_if_unusable_or_obsolete()
             except Exception:
@@ -92,7 +92,8 @@ class Feed(threading.Thread):
         connections.close_all()
 
     def _wait(self, event: threading.Event, seconds: float) -> bool:
-        """Waits for an event. Returns False, at once, if other rules of masking hold: everything has to be made anew."""
+        """Waits for an event. Returns False, at once, if the masking rules have changed: everything has to be made
+        again."""
         until = time.monotonic() + seconds
         while not event.wait(max(0.0, min(masking.SECONDS, until - time.monotonic()))) and time.monotonic() < until:
             if masking.changed_since(self._mask):
@@ -107,7 +108,7 @@ class Feed(threading.Thread):
         raise NotImplementedError
 
     def fail(self) -> None:
-        """Does what is to be done after an error of adkweb's own."""
+        """Handles an error of adkweb's own."""
 
     def end(self) -> None:
         """Undoes what `begin` did, and what serving left behind."""
@@ -141,9 +142,9 @@ lock: Final = threading.Lock()
 
 
 class Lobby(Feed):
-    """The thread that renders home's activity again whenever something moves in any source.
+    """The thread that renders home's activity again whenever something changes in any source.
 
-    It looks without being told, too: a running invocation may have fallen silent, or a source may have appeared."""
+    It also checks on its own: a running invocation may have fallen silent, or a source may have appeared."""
 
     what: ClassVar = "the feed"
 
@@ -172,7 +173,7 @@ class Lobby(Feed):
         for grants in self._grants(watchers).values():
             if grants not in made:
                 made[grants] = activity(Actor(PEOPLE.name, grants), away)
-        # Asked again after reading what is pushed, as in room.py: whoever has lost a right since gets none of it.
+        # Asked again after reading what is pushed, as in room.py: people who have lost a right since get none of it.
         now = self._grants(watchers)
         groups: dict[tuple[tuple[Grant, ...], str], list[Watcher]] = defaultdict(list)
         for watcher in watchers:
@@ -188,8 +189,8 @@ class Lobby(Feed):
         return any(answer.away for answer in made.values())
 
     def _grants(self, watchers: list[Watcher]) -> dict[Watcher, tuple[Grant, ...]]:
-        """Returns what each may see who is still signed in. Who sees everything is read for once, unless some see ids that
-        are hidden from others."""
+        """Returns what each person who is still signed in may see. For those who see everything it is read once, unless
+        some see ids that are hidden from others."""
         people = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         actors = {watcher: roles.actor_of(people[watcher.sign_in]) for watcher in watchers if watcher.sign_in in people}
         ids = masking.mask_of_all().hides_ids
@@ -204,13 +205,13 @@ class Lobby(Feed):
         told = [watcher for watcher in watchers if self._watchers.get(watcher, made) != made]
         for watcher in told:
             if (given := self._watchers.get(watcher)) and given["mask"] != made["mask"]:
-                watcher.forget()  # what waits to be sent was made by other rules of masking
+                watcher.forget()  # the pending messages were made with other masking rules
             self.note(watcher, made)
         push(told, made)
 
 
 def look() -> None:
-    """Updates home soon, if somebody looks at it, because a source has appeared."""
+    """Updates home soon, if someone looks at it, because a source has appeared."""
     with lock:
         if Lobby.current:
             Lobby.current.wake()
@@ -219,11 +220,11 @@ def look() -> None:
 _SHOWN: Final = 5  # sessions that are named at once; the rest is counted
 
 
-# --- Sessions that begin to match watched views -----------------------------------------------------------------------
+# --- Sessions that start to match watched views -----------------------------------------------------------------------
 
 
 class WatchFeed(Feed):
-    """The thread that looks for news as long as somebody has a page open."""
+    """The thread that looks for news while anyone has a page open."""
 
     what: ClassVar = "news of watched views"
 
@@ -232,24 +233,24 @@ class WatchFeed(Feed):
         self._last: int | None = None
 
     def hear(self, move: Move) -> None:
-        """Looks at once if a session began to match. This is a listener of broadcast.py."""
+        """Looks at once if a session started to match. This is a listener of broadcast.py."""
         if move.what == "begun":
             self.wake()
 
     def begin(self) -> None:
-        """Listens to what this process notices. Another one may notice something, too."""
+        """Listens to this process. Another process may notice something, too."""
         broadcast.listen(self.hear)
 
     def end(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         broadcast.stop_listening(self.hear)
 
     def serve(self) -> bool:
-        """Sends the counts that have changed, and what began to match. Waits for nobody."""
-        # Asked for first: what arrives while the news are read is told the next time, and not passed over.
+        """Sends the counts that have changed, and what started to match. Waits for no one."""
+        # Read first, so that what arrives while the news is read is sent the next time, not lost.
         newest = watching.newest()
         last = newest if self._last is None else self._last
-        watchers = list(self._watchers)  # who joins in the meantime is served the next time
+        watchers = list(self._watchers)  # watchers who join in the meantime are served the next time
         names = {watcher.name for watcher in watchers}
         begun = defaultdict[str, list[dict[str, Any]]](list)
         for news in watching.news_between(last, newest, names):
@@ -263,7 +264,7 @@ class WatchFeed(Feed):
             )
         self._last = max(last, newest)
         counts = watching.counts(names)
-        # Checked after reading what is pushed: whoever has lost the right to look since gets none of it.
+        # Checked after reading what is pushed: people who have lost the right to watch since get none of it.
         allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         for watcher in watchers:
             if watcher.sign_in not in allowed:

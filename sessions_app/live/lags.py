@@ -1,4 +1,4 @@
-"""Tells how many watch, and how far the threads beside the requests are behind, for `/metrics`."""
+"""Counts watchers, and measures how far the background threads lag, for `/metrics`."""
 
 import time
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from . import client, search_feeder, source_follower
 
 
 class Lags(Collector):
-    """Makes the figures whenever somebody asks."""
+    """Computes the figures on request."""
 
     def describe(self) -> list[Metric]:
         """Names no figure in advance."""

@@ -1,4 +1,4 @@
-"""Applies queued edits as soon as their agents are idle, takes back those whose time is over.
+"""Applies queued edits as soon as their agents are idle, and undoes temporary edits whose time is over.
 
 It also takes over jobs whose process died. There is one such thread in each process.
 """
@@ -55,13 +55,13 @@ class Worker(Ticker):
         return _rest()
 
     def close(self) -> None:
-        """Listens no more, and records what was counted."""
+        """Stops listening, and records what was counted."""
         broadcast.stop_listening(self.hear)
         refusals.record_ended(all_of_them=True)
 
 
 def _rest() -> float:
-    """Returns in how many seconds there may be something to do."""
+    """Returns the seconds until there may be something to do."""
     if queue.any_waiting():
         return BUSY_SECONDS
     until_next = ending.seconds_to_next()

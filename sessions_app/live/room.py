@@ -32,15 +32,15 @@ PRESENCE_SECONDS: Final = 20.0  # how often a process repeats who watches; the o
 class Seat:
     """A watcher in a room: where it is in the timeline, and which other parts it was given.
 
-    `mask` stands for the rules by which its page hides values, as far as it is known (masking.digest)."""
+    `mask` is the digest of the rules by which its page hides values, if known (masking.digest)."""
 
     watcher: Watcher
     chosen: updates.Filter
     seq: Seq
     mask: str = ""
-    fresh: bool = True  # it has just said where it is
+    fresh: bool = True  # it has just reported where it is
     behind: bool = True
-    lost: bool = False  # it was told to reload the timeline, and has not said where it is since
+    lost: bool = False  # it was told to reload the timeline, and has not reported where it is since
     parts: dict[str, str] = field(default_factory=dict)
 
 
@@ -59,13 +59,15 @@ class Room:
         self._stale: set[str] = set()
         self._earliest: dict[str, float] = {}
         self._parts: dict[str, dict[str, str]] = defaultdict(dict)  # by language
-        self._last: dict[tuple[updates.Filter, Seq], TurnRows] = {}  # what a timeline ends with, by filter and seq
-        self._present: dict[str, tuple[float, tuple[str, ...]]] = {}  # by process: until when, and who watches there
+        self._last: dict[tuple[updates.Filter, Seq], TurnRows] = {}  # the end of a timeline, by filter and seq
+        self._present: dict[
+            str, tuple[float, tuple[str, ...]]
+        ] = {}  # by process: who watches there, and until when that is valid
 
     def follow(self, revision: newest.Revision | None, *, moved: bool) -> None:
         """Gives every watcher the events that it has not seen.
 
-        `revision` is the session's, or None if it was deleted. `moved` tells whether it has new events.
+        `revision` is the session's, or None if it was deleted. `moved` says whether it has new events.
         """
         if revision is None:
             self._end()
@@ -97,7 +99,7 @@ class Room:
         self._last = {seen: last for seen, last in self._last.items() if seen in taken}
 
     def refresh(self) -> None:
-        """Gives every watcher the parts that it lacks, and sets `due`: when to call this again if nothing moves."""
+        """Gives every watcher its missing parts, and sets `due`: when to call this again if nothing changes."""
         self.seats = [seat for seat in self.seats if not seat.watcher.closed]
         languages = {seat.watcher.language for seat in self.seats}
         for language in self._parts.keys() - languages:
@@ -130,7 +132,7 @@ class Room:
     def meet(self, process: str, people: tuple[str, ...]) -> bool:
         """Records who watches in a process, this one or another.
 
-        Returns whether nobody was known to watch there before.
+        Returns whether it is the first report of that process.
         """
         now = time.monotonic()
         before = self._present.get(process)
@@ -140,15 +142,15 @@ class Room:
         return bool(people) and (before is None or before[0] <= now or not before[1])
 
     def _begin_anew(self) -> None:
-        """Makes everybody reload, because the session was deleted and another one with its name was created."""
+        """Makes everyone reload, because the session was deleted and another one with its name was created."""
         self._last = {}
         for seat in self.seats:
             seat.seq, seat.fresh = Seq(-1), True  # nothing follows this seq, so they reload the timeline
 
     def _heed_masks(self) -> None:
-        """Forgets what was made by other rules of masking than those that hold now, and has pages made by them reload.
+        """Forgets what was made with other masking rules than the current ones, and makes such pages reload.
 
-        What waits to be sent to such a page is thrown away: it gets everything again."""
+        Their pending messages are dropped: they get everything again."""
         mask = str(masking.digest())
         if mask != self._mask:
             self._mask, self._last = mask, {}
@@ -166,7 +168,8 @@ class Room:
             seat.mask = mask
 
     def _welcome(self, seat: Seat) -> None:
-        """Receives a watcher who has just said where they are. If they are too far behind, they reload the timeline."""
+        """Receives a watcher who has just reported where they are. If they are too far behind, they reload the
+        timeline."""
         seat.fresh = False
         with translation.override(seat.watcher.language):
             if "state" not in self._parts[seat.watcher.language]:
@@ -177,7 +180,7 @@ class Room:
                 push([seat.watcher], {"reset": True})
 
     def _make(self) -> None:
-        """Updates the parts that are out of date and whose time has come."""
+        """Updates the outdated parts whose time has come."""
         now = time.monotonic()
         if self._running and now >= self._earliest.get("status", 0) + RUNNING_SECONDS:
             self._stale.add("status")
@@ -201,7 +204,7 @@ class Room:
             self._stale.discard(part)
 
     def _push(self, seats: list[Seat], message: dict[str, Any]) -> list[Seat]:
-        """Sends a message, unless it is empty, to those who may still look, and returns them.
+        """Sends a message, unless it is empty, to those who may still watch, and returns them.
 
         Their sign-ins are checked on every push, after reading what is pushed.
         """
@@ -225,7 +228,7 @@ class Room:
             self.leave(seat, GONE, "no such session")
 
     def leave(self, seat: Seat, code: int, reason: str) -> None:
-        """Takes a watcher out and closes its socket."""
+        """Removes a watcher and closes its socket."""
         self.seats.remove(seat)
         seat.watcher.end(code, reason)
 
@@ -235,11 +238,11 @@ class Room:
             self.leave(seat, FAULT, "fault")
 
     def check_sign_ins(self) -> None:
-        """Closes the sockets of those whose sign-in ended while nothing happened."""
+        """Closes the sockets of watchers whose sign-in ended while nothing happened."""
         self._allowed(self.seats)
 
     def _allowed(self, seats: list[Seat]) -> list[Seat]:
-        """Returns those who may still look. Whoever signed out, or may not see the app any more, leaves."""
+        """Returns those who may still watch. People who signed out, or may no longer see the app, are removed."""
         people = sign_in.signed_in({seat.watcher.sign_in for seat in seats})
         kept = []
         for seat in list(seats):
@@ -253,7 +256,7 @@ class Room:
         return kept
 
     def be_away(self) -> None:
-        """Tells everybody once that the source does not answer. From now on, everybody is behind."""
+        """Tells everyone once that the source does not answer. From now on, everyone is behind."""
         for language in {seat.watcher.language for seat in self.seats}:
             with translation.override(language):
                 text = unusable()
@@ -266,7 +269,7 @@ class Room:
         self._fall_behind()
 
     def _be_back(self) -> None:
-        """Tells those who were told otherwise that the source answers again, before anything else."""
+        """Tells those who were told that the source doesn't answer that it does again, before anything else."""
         self.say("away", "")
         for seat in self._push([seat for seat in self.seats if seat.parts.get("away")], {"away": ""}):
             seat.parts["away"] = ""

@@ -1,6 +1,8 @@
-"""Keeps the index of search/ up to date with every open source, and looks for drift. There is one thread in each process.
+"""Keeps the index of search/ up to date with every open source, and looks for drift. There is one thread in each
+process.
 
-If nothing was written, a look at a source is one small query. Several processes share one index: one of them feeds it.
+If nothing was written, checking a source takes one small query. Several processes share one index: one of them feeds
+it.
 """
 
 import logging
@@ -22,15 +24,15 @@ from ..sources import database
 
 log = logging.getLogger("adkweb.search")
 
-LOOK_SECONDS: Final = 0.4  # between two looks: a new event can be found within a second
+LOOK_SECONDS: Final = 0.4  # between two checks: a new event can be found within a second
 REST_SECONDS: Final = 10.0  # a source is fed at least so often: another process may have died, a walk may be due
 _FAILED: Final = "failed"
-_CHECK_SECONDS: Final = 0.2  # that sessions are checked against rules for, before the next source's turn
+_CHECK_SECONDS: Final = 0.2  # for checking sessions against rules, before the next source's turn
 _SECONDS: Final = 0.5  # for one source, before the next one's turn
-_DRIFT_SECONDS: Final = 0.02  # that looking for drift takes of LOOK_SECONDS
+_DRIFT_SECONDS: Final = 0.02  # share of LOOK_SECONDS for drift checks
 
 
-# By source that this process feeds: when the index last held all of it.
+# By source that this process indexes: when the index last held all of it.
 whole: Final[dict[str, float]] = {}
 
 
@@ -95,7 +97,8 @@ class SearchFeeder(Ticker):
             whole[feeder.source] = time.monotonic()
 
     def _wait(self, alias: str, error: DatabaseError) -> None:
-        """Waits until adkweb's own database can be used again. If only the words in it are damaged, they are mended."""
+        """Waits until adkweb's own database can be used again. If only the words in it are damaged, they are
+        repaired."""
         try:
             if damage.mend(error):
                 del self._seen[alias]
@@ -106,7 +109,7 @@ class SearchFeeder(Ticker):
         connections["default"].close_if_unusable_or_obsolete()
 
     def _notice(self, feeder: Feeder) -> None:
-        """Looks from time to time at what begins to match a watched view by time alone."""
+        """Checks from time to time what starts to match a watched view by time alone."""
         now = time.monotonic()
         if feeder.claimed and now >= self._noticed.get(feeder.source, 0.0) + LOOK_AT_TIME:
             self._noticed[feeder.source] = now

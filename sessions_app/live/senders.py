@@ -1,6 +1,6 @@
-"""Sends the audit to the receivers that the settings name, and webhooks what they are to be told.
+"""Sends the audit to the receivers that the settings name, and messages to webhooks.
 
-Each has a thread in each process; what is to be sent is sent by one of them.
+Each has a thread in each process; each message is sent by one of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from ..search.saved import sending, webhooks
 
 
 class Sender(Ticker):
-    """The thread that looks every few seconds for what is to be sent. `send` tells whether there is more."""
+    """The thread that looks for something to send every few seconds. `send` returns whether there is more."""
 
     def __init__(self, name: str, send: Callable[[], bool], seconds: float) -> None:
         super().__init__(name, seconds)

@@ -1,7 +1,7 @@
-"""Opens websockets: who may open one, what a client may say, and the ASGI application.
+"""Opens websockets: who may open one, what a client may send, and the ASGI application.
 
-A client says where it was with `?after=` and a seq. Later, it can say so again with the frame `{"after": 313}`. Any
-other frame closes the socket. A client is sent JSON objects, whose fields docs/api.md lists.
+A client reports where it was with `?after=` and a seq, and later with the frame `{"after": 313}`. Any other frame
+closes the socket. A client receives JSON objects; docs/api.md lists their fields.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ from .source_finder import Searcher
 
 log = logging.getLogger("adkweb.live")
 
-FRAME_LENGTH: Final = 1000  # characters of what a client says
-_PATIENCE: Final = 2.0  # seconds, with threads and jobs that are told to end
+FRAME_LENGTH: Final = 1000  # characters of a client's frame
+_PATIENCE: Final = 2.0  # seconds, for threads and jobs to end
 
 
 class Refused(RuntimeError):
@@ -58,7 +58,7 @@ class Refused(RuntimeError):
 
 
 class Socket(AsyncWebsocketConsumer):
-    """The base of all sockets: the handshake, and sending what waits for the watcher."""
+    """The base of all sockets: the handshake, and sending the watcher's messages."""
 
     channel_layer_alias = ""  # followers reach their watchers directly
     watcher: Watcher | None = None
@@ -66,7 +66,7 @@ class Socket(AsyncWebsocketConsumer):
     person: User
 
     async def connect(self) -> None:
-        """Accepts the socket and begins to watch. Closes it with a reason, which a refused handshake could not give."""
+        """Accepts the socket and starts to watch. Closes it with a reason, which a refused handshake could not give."""
         if not same_origin(self.scope):
             await database_sync_to_async(note_refused, thread_sensitive=False)(self.scope)
             await self.close(REFUSED)  # a page of another site gets no reason
@@ -100,7 +100,7 @@ class Socket(AsyncWebsocketConsumer):
         await self.close(code, reason)
 
     async def enter(self, watcher: Watcher) -> None:
-        """Begins to watch. Raises Refused."""
+        """Starts to watch. Raises Refused."""
         raise NotImplementedError
 
     async def leave(self, watcher: Watcher) -> None:
@@ -108,7 +108,7 @@ class Socket(AsyncWebsocketConsumer):
         raise NotImplementedError
 
     async def hear(self, said: dict[str, Any]) -> None:
-        """Handles what the client says. Raises Refused for anything unknown."""
+        """Handles a client's message. Raises Refused for anything unknown."""
         raise Refused(BAD_REQUEST, "this socket takes no messages")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
@@ -146,7 +146,7 @@ class SessionSocket(Socket):
     """Follows a session's timeline and state."""
 
     async def enter(self, watcher: Watcher) -> None:
-        """Takes a seat where the client says it was."""
+        """Takes a seat at the place that the client reports."""
         density = known(self.query.get("density", ""))
         chosen = updates.Filter(self.query.get("kind", ""), self.query.get("author", ""), density)
         self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")), self.query.get("mask", ""))
@@ -156,7 +156,7 @@ class SessionSocket(Socket):
         except SourceError:
             if not hasattr(self, "ref"):  # the user is named by a handle
                 raise Refused(FAULT, "the source does not answer") from None
-            # The source is away: the follower says so, and sends everything when it is back.
+            # The source can't be reached: the follower says so, and sends everything when it is back.
         except Error as error:
             await self.send(text_data=json.dumps({"gone": error.message}))
             raise Refused(GONE, "no such session") from error
@@ -174,14 +174,14 @@ class SessionSocket(Socket):
         self.follower.leave(self.ref, self.seat)
 
     async def hear(self, said: dict[str, Any]) -> None:
-        """Moves the seat to where the client says it is now."""
+        """Moves the seat to the place that the client reports."""
         if said.keys() != {"after"}:
             raise Refused(BAD_REQUEST, "unknown command")
         self.follower.move(self.ref, self.seat, _seq(said["after"]))
 
 
 class FeedSocket(Socket):
-    """Follows what goes on in all sources."""
+    """Follows the activity in all sources."""
 
     async def enter(self, watcher: Watcher) -> None:
         """Enters the lobby."""
@@ -193,7 +193,7 @@ class FeedSocket(Socket):
 
 
 class WatchingSocket(Socket):
-    """Tells which sessions begin to match the views that a person watches."""
+    """Reports sessions that start to match the views that a person watches."""
 
     async def enter(self, watcher: Watcher) -> None:
         """Enters the feed."""
@@ -247,7 +247,7 @@ def _seq(said: Any) -> Seq:
 
 
 class Lifespan:
-    """Starts and stops the threads that run beside the requests, together with the server."""
+    """Starts and stops the background threads, together with the server."""
 
     async def __call__(self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         """Follows the ASGI lifespan protocol."""
@@ -263,7 +263,7 @@ class Lifespan:
                 broadcast.stop_listening(source_follower.tell)
                 for thread in self._threads:
                     thread.end()
-                # Work that is killed leaves a claim, for which another process would have to wait.
+                # Killed work leaves a claim that another process would have to wait for.
                 await asyncio.to_thread(self._wait)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
@@ -286,9 +286,9 @@ def application(http: Any) -> ProtocolTypeRouter:
 
 
 def same_origin(scope: Any) -> bool:
-    """Tells whether the socket is opened by a page of this server, or of one that ADKWEB_TRUSTED_ORIGINS names.
+    """Returns whether the socket is opened by a page of this server, or of one that ADKWEB_TRUSTED_ORIGINS names.
 
-    A browser sends the sign-in cookie for any site's page. Only the origin tells which site it is.
+    A browser sends the sign-in cookie for any site's page. Only the origin shows which site it is.
     """
     headers = dict(scope["headers"])
     origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
@@ -302,7 +302,7 @@ def same_origin(scope: Any) -> bool:
 
 
 def note_refused(scope: Any) -> None:
-    """Notes in the audit that a page of another site opened a socket in somebody's name. Strangers are not noted."""
+    """Notes in the audit that a page of another site opened a socket in someone's name. Strangers are not noted."""
     token = address.set((scope.get("client") or [""])[0])
     try:
         person = access_sign_in.signed_in([cookie(scope)]).get(cookie(scope))
@@ -317,6 +317,6 @@ def note_refused(scope: Any) -> None:
 
 
 def cookie(scope: Any) -> str:
-    """Returns the sign-in that a handshake brings along, or ""."""
+    """Returns the sign-in of a handshake, or ""."""
     cookies = parse_cookie(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
     return cookies.get(settings.SESSION_COOKIE_NAME, "")

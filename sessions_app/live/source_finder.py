@@ -1,7 +1,7 @@
 """Opens databases as soon as their agents create them, and restores their indexes. There is one thread in each process.
 
-It does not wait until somebody looks, because the initial state of a session is lost if the session is created before
-adkweb opens its database.
+It doesn't wait for a viewer, because the initial state of a session is lost if the session is created before adkweb
+opens its database.
 """
 
 import logging
@@ -18,13 +18,13 @@ log = logging.getLogger("adkweb.live")
 
 LOOK_SECONDS: Final = 2.0
 INDEX_SECONDS: Final = 60.0
-SHARE: Final = 20  # at most one part in so many of the time goes into making indexes
+SHARE: Final = 20  # at most this fraction of the time goes into building indexes
 
 
 class Searcher(Ticker):
     """The thread that looks every LOOK_SECONDS. If nothing is new, it only lists folders and checks each source's file.
 
-    Every INDEX_SECONDS, it makes again the indexes that another program dropped.
+    Every INDEX_SECONDS, it rebuilds the indexes that another program dropped.
     """
 
     def __init__(self) -> None:

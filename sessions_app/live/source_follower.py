@@ -1,7 +1,7 @@
-"""Follows each source that somebody watches, in one thread: reads what is new once and hands it to all who watch.
+"""Follows each source that someone watches, in one thread: reads what is new once and hands it to all watchers.
 
-The thread ends when nobody watches any more. It looks for what is new by itself, so it also finds what other programs
-write, and what it was not told because a message was lost. Being told only makes it look at once.
+The thread ends when no one is watching. It polls, so it also finds what other programs write, and what it missed
+because a message was lost. A message only makes it look at once.
 """
 
 import logging
@@ -29,16 +29,16 @@ from .room import PRESENCE_SECONDS, Room, Seat
 log = logging.getLogger("adkweb.live")
 
 LOOK_SECONDS: Final = Either(sqlite=0.1, postgresql=0.2)
-# Between checks for what no event tells: a deleted session, a user's state that was written elsewhere.
+# Between checks for changes without an event: a deleted session, a user's state that was written elsewhere.
 SWEEP_SECONDS: Final = 2.0
 SIGN_IN_SECONDS: Final = 30.0
-LINGER_SECONDS: Final = 5.0  # somebody who goes from page to page is back within this time
+LINGER_SECONDS: Final = 5.0  # someone who goes from page to page is back within this time
 AWAY_SECONDS: Final = 0.5  # between the first two tries of a source that does not answer
 LONGEST_AWAY_SECONDS: Final = 8.0
 
 
 class Follower(Ticker):
-    """The thread of a source. It serves those who watch its sessions, and tells `hearers` that something moved."""
+    """The thread of a source. It serves those who watch its sessions, and tells `hearers` that something changed."""
 
     def __init__(self, source: str) -> None:
         super().__init__(f"live-{source}", AWAY_SECONDS)
@@ -54,7 +54,7 @@ class Follower(Ticker):
         self._tail: Tail | None = None
         self._last: dict[str, float] = {}  # when each recurring task was done last
         self._used = time.monotonic()
-        self._mask = 0  # the rules of masking when everybody was served last
+        self._mask = 0  # the masking rules when everyone was served last
 
     # --- From any thread ---------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Follower(Ticker):
         self.do(leave)
 
     def move(self, ref: SessionRef, seat: Seat, seq: Seq) -> None:
-        """Moves a watcher to where it says it is now."""
+        """Moves a watcher to the place that it reports."""
 
         def move() -> None:
             seat.seq, seat.fresh, seat.behind, seat.lost = seq, True, True, False
@@ -98,7 +98,7 @@ class Follower(Ticker):
         self.do(move)
 
     def tell(self, move: Move) -> None:
-        """Makes the thread look at once, because something moved."""
+        """Makes the thread look at once, because something changed."""
         if move.what == "events":
             with self._lock:
                 self._told.add(move.ref)
@@ -112,7 +112,7 @@ class Follower(Ticker):
     # --- In its own thread -------------------------------------------------------------------------------------------
 
     def tick(self) -> float | None:
-        """Looks at the source. Ends the thread when nobody has watched for LINGER_SECONDS."""
+        """Looks at the source. Ends the thread when no one has watched for LINGER_SECONDS."""
         with _lock:
             if self._rooms or self.hearers or self._wishes:
                 self._used = time.monotonic()
@@ -165,7 +165,7 @@ class Follower(Ticker):
         revisions = newest.revisions(self.source, self._rooms.keys(), actor=SYSTEM)
         check = self._is_time("sign-ins", SIGN_IN_SECONDS)
         repeat = self._is_time("presence", PRESENCE_SECONDS)
-        for ref, room in self._rooms.items():  # events first, to everybody: they are what people wait for
+        for ref, room in self._rooms.items():  # events first, to everyone: they are what people wait for
             self._try(room, partial(room.follow, revisions.get(ref), moved=ref in moved))
         for ref, room in list(self._rooms.items()):
             if check:
@@ -217,7 +217,7 @@ class Follower(Ticker):
 
     def _meet(self, room: Room, move: Move) -> None:
         if room.meet(move.process, move.people):
-            self._announce(room)  # the process that has just come does not know yet who is here
+            self._announce(room)  # a process that has just joined doesn't know yet who is here
 
     def _announce(self, room: Room) -> None:
         room.told_people = room.people()
@@ -230,7 +230,7 @@ followers: dict[str, Follower] = {}
 
 
 def follow(source: str, use: Callable[[Follower], None]) -> Follower:
-    """Returns the follower of a source, and starts it if nobody was watching. `use` is called before it can end."""
+    """Returns the follower of a source, and starts it if no one was watching. `use` is called before it can end."""
     with _lock:
         follower = followers.get(source)
         if follower is None:
@@ -241,7 +241,7 @@ def follow(source: str, use: Callable[[Follower], None]) -> Follower:
 
 
 def tell(move: Move) -> None:
-    """Passes on what moved to the follower of its source. This is a listener of broadcast.py."""
+    """Passes a message on to the follower of its source. This is a listener of broadcast.py."""
     follower = followers.get(move.ref.source)
     if follower:
         follower.tell(move)

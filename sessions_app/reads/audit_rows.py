@@ -1,4 +1,4 @@
-"""Reads the rows of the audit for whoever may read it; history/audit_log.py puts the edits beside them."""
+"""Reads the rows of the audit for people who may read it; history/audit_log.py merges them with the edits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Filter:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Returns when the day begins, and when the next one does. Raises Invalid for a text that is no day."""
+        """Returns when the day starts, and when the next one does. Raises Invalid for a text that isn't a day."""
         try:
             first = datetime.combine(date.fromisoformat(self.day), datetime.min.time(), UTC)
             return first.timestamp(), (first + timedelta(days=1)).timestamp()
@@ -54,7 +54,7 @@ def newest(only: Filter, below: int | None, limit: int, *, actor: Actor) -> list
 
 
 def receivers(*, actor: Actor) -> list[Standing]:
-    """Returns how far each receiver is to which the audit is sent. Raises NotAllowed."""
+    """Returns the progress of each receiver of the audit. Raises NotAllowed."""
     check_audits(actor)
     return standing_of_all()
 
@@ -62,8 +62,8 @@ def receivers(*, actor: Actor) -> list[Standing]:
 def lines(only: Filter, *, actor: Actor) -> Iterator[tuple[float, str]]:
     """Yields the selected rows as lines of JSON, the oldest first, each with its time. Raises Invalid and NotAllowed.
 
-    A row has the handle of a user whose id is hidden from the actor. From the digest of such a row, or of one behind it,
-    anybody could try ids: to whom any may be hidden, no row has one."""
+    A row has the handle of a user whose id is hidden from the actor. With the digest of such a row, or of a later one,
+    anyone could try ids: for actors from whom any id may be hidden, no row has one."""
     check_audits(actor)
     rows, after, chained = _rows(only), 0, not are_hidden_anywhere(actor)
     while some := list(rows.filter(number__gt=after).order_by("number")[:_READ]):

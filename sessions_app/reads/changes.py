@@ -1,14 +1,15 @@
-"""Tells what is new in a source, adopted or not, whichever program wrote it. The cost does not grow with what is stored.
+"""Finds what is new in a source, adopted or not, whichever program wrote it. The cost does not grow with what is
+stored.
 
 There are three ways, depending on the database:
 
-- `Rowids`, for SQLite: `PRAGMA data_version` tells that something was written. New events come after the newest one seen
-  before, wherever that is by now: rowids are reused after a deletion, and VACUUM may change all of them.
+- `Rowids`, for SQLite: `PRAGMA data_version` shows that something was written. New events come after the newest one
+  seen before, wherever that is now: rowids are reused after a deletion, and VACUUM may change all of them.
 - `still_missing`, for PostgreSQL with adkweb's `seq`: a number that is taken is not committed yet, and a later one can
-  become visible first. Missing numbers are asked for until they appear or their time is up. The index of history/ does
-  this, too.
-- `Transactions`, for any PostgreSQL: each row names the transaction that wrote it. Rows are new if their transaction had
-  not ended at the last look. This needs no `seq` and never gives up, but each look reads the newest events again.
+  become visible first. Missing numbers are queried until they appear or their time is up. The index of history/ does
+  the same.
+- `Transactions`, for any PostgreSQL: each row names the transaction that wrote it. Rows are new if their transaction
+  had not ended at the last check. This needs no `seq` and never gives up, but each check reads the newest events again.
 """
 
 import os
@@ -58,21 +59,21 @@ class Hole(NamedTuple):
 
 
 class Tail:
-    """Follows a source, and tells which sessions have new events. For one thread."""
+    """Follows a source, and finds the sessions with new events. For one thread."""
 
     def __init__(self, source: str) -> None:
         database.get(source)
         self._tail = _TAILS.on(source)(source)
 
     def moved(self) -> set[SessionRef] | None:
-        """Returns the sessions that have events that were not there the last time; None if nothing at all was written."""
+        """Returns the sessions with events that were not there last time; None if nothing was written at all."""
         return self._tail.moved()
 
 
 class _OfRowids:
     def __init__(self, source: str) -> None:
         self._rowids = Rowids(source)
-        self._moved: set[SessionRef] = set()  # of a look that failed before its end
+        self._moved: set[SessionRef] = set()  # from a check that failed before its end
 
     def moved(self) -> set[SessionRef] | None:
         pages = self._rowids.new()
@@ -148,7 +149,7 @@ def names(source: str, rest: str, values: Sequence[Any]) -> list[EventName]:
 
 
 class Rowids:
-    """Follows a SQLite file: from its beginning if `whole`, otherwise from now on."""
+    """Follows a SQLite file: from its start if `whole`, otherwise from now on."""
 
     def __init__(self, source: str, *, whole: bool = False) -> None:
         self._source = source
@@ -208,7 +209,7 @@ class Rowids:
 
 
 class Transactions:
-    """Follows a PostgreSQL database, adopted or not, even if that changes meanwhile."""
+    """Follows a PostgreSQL database, adopted or not, even if that changes in the meantime."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -296,7 +297,7 @@ def _snapshot(cursor: CursorWrapper) -> str:
 
 
 def _bounds(snapshot: str) -> tuple[int, int]:
-    """Returns the oldest transaction that had not ended, and the first that had not begun."""
+    """Returns the oldest transaction that had not ended, and the first that had not started."""
     begun, ended, _running = snapshot.split(":")
     return int(begun), int(ended)
 
@@ -310,7 +311,7 @@ class Only:
     session: str | None = None
 
     def matches(self, ref: SessionRef) -> bool:
-        """Tells whether the events of this session are selected."""
+        """Returns whether the events of this session are selected."""
         return all(wanted in (None, name) for wanted, name in zip(self._names(), ref[1:], strict=True))
 
     def where(self) -> tuple[str, list[str]]:
@@ -334,14 +335,14 @@ _FOLLOWED: Final[Either[Callable[[str, bool], Rowids | Transactions]]] = Either(
 class Following:
     """Follows the events of a source that the actor may see. For one thread.
 
-    Begins at the start of the file with `whole`, otherwise now. Raises SourceError while the source is away; the next
-    call continues where this one ended."""
+    With `whole`, starts at the beginning of the file, otherwise now. Raises SourceError while the source can't be
+    reached; the next call continues where this one ended."""
 
     def __init__(self, source: Source, only: Only, *, actor: Actor, whole: bool = False) -> None:
         self.source = source
         self._only = only
         self._actor = actor
-        self._shown: set[EventName] = set()  # shown by `newest`, but possibly new as well
+        self._shown: set[EventName] = set()  # returned by `newest`, but possibly new as well
         # `Tail` gives up on missing numbers after a while, which is fine for a page: it then reads its sessions again.
         # Here, nothing is read again, so PostgreSQL is followed by transactions.
         self._tail = _FOLLOWED.on(source.alias)(source.alias, whole)
@@ -386,7 +387,7 @@ class Following:
                 return
             by_name |= by_id
             left -= sum(view.weight for view in by_id.values())
-        yield from (by_name[name] for name in page if name in by_name)  # the others were deleted meanwhile
+        yield from (by_name[name] for name in page if name in by_name)  # the others were deleted in the meantime
 
     def _of_session(self, ref: SessionRef, ids: list[str], most: int) -> tuple[dict[EventName, EventView], bool]:
         with database.using(ref.source):

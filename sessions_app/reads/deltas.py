@@ -1,4 +1,4 @@
-"""Reads what events say about state, without the rest of them."""
+"""Reads the part of events that is about state."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from .size_limits import LARGE, LOOKED_THROUGH, Size, large, measured_sql, size_
 NEAR: Final = 40  # events that are searched first
 RECENT: Final = 500  # events that are searched for the last writer or the previous value of a key
 _BESIDE: Final = 500  # events of the invocations of a page that are searched for parallel writes
-_LAST: Final = 100  # last writers that are looked at for parallel writes
+_LAST: Final = 100  # last writers that are checked for parallel writes
 _LOOKED_FOR: Final = 2_000  # keys of an event whose previous values are searched for
 
 
@@ -39,7 +39,7 @@ class Writer:
     event_id: str
     seq: Seq | None
     author: str
-    actor: str  # who made the edit; empty if it is none
+    actor: str  # who made the edit; empty if it isn't one
     timestamp: float
     ref: SessionRef  # the session that it wrote in
     branch: str = field(default="", compare=False)
@@ -71,7 +71,7 @@ _LOOKED_AT: Final = Either(
 
 
 def state_sql(db: Database) -> str:
-    """Returns the SQL of what an event says about state, to be read by `said_of_state`; null for one that is too large."""
+    """Returns the SQL of what an event says about state, to be read by `said_of_state`; null if it is too large."""
     return measured_sql(f"CASE WHEN {size_of_event(db)} <= {LARGE} THEN {_LOOKED_AT.on(db)} END", db)
 
 
@@ -86,7 +86,7 @@ def state_rows(
     """Returns the newest events of a session (before a cursor, after a seq), reduced to what they say about state;
     newest first.
 
-    Also tells whether these are all that were asked for: they end before they weigh more than LARGE together."""
+    Also returns whether these are all that were requested: they end before they weigh more than LARGE together."""
     events = events_of(ref)
     if after:
         events = events.filter(seq__gt=after)
@@ -122,8 +122,8 @@ def add_changes(ref: SessionRef, page: Sequence[EventView], actor: Actor) -> Non
     """Gives each event its changes, with the previous values.
 
     The previous value of a session key is exact: only this session writes it. Other sessions may have written an `app:`
-    or `user:` key meanwhile, so its previous value is only shown if the edit itself recorded it. If an event writes
-    very many keys, only the first ones get previous values."""
+    or `user:` key in the meantime, so its previous value is only shown if the edit itself recorded it. If an event
+    writes very many keys, only the first ones get previous values."""
     writers = [view for view in page if not view.description.edit]
     wanted = {k for view in writers for k in islice(view.description.delta, _LOOKED_FOR) if scope_of(k)[0] == "session"}
     before = _values_before(ref, page, wanted, actor) if wanted else {}
@@ -139,7 +139,8 @@ def add_changes(ref: SessionRef, page: Sequence[EventView], actor: Actor) -> Non
 
 
 def _note_parallel(ref: SessionRef, page: Sequence[EventView], actor: Actor) -> None:
-    """Notes which keys agents on parallel branches wrote, too. Reads more only where an event has a branch and a delta."""
+    """Notes which keys agents on parallel branches wrote, too. Reads more only where an event has a branch and a
+    delta."""
     mine = [(view, write_of(view.data, view.invocation_id, view.description.delta)) for view in page]
     invocations = {write.invocation_id for view, write in mine if write.branch and view.changes}
     if not invocations:
@@ -195,8 +196,8 @@ def _values_before(ref: SessionRef, page: Sequence[EventView], names: set[str], 
 def _told_by(
     rows: Sequence[dict[str, Any]], page: Sequence[EventView], names: set[str]
 ) -> tuple[dict[str, State], dict[str, list[str]]]:
-    """Returns what rows, the newest first, tell about the values before each event of a page, and which values they do
-    not tell."""
+    """Returns the values before each event of a page that rows (the newest first) contain, and which values are
+    missing."""
     values: dict[str, State] = {view.id: {} for view in page}
     wanted = {view.id: names & view.description.delta.keys() for view in page}
     # The row of the newest event is not among them.

@@ -38,13 +38,13 @@ from .size_limits import LARGE, Measured, Size, large, weight
 
 ACTIVE: Final = 12  # sessions that are searched for the newest events of all
 APPS: Final = 50  # apps whose sessions are searched so for an actor who may not see every app
-NEAR: Final = 10_000  # events of a source in which those of some apps are searched
+NEAR: Final = 10_000  # events of a source that are searched for those of some apps
 
 
 @dataclass(slots=True)
 class EventView:
     """A stored event with its description. `changes` has its state changes, with the previous values if these are
-    known; `ended` is when it ended, if `timed` was asked."""
+    known; `ended` is when it ended, if `timed` was requested."""
 
     ref: SessionRef
     id: str
@@ -55,10 +55,10 @@ class EventView:
     description: Description
     changes: list[Change] = field(default_factory=list)
     cursor: str = ""
-    size: int = 0  # characters of an event that is too large to be read whole: `data` has the beginnings of long values
+    size: int = 0  # characters of an event that is too large to be read whole: `data` has the starts of long values
     cut: frozenset[str] = frozenset()  # keys of its delta whose values are not whole
-    in_milliseconds: bool = False  # its time is, where all others of its source are in seconds: read as such
-    unread: bool = False  # nothing is known of a large event: its JSON cannot be read
+    in_milliseconds: bool = False  # its time, unlike that of its source's other events: read as such
+    unread: bool = False  # nothing is known about a large event: its JSON can't be read
     weight: int = 0
     ended: Ended = UNTIMED
 
@@ -75,15 +75,15 @@ def events_of(ref: SessionRef) -> QuerySet[Event]:
 
 
 def measured(events: QuerySet[Event]) -> QuerySet[Event]:
-    """Returns the events with their JSON as `text`, for those that are too large with only their length: “#31000000”; and
+    """Returns the events with their JSON as `text`, for those that are too large only their length: “#31000000”; and
     with `written`, when they were stored."""
     at = RawSQL(written(connections[events.db]), [], FloatField())
     return events.defer("event_data").annotate(text=Measured("event_data"), written=at)
 
 
 def timed(views: Sequence[EventView], clock: Clock | None = None) -> Clock:
-    """Notes of each of some events of a session, which follow each other, when it ended. Returns the clock of the last
-    turn, for the events after them."""
+    """Notes when each of some consecutive events of a session ended. Returns the clock of the last turn, for the events
+    after them."""
     clock = clock or Clock()
     told = (({**view.data, "timestamp": view.timestamp}, view.description) for view in views)
     for view, ended in zip(views, ends(told, clock), strict=True):
@@ -100,8 +100,8 @@ def any_of(wanted: Mapping[tuple[str, str, str], Collection[Seq]]) -> Q:
 def newest_views(source: str, limit: int, most: int, actor: Actor) -> list[EventView]:
     """Returns the newest events of all sessions that the actor may see, the newest first, up to a weight of `most`.
 
-    To an actor who may not see every app, those among the last NEAR of the source. If events have no numbers, searches as
-    `written_last_views` does."""
+    For an actor who may not see every app, only those among the last NEAR of the source. If events have no numbers,
+    searches as `written_last_views` does."""
     if not database.is_numbered(source):
         return written_last_views(source, limit, most, actor)
     events = measured(Event.objects.using(source))
@@ -111,9 +111,9 @@ def newest_views(source: str, limit: int, most: int, actor: Actor) -> list[Event
 
 
 def _near_and_of(apps: Sequence[str], db: Database) -> RawSQL:
-    """Returns the condition for events of some apps, of which a million events of others may have been written since.
+    """Returns the condition for events of some apps, after which others may have written a million events.
 
-    By its index, SQLite would go through all events of these apps."""
+    With its index, SQLite would go through all events of these apps."""
     number, column = dialect.of(db).seq, dialect.of(db).without_index("events.app_name")
     one_of = f"{column} IN ({', '.join(['%s'] * len(apps))})" if apps else "FALSE"
     return RawSQL(f"({number} > (SELECT max({number}) FROM events) - {NEAR} AND {one_of})", apps, BooleanField())
@@ -150,7 +150,7 @@ def after_cursor(cursor: str) -> Q:
 
 
 def _beside(cursor: str, side: str) -> Q:
-    # A page that was opened before its database was adopted goes on by time.
+    # A page that was opened before its database was adopted continues by time.
     with suppress(Invalid):
         (seq,) = read_cursor(cursor, int)
         return Q(**{f"seq__{side}": seq})
@@ -188,7 +188,8 @@ def lazily(events: QuerySet[Event], source: str, limit: int, most: int = LARGE) 
 
 
 def one_by_one(rows: QuerySet[Any], source: str) -> Iterable[Any]:
-    """Yields rows as SQLite finds them, so that whoever stops has read no more. PostgreSQL sends all of them at once."""
+    """Yields rows as SQLite finds them, so that a caller that stops reads no more. PostgreSQL sends all of them at
+    once."""
     return rows.iterator(chunk_size=1) if dialect.of(source).reads_lazily else rows
 
 
@@ -237,7 +238,8 @@ def view_of(ref: SessionRef, row: Event, actor: Actor) -> EventView:
 def filtered(
     events: QuerySet[Event], ref: SessionRef, kind: str, author: str, between: SeqRange | None = None
 ) -> QuerySet[Event]:
-    """Returns the events that match one of FILTERS, of an author, and in a range. Raises Invalid for an unknown filter."""
+    """Returns the events that match one of FILTERS, of an author, and in a range. Raises Invalid for an unknown
+    filter."""
     if kind:
         if kind not in FILTERS:
             raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})

@@ -1,4 +1,4 @@
-"""Reads what sessions are called: the titles and tags that people gave them, which are adkweb's own data."""
+"""Reads the titles and tags that people gave to sessions, which are adkweb's own data."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,7 +16,8 @@ SOME: Final = 500  # sessions that are asked for at once
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The title and the tags that people gave to a session. Without a title, `title` is empty. Tags are sorted by name."""
+    """The title and the tags that people gave to a session. Without a title, `title` is empty. Tags are sorted by
+    name."""
 
     title: str = ""
     tags: tuple[str, ...] = ()
@@ -35,10 +36,10 @@ def labels_of(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef,
 
 
 def called(frameworks: Mapping[SessionRef, str], actor: Actor) -> dict[SessionRef, str]:
-    """Returns what sessions are called, given the titles that their frameworks keep, which may be empty.
+    """Returns the titles of sessions, given those that their frameworks keep, which may be empty.
 
     A title that a person gave comes first, then the framework's, then what the index took from the first message. It is
-    empty if there is none of them."""
+    empty if there is none."""
     given = _given(frameworks, actor)
     names = {ref: given.get(ref) or title for ref, title in frameworks.items()}
     for where, digests in batches([ref for ref, title in names.items() if not title]):
@@ -53,7 +54,7 @@ def said(text: str, ref: SessionRef, actor: Actor) -> str:
 
 
 def batches(refs: Collection[SessionRef]) -> Iterator[tuple[str, dict[str, SessionRef]]]:
-    """Yields sessions as adkweb's own tables name them: the source, and SOME sessions by what stands for their names."""
+    """Yields sessions as adkweb's own tables name them: the source, and SOME sessions by the digest of their names."""
     of_source = defaultdict[str, list[SessionRef]](list)
     for ref in dict.fromkeys(refs):
         of_source[ref.source].append(ref)

@@ -1,5 +1,5 @@
-"""Reads an event that is too large to be read whole, such as one with a PDF of 20 MB: all of its fields, and of each long
-value only the beginning.
+"""Reads an event that is too large to be read whole, such as one with a PDF of 20 MB: all of its fields, and of each
+long value only the start.
 
     {"author": "user", "content": {"parts": [{"text": "read this"}, {"inline_data": {"data": "…", "display_name": "a"}}]}}
 
@@ -26,8 +26,8 @@ from ..domain.session_ref import SessionRef
 from ..sources import database, dialect
 from ..sources.dialect import Either, each_row, if_json
 
-SHOWN: Final = 20_000  # characters of a long text; a list or an object of no more is read as it is
-_BEYOND: Final = 300  # characters of a text that are read only so that what rules hide is seen whole
+SHOWN: Final = 20_000  # characters of a long text; a shorter list or object is read as it is
+_BEYOND: Final = 300  # characters of a text that are only read to see in full what rules hide
 _ITEMS: Final = 300  # of a list or an object that is longer than SHOWN
 _KEYS: Final = 5_000  # SQLite would have to read all keys to leave some out: an object with more is left empty
 _DEEPEST: Final = 20  # levels
@@ -35,8 +35,8 @@ _MOST: Final = 4_000_000  # characters that are read of one event
 _PIECE: Final = 12_000_000  # characters of a text that are read at once; base64 comes in fours
 _EVENT: Final = "FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s AND id = %s"
 _VALID: Final = f"(SELECT {if_json('event_data')} AS event_data {_EVENT})"
-# SQLite takes some 100 bytes of memory for each value that it reads. They are not more than the commas, of which some may
-# stand in texts: an event with a table of a million cells in a text is taken for one of a million values.
+# SQLite takes some 100 bytes of memory for each value that it reads. Their number is at most that of the commas, some
+# of which may be in texts: an event with a table of a million cells in a text counts as one with a million values.
 _MOST_VALUES: Final = 1_000_000
 _DELTA: Final = ("actions", "state_delta")
 
@@ -46,7 +46,7 @@ _TREE: Final = f"""SELECT tree.id, tree.parent,
         CASE tree.type WHEN 'text' THEN CAST(substr(tree.atom, 1, {SHOWN + _BEYOND}) AS BLOB) ELSE tree.atom END,
         length(tree.atom)
     FROM {_VALID} JOIN json_tree(event_data) AS tree LIMIT {_FEW + 1}"""
-# Each yields the values of an event from the outside in: path, type, the value as far as it is short, its length.
+# Each yields the values of an event from the outside in: path, type, the value if it is short, its length.
 _LEVELS: Final = Either(
     sqlite=f"""WITH RECURSIVE opened (path, depth, type, value, width) AS (
         SELECT json_array(), 0, json_type(event_data), event_data, (SELECT count(*) FROM json_each(event_data))
@@ -86,7 +86,7 @@ class Beginning:
 
 
 def beginning_of(ref: SessionRef, event_id: str, actor: Actor) -> Beginning | None:
-    """Returns of a large event what an actor may see; None if its JSON cannot be read, or has too many values for that.
+    """Returns what an actor may see of a large event; None if its JSON cannot be read, or has too many values for that.
     Expects the source to be open."""
     database.get(ref.source)
     try:
@@ -99,8 +99,8 @@ def beginning_of(ref: SessionRef, event_id: str, actor: Actor) -> Beginning | No
 
 
 class _Value(NamedTuple):
-    """A value of an event, whose path is that of a list or an object before it. An `opened` one is empty, and what is in it
-    follows; `whole` tells whether all of it does."""
+    """A value of an event, whose path is that of a list or an object before it. An `opened` one is empty, and its
+    content follows; `whole` says whether all of it does."""
 
     path: Path
     value: Any
@@ -185,13 +185,13 @@ def _single(path: Path, kind: str, stored: Any, length: int) -> _Value:
         return _Value(path, _cut(text, length, path), whole=False) if length > SHOWN else _Value(path, text)
     if kind in ("true", "false"):
         return _Value(path, kind == "true")
-    if isinstance(stored, str):  # PostgreSQL tells the rest as JSON
+    if isinstance(stored, str):  # PostgreSQL returns the rest as JSON
         stored = read_stored_or_none(stored)
     return _Value(path, stored, whole=kind != "integer" or isinstance(stored, int))  # SQLite rounds what has 20 digits
 
 
 def _text(stored: Any) -> Any:
-    """SQLite takes half of a surrogate pair for a character, and Python's driver would fail for its bytes."""
+    """SQLite treats half of a surrogate pair as a character, and Python's driver would fail on its bytes."""
     return stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored
 
 
@@ -202,7 +202,7 @@ def _cut(text: str, length: int, path: Path) -> Cut:
 
 
 def beginning_in(value: Any, path: Path = ()) -> Any:
-    """Returns an event that is in memory already as `beginning_of` would read it."""
+    """Returns an event that is already in memory in the form in which `beginning_of` reads it."""
     if isinstance(value, dict):
         return {name: beginning_in(each, (*path, name)) for name, each in islice(value.items(), _ITEMS)}
     if isinstance(value, list):
@@ -211,7 +211,7 @@ def beginning_in(value: Any, path: Path = ()) -> Any:
 
 
 def _ended(seen: Any, read: Any) -> Any:
-    """Returns what may be seen of an event without the ends of its texts, of which rules may have seen only a half."""
+    """Returns what may be seen of an event without the ends of its texts, which rules may have seen only in part."""
     if isinstance(read, Cut):
         if not isinstance(seen, str) or read == MORE or seen == DOTS:
             return seen

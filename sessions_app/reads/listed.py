@@ -47,8 +47,8 @@ def sessions_since(ref: SessionRef, scope: str) -> Iterator[SessionRef]:
 def listed(source: str) -> str:
     """Returns SQL about a row of `sessions`: true for those that lists and counts show.
 
-    The sessions in which adkweb edits `user:` and `app:` state are left out: they have its name, and nobody speaks in
-    them. If an agent has a session of that name, its newest events are not all edits, and it is shown."""
+    The sessions in which adkweb edits `user:` and `app:` state are left out: they have its name, and no conversation.
+    If an agent has a session of that name, its newest events are not all edits, and it is shown."""
     return f"""(sessions.id <> '{OWN_NAME}' OR EXISTS (SELECT 1 FROM (SELECT invocation_id FROM events
         WHERE {OF_SESSION} ORDER BY {dialect.of(source).newest_first} LIMIT {SPOKEN}) AS newest
         WHERE substr(invocation_id, 1, {len(EDIT_PREFIX)}) <> '{EDIT_PREFIX}'))"""
@@ -60,7 +60,8 @@ def sessions_of(source: str, app_name: str) -> QuerySet[Session]:
 
 
 def in_seen_apps(source: str, actor: Actor) -> QuerySet[Session]:
-    """Returns the sessions of apps that an actor may see. There is a condition only if the actor may not see every app."""
+    """Returns the sessions of apps that an actor may see. There is a condition only if the actor may not see every
+    app."""
     sessions = Session.objects.using(source)
     return sessions.all() if actor.sees_all_of(source) else sessions.filter(app_name__in=names_of_apps(source, actor))
 
@@ -85,7 +86,7 @@ def in_lists(sessions: QuerySet[Session], source: str) -> QuerySet[Session]:
 
 
 def of_known_users(sessions: QuerySet[Session], source: str) -> QuerySet[Session]:
-    """Returns the sessions without those of the user who only exists because adkweb edits app state."""
+    """Returns the sessions, without those of the user who only exists for adkweb's edits of app state."""
     return sessions.filter(~Q(user_id=OWN_NAME) | Q(is_listed(source)))
 
 

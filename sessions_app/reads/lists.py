@@ -37,7 +37,7 @@ from .users import in_cursor, order_of_users, rank_of
 
 PAGE: Final = 50  # rows of a table
 COUNT_LIMIT: Final = 10_000
-GLANCE: Final = 2_000_000  # what events that are only searched may weigh together
+GLANCE: Final = 2_000_000  # the total weight of events that are only searched
 ROW_COUNT_LIMIT: Final = 1_000  # events that are counted for one row of a table of sessions
 
 
@@ -92,13 +92,13 @@ def app_names(source: str, *, actor: Actor) -> list[str]:
 
 
 def has_sessions(source: str, *, actor: Actor) -> bool:
-    """Tells whether a source has any session that the actor may see."""
+    """Returns whether a source has any session that the actor may see."""
     with database.using(source):
         return in_seen_apps(source, actor).exists()
 
 
 def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
-    """Tells whether a source has sessions or state of an app."""
+    """Returns whether a source has sessions or state of an app."""
     if not actor.may_see(source, app_name):
         return False
     with database.using(source):
@@ -107,8 +107,8 @@ def has_app(source: str, app_name: str, *, actor: Actor) -> bool:
 
 
 def users(source: str, app_name: str, after: str | None = None, limit: int = PAGE, *, actor: Actor) -> Page[UserRow]:
-    """Returns a page of the users of an app, by what the actor sees of their ids, including users who have no session but
-    whose state was edited. Where ids are hidden, these are the users whom the index of search has."""
+    """Returns a page of the users of an app, by what the actor sees of their ids, including users who have no session
+    but whose state was edited. If ids are hidden, these are the users in the search index."""
     if not actor.may_see(source, app_name):
         return Page([])
     if are_hidden(source, app_name, actor):
@@ -129,12 +129,12 @@ def _user_row(source: str, sessions: QuerySet[Session], user_id: str) -> UserRow
 
 
 def _users_by_handle(source: str, app_name: str, after: str | None, limit: int, actor: Actor) -> Page[UserRow]:
-    """Their order would tell what an id is between, and so would the database's own."""
+    """Their order would reveal between which ids an id is, and so would the database's own."""
     owners = SearchOwner.objects.filter(source__where=registry.identity(source), app_name=app_name).exclude(user_id="")
     if after:
         owners = owners.filter(shown__gt=read_cursor(after, str)[0])
     page = list(owners.order_by("shown").values_list("user_id", "shown")[: limit + 1])
-    # What was indexed by other rules of masking is read anew just now.
+    # What was indexed with other masking rules is being read again.
     names = [name for name, seen in page[:limit] if shown_user(source, app_name, name, actor) == seen]
     with database.using(source):
         known = of_known_users(sessions_of(source, app_name), source)
@@ -223,7 +223,7 @@ def title(ref: SessionRef, *, actor: Actor) -> str:
 
 
 def titles(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, str]:
-    """Returns what sessions are called, or their ids, by session. Raises SourceError."""
+    """Returns the titles of sessions, or their ids, by session. Raises SourceError."""
     named = {ref: ref.session_id for ref in refs}
     for source in {ref.source for ref in refs}:
         seen = [ref for ref in refs if ref.source == source and actor.may_see(ref.source, ref.app_name)]
@@ -233,7 +233,7 @@ def titles(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, st
 
 
 def titles_of(source: str, keys: Collection[SessionRef], actor: Actor) -> dict[SessionRef, str]:
-    """Returns what sessions are called; empty for a session without a title."""
+    """Returns the titles of sessions; empty for a session without one."""
     if not keys:
         return {}
     any_of = Q(*(Q(app_name=ref.app_name, user_id=ref.user_id, id=ref.session_id) for ref in keys), _connector=Q.OR)
@@ -252,7 +252,7 @@ def title_of(state: State) -> str:
 
 
 def _is_json(title: str) -> bool:
-    """Tells whether a title is JSON, in which rules by key would hide nothing. A long one may have been cut."""
+    """Returns whether a title is JSON, in which rules by key would hide nothing. A long one may have been cut."""
     if not title.lstrip().startswith(("{", "[")):
         return False
     return len(title) >= _TITLE_READ or holds_values(title)
@@ -264,7 +264,7 @@ def _is_json(title: str) -> bool:
 _METADATA: Final = "__session_metadata__"
 _NAME: Final = "displayName"
 _TITLE_LENGTH: Final = 200
-_TITLE_READ: Final = 600  # what is cut looks like no card number or address any more, so that no rule would hide it
+_TITLE_READ: Final = 600  # a cut value no longer looks like a card number or an address, so no rule would hide it
 _TITLE: Final = Substr(KeyTextTransform(_NAME, KeyTransform(_METADATA, Small("state"))), 1, _TITLE_READ)
 
 
@@ -285,7 +285,8 @@ def _session_rows(sessions: QuerySet[Session], source: str, limit: int, actor: A
 
 
 def app_rows(source: str, app_names: Sequence[str]) -> list[AppRow]:
-    """Returns apps as lists show them: how many sessions and users each has, and when it last changed. One query for all."""
+    """Returns apps as lists show them: how many sessions and users each has, and when it last changed. One query for
+    all."""
     if not app_names:
         return []
     of_app, is_known = "sessions.app_name = wanted.app_name", f"(user_id <> '{OWN_NAME}' OR {listed(source)})"

@@ -61,9 +61,9 @@ class Happening(NamedTuple):
 class Revision(NamedTuple):
     """The moments at which a session was created and written, and its user's and its app's state was written.
 
-    They are as the database stores them.
+    They are in the form in which the database stores them.
 
-    The `_row` fields differ, too, if a program has written to these rows itself."""
+    The `_row` fields also change if a program writes to these rows directly."""
 
     created: Any
     session: Any
@@ -78,7 +78,8 @@ class Revision(NamedTuple):
 
 
 def revisions(source: str, keys: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, Revision]:
-    """Returns for each session that exists a value that changes whenever its state, or its user's or app's, is written."""
+    """Returns for each session that exists a value that changes whenever its state, or its user's or app's, is
+    written."""
     keys = [ref for ref in keys if actor.may_see(ref.source, ref.app_name)]
     if not keys:
         return {}
@@ -132,8 +133,8 @@ def newest_seq(source: str) -> Seq:
 
 
 def happening(source: str, *, actor: Actor) -> Happening:
-    """Returns the sessions whose agent is running now, as far as the source's newest events show, the one with the newest
-    event first; and the newest turns."""
+    """Returns the sessions whose agent is running now, judging by the source's newest events, the one with the newest event
+    first; and the newest turns."""
     with database.using(source):
         near = newest_views(source, REACH, GLANCE, actor)
         by_session: dict[SessionRef, list[EventView]] = {}

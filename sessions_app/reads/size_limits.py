@@ -1,9 +1,8 @@
 """Limits how much of a stored JSON text is read, so that no single writer can make a page slow or large.
 
-Of an event that weighs more than LARGE, only the beginnings of long values are read (large_events.py), and of such a state
-only the size; both can be downloaded. A page of events
-ends when they weigh too much together. Sizes are measured in the database, so that what is too large does not reach
-Python."""
+For an event that weighs more than LARGE, only the starts of long values are read (large_events.py), and for such a
+state only the size; both can be downloaded. A page of events ends when they weigh too much together. Sizes are measured
+in the database, so that what is too large does not reach Python."""
 
 from typing import Any, Final
 
@@ -14,10 +13,10 @@ from ..sources import dialect
 from ..sources.dialect import Database
 
 LARGE: Final = 8_000_000  # what an event may weigh to be read, and also all events of a page together: see `weight`
-SMALL: Final = 1_000_000  # bytes of a value that lists look into, row by row
+SMALL: Final = 1_000_000  # bytes of a value that lists read, row by row
 _ITEM: Final = 45  # characters that a list, an object, a key or an item weighs in addition to its own
-LOOKED_THROUGH: Final = 8  # what the database only searches weighs so many times less
-_SKIPPED: Final = 8  # what the database only takes apart, or measures, weighs so many times less
+LOOKED_THROUGH: Final = 8  # what the database only searches weighs this many times less
+_SKIPPED: Final = 8  # what the database only takes apart, or measures, weighs this many times less
 
 
 def weight(text: str | None) -> int:
@@ -60,7 +59,7 @@ class _OfColumn(Func):
 
 
 class Measured(_OfColumn):
-    """The text of a JSON column or, if it is too large, its length after a “#”, with which no JSON begins."""
+    """The text of a JSON column or, if it is too large, its length after a “#”, with which no JSON starts."""
 
     output_field = TextField()
 
@@ -106,6 +105,6 @@ class Valid(_OfColumn):
 
 
 class Small(Valid):
-    """A JSON column that a list looks into in each row: null if it is not valid, or too large."""
+    """A JSON column that a list reads in each row: null if it is not valid, or too large."""
 
     most = SMALL

@@ -20,7 +20,7 @@ _OF_SESSION: Final = "FROM events WHERE app_name = %s AND user_id = %s AND sessi
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The numbers of a session, over its newest MOST events. `more` tells whether there are others."""
+    """The numbers of a session, over its newest MOST events. `more` says whether there are others."""
 
     events: int
     tokens: int
@@ -29,8 +29,8 @@ class Stats:
 
 
 def stats(ref: SessionRef, between: SeqRange | None = None, *, actor: Actor) -> Stats:
-    """Counts a session's events, or those of a range, their tokens, and events by filter. Of a long event, counts only that
-    it exists."""
+    """Counts a session's events, or those of a range, their tokens, and events by filter. A long event is only counted
+    as one event."""
     actor.check_sees(ref)
     with database.using(ref.source) as db:
         seq = dialect.of(db).seq_in_session

@@ -61,7 +61,7 @@ def load_page(
 ) -> Page[StoredSession]:
     """Returns a page of what `load_all` returns: at most `limit` sessions, fewer if their states weigh much.
 
-    A session that is updated meanwhile comes again at the end, so none is left out."""
+    A session that is updated in the meantime comes again at the end, so none is left out."""
     source, app_name = selection.source, selection.app_name
     if not actor.may_see(source, app_name):
         return Page([])

@@ -47,7 +47,7 @@ def events(
     """Returns a page of the timeline in append order: the newest events, or those before a cursor. `next` leads to
     earlier ones.
 
-    `kind` is one of FILTERS. With `between`, there are no others than those of a range."""
+    `kind` is one of FILTERS. With `between`, only those of a range."""
     actor.check_sees(ref)
     with database.using(ref.source):
         query = filtered(events_of(ref), ref, kind, author, between)
@@ -92,7 +92,7 @@ def events_after(
 
 
 def ends_of(ref: SessionRef, event_ids: Collection[str], *, actor: Actor) -> dict[str, tuple[Seq, float]]:
-    """Returns the seqs and the times of some events, by id. Those that are gone are left out, however strange their ids."""
+    """Returns the seqs and the times of some events, by id. Missing ones are left out, however strange their ids."""
     actor.check_sees(ref)
     ids = [event_id for event_id in event_ids if _is_storable(event_id)]
     with database.using(ref.source):
@@ -115,14 +115,14 @@ def newest_seq(ref: SessionRef, *, actor: Actor) -> Seq:
 
 
 def misses_more_than(ref: SessionRef, seq: Seq, number: int, *, actor: Actor) -> bool:
-    """Tells whether more than `number` events follow a seq."""
+    """Returns whether more than `number` events follow a seq."""
     actor.check_sees(ref)
     with database.using(ref.source):
         return bool(events_of(ref).filter(seq__gt=seq).order_by("seq").values_list("seq")[number : number + 1])
 
 
 def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
-    """Returns the invocation that has begun and not ended, judging by the newest events and SILENCE_SECONDS; None if
+    """Returns the invocation that has started and not ended, judging by the newest events and SILENCE_SECONDS; None if
     there is none."""
     return standing(ref, actor=actor)[0]
 
@@ -151,7 +151,7 @@ def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[Eve
         )
 
 
-_LONGEST: Final = 50_000  # bytes of an event in which its author is looked for
+_LONGEST: Final = 50_000  # bytes of an event that are searched for its author
 _NAME: Final = 300  # characters of an author that are read
 _AUTHOR: Final = Either(
     postgresql=f"left(event_data ->> 'author', {_NAME})",
@@ -188,7 +188,7 @@ _AT_ONCE: Final = 50
 
 @dataclass(slots=True)
 class Turn:
-    """The events of a turn, in append order. `cut` tells that the turn has more of them than are read."""
+    """The events of a turn, in append order. With `cut`, the turn has more than were read."""
 
     events: list[EventView] = field(default_factory=list)
     cut: bool = False

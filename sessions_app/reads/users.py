@@ -1,4 +1,4 @@
-"""Finds the user whom an address or a form means: by the id, or by the handle that stands for it."""
+"""Finds the user whom an address or a form means, by the id or by its handle."""
 
 from collections.abc import Callable, Iterable
 from hashlib import md5
@@ -15,14 +15,14 @@ from ..domain.session_ref import SessionRef
 from ..models import SearchOwner, Session
 from ..sources import database, dialect, registry
 
-_NEWEST: Final = 200  # sessions whose users are looked at if the index does not have a user yet
+_NEWEST: Final = 200  # sessions whose users are searched if the index does not have a user yet
 
 
 def meant(source: str, app_name: str, user_id: str, *, actor: Actor) -> str:
     """Returns the id of the user of an app who is meant by an id or by a handle.
 
-    An id that is hidden from the actor is as good as none, whether there is such a user or not. A handle is looked for in
-    the index of search, and among the users of the newest sessions, which the index may not have yet.
+    An id that is hidden from the actor counts as unknown, whether there is such a user or not. A handle is searched in
+    the search index, and among the users of the newest sessions, which the index may not have yet.
 
     Raises NotFound, SourceError."""
     if not actor.may_see(source, app_name):
@@ -39,12 +39,12 @@ def meant(source: str, app_name: str, user_id: str, *, actor: Actor) -> str:
 
 
 def ref_meant(ref: SessionRef, *, actor: Actor) -> SessionRef:
-    """Returns the session that names mean of which the user's may be a handle. Raises what `meant` does."""
+    """Returns the session with these names, of which the user's may be a handle. Raises what `meant` does."""
     return ref._replace(user_id=meant(*ref[:3], actor=actor))
 
 
 def in_cursor(source: str, app_name: str, text: str, there: Callable[[], Iterable[str]], *, actor: Actor) -> str | None:
-    """Returns the id of the user whom a cursor names, which holds what the actor sees of it; None if nobody knows any more.
+    """Returns the id of the user in a cursor, which holds what the actor sees of it; None if it can no longer be found.
 
     `there` returns the ids of the users who could be meant: those with a session at the moment of the cursor."""
     if not are_hidden(source, app_name, actor):
@@ -57,8 +57,8 @@ def in_cursor(source: str, app_name: str, text: str, there: Callable[[], Iterabl
 def order_of_users(source: str) -> tuple[str, str]:
     """Returns the SQL that puts users whose ids are hidden in an order, and its parameter.
 
-    The order of ids would tell between which others an id is: whoever may write makes sessions of the same moment for users
-    whose ids are readable."""
+    The order of ids would reveal between which others an id is: someone who may write could create sessions of the same
+    moment for users with readable ids."""
     return f"md5(%s || {dialect.of(source).hexadecimal('user_id')})", salted_hmac("adkweb.rank", "").hexdigest()
 
 
@@ -71,7 +71,7 @@ def rank_of(user_id: str) -> str:
 def _user_of(source: str, app_name: str, handle: str) -> str | None:
     owners = SearchOwner.objects.filter(source__where=registry.identity(source), app_name=app_name, shown=handle)
     for user_id in owners.values_list("user_id", flat=True):
-        if handle_of(user_id) == handle:  # of an id that no database of ours can hold, the index has a part
+        if handle_of(user_id) == handle:  # the index has only a part of an id that no database of ours can hold
             return user_id
     with database.using(source):
         newest = Session.objects.using(source).filter(app_name=app_name).order_by("-update_time")

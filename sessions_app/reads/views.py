@@ -35,7 +35,7 @@ class SessionView:
 
     @property
     def is_incomplete(self) -> bool:
-        """Tells whether it is still being copied or imported."""
+        """Returns whether it is still being copied or imported."""
         return is_incomplete(self.state.session)
 
 
@@ -85,7 +85,7 @@ def _too_large(size: int) -> str:
 def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionView:
     """Returns a session with its state by scope. Raises NotFound, and Invalid for a state that is too large to be read.
 
-    With `partly`, leaves out the scopes that are too large, and says their sizes."""
+    With `partly`, leaves out the scopes that are too large, and returns their sizes."""
     actor.check_sees(ref)
     with database.using(ref.source) as db, db.cursor() as cursor:
         texts = [measured_sql(f"{table}.state", db) for table in "sua"]

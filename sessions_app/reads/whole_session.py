@@ -23,7 +23,7 @@ from ..sources import database, dialect
 from ..sources.dialect import each_row
 from .size_limits import LARGE, weight
 
-STATE: Final = 3 * LARGE  # what a scope's state may weigh that a request loads
+STATE: Final = 3 * LARGE  # the most that a scope's state may weigh to be loaded by a request
 _FEW: Final = 100
 PAGE: Final = 1_000  # events that are streamed at once, or fewer that weigh as much as LARGE
 
@@ -44,8 +44,8 @@ class StoredEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session at one moment. `seq` is that of its newest event, loaded or not: 0 if there is none, None if it is not
-    known."""
+    """A session at one moment. `seq` is that of its newest event, loaded or not: 0 if there is none, None if
+    unknown."""
 
     ref: SessionRef
     state: Scoped
@@ -57,8 +57,7 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A session's row, the id of its newest event, and the seq of the event that was asked about; None if there is
-    none."""
+    """A session's row, the id of its newest event, and the seq of the requested event; None if there is none."""
 
     created: float
     revision: float
@@ -78,7 +77,7 @@ def load(
 ) -> StoredSession | None:
     """Returns a session with its events in append order, or None if there is no such session.
 
-    Three arguments limit the events: to the `newest` so many, to those `since` a time, to those `after` a seq. Raises
+    Three arguments limit the events: to the `newest` ones, to those `since` a time, to those `after` a seq. Raises
     Invalid for a state that weighs more than `most`, and `TooLong` for events of more than `longest` characters."""
     if not actor.may_see(ref.source, ref.app_name):
         return None
@@ -150,7 +149,7 @@ def stream(
     reader.
 
     The session is read at one moment, and its events are those up to the newest one of that moment, which never change.
-    Raises NotFound between two pages if the session was deleted, so that nobody takes its beginning for the whole."""
+    Raises NotFound between two pages if the session was deleted, so that its start isn't taken for the whole."""
     if not actor.may_see(ref.source, ref.app_name):
         return None
     database.get(ref.source)

@@ -1,4 +1,4 @@
-"""THE WRITE PATH: the only code that appends an event to a session, whoever asks and through whichever door.
+"""THE WRITE PATH: the only code that appends an event to a session, no matter who asks and through which door.
 
 `append_event` locks the session's row first. Then, if the delta touches them, it locks the user's row and the app's
 row, always in this order, so that writers cannot deadlock. An append is one transaction: on PostgreSQL a single
@@ -81,8 +81,8 @@ def append_event(
 ) -> Appended:
     """Stores an event and applies its state delta, all or nothing.
 
-    An agent's event that carries adkweb's own notes is refused, whichever door it comes through. Pass `origin="person"`
-    for an edit, which has such a note, and may need a second person: then Held is raised.
+    An agent's event that carries adkweb's own notes is refused, no matter how it comes in. Pass `origin="person"` for
+    an edit, which has such a note, and may need a second person: then Held is raised.
 
     `expected` is compared with the stored session under the lock. It is either the session's revision, or a mapping
     from full keys to the values that they must still have (ABSENT for a key that must not exist). With such a mapping,
@@ -114,7 +114,7 @@ def append_event(
             before = _stored_event(db, ref, stored["id"])
             if before is not None and event.get("timestamp") is None:
                 stored["timestamp"] = before["timestamp"]
-            # As they see it: who does not see a value is not told whether the one that they send is the same.
+            # As the actor sees it: someone who can't see a value isn't told whether the one they send is the same.
             if before is not None and same(*(shown(each, actor, ref.app_name, "event") for each in (before, stored))):
                 return Appended(shown(before, actor, ref.app_name, "event"))
             if before is not None or isinstance(refused, IntegrityError):

@@ -1,8 +1,8 @@
 """Lets threads that write to the same SQLite file share a commit.
 
 SQLite allows one writer at a time, and most of the time of an append is spent waiting for the disk to commit. So the
-first thread to come leads: it begins a transaction, does the work of every thread that is waiting by then, and commits
-once. Only after that does any of them get its answer. The next thread in line then leads.
+first thread to come leads: it starts a transaction, does the work of every thread that is waiting by then, and commits
+once. Only then do they get their answers. The next thread in line then leads.
 
 Each piece of work has a savepoint of its own. If it fails, it is undone and the error is raised in the thread that
 asked for it; the rest of the group is stored. If the commit fails, nothing is stored and every thread gets the error.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS: Final = 20.0  # with other programs that write to the file
 _MOST: Final = 64  # that share a commit
-_HOLD_SECONDS: Final = 0.05  # after this, nobody joins a group any more
+_HOLD_SECONDS: Final = 0.05  # after this, no one can join the group
 # Other programs check every 100 ms whether the file is free, and give up after some seconds. So this process leaves it
 # free for a share of the time that it held it. Its own threads use the pause to prepare, so the next group is larger.
 _REST: Final = 0.25
@@ -57,7 +57,8 @@ def share(db: BaseDatabaseWrapper, work: Callable[[BaseDatabaseWrapper], T]) -> 
 
 @contextmanager
 def alone(db: BaseDatabaseWrapper) -> Iterator[None]:
-    """Opens a Django transaction that no other thread shares. It waits its turn in the same line as shared work."""
+    """Opens a Django transaction that no other thread shares. It waits for its turn in the same queue as shared
+    work."""
     if db.in_atomic_block:
         with transaction.atomic(using=db.alias):
             yield
@@ -130,14 +131,14 @@ class _Line:
     """The threads of this process that wait to write to a file, and the one that is writing."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards what follows; nobody waits while holding it
+        self._lock = threading.Lock()  # guards what follows; no one waits while holding it
         self._waiting: deque[_Job] = deque()
         self._taken = False
-        self._since = self._held = 0.0  # when the current leader began, and how long the one before it led
+        self._since = self._held = 0.0  # when the current leader started, and how long the one before it led
 
     @contextmanager
     def turn(self, job: _Job) -> Iterator[None]:
-        """Waits until the job leads or another thread has done it. Afterwards the next job in line leads."""
+        """Waits until the job leads or another thread has done it. Afterwards, the next job in the queue leads."""
         try:
             with self._lock:
                 job.waits = self._taken
@@ -155,7 +156,7 @@ class _Line:
             self.leave(job)
 
     def join(self) -> _Job | None:
-        """Takes the next job out of the line and returns it, or None if nobody waits or the next one is not shared."""
+        """Removes the next job from the queue and returns it, or None if no one waits or the next one isn't shared."""
         with self._lock:
             if not self._waiting or self._waiting[0].work is None:
                 return None
@@ -164,7 +165,7 @@ class _Line:
         return job
 
     def leave(self, job: _Job) -> None:
-        """Takes a job out of the line. If it was leading, the next one leads."""
+        """Removes a job from the queue. If it was leading, the next one leads."""
         if not (job.leads or job.waits):
             return
         with self._lock:
@@ -188,7 +189,7 @@ os.register_at_fork(after_in_child=lines.clear)  # the threads that led do not e
 
 
 def line_of(alias: str) -> _Line:
-    """Returns the line in which a source's writers wait."""
+    """Returns the queue in which a source's writers wait."""
     return lines.get(alias) or lines.setdefault(alias, _Line())
 
 
@@ -214,7 +215,7 @@ def _lead(db: BaseDatabaseWrapper, own: _Job) -> None:
 
 
 def _do_all(db: BaseDatabaseWrapper, line: _Line, group: list[_Job]) -> None:
-    """Does the leader's job and those in line in one transaction, and adds the jobs that it takes to the group."""
+    """Does the leader's job and those in the queue in one transaction, and adds the jobs that it takes to the group."""
     connection: sqlite3.Connection = db.connection
     _be_patient(connection, group[0])
     connection.execute("BEGIN IMMEDIATE")
@@ -248,7 +249,7 @@ def _do_beside(db: BaseDatabaseWrapper, job: _Job) -> None:
 def _be_patient(connection: sqlite3.Connection, job: _Job) -> None:
     """Makes SQLite wait for other programs for what is left of the job's patience.
 
-    The job's time began when it joined the line, not when its turn came.
+    The job's time started when it joined the queue, not when its turn came.
     """
     seconds = max(1, math.ceil(job.came + PATIENCE_SECONDS - time.monotonic()))
     connection.execute(f"PRAGMA busy_timeout = {seconds * 1000}")

@@ -64,7 +64,7 @@ def import_session(
 
     `after` is the id of the session's newest event so far. Pass None to create the session, and "" if it has no events
     yet. Until the `last` batch, the session's own state is IMPORTING. Raises AlreadyExists, Conflict (the session is
-    not being imported, or somebody wrote to it in the meantime), Invalid, NotFound, NotAllowed and SourceError.
+    not being imported, or someone wrote to it in the meantime), Invalid, NotFound, NotAllowed and SourceError.
     """
     actor.check_may("admin", session.ref.source, session.ref.app_name)
     ref = session.ref
@@ -128,7 +128,7 @@ def import_state(ref: SessionRef, scope: Scope, state: State, *, actor: Actor, u
         delta = {name: value for name, value in state.items() if not same_values(before.get(name, ABSENT), value)}
         if delta and (made or overwrite):
             merge(cursor, ref, scope, delta, (), at if made else stored_instant(time.time(), db))
-            if database.keeps_creations(ref.source):  # no event explains it, as after the deletion of a session
+            if database.keeps_creations(ref.source):  # no event explains it, as after a session was deleted
                 whose = ref.user_id if scope == "user" else ""
                 cursor.execute(
                     "INSERT INTO adkweb_deleted VALUES (%s, %s, 0) ON CONFLICT DO NOTHING", [ref.app_name, whose]

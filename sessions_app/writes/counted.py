@@ -1,4 +1,4 @@
-"""Counts appends by what came of them, for `/metrics`."""
+"""Counts appends by outcome, for `/metrics`."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -35,7 +35,7 @@ def counted(append: Callable[Concatenate[SessionRef, P], A]) -> Callable[Concate
             outcome = "refused"
             raise
         finally:
-            # A caller may name any source: only those that there are become figures.
+            # A caller may name any source: only existing ones are counted.
             APPENDS.labels(ref.source if ref.source in registry.sources else "", outcome).inc()
         return appended
 

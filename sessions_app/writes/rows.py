@@ -26,7 +26,7 @@ def note_place(cursor: Any, ref: SessionRef) -> None:
     written.
 
     Call it while every lock is held, as when an event gets its number. There are BETWEEN numbers between two events;
-    they give the order of the sessions created between them. On PostgreSQL, a number is never given again: if the newest
+    they give the order of the sessions created between them. On PostgreSQL, a number is never reused: if the newest
     events were deleted, sessions may have been created after them, and this one after those.
     """
     of = dialect.of(cursor.db)
@@ -138,7 +138,7 @@ def event_text(event: Event, db: BaseDatabaseWrapper) -> str:
 
 
 def stored_object(stored: Any) -> dict[str, Any]:
-    """Parses a stored state. Raises Invalid if it cannot be read, because writing over it would lose it."""
+    """Parses a stored state. Raises Invalid if it cannot be read, because overwriting it would lose it."""
     try:
         value = json.loads(stored) if isinstance(stored, str) else stored
     except (ValueError, RecursionError) as error:  # written by another program

@@ -38,8 +38,8 @@ def create_session(
     """Creates a session and stores its initial state by scope. Without a `session_id`, it gets a UUID.
 
     The initial state is not an event: it is kept in `sessions.initial_state`, with full keys. Raises AlreadyExists,
-    Invalid, NotAllowed, also for the first session of an app (Actor.may_found), and SourceError; Held if a person's has a
-    key that needs a second one.
+    Invalid, NotAllowed, also for the first session of an app (Actor.may_found), and SourceError; Held if it is a
+    person's and has a key that needs a second person.
     """
     actor.check_may("append", source, app_name)
     ref = SessionRef(
@@ -95,7 +95,7 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
     """
     actor.check_may("admin", ref.source, ref.app_name)
     check_names(ref)
-    database.get(ref.source)  # which may be another source than a moment ago
+    database.get(ref.source)  # which may have changed since
     if is_on_hold(ref):
         raise Conflict(_("This session is on hold: it is not deleted until an admin ends that."))
     with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
@@ -105,7 +105,7 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
         # The session first: a trigger of sources/schema.py reads what its events wrote, so they must still be there.
         cursor.execute("DELETE FROM sessions WHERE app_name = %s AND user_id = %s AND id = %s", ref[1:])
         cursor.execute("DELETE FROM events WHERE app_name = %s AND user_id = %s AND session_id = %s", ref[1:])
-        if actor is not AGENT:  # what an agent does in its own database is its own matter, as it is without adkweb
+        if actor is not AGENT:  # what an agent does in its own database is its own business, as without adkweb
             record("session-deleted", actor.name, ref=ref)
     _delete_labels(ref)
     broadcast.tell("events", ref)
@@ -113,7 +113,7 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
 
 
 def is_on_hold(ref: SessionRef) -> bool:
-    """Tells whether a session must be kept."""
+    """Returns whether a session must be kept."""
     holds = SessionHold.objects.filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     return bool(tables.rows_of(holds[:1]))
 
@@ -135,7 +135,8 @@ def delete_user_state(source: str, app_name: str, user_id: str, *, actor: Actor)
 
 
 def forget_deleted(source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
-    """Takes a user's id out of adkweb's notes of deleted sessions: those of `user:` keys go, those of the app stay.
+    """Removes a user's id from adkweb's notes of deleted sessions: those of `user:` keys are deleted, those of the app
+    stay.
 
     Raises NotAllowed, SourceError."""
     actor.check_may("admin", source, app_name)
@@ -147,7 +148,7 @@ def forget_deleted(source: str, app_name: str, user_id: str, *, actor: Actor) ->
             "DELETE FROM adkweb_deleted_writes WHERE app_name = %s AND user_id = %s AND key LIKE 'user:%%'", names
         )
         cursor.execute("UPDATE adkweb_deleted_writes SET user_id = '' WHERE app_name = %s AND user_id = %s", names)
-        # What the app's state may be left over from is still known.
+        # It is still known what the app's state may be left over from.
         cursor.execute(
             """INSERT INTO adkweb_deleted SELECT app_name, '', place FROM adkweb_deleted
             WHERE app_name = %s AND user_id = %s AND user_id <> ''
@@ -159,9 +160,9 @@ def forget_deleted(source: str, app_name: str, user_id: str, *, actor: Actor) ->
 
 
 def _delete_labels(ref: SessionRef) -> None:
-    """Deletes what people called a session, so that a new one of the same names does not begin with it."""
+    """Deletes the title and tags of a session, so that a new one with the same names does not start with them."""
     try:
         for labels in (SessionTitle, SessionTag):
             labels.objects.filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:])).delete()
-    except DatabaseError as error:  # of adkweb's own database; the session is gone all the same
+    except DatabaseError as error:  # of adkweb's own database; the session is deleted anyway
         log.warning("the title and tags of a deleted session stay: %s", error)

@@ -10,9 +10,9 @@ from ._checks import BAD, NOTE, OK, Finding
 
 
 def check_audit(published: Head | None = None, *, ready: bool) -> Iterator[Finding]:
-    """Verifies every row, and prints the head that an auditor keeps. Without adkweb's own tables, that is what is wrong.
+    """Verifies every row, and prints the head that an auditor keeps. Without adkweb's own tables, it reports that.
 
-    `published` is a head that somebody has kept elsewhere.
+    `published` is a head that someone has kept elsewhere.
     """
     if not ready:
         yield Finding(BAD, "adkweb's own database has no audit that could be verified: see above.")

@@ -27,7 +27,7 @@ _BUCKET_FAULTS: Final[dict[Fault, str]] = {
 
 
 class Finding(NamedTuple):
-    """The result of a check: a grade, and a sentence that says what to do."""
+    """The result of a check: a grade, and a sentence with what to do."""
 
     grade: str
     text: str
@@ -195,7 +195,8 @@ def _redis() -> Iterator[Finding]:
 
 
 def _artifacts() -> Iterator[Finding]:
-    """Checks what ADKWEB_ARTIFACTS names. google-adk's FileArtifactService makes `apps` in a folder as it saves a file."""
+    """Checks the places in ADKWEB_ARTIFACTS. google-adk's FileArtifactService creates `apps` in a folder when it saves
+    a file."""
     for folder in sorted(set(settings.ARTIFACTS.values())):
         if folder.startswith(SCHEME):
             yield _bucket(Bucket(folder.removeprefix(SCHEME)))

@@ -1,4 +1,4 @@
-"""Checks that stored state is what the events say, for `adkweb doctor`."""
+"""Checks that stored state matches the events, for `adkweb doctor`."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,7 +24,7 @@ _PAGE: Final = 1_000
 
 
 def drift(source: Source, every_session: bool) -> Iterator[Finding]:
-    """Checks that the state of sessions is what their events make of it."""
+    """Checks that the state of sessions matches their events."""
     if not database.is_numbered(source.alias):
         yield Finding(NOTE, "whether states are what events say cannot be told before it is adopted.")
         return
@@ -95,12 +95,13 @@ def _shared(ref: SessionRef, scope: Scope) -> list[Change]:
     while True:
         try:
             return [each.change for each in shared(ref, [scope], actor=TERMINAL).drifted]
-        except Behind:  # the index is still being built; each call goes on with it
+        except Behind:  # the index is still being built; each call continues with it
             continue
 
 
 def _named(ref: SessionRef, names: int, changes: list[Change]) -> str:
-    """Returns whose state it is, as the first `names` names of the session, some keys, and the page to repair them."""
+    """Returns the owner of the state (the first `names` names of the session), some keys, and the page to repair
+    them."""
     keys = ", ".join(
         f"{change.key}: {short(change.new, 40)}, by its events {short(change.old, 40)}" for change in changes[:NAMED]
     )

@@ -12,9 +12,9 @@ from ...access import private_files
 
 @contextmanager
 def output(name: str | None) -> Iterator[BinaryIO]:
-    """Yields the file to write. It gets its name only when it is complete; a link stays one, to the new file.
+    """Yields the file to write. It gets its name only when it is complete; a link then leads to the new file.
 
-    What is no file, such as /dev/null or a pipe, is written as it is."""
+    Anything that isn't a file, such as /dev/null or a pipe, is written directly."""
     if name is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -15,16 +15,16 @@ _SECONDS = 0.1  # between two moves that are shown
 
 
 class Bar(Protocol):
-    """Shows how far a command is."""
+    """Shows a command's progress."""
 
     def total(self, number: int) -> None:
-        """Sets how many there will be."""
+        """Sets the total."""
 
     def moved(self, number: int) -> None:
-        """Adds a number to what is done."""
+        """Adds to what is done."""
 
     def at(self, done: int, total: int) -> None:
-        """Sets what is done, and how many there will be."""
+        """Sets what is done, and the total."""
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Closes connections whose request does not arrive, and stops gracefully.
 
-uvicorn itself would wait for ever for the rest of a request's head, and close websockets as if it had crashed.
+uvicorn itself would wait forever for the rest of a request's head, and close websockets as if it had crashed.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Protocol(_Base):  # type: ignore[misc]
 
 
 class Server(uvicorn.Server):
-    """uvicorn's own server, which tells pages that it goes away when it stops. They then come back by themselves."""
+    """uvicorn's own server, which tells pages when it stops. They then reconnect on their own."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accepts nothing new, closes websockets with 1001, and lets requests finish."""

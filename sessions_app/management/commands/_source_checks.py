@@ -90,7 +90,7 @@ def _server(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding]:
 def _durable(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     """Checks that acknowledged writes are on the disk.
 
-    A SQLite file does not tell how other programs write to it. adkweb itself waits for the disk.
+    A SQLite file doesn't show how other programs write to it. adkweb itself waits for the disk.
     """
     if source.dialect.is_file:
         return
@@ -227,7 +227,7 @@ def _orphans(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     )
 
 
-_VERB: Final = "DELETE"  # for the sentence alone: doctor changes nothing
+_VERB: Final = "DELETE"  # for its message only: doctor changes nothing
 _ORPHAN: Final = (
     "NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.app_name = events.app_name AND sessions.user_id = events.user_id "
     "AND sessions.id = events.session_id)"

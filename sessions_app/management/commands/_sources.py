@@ -15,9 +15,9 @@ from ._terminal import plain
 
 
 class OverSources(BaseCommand):
-    """A command that does one thing to each source that is named. The exit code is 2 if one cannot be used."""
+    """A command that handles each named source. The exit code is 2 if one cannot be used."""
 
-    done = ""  # what it says about a source afterwards: "adopted"
+    done = ""  # what it prints about a source afterwards: "adopted"
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -46,7 +46,7 @@ class OverSources(BaseCommand):
 
 
 def named_sources(texts: Iterable[str]) -> Iterator[registry.Source]:
-    """Yields the sources that paths and URLs name. Raises CommandError for one that is none."""
+    """Yields the sources that paths and URLs name. Raises CommandError for one that isn't a source."""
     for text in texts:
         try:
             sources = registry.add(text)

@@ -16,7 +16,7 @@ _JOINERS: Final = "\u200c\u200d"  # inside words of some scripts, and inside emo
 
 
 def plain(text: str) -> str:
-    """Returns a line without characters that move the cursor, whatever names are in it."""
+    """Returns a line without characters that move the cursor, whatever it contains."""
     return "".join(c if c.isprintable() or c in _JOINERS else "�" for c in text)
 
 
@@ -37,7 +37,7 @@ def short(value: Any, length: int = 60) -> str:
 
 
 def local_zone() -> tzinfo:
-    """Returns the time zone of this machine, or of TZ; UTC if nobody can say."""
+    """Returns the time zone of this machine, or of TZ; UTC if it is unknown."""
     with suppress(KeyError, ValueError, OSError):
         if settings.MACHINE_ZONE is not None:
             return ZoneInfo(settings.MACHINE_ZONE.removeprefix(":"))

@@ -13,7 +13,7 @@ from ._sources import OverSources
 
 
 class Command(OverSources):
-    """Adopts databases, as their owner. If it was interrupted, it goes on where it stopped."""
+    """Adopts databases, as their owner. If it was interrupted, it continues where it stopped."""
 
     help = (
         "Add what adkweb needs to ADK's databases: columns, triggers and indexes beside ADK's own. Agents go on writing; "

@@ -15,7 +15,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Prints the line. Where nothing is recorded yet, it says so and fails: there is nothing to keep."""
+        """Prints the line. If nothing is recorded yet, it says so and fails."""
         try:
             head = heads.newest()
         except DatabaseError as error:

@@ -10,7 +10,7 @@ from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
 _FILES: Final = {"FILE", "FILE|URL", "SOURCE"}  # arguments that may be files
-_FIRST: Final = "serve"  # the command of a line that names none
+_FIRST: Final = "serve"  # the command of a line that doesn't name one
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`adkweb createsuperuser`: Django's command, which would accept any password if there is no terminal."""
+"""`adkweb createsuperuser`: Django's command, which accepts any password if there is no terminal."""
 
 import os
 from typing import Any

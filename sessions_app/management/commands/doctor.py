@@ -35,7 +35,7 @@ class Command(BaseCommand):
     help = (
         "Check adkweb's own database, its settings and the sources, and say what to do. Nothing is changed or adopted."
     )
-    requires_system_checks = ()  # this command is the one to say what is wrong with the settings
+    requires_system_checks = ()  # this command itself reports what is wrong with the settings
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Defines [SOURCE …] [--drift] [--audit] [--head LINE]"""
@@ -101,7 +101,7 @@ class Command(BaseCommand):
             self._say(source.where, check(source, every_session=every_session, ready=self._ready))
 
     def _orphans(self) -> Iterator[Finding]:
-        """Names what is kept of sources that were not named, and may be looked for in vain."""
+        """Lists what is kept about sources that were not named, and so isn't shown."""
         away = [source.where for source in registry.listed() if source.alias not in registry.identities]
         maybe = f" Or it is one that could not be opened here: {some(away)}." if away else ""
         try:

@@ -20,7 +20,7 @@ from ._sources import one_source
 
 
 class Command(BaseCommand):
-    """Exports all that is kept of a user."""
+    """Exports everything about a user."""
 
     help = "Write everything of one user of an app to a zip file: sessions, state, artifacts. Nothing is changed."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work

@@ -33,7 +33,7 @@ from ._terminal import local_zone, plain, silence_logs, words
 
 _PAGE: Final = 100
 _MOST: Final = 10_000
-_ASCENDING: Final = {"title", "user", "app"}  # the others begin with the greatest
+_ASCENDING: Final = {"title", "user", "app"}  # the others start with the greatest
 _SOURCE: Final = re.compile(r"postgres\w*(\+\w+)?://|~?/|\.{1,2}(/|$)|.*\.db$", re.IGNORECASE)
 _STYLES: Final = {"running": "blue", "waiting": "yellow", "failed": "bold red", "stuck": "red", "idle": "dim"}
 _LEAST: Final = 12  # cells of a title, however narrow the terminal is
@@ -98,7 +98,7 @@ class Command(BaseCommand):
             raise CommandError("Interrupted; what is missing is read the next time.", returncode=130) from error
 
     def _feed(self, named: Sequence[str]) -> None:
-        """Has whatever is new in these sources read into the index. Without any, in those of ADKWEB_SOURCES."""
+        """Indexes what is new in these sources; without any, in those of ADKWEB_SOURCES."""
         if named:  # only these are searched
             registry.searched_folders.clear()
             for source in registry.listed():
@@ -125,7 +125,7 @@ class Command(BaseCommand):
         self._note(pages[0], len(rows))
 
     def _note(self, first: results.Results, shown: int) -> None:
-        """Says on standard error what the lines do not."""
+        """Prints on standard error what the lines don't show."""
         notes = [
             f"“{plain(part)}” is part of many words: only words that begin with it were looked for."
             for part in first.broad
@@ -139,7 +139,7 @@ class Command(BaseCommand):
 
 
 def _split(given: list[str]) -> tuple[str, list[str]]:
-    """Separates a query from the sources after it. The first word is always of the query."""
+    """Separates a query from the sources after it. The first word always belongs to the query."""
     end = len(given)
     while end > 1 and (_SOURCE.match(given[end - 1]) or _exists(given[end - 1])):
         end -= 1

@@ -18,7 +18,7 @@ from ...sources import dialect, locks, versions
 from ._terminal import plain
 
 _PAUSE_SECONDS: Final = 0.5
-# Errors of connecting that time does not mend.
+# Connection errors that waiting doesn't solve.
 _LASTING: Final = ("authentication", "password", "pg_hba", "does not exist", "unable to open", "startup parameter")
 
 
@@ -28,7 +28,7 @@ class Command(migrate.Command):
     help = "Make or complete the tables of adkweb's own database, as every start of adkweb does. --check only looks."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrates. Ends with 2 if the database cannot be used, or is of an adkweb that this one does not know."""
+        """Migrates. Exits with 2 if the database cannot be used, or is of an adkweb that this one does not know."""
         alias = options["database"]
         try:
             self._wait_for(alias)
@@ -44,7 +44,7 @@ class Command(migrate.Command):
             ) from error
 
     def _wait_for(self, alias: str) -> None:
-        """Waits until a server answers, which may be starting at the same time as adkweb."""
+        """Waits until a server answers: it may be starting at the same time as adkweb."""
         until, said = time.monotonic() + settings.WAIT_SECONDS, False
         while True:
             try:

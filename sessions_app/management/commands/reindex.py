@@ -1,4 +1,4 @@
-"""`adkweb reindex SOURCE …`: rebuilds the index by which adkweb finds the past quickly."""
+"""`adkweb reindex SOURCE …`: rebuilds the search index and the key history."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from ._sources import OverSources
 
 
 class Command(OverSources):
-    """Rebuilds the index, which is in adkweb's own database. For that, all events of the source are read."""
+    """Rebuilds the index, which is in adkweb's own database. This reads all events of the source."""
 
     help = (
         "Forget, and read anew, which events of a source wrote which keys: by that, state at an event and histories of "
@@ -25,7 +25,8 @@ class Command(OverSources):
     done = "reindexed"
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrates adkweb's own database, which may not exist yet, mends its words, and then reindexes the sources."""
+        """Migrates adkweb's own database, which may not exist yet, repairs its words, and then reindexes the
+        sources."""
         try:
             call_command("migrate", verbosity=0, interactive=False)
             damage.check()

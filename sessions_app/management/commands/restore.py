@@ -1,4 +1,4 @@
-"""`adkweb restore FILE`: makes adkweb's own database what a backup has."""
+"""`adkweb restore FILE`: replaces adkweb's own database with a backup."""
 
 from argparse import ArgumentParser
 from pathlib import Path

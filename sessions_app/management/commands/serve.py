@@ -90,10 +90,10 @@ class Command(BaseCommand):
             server_header=False,
             ws_max_size=FRAME_LENGTH * 4,
             timeout_graceful_shutdown=_LAST_SECONDS,
-            ws_per_message_deflate=False,  # it costs time and 300 KB per viewer; a proxy can compress for slow lines
+            ws_per_message_deflate=False,  # it costs time and 300 KB per viewer; a proxy can compress for slow connections
         )
         gc.collect()
-        gc.freeze()  # code stays as long as the server; looking for garbage in it would cost a tenth of the time
+        gc.freeze()  # code lives as long as the server; collecting garbage in it would cost a tenth of the time
         with suppress(KeyboardInterrupt):  # Ctrl+C, which uvicorn passes on after it has stopped
             Server(config).run(sockets=[listener])
 

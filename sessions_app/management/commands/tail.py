@@ -34,7 +34,7 @@ _AWAY_SECONDS: Final = 1.0  # between the first two tries of a source that does 
 _LONGEST_AWAY_SECONDS: Final = 8.0
 _MOST_LINES: Final = 10_000
 _CHIPS: Final = 8  # on a line
-_LEAST: Final = 24  # characters that say what happened, however narrow the terminal is
+_LEAST: Final = 24  # characters for what happened, however narrow the terminal is
 
 _SCOPES: Final = {"session": "blue", "user": "magenta", "app": "yellow", "temp": "dim"}
 
@@ -96,7 +96,7 @@ class Command(BaseCommand):
             self.stderr.write(plain(note))
 
     def _first(self, feed: "_Feed") -> None:
-        """Opens a source that was named itself. Raises CommandError if it cannot be opened at the start."""
+        """Opens a source that was named directly. Raises CommandError if it cannot be opened at the start."""
         try:
             feed.open()
         except SourceError as error:
@@ -139,7 +139,7 @@ class _Feed:
             self._problem, self._pause = "", _AWAY_SECONDS
 
     def note(self) -> str:
-        """Returns what to say now: that the source stopped answering, that it is back, or "" for nothing."""
+        """Returns the message to print now: that the source stopped answering, that it is back, or ""."""
         if self._problem == self._told or (self._problem and self._told):
             return ""
         self._told = self._problem
@@ -226,7 +226,7 @@ def _newest(feeds: Iterable[_Feed], number: int) -> list[EventView]:
 
 
 def _wait(seconds: float) -> None:
-    """Waits until the next look. Raises BrokenPipeError as soon as nobody reads the output any more."""
+    """Waits until the next look. Raises BrokenPipeError as soon as no one reads the output."""
     if hasattr(select, "poll") and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
