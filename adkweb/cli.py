@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command, execute_from_comm
 
 from . import __version__
 
-# Django's other commands are left out: a folder that is a source may have such a name.
+# Django's other commands are left out, because a source's folder may have such a name.
 COMMANDS: Final = {
     "serve": "what adkweb does without a command",
     "create": "make a database with ADK's tables",

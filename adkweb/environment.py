@@ -1,4 +1,4 @@
-"""Reads what the environment says to adkweb, once. docs/settings.md explains each name."""
+"""Reads adkweb's environment variables, once. docs/settings.md explains each name."""
 
 import json
 import re
@@ -37,7 +37,8 @@ def _prices(text: str) -> dict[str, tuple[float, float]]:
 
 
 def artifacts_in(text: str) -> dict[str, str]:
-    """Reads ADKWEB_ARTIFACTS: a folder or bucket for all sources, which is then named `*`, or JSON with one for each."""
+    """Reads ADKWEB_ARTIFACTS: a folder or bucket for all sources, which is then named `*`, or JSON with one for
+    each."""
     try:
         given = json.loads(text) if text.lstrip()[:1] == "{" else {"*": text} if text else {}
         named = {str(source): _storage(named) for source, named in given.items()}
@@ -49,7 +50,8 @@ def artifacts_in(text: str) -> dict[str, str]:
 
 
 def _storage(text: str) -> str:
-    """Returns a bucket as gs://name, or the absolute path of a folder, which may be a URL: google-adk takes file:///srv."""
+    """Returns a bucket as gs://name, or the absolute path of a folder, which may be a URL: google-adk takes
+    file:///srv."""
     scheme, separator, path = text.partition("://")
     if scheme == "gs" and re.fullmatch(r"[a-z0-9][a-z0-9._-]+/?", path):
         return f"gs://{path.rstrip('/')}"
@@ -77,7 +79,8 @@ def roles_of_groups(text: str) -> list[tuple[str, str, str]]:
 
 
 def check_provider(issuer: str, **needed: object) -> str:
-    """Returns the host of the identity provider, or "" if none is named. Ends adkweb where a setting of it is missing."""
+    """Returns the host of the identity provider, or "" if none is named. Ends adkweb if one of its settings is
+    missing."""
     if not issuer:
         return ""
     parts = urlsplit(issuer)
@@ -125,7 +128,7 @@ def syslog(text: str) -> tuple[str, str, int] | None:
 
 
 def check_secret(webhook: str, secret: str) -> None:
-    """Ends adkweb where the audit is posted without a secret that nobody guesses."""
+    """Ends adkweb if the audit is posted without a strong secret."""
     if webhook and len(secret) < 16:
         raise SystemExit("ADKWEB_AUDIT_WEBHOOK needs ADKWEB_AUDIT_WEBHOOK_SECRET, too, of 16 characters or more.")
 
@@ -147,7 +150,7 @@ READ_ONLY = env.bool("ADKWEB_READ_ONLY", default=False)
 # How long a start waits for adkweb's own database.
 WAIT_SECONDS = env.float("ADKWEB_WAIT_SECONDS", default=30.0)
 POOL_SIZE = env.int("ADKWEB_POOL_SIZE", default=20)
-# None: wherever the server itself answers, and no pooler.
+# None: wherever the server itself answers, not a pooler.
 PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=None)
 SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
 SQLITE_STATE = _one_of("ADKWEB_SQLITE_STATE", "auto", "merged", "replaced")
@@ -171,7 +174,7 @@ OIDC_GROUPS_CLAIM = env.str("ADKWEB_OIDC_GROUPS_CLAIM", default="groups")
 OIDC_SCOPES = env.str("ADKWEB_OIDC_SCOPES", default="openid profile email").split()
 _host = check_provider(OIDC_ISSUER, CLIENT_ID=OIDC_CLIENT_ID, CLIENT_SECRET=OIDC_CLIENT_SECRET, ROLES=OIDC_ROLES)
 OIDC_NAME = env.str("ADKWEB_OIDC_NAME", default="") or _host if OIDC_ISSUER else ""
-# Ends sign-ins that had none, and asks for one at the next.
+# Ends sign-ins without one, and asks for one at the next.
 REQUIRE_SECOND_FACTOR = env.bool("ADKWEB_REQUIRE_SECOND_FACTOR", default=False)
 DEBUG = env.bool("ADKWEB_DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ADKWEB_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
@@ -210,6 +213,6 @@ def _secret_key() -> str:
     return file.read_text()
 
 
-with suppress(OSError):  # whatever needs the folder reports what is wrong with it
+with suppress(OSError):  # code that needs the folder reports what is wrong with it
     private_files.keep_folder(DATA_DIR)
 SECRET_KEY = _secret_key()

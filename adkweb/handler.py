@@ -21,7 +21,7 @@ from servestatic.middleware import ServeStaticMiddleware
 from sessions_app.http.headers import static_file
 
 _SLASH: Final = re.compile(rb"%2f", re.IGNORECASE)
-_MOST_IDLE: Final = 16  # threads that are kept while they have nothing to do
+_MOST_IDLE: Final = 16  # idle threads that are kept
 _idle: Final[list[ThreadPoolExecutor]] = []
 
 
@@ -48,7 +48,7 @@ class Handler(ASGIHandler):
 
 
 def _with_slashes(scope: Any) -> Any:
-    """Returns a request whose names with “/” can be told from its path, where a program wrote them as %2F.
+    """Returns a request in whose path a “/” within a name, which a program wrote as %2F, can be recognised.
 
     By ASGI, `path` is decoded, so that users/a%2Fb would be users/a/b. adkweb's own escape for it is ~2f."""
     raw = scope.get("raw_path") or b""

@@ -35,7 +35,7 @@ def _clean(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 
 def _readable(_logger: Any, _method: str, event: EventDict) -> str:
-    """Writes each message on one line, whatever names are in it, so that none can forge another.
+    """Writes each message on one line, whatever it contains, so that none can forge another.
 
     Tracebacks are indented.
     """

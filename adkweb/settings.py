@@ -1,4 +1,4 @@
-"""Makes Django's settings of what the environment says."""
+"""Makes Django's settings from the environment."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     }
 else:
     DATABASES["default"]["ENGINE"] = "adkweb.postgresql"
-    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True  # a pooler would give their rows to nobody
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True  # a pooler would lose their rows
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # A single process needs no layer; several processes tell each other through Redis.
@@ -185,8 +185,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "adkweb.logs.Line", "as_json": not sys.stderr.isatty()}},
-    # A database that does not answer, or a source that is still being indexed, is not a mistake. Whoever notices logs
-    # it.
+    # A database that does not answer, or a source that is still being indexed, isn't an error of adkweb's. The code
+    # that notices it logs it.
     "filters": {
         "mistakes": {
             "()": "django.utils.log.CallbackFilter",

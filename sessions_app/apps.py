@@ -15,14 +15,14 @@ class SessionsConfig(AppConfig):
     name = "sessions_app"
 
     def import_models(self) -> None:
-        """Loads the models: those of `models/`, and those that stand with what they do."""
+        """Loads the models: those of `models/`, and those in the modules of their subjects."""
         super().import_models()
         from .access import approval, masking, roles, tokens  # noqa: F401
         from .privacy import retention  # noqa: F401
         from .search.saved import watching  # noqa: F401
 
     def ready(self) -> None:
-        """Translates what domain/ says, and names the sources; they are opened when first needed."""
+        """Translates the messages of domain/, and registers the sources; they are opened when first needed."""
         from .domain.errors import SourceError
         from .domain.translation import use
         from .sources import registry
@@ -31,6 +31,6 @@ class SessionsConfig(AppConfig):
         for text in settings.SOURCES:
             try:
                 registry.add(text)
-            except SourceError as error:  # the others, and every command, go on
+            except SourceError as error:  # the others, and every command, continue
                 log.error("ADKWEB_SOURCES: %s", error.message)
                 registry.refuse(text, error.message)

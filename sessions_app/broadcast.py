@@ -1,9 +1,9 @@
-"""Tells whoever follows a session that it moved, after the commit: in this process and, through Redis, in others.
+"""Tells the followers of a session that it changed, after the commit: in this process and, through Redis, in others.
 
-A message is a pointer without content, and nothing depends on its arrival. Whoever follows a source also looks without
-being told (live/), so a lost message or a missing Redis costs time, but never an event. Telling never waits and never
-fails: the listeners in this process are called directly, and a separate thread tells Redis. If several messages about a
-session wait there, only the last of each kind is sent.
+A message is a pointer without content, and nothing depends on its arrival. Followers of a source also poll (live/), so
+a lost message or a missing Redis costs time, but never an event. Telling never waits and never fails: the listeners in
+this process are called directly, and a separate thread tells Redis. If several messages about a session wait there,
+only the last of each kind is sent.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ What = Literal["events", "queued", "watching", "begun"]
 
 GROUP: Final = "adkweb.moves"
 PROCESS = uuid.uuid4().hex  # of this process; a fork has another one
-_MOST_WAITING: Final = 10_000  # sessions with something to tell, while Redis does not answer
+_MOST_WAITING: Final = 10_000  # sessions with pending messages, while Redis does not answer
 _RETRY_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A message that a session moved: its events or state, its queued edits, or who watches it in a process; or that it
-    began to match a view that somebody watches."""
+    """A message that a session changed: its events or state, its queued edits, or who watches it in a process; or that
+    it started to match a watched view."""
 
     what: What
     ref: SessionRef
@@ -48,7 +48,7 @@ Listener = Callable[[Move], None]
 
 
 def _renew() -> None:
-    """A server may be forked from a process that has imported this: what it tells would seem to come from the others."""
+    """A server may be forked from a process that imported this: its messages would seem to come from the others."""
     global PROCESS
     PROCESS = uuid.uuid4().hex
 
@@ -65,7 +65,7 @@ def tell(what: What, ref: SessionRef, people: tuple[str, ...] = ()) -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Adds a listener. It is called for every move, from any thread, and must not wait."""
+    """Adds a listener. It is called for every message, from any thread, and must not wait."""
     _listeners.append(listener)
     if settings.REDIS_URL:
         _sender()
@@ -113,7 +113,7 @@ class _Thread(threading.Thread):
         self.something = asyncio.Event()
 
     def put(self, move: Move) -> None:
-        """Queues a move for sending."""
+        """Queues a message for sending."""
         if len(self.waiting) < _MOST_WAITING:
             self.waiting[move.what, move.ref] = move
             self.loop.call_soon_threadsafe(self.something.set)
@@ -141,7 +141,7 @@ class _Thread(threading.Thread):
         message = {"type": "move", "what": move.what, "key": list(move.ref), "people": list(move.people)}
         try:
             await asyncio.wait_for(layer.group_send(GROUP, {**message, "process": PROCESS}), _PATIENCE_SECONDS)
-        except Exception as error:  # whatever the layer raises; others find the events by themselves
+        except Exception as error:  # whatever the layer raises; others find the events by polling
             log.warning("other adkweb processes are told nothing, and look by themselves: %s", error)
             self.waiting.clear()
             await asyncio.sleep(_RETRY_SECONDS)
@@ -167,7 +167,7 @@ class _Thread(threading.Thread):
             if not all(isinstance(text, str) for text in (what, process, *key, *people)):
                 raise TypeError
             move = Move(what, SessionRef(*key), process, tuple(people))
-        except (KeyError, TypeError):  # from another version of adkweb, or from somebody else
+        except (KeyError, TypeError):  # from another version of adkweb, or from someone else
             return
         if move.process != PROCESS:
             _hear(move)

@@ -10,8 +10,8 @@ from sessions_app.sources.poolers import PreparedCursor, ReadOnlyCursor, is_pool
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's PostgreSQL backend, which prepares statements only where the server itself answers, and only reads where
-    `read_only` of a source's settings says so."""
+    """Django's PostgreSQL backend, which prepares statements only if the server itself answers, and only reads if a
+    source's settings have `read_only`."""
 
     def get_connection_params(self) -> dict[str, Any]:
         """Returns how to connect. No setting is sent along: PgBouncer refuses those that it does not know."""

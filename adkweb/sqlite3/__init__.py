@@ -1,1 +1,1 @@
-"""Django's SQLite backend for adkweb's own database, whose files nobody else on this machine can read."""
+"""Django's SQLite backend for adkweb's own database, whose files no one else on this machine can read."""

@@ -13,10 +13,10 @@ _opened: dict[str, tuple[int, int]] = {}  # by path, the file that this process 
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's SQLite backend, which creates the file itself: SQLite would create one that everybody can read.
+    """Django's SQLite backend, which creates the file itself: SQLite would create one that everyone can read.
 
-    It does so once. Who deletes or replaces the file later is noticed with the next statement: SQLite would make an empty
-    one, or go on in one that nobody can see any more."""
+    It does so once. If the file is deleted or replaced later, the next statement notices it: SQLite would create an
+    empty one, or continue in one that is no longer visible."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """Returns a connection to a file that is closed to others."""

@@ -1,4 +1,4 @@
-"""ADK's tables and adkweb's own as Django models. Some stand in the module of their subject: see apps.py."""
+"""ADK's tables and adkweb's own as Django models. Some are in the module of their subject: see apps.py."""
 
 from .adk import (
     App,

@@ -18,12 +18,13 @@ from ..domain.units import event_in_seconds, in_seconds
 
 
 def keeps_milliseconds(connection: BaseDatabaseWrapper) -> bool:
-    """Tells whether a source was made by adk-js, which keeps times as milliseconds, in its columns and in its events."""
+    """Returns whether adk-js created a source, whose columns and events have times in milliseconds."""
     return bool(connection.settings_dict["ADKWEB"].get("milliseconds"))
 
 
 def stored_instant(seconds: float, connection: BaseDatabaseWrapper) -> float | str | datetime:
-    """Returns seconds since the epoch as a source's tables keep them: REAL, milliseconds, text, or a timestamp in UTC."""
+    """Returns seconds since the epoch as a source's tables keep them: REAL, milliseconds, text, or a timestamp in
+    UTC."""
     if connection.settings_dict["ADKWEB"]["real_times"]:
         return seconds
     if keeps_milliseconds(connection) and connection.vendor == "sqlite":
@@ -57,7 +58,7 @@ class Instant(models.Field):  # type: ignore[type-arg]
 
 
 class EventData(models.JSONField):
-    """An event's JSON; its time is in seconds, whoever stored it."""
+    """An event's JSON; its time is in seconds, no matter who stored it."""
 
     def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Any:
         """Returns the event; if a query asked for a part of it, that part as it is stored."""
@@ -66,7 +67,7 @@ class EventData(models.JSONField):
 
 
 def by_time(connection: BaseDatabaseWrapper) -> bool:
-    """Tells whether a source orders events by time, because they have no numbers: PostgreSQL that was not adopted."""
+    """Returns whether a source orders events by time because they have no numbers: PostgreSQL, not adopted."""
     config = connection.settings_dict.get("ADKWEB", {})
     return connection.vendor == "postgresql" and not config.get("adopted", True)
 
@@ -85,18 +86,18 @@ class _SeqCol(Col):
 
 
 class SeqField(models.BigIntegerField):  # type: ignore[type-arg]
-    """An event's number in append order. It grows within a session, with gaps. Only numbers that stand for a time may be
+    """An event's number in append order. It grows within a session, with gaps. Only numbers that are times may be
     equal.
     """
 
     _pyi_private_get_type: Seq  # for mypy
 
     def from_db_value(self, value: Any, expression: Any, connection: BaseDatabaseWrapper) -> Seq | None:
-        """Returns the number; for a time, the number that stands for it."""
+        """Returns the number; for a time, the number for it."""
         return seq_at(read_instant(value)) if isinstance(value, datetime) else value
 
     def get_db_prep_value(self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False) -> Any:
-        """Returns the number, or the time that it stands for in a source without numbers."""
+        """Returns the number, or its time in a source without numbers."""
         if isinstance(value, int) and by_time(connection):
             return stored_instant(time_of(Seq(value)), connection)
         return super().get_db_prep_value(value, connection, prepared)

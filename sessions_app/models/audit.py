@@ -1,4 +1,4 @@
-"""The audit's tables: what was done that is no event of a session, and how far it was sent elsewhere."""
+"""The audit's tables: acts that are not events of a session, and how far they were sent elsewhere."""
 
 import json
 from typing import Any, ClassVar
@@ -11,9 +11,9 @@ from ..domain.session_ref import SessionRef
 class AuditRow(models.Model):
     """An act: who did what, when, about what. Rows are only added; triggers refuse every change (the migration).
 
-    `number` counts from 1 without gaps. `digest` is the hash of the row, which contains the digest before it (`previous`),
-    and `seal` shows that somebody with adkweb's key wrote it. `at` is in seconds, `detail` is JSON as text. Names that an
-    act is not about are empty.
+    `number` counts from 1 without gaps. `digest` is the hash of the row, which contains the digest before it
+    (`previous`), and `seal` shows that someone with adkweb's key wrote it. `at` is in seconds, `detail` is JSON as
+    text. Names that an act is not about are empty.
     """
 
     number = models.BigIntegerField(primary_key=True)
@@ -41,7 +41,7 @@ class AuditRow(models.Model):
 
     @property
     def ref(self) -> SessionRef:
-        """Returns the session that it is about, or as much of its names as there is."""
+        """Returns the session that it is about, or as many of its names as there are."""
         return SessionRef(self.source, self.app_name, self.user_id, self.session_id)
 
     @property
@@ -55,7 +55,7 @@ class AuditReceiver(models.Model):
     """A receiver to which the audit is sent (`syslog`, `webhook`), and how far that is. Times are seconds.
 
     `sent` is the number of the last row that it has. While a process sends to it, `claim` is that process's until
-    `claimed_until`. After `tries` that failed, the next one is `due`, and `message` says what went wrong last.
+    `claimed_until`. After `tries` failed, the next one is `due`, and `message` is the last error.
     """
 
     name = models.CharField(max_length=10, primary_key=True)

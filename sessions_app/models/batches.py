@@ -12,7 +12,7 @@ class BatchItem(models.Model):
 
     `expects` is what the act is compared with: a digest of the values that were there when it was tried, a session's
     revision, or the id of the event that is to be undone. `outcome` is "" until the act is done here; `event_id` is the
-    event that it wrote. `begun` says that a deletion was about to happen: if the session is gone, this batch deleted it.
+    event that it wrote. With `begun`, a deletion was about to happen: if the session is gone, this batch deleted it.
     """
 
     job = models.ForeignKey(Job, models.CASCADE, related_name="+")
@@ -20,7 +20,7 @@ class BatchItem(models.Model):
     where = models.TextField()
     names = models.TextField()
     expects = models.TextField(default="")
-    held = models.BooleanField(default=False)  # when it was tried, an agent was at work
+    held = models.BooleanField(default=False)  # when it was tried, an agent was running
     begun = models.BooleanField(default=False)
     outcome = models.CharField(max_length=10, default="")
     event_id = models.TextField(default="")

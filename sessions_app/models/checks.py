@@ -11,10 +11,10 @@ from .own import Job
 
 
 class Rule(models.Model):
-    """A rule of an app. `where` is registry.identity, `digest` stands for the app's name, which `names` has as JSON.
+    """A rule of an app. `where` is registry.identity, `digest` is that of the app's name, which `names` has as JSON.
 
-    `walked` is the last session of the index that the `job` has checked, and `within` the position that it has come to in
-    the next one. `checked` says when it came to the end; 0 for not yet.
+    `walked` is the last session of the index that the `job` has checked, and `within` the position that it has reached
+    in the next one. `checked` is when it finished; 0 for not yet.
     """
 
     where = models.TextField()
@@ -43,12 +43,12 @@ class Rule(models.Model):
 
     @property
     def name(self) -> str:
-        """Returns what it is called: its title, or its condition."""
+        """Returns its name: its title, or its condition."""
         return self.title or self.condition
 
     @property
     def percent(self) -> int | None:
-        """Returns how far its check is, None if none is under way."""
+        """Returns the progress of its check, None if none is running."""
         return min(99, self.work.percent) if self.work and self.work.state == "waiting" else None
 
     @property
@@ -60,8 +60,8 @@ class Rule(models.Model):
 
 
 class Breach(models.Model):
-    """Says that a session broke a rule, first at `position` by the event `event_id`; empty if no event did it, or none is
-    known. `now` tells whether its state breaks the rule now. `created` is the time at which the session was created:
+    """A session broke a rule, first at `position` with the event `event_id`; empty if no event did it, or none is
+    known. `now` says whether its state breaks the rule now. `created` is the time at which the session was created:
     another one may get the same id later.
     """
 
@@ -84,7 +84,7 @@ class Breach(models.Model):
 
 
 class CheckedSession(models.Model):
-    """Says up to which position a session's changes were checked against all rules that there were. `created` is as in
+    """The position up to which a session's changes were checked against all rules at the time. `created` is as in
     Breach.
     """
 
@@ -98,7 +98,7 @@ class CheckedSession(models.Model):
 
 
 class DueSession(models.Model):
-    """A session that the index has read again, and that is to be checked against the rules of its app."""
+    """A session that the index has read again, to be checked against the rules of its app."""
 
     where = models.TextField(db_index=True)
     digest = models.CharField(max_length=32)

@@ -1,4 +1,5 @@
-"""adkweb's own tables, in the default database: who signs in, work that outlives a request, and the index of history/."""
+"""adkweb's own tables, in the default database: who signs in, work that outlives a request, and the index of
+history/."""
 
 import json
 import time
@@ -21,7 +22,7 @@ class SignInToken(models.Model):
 
 
 class Invitation(models.Model):
-    """A link by which somebody makes an account, once, within LIFETIME. `note` says for whom it is.
+    """A link by which someone makes an account, once, within LIFETIME. `note` says who it is for.
 
     Only the hash of its secret is kept.
     """
@@ -49,7 +50,8 @@ class Invitation(models.Model):
 
 
 class PasswordTries(models.Model):
-    """The number of wrong passwords that were tried for a name or from an address. The key is a hash; times are seconds."""
+    """The number of wrong passwords that were tried for a name or from an address. The key is a hash; times are
+    seconds."""
 
     key = models.CharField(max_length=64, primary_key=True)
     count = models.IntegerField(default=0)
@@ -69,11 +71,11 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 class Job(models.Model):
-    """Work that outlives a request (jobs/): who wants it, how far it is, and what came of it. Times are seconds.
+    """Work that outlives a request (jobs/): who wants it, its progress, and its outcome. Times are seconds.
 
-    `where` is the database itself (registry.identity), because another one may get the alias. The names of the session are
-    empty if the work is about none. `task` and `result` are JSON as text, because a JSON column refuses NaN, which ADK
-    stores. In each lane, one job may wait. `person` is to be told what came of it; `told` is set once they know.
+    `where` is the database itself (registry.identity), because another one may get the alias. The names of the session
+    are empty if the work isn't about one. `task` and `result` are JSON as text, because a JSON column refuses NaN,
+    which ADK stores. In each lane, one job may wait. `person` will be told the outcome; `told` is set once they know.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -99,7 +101,7 @@ class Job(models.Model):
     claim = models.CharField(max_length=32, default="")
     process = models.CharField(max_length=100, default="")  # that has the claim: jobs/process.py
     claimed_until = models.FloatField(null=True)  # past: a process died, or lost the database, while working on it
-    crashes = models.IntegerField(default=0)  # of processes, since somebody wanted it
+    crashes = models.IntegerField(default=0)  # of processes, since someone wanted it
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
     told = models.BooleanField(default=False)
     due = models.FloatField(null=True)  # not to be done before
@@ -125,17 +127,18 @@ class Job(models.Model):
 
     @property
     def percent(self) -> int:
-        """Returns how much is done, from 0 to 100."""
+        """Returns the share that is done, from 0 to 100."""
         return 100 * self.done // max(1, self.total)
 
 
 class Projection(models.Model):
-    """Records how far history/index/build.py has read a source's events. `where` is as in Job; the lists are JSON as text.
+    """Records how far history/index/build.py has read a source's events. `where` is as in Job; the lists are JSON as
+    text.
 
-    `marks` are checkpoints: positions with the event that stood there, which show that a number was given again. `holes`
-    are numbers that were passed over, each with the time until which its event is awaited. `created` has the newest
-    positions of sessions. `deleted` says how far the source's `adkweb_deleted_writes` are read. If events have no numbers,
-    `marks` says how far unadopted.py is, and `seq` how much it has read. A record of another `version` is made anew.
+    `marks` are checkpoints: positions with the event that was there, which show if a number was reused. `holes` are
+    numbers that were skipped, each with the time until which its event is awaited. `created` has the newest positions
+    of sessions. `deleted` is how far the source's `adkweb_deleted_writes` are read. If events have no numbers, `marks`
+    is the progress of unadopted.py, and `seq` how much it has read. A record of another `version` is rebuilt.
     """
 
     where = models.TextField(unique=True)
@@ -148,8 +151,8 @@ class Projection(models.Model):
 
 
 class StateOwner(models.Model):
-    """The owner of state: a session, a user or an app; names that it does not need are empty. Also the owner of a session's
-    highlights, or of an app's edits.
+    """The owner of state: a session, a user or an app; names that it does not need are empty. Also the owner of a
+    session's highlights, or of an app's edits.
     """
 
     projection = models.ForeignKey(Projection, models.CASCADE, related_name="+")
@@ -167,8 +170,8 @@ class StateOwner(models.Model):
 
 
 class StateChange(models.Model):
-    """Says that the event at a position wrote a key, is a highlight, or is an edit (`key` is then its time). `since` is the
-    first seq that a rewind takes back. On SQLite, the table has no rowid, which makes it half as large.
+    """The event at a position wrote a key, is a highlight, or is an edit (`key` is then its time). `since` is the first
+    seq that a rewind undoes. On SQLite, the table has no rowid, which makes it half as large.
     """
 
     pk = models.CompositePrimaryKey("owner_id", "key", "place")

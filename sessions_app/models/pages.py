@@ -14,7 +14,7 @@ def in_pages(rows: "QuerySet[_Row]", *order: str) -> Iterator[_Row]:
 
     in_pages(Job.objects.filter(kind="expiry"), "-created", "id")    # the newest first; by default, by primary key
 
-    Rows that are written meanwhile may be missing."""
+    Rows that are written in the meantime may be missing."""
     order = order or ("pk",)
     page = list(rows.order_by(*order)[:SOME])
     while page:

@@ -6,7 +6,8 @@ from django.db import models
 
 
 class SessionHold(models.Model):
-    """Says that a session must be kept, by whom, since when and why. `where`, `digest` and `names` are as in the index."""
+    """A session that must be kept: who decided so, since when and why. `where`, `digest` and `names` are as in the
+    index."""
 
     where = models.TextField()
     digest = models.CharField(max_length=32)

@@ -1,6 +1,6 @@
-"""The index of search/: what can be looked for in each session. It is derived data, and can be made anew at any time.
+"""The index of search/: what can be found in each session. It is derived data, and can be rebuilt at any time.
 
-The words of events stand in tables of the database's own kind, which the migration makes: an FTS5 table on SQLite, a
+The words of events are in tables of the database's own kind, which the migration makes: an FTS5 table on SQLite, a
 tsvector on PostgreSQL.
 """
 
@@ -10,10 +10,10 @@ from django.db import models
 
 
 class SearchSource(models.Model):
-    """Says how far a source is indexed. `where` is registry.identity.
+    """How far a source is indexed. `where` is registry.identity.
 
-    `walked` is the last session that the walk through all of them has come to, as JSON; "" before it begins and after it
-    ends. `walks` counts those that ended. One process at a time feeds the index: the one with the `claim`.
+    `walked` is the last session that the walk through all of them has reached, as JSON; "" before it starts and after
+    it ends. `walks` counts those that ended. One process at a time feeds the index: the one with the `claim`.
     """
 
     where = models.TextField(unique=True)
@@ -23,7 +23,7 @@ class SearchSource(models.Model):
     done = models.BigIntegerField(default=0)
     total = models.BigIntegerField(default=0)
     due = models.FloatField(default=0.0)  # the next walk
-    looked = models.FloatField(default=0.0)  # when search/saved/match_watcher.py last looked at what time alone changes
+    looked = models.FloatField(default=0.0)  # when search/saved/match_watcher.py last checked what time alone changes
     claim = models.CharField(max_length=32, default="")
     claimed_until = models.FloatField(default=0.0)
 
@@ -38,9 +38,9 @@ class Waiting(models.Model):
 class SearchOwner(models.Model):
     """The owner of shared state: a user, or an app (with an empty user_id).
 
-    `digest` stands for its names. `shown` is the user's id as everybody sees it: the id, which may be cut, or the handle if
-    a rule hides it. `folded` is that as words.marked returns it, and `folded_id` so the id if it is hidden. `sessions`
-    counts those of an app that are listed.
+    `digest` is that of its names. `shown` is the user's id as everyone sees it: the id, which may be cut, or the handle
+    if a rule hides it. `folded` is the same as words.marked returns it, and `folded_id` the hidden id in that form.
+    `sessions` counts those of an app that are listed.
     """
 
     source = models.ForeignKey(SearchSource, models.CASCADE, related_name="+")
@@ -63,9 +63,9 @@ class SearchOwner(models.Model):
 class SearchSession(models.Model):
     """A session in numbers. Times are seconds.
 
-    `digest` stands for its names, which `names` has as JSON. `app_name` may be cut; the folded columns are as words.folded
-    returns them. `phase` is idle, open, waiting or passed. `summary` is folding.Summary as JSON,
-    without what is zero or empty; `updated` is the session's revision.
+    `digest` is that of its names, which `names` has as JSON. `app_name` may be cut; the folded columns are as
+    words.folded returns them. `phase` is idle, open, waiting or passed. `summary` is folding.Summary as JSON, without
+    what is zero or empty; `updated` is the session's revision.
     """
 
     source = models.ForeignKey(SearchSource, models.CASCADE, related_name="+")
@@ -115,7 +115,7 @@ class SearchSession(models.Model):
 
 
 class SearchName(models.Model):
-    """A value that filters look for: the kind (tool, author, key …), the app in which it was seen, and the value."""
+    """A value that filters search: the kind (tool, author, key …), the app in which it was seen, and the value."""
 
     kind = models.CharField(max_length=10)
     app_name = models.TextField()
@@ -127,7 +127,7 @@ class SearchName(models.Model):
 
 
 class SearchFact(models.Model):
-    """Says that a session has a name: it called this tool, for instance."""
+    """A session has a name: it called this tool, for example."""
 
     pk = models.CompositePrimaryKey("name_id", "session_id")
     name_id = models.BigIntegerField()
@@ -177,11 +177,11 @@ class SearchWrite(models.Model):
 
 
 class SearchSpan(models.Model):
-    """A turn (kind t), a further model of it (m), a call of a tool (c), a failure (f) or a saved artifact (a) of a session,
-    by its number in it. Times are seconds.
+    """A turn (kind t), a further model of it (m), a call of a tool (c), a failure (f) or a saved artifact (a) of a
+    session, by its number in it. Times are seconds.
 
-    `name_id` is that of the tool, the failure, the model or the artifact; 0 if it has no name. `took` is null while a call
-    is not answered. `first_event` is the number that the first event of a turn has in the session.
+    `name_id` is that of the tool, the failure, the model or the artifact; 0 if it has no name. `took` is null while a
+    call is not answered. `first_event` is the number that the first event of a turn has in the session.
     """
 
     pk = models.CompositePrimaryKey("session_id", "kind", "number")
@@ -222,7 +222,7 @@ class SearchKey(models.Model):
 
 
 class DriftedSession(models.Model):
-    """Says that a session was seen to have drifted, and since when that is known, in seconds."""
+    """A session that was seen to have drifted, and since when that is known, in seconds."""
 
     session_id = models.BigIntegerField(primary_key=True)
     app_owner_id = models.BigIntegerField()
@@ -230,7 +230,8 @@ class DriftedSession(models.Model):
 
 
 class SearchDoc(models.Model):
-    """A piece of a session's text: its number is session × 2²⁰ + piece. Its words are those of the events in this range."""
+    """A piece of a session's text: its number is session × 2²⁰ + piece. Its words are those of the events in this
+    range."""
 
     id = models.BigIntegerField(primary_key=True)
     first_seq = models.BigIntegerField()
@@ -238,14 +239,14 @@ class SearchDoc(models.Model):
 
 
 class SearchWord(models.Model):
-    """A word that stands in any text, to find those that have another word in their middle."""
+    """A word of any text, to find words that contain another one."""
 
     word = models.CharField(max_length=64, primary_key=True)
 
 
 class SessionTag(models.Model):
-    """A tag that a person gave to a session. It is adkweb's own data. `where` and `digest` are as in the index. `folded` is
-    compared to tell one tag from another, `seen` to find sessions by it: rules may hide something of it.
+    """A tag that a person gave to a session. It is adkweb's own data. `where` and `digest` are as in the index.
+    `folded` is compared to distinguish tags, `seen` to find sessions: rules may hide a part of it.
     """
 
     where = models.TextField()

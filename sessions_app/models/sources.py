@@ -1,4 +1,4 @@
-"""What adkweb knows of each source that it was ever shown."""
+"""What adkweb knows about each source that it ever opened."""
 
 import uuid
 from typing import ClassVar
@@ -14,9 +14,9 @@ def new_key() -> str:
 class KnownSource(models.Model):
     """A source. Its `key` is the `where` of every other table, and stays the same for good: sources/identity.py.
 
-    `location` is where the source is, and for a file, `file` is its device and inode there. `stored` is the id that adopting
-    keeps in the source. Both are null while nothing is there. `label` is the path or URL by which it was opened last.
-    `copy_of` is the key of the source that this one is a copy of.
+    `location` is where the source is, and for a file, `file` is its device and inode there. `stored` is the id that
+    adopting stores in the source. Both are null while nothing is there. `label` is the path or URL by which it was last
+    opened. `copy_of` is the key of the source that this one is a copy of.
     """
 
     key = models.CharField(max_length=32, primary_key=True, default=new_key)

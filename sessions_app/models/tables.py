@@ -1,4 +1,4 @@
-"""Tells whether adkweb has tables of its own yet: a command of somebody who never started adkweb has none."""
+"""Returns whether adkweb has tables of its own yet: before its first start, commands have none."""
 
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,13 @@ from django.db.models import QuerySet
 
 
 def have_no_file() -> bool:
-    """Tells whether adkweb has no database of its own yet. Reading it would make one."""
+    """Returns whether adkweb has no database of its own yet. Reading it would create one."""
     name = str(connection.settings_dict["NAME"])
     return connection.vendor == "sqlite" and not (name.startswith("file:") or Path(name).exists())
 
 
 def are_missing() -> bool:
-    """Tells whether adkweb has no tables at all. Where only one is missing, somebody took it away."""
+    """Returns whether adkweb has no tables at all. If only one is missing, someone removed it."""
     try:
         return User._meta.db_table not in connection.introspection.table_names()
     except DatabaseError:
@@ -23,7 +23,7 @@ def are_missing() -> bool:
 
 
 def rows_of(query: QuerySet[Any]) -> list[Any]:
-    """Returns the rows of a query; none where there are no tables yet, so that nobody can have written a rule."""
+    """Returns the rows of a query; none if there are no tables yet, and so no rules."""
     if have_no_file():
         return []
     try:

@@ -1,1 +1,2 @@
-"""Does for users of an app what the law asks: gives out what is kept of one, erases it, and keeps nothing for too long."""
+"""Does what the law requires for users of an app: exports what is stored about one, erases it, and keeps nothing for
+too long."""

@@ -4,7 +4,7 @@
     artifacts/0001-plan.pdf each version of each artifact that can be read here
     about.json              what is in it, titles and tags, and what is missing and why
 
-Whatever is long is written as it is read, so that only a piece of it is in memory.
+Anything long is written as it is read, so that only a piece of it is in memory.
 """
 
 import json
@@ -55,7 +55,7 @@ class Bundle:
 
 @dataclass(slots=True)
 class _Writing:
-    """A file that is being written, with what `about.json` will say of it."""
+    """A file that is being written, with the content of its `about.json`."""
 
     zip: zipfile.ZipFile
     source: str
@@ -70,7 +70,7 @@ class _Writing:
 
 
 def write(file: BinaryIO, source: str, app_name: str, user_id: str, *, actor: Actor, moved: Moved) -> Bundle:
-    """Writes what the actor may see of a user. `moved` is called with the events that are written, of how many.
+    """Writes what the actor may see of a user. `moved` is called with the number of events written, and the total.
 
     Raises NotFound if there is no such user; Conflict, Invalid, SourceError.
     """
@@ -118,7 +118,7 @@ def _no_user(source: str, app_name: str, user_id: str, actor: Actor) -> NotFound
 
 
 def _items(writing: _Writing) -> Iterator[Item]:
-    """Yields the user's state and sessions. The app's state is everybody's, so it is left out."""
+    """Yields the user's state and sessions. The app's state is everyone's, so it is left out."""
     names = (writing.source, writing.app_name, writing.user_id)
     if state := exporting.user_state(*names, actor=writing.actor):
         yield state

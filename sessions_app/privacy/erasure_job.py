@@ -1,8 +1,9 @@
-"""Erases a user of an app in the background: session by session, then their state, and what adkweb itself keeps of them.
+"""Erases a user of an app in the background: session by session, then their state, and what adkweb itself stores about
+them.
 
-An erasure is a job (jobs/). If its process dies, another one goes on. A session is deleted in one transaction, and after
-each there is a pause, so that the agent gets its turn. A session on hold stays, and so does the user's state then. One whose
-agent is at work is tried again for a while, and then stays, too: the report says so.
+An erasure is a job (jobs/). If its process dies, another one continues. Each session is deleted in one transaction,
+with a pause after it so that agents aren't held up. A session on hold stays, and so does the user's state then. A
+session with a running agent is tried again for a while, and then stays, too; the report says so.
 """
 
 import json
@@ -30,8 +31,8 @@ from . import own_rows, remains
 from .remains import Remains
 
 SHOWN: Final = 100  # sessions that stay, in a report
-ROUNDS: Final = 8  # through the user's sessions: an agent may begin new ones meanwhile
-BUSY_SECONDS: Final = 30.0  # for which sessions whose agents are at work are tried again
+ROUNDS: Final = 8  # through the user's sessions: an agent may start new ones in the meantime
+BUSY_SECONDS: Final = 30.0  # for which sessions with a running agent are tried again
 _LOOK_AGAIN: Final = 1.0
 _PAUSE: Final = 0.5  # of the time that deleting a session took
 _HISTORY_SECONDS: Final = 20.0
@@ -41,10 +42,10 @@ Note = Callable[["Report"], None]
 
 @dataclass(slots=True)
 class Report:
-    """A report of what was removed of a user, and of what remains.
+    """A report of what was removed for a user, and of what remains.
 
-    `kept` are the ids of sessions that stay, each with why: `hold`, `busy`, or a message. `begun` is the session that is
-    being deleted, with its events, so that a process that goes on counts it."""
+    `kept` are the ids of sessions that stay, each with why: `hold`, `busy`, or a message. `begun` is the session that
+    is being deleted, with its events, so that a process that continues counts it."""
 
     sessions: int = 0
     events: int = 0
@@ -75,9 +76,9 @@ def refs_of(source: str, app_name: str, user_id: str) -> Iterator[SessionRef]:
 
 
 def erase(user: SessionRef, report: Report, *, actor: Actor, beat: runner.Beat, note: Note) -> None:
-    """Erases a user, whom a ref without a session names. `note` keeps the report whenever it has changed.
+    """Erases a user, whom a ref without a session names. `note` stores the report whenever it has changed.
 
-    Raises NotAllowed, SourceError, Lost; the same call goes on."""
+    Raises NotAllowed, SourceError, Lost; the same call continues."""
     names = user[:3]
     total = report.sessions + sum(1 for _ref in refs_of(*names))
     _end_begun(report)
@@ -110,7 +111,7 @@ def erase(user: SessionRef, report: Report, *, actor: Actor, beat: runner.Beat, 
 
 
 def _delete(ref: SessionRef, report: Report, actor: Actor, note: Note) -> str:
-    """Deletes a session with its artifacts. Returns why it stays; empty if it is gone."""
+    """Deletes a session with its artifacts. Returns why it stays; empty if it was deleted."""
     if is_on_hold(ref):
         return "hold"
     began = time.monotonic()
@@ -132,7 +133,8 @@ def _delete(ref: SessionRef, report: Report, actor: Actor, note: Note) -> str:
 
 
 def _end_begun(report: Report) -> None:
-    """Counts the session whose deletion was noted before, if it is gone, and deletes what is kept of it elsewhere."""
+    """Counts the session whose deletion was noted before, if it is gone, and deletes what is stored about it
+    elsewhere."""
     if report.begun:
         ref, events = SessionRef(*report.begun[:4]), report.begun[4]
         if not any(True for _ref in exporting.refs(ref.source, Filter(*ref[1:]))):
@@ -155,11 +157,11 @@ def _delete_files(ref: SessionRef, *, whole: bool = False) -> int:
 
 
 def _forget(names: tuple[str, str, str], report: Report, kept: set[str]) -> None:
-    """Deletes what adkweb keeps of the user."""
+    """Deletes what adkweb stores about the user."""
     source, app_name, user_id = names
     if not kept:
         report.notes = not _forget_notes(source, app_name, user_id)
-        try:  # or what is read later would put it there again
+        try:  # or later reading would add it again
             build.catch_up(source, _HISTORY_SECONDS)
         except (Behind, Error):
             report.history_left = True
@@ -168,7 +170,7 @@ def _forget(names: tuple[str, str, str], report: Report, kept: set[str]) -> None
 
 
 def _forget_notes(source: str, app_name: str, user_id: str) -> bool:
-    """Takes the user's id out of adkweb's notes in the source. Returns False if this may not change them."""
+    """Removes the user's id from adkweb's notes in the source. Returns False without permission to change them."""
     try:
         forget_deleted(source, app_name, user_id, actor=SYSTEM)
     except Error:
@@ -177,7 +179,7 @@ def _forget_notes(source: str, app_name: str, user_id: str) -> bool:
 
 
 def count_events(source: str, app_name: str, user_id: str, session_id: str | None = None) -> int:
-    """Returns how many events a user has, or one of their sessions. Raises SourceError."""
+    """Returns the number of events of a user, or of one of their sessions. Raises SourceError."""
     names = {"app_name": app_name, "user_id": user_id}
     if session_id is not None:
         names["session_id"] = session_id

@@ -1,4 +1,4 @@
-"""Plans, begins, lists and stops erasures of users. Each is a job (jobs/); its row keeps the report."""
+"""Plans, starts, lists and stops erasures of users. Each is a job (jobs/); its row keeps the report."""
 
 import time
 import uuid
@@ -25,12 +25,12 @@ from .erasure_job import Report, count_events, erase, refs_of
 from .remains import Remains
 
 KEPT_SECONDS: Final = 90 * 86400.0
-_COUNTED: Final = 10_000  # sessions that a plan looks at
+_COUNTED: Final = 10_000  # sessions that a plan reads
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The numbers of an erasure before it is done. `more` says that there are more sessions than were looked at."""
+    """The numbers of an erasure before it is done. With `more`, there are more sessions than were read."""
 
     sessions: int
     more: bool
@@ -41,16 +41,16 @@ class Plan:
 
 
 class Erasure(NamedTuple):
-    """An erasure: its job, and what came of it so far."""
+    """An erasure: its job, and its outcome so far."""
 
     job: Job
     report: Report
 
 
 def plan(source: str, app_name: str, user_id: str, *, actor: Actor) -> Plan | None:
-    """Tells what an erasure would remove, and what would remain; None if there is no such user. Writes nothing.
+    """Returns what an erasure would remove, and what would remain; None if there is no such user. Writes nothing.
 
-    Raises NotAllowed, SourceError; Conflict for a name that is no user's."""
+    Raises NotAllowed, SourceError; Conflict for a name that isn't a user's."""
     _check(source, app_name, user_id, actor)
     refs = list(islice(refs_of(source, app_name, user_id), _COUNTED + 1))
     state = exporting.user_state(source, app_name, user_id, actor=actor)
@@ -67,7 +67,7 @@ def plan(source: str, app_name: str, user_id: str, *, actor: Actor) -> Plan | No
 
 
 def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUID:
-    """Begins to erase a user. Raises NotAllowed, NotFound; Conflict if that is under way, or the name is no user's."""
+    """Starts to erase a user. Raises NotAllowed, NotFound; Conflict if one is running, or the name isn't a user's."""
     _check(source, app_name, user_id, actor)
     approval.check_size(source, app_name, (ref for ref in refs_of(source, app_name, user_id) if not is_on_hold(ref)))
     old = Job.objects.filter(kind=KIND.name, finished__lt=time.time() - KEPT_SECONDS)
@@ -77,7 +77,7 @@ def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUI
 
 
 def go_on(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
-    """Goes on with an erasure that stopped. Does nothing if it is under way. Raises NotAllowed, NotFound, Conflict."""
+    """Continues an erasure that stopped. Does nothing if it is running. Raises NotAllowed, NotFound, Conflict."""
     job = _job(erasure_id, source, app_name, user_id, actor)
     if job.state == DONE or (job.state == WAITING and is_held(job)):
         return
@@ -88,7 +88,7 @@ def go_on(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, ac
 
 
 def stop(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
-    """Stops an erasure within a second. What is deleted is gone, and it can go on. Raises NotAllowed, NotFound."""
+    """Stops an erasure within a second. What is deleted is gone, and it can continue. Raises NotAllowed, NotFound."""
     job = _job(erasure_id, source, app_name, user_id, actor)
     message = _("%(name)s stopped it.") % {"name": actor.name}
     fields: dict[str, Any] = {"state": STOPPED, "claim": "", "claimed_until": None, "message": message}
@@ -96,7 +96,7 @@ def stop(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, act
 
 
 def discard(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
-    """Deletes the report of an erasure that is under way no more. Raises NotAllowed, NotFound."""
+    """Deletes the report of an erasure that has ended. Raises NotAllowed, NotFound."""
     job = _job(erasure_id, source, app_name, user_id, actor)
     Job.objects.filter(pk=job.pk).exclude(state=WAITING).delete()
 

@@ -1,7 +1,7 @@
 """Exports everything of a user in the background, and keeps the file for a day.
 
-Each export is a job (jobs/). If its process dies, another one begins it anew. The file is in DATA_DIR/exports, where only
-adkweb's user can read it, and only an admin of the app can download it.
+Each export is a job (jobs/). If its process dies, another one starts it again. The file is in DATA_DIR/exports, where
+only adkweb's user can read it, and only an admin of the app can download it.
 """
 
 import json
@@ -34,7 +34,7 @@ _PIECE: Final = 256 * 1024
 
 
 class Export(NamedTuple):
-    """An export of a user: its job, what is in its file, and how large that is; 0 if it is not there, or not any more."""
+    """An export of a user: its job, what is in its file, and how large that is; 0 if there is no file, or no longer."""
 
     job: Job
     bundle: Bundle
@@ -47,7 +47,7 @@ class Export(NamedTuple):
 
 
 def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUID:
-    """Begins to export everything of a user. Raises NotAllowed, NotFound; Conflict if that is under way already."""
+    """Starts to export everything of a user. Raises NotAllowed, NotFound; Conflict if one is already running."""
     actor.check_may("admin", source, app_name)
     database.get(source)
     sweep()
@@ -56,7 +56,7 @@ def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUI
 
 
 def listed(source: str, app_name: str, user_id: str, *, actor: Actor) -> list[Export]:
-    """Returns the exports of a user whose file is still kept, and those under way, the newest first."""
+    """Returns the exports of a user whose file is still kept, and the running ones, the newest first."""
     jobs = user_jobs.about(KIND, source, app_name, user_id, actor=actor)
     return [view for job in jobs if (view := _view(job)).size or job.state != DONE]
 
@@ -64,10 +64,10 @@ def listed(source: str, app_name: str, user_id: str, *, actor: Actor) -> list[Ex
 def opened(
     export_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor
 ) -> tuple[Export, Iterator[bytes]]:
-    """Returns an export that is done, and its file piece by piece.
+    """Returns a finished export, and its file piece by piece.
 
-    Raises NotAllowed, and NotFound, also if rules of masking were made or removed since: the file was made by the others; or
-    if it was made for somebody who may see the user's id, and the actor may not."""
+    Raises NotAllowed, and NotFound: also if masking rules have changed since, or if it was made for someone who may see
+    the user's id, and the actor may not."""
     job = _job(export_id, source, app_name, user_id, actor)
     if not (view := _view(job)).size:
         raise _gone()
@@ -78,12 +78,12 @@ def opened(
 
 
 def discard(export_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
-    """Deletes an export and its file; one that is under way stops. Raises NotAllowed, NotFound."""
+    """Deletes an export and its file; a running one stops. Raises NotAllowed, NotFound."""
     _forget(_job(export_id, source, app_name, user_id, actor))
 
 
 def sweep() -> None:
-    """Deletes exports that are older than a day, and files that nothing leads to."""
+    """Deletes exports that are older than a day, and files without an export."""
     oldest = time.time() - KEPT_SECONDS
     for job in Job.objects.filter(kind=KIND.name, finished__lt=oldest).exclude(state=WAITING):
         _forget(job)

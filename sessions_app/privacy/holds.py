@@ -1,4 +1,4 @@
-"""Puts sessions on hold: while one is, adkweb deletes it by no way. `writes/sessions.py` asks."""
+"""Puts sessions on hold, so that adkweb can't delete them in any way. `writes/sessions.py` checks this."""
 
 import time
 from typing import Final
@@ -20,7 +20,8 @@ REASON_LENGTH: Final = 500
 
 
 def of(ref: SessionRef, *, actor: Actor) -> SessionHold | None:
-    """Returns the hold of a session, with its reason as the actor sees it; None if it has none, or is not to be seen."""
+    """Returns the hold of a session, with its reason as the actor sees it; None if it has none, or the actor may not
+    see it."""
     if not actor.may_see(ref.source, ref.app_name):
         return None
     row = _rows(ref).first()
@@ -30,7 +31,7 @@ def of(ref: SessionRef, *, actor: Actor) -> SessionHold | None:
 
 
 def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
-    """Puts a session on hold, or changes why. Raises NotFound, NotAllowed; Invalid without a reason."""
+    """Puts a session on hold, or changes the reason. Raises NotFound, NotAllowed; Invalid without a reason."""
     actor.check_sees(ref)
     actor.check_may("admin", ref.source, ref.app_name)
     views.session(ref, actor=SYSTEM, partly=True)  # raises NotFound
@@ -48,7 +49,7 @@ def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
 
 
 def release(ref: SessionRef, *, actor: Actor) -> None:
-    """Lets a session be deleted again. Raises NotFound, NotAllowed."""
+    """Ends the hold of a session, so that it can be deleted again. Raises NotFound, NotAllowed."""
     actor.check_sees(ref)
     actor.check_may("admin", ref.source, ref.app_name)
     record("session-unheld", actor.name, ref=ref)

@@ -1,4 +1,5 @@
-"""Deletes what adkweb itself keeps of a session, or of a user of an app: labels, the index, what waits, what names them."""
+"""Deletes what adkweb itself stores about a session, or a user of an app: labels, the index, pending work, anything
+that names them."""
 
 import json
 import time
@@ -41,7 +42,7 @@ _SOME: Final = 200
 
 
 def forget_session(ref: SessionRef) -> None:
-    """Deletes what adkweb keeps of a session that was deleted."""
+    """Deletes what adkweb stores about a deleted session."""
     where, digest = registry.identity(ref.source), digest_of(*ref[1:])
     for model in (CheckedSession, DueSession, ViewNews, SessionTitle, SessionTag):
         model.objects.filter(where=where, digest=digest).delete()
@@ -51,7 +52,7 @@ def forget_session(ref: SessionRef) -> None:
 
 
 def forget_user(source: str, app_name: str, user_id: str, kept: Collection[str]) -> dict[str, int]:
-    """Deletes what adkweb keeps of a user, but of the sessions `kept`. Returns how many rows of which kind."""
+    """Deletes what adkweb stores about a user, except about the sessions `kept`. Returns the number of rows by kind."""
     where = registry.identity(source)
     rows = {
         "labels": _named(SessionTitle, where, app_name, user_id, kept)
@@ -86,7 +87,7 @@ def _named(model: Any, where: str, app_name: str, user_id: str, kept: Collection
 
 
 def _queued(where: str, app_name: str, user_id: str, kept: Collection[str]) -> int:
-    """Deletes edits that wait, or did, and other work on a session of the user."""
+    """Deletes edits that wait or waited, and other work on a session of the user."""
     jobs = Job.objects.filter(where=where, app_name=app_name, user_id=user_id).exclude(kind__in=("erase", "export"))
     gone = [pk for pk, session in jobs.values_list("pk", "session_id") if session not in kept]
     for start in range(0, len(gone), _SOME):
@@ -115,7 +116,8 @@ def _views(user_id: str) -> int:
 
 
 def names_user(query: str, *names: str) -> bool:
-    """Tells whether a query has a condition on exactly this user, by one of some names: `user:ana` and `user:"ana"`."""
+    """Returns whether a query has a condition on exactly this user, by one of some names: `user:ana` and
+    `user:"ana"`."""
     tree = parse(query, now=time.time(), zone=get_default_timezone()).tree
     wanted = {*map(folded, names)}
     conditions = leaves(tree) if tree else ()

@@ -1,6 +1,6 @@
-"""Looks for what names a user and is not theirs: values in the state of the app, and other people's sessions.
+"""Searches for mentions of a user outside of their own data: in the state of the app, and in other people's sessions.
 
-Both looks are bounded, and say when they did not come to an end."""
+Both searches are bounded, and report if they did not finish."""
 
 import json
 import time
@@ -29,8 +29,8 @@ _SECONDS: Final = 5.0
 class Remains:
     """Places elsewhere that name the user: keys of app state, and sessions of others as lists of three names.
 
-    `sessions_complete` and `state_complete` tell whether all of it was looked through. `storages` are the places of
-    artifacts from which adkweb deletes nothing; empty if there is none, None if adkweb knows no place."""
+    `sessions_complete` and `state_complete` say whether everything was searched. `storages` are the places of artifacts
+    from which adkweb deletes nothing; empty if there is none, None if adkweb knows no place."""
 
     keys: list[str] = field(default_factory=list)
     state_complete: bool = True
@@ -41,7 +41,7 @@ class Remains:
 
 
 def look(source: str, app_name: str, user_id: str, *, actor: Actor) -> Remains:
-    """Looks for what names a user. It takes a few seconds at most, and raises nothing."""
+    """Searches for mentions of a user. It takes a few seconds at most, and raises nothing."""
     remains = Remains()
     _look_at_state(remains, source, app_name, user_id)
     _look_at_sessions(remains, source, app_name, user_id, actor)
@@ -87,7 +87,7 @@ def _look_at_sessions(remains: Remains, source: str, app_name: str, user_id: str
     query = parse(text, now=time.time(), zone=get_default_timezone())
     if query.problems or feed.share(source) < 1:
         remains.sessions_complete = False
-    if query.problems:  # an id without any word: it cannot be looked for
+    if query.problems:  # an id without any word can't be searched
         return
     until = time.monotonic() + _SECONDS
     looked = 0

@@ -1,4 +1,5 @@
-"""Rules that delete the sessions of an app to which nobody has written for some days. `retention_job.py` does it."""
+"""Rules that delete the sessions of an app to which no one has written for some days. `retention_job.py` applies
+them."""
 
 import json
 import time
@@ -24,8 +25,8 @@ from ..sources import database, registry
 from ..writes.sessions import is_on_hold
 
 MOST_DAYS: Final = 36_500
-_COUNTED: Final = 10_000  # sessions that a dry run looks at
-_FIRST_SECONDS: Final = 60.0  # until a new rule runs first: there is time to take it back
+_COUNTED: Final = 10_000  # sessions that a dry run reads
+_FIRST_SECONDS: Final = 60.0  # until a new rule first runs, so that there is time to remove it
 
 
 class RetentionRuleQuerySet(models.QuerySet["RetentionRule"]):
@@ -41,10 +42,10 @@ class RetentionRuleQuerySet(models.QuerySet["RetentionRule"]):
 
 
 class RetentionRule(models.Model):
-    """Says after how many days without a write the sessions of an app are deleted, and whether they are exported before.
+    """The days without a write after which the sessions of an app are deleted, and whether they are exported before.
 
-    `where` is registry.identity. `account` is of who set the rule, as in Job: it acts with their rights. `due` is the next
-    run; `result` is what the last one did, as JSON. Times are seconds.
+    `where` is registry.identity. `account` is that of the rule's author, as in Job: the rule acts with their rights.
+    `due` is the next run; `result` is what the last one did, as JSON. Times are seconds.
     """
 
     where = models.TextField()
@@ -69,14 +70,14 @@ class RetentionRule(models.Model):
 
     @property
     def last_run(self) -> dict[str, Any]:
-        """Returns what the last run did, {} before it."""
+        """Returns the result of the last run, {} before the first."""
         done: dict[str, Any] = json.loads(self.result or "{}")
         return done
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The numbers of a dry run. `more` says that there are more sessions than were looked at."""
+    """The numbers of a dry run. With `more`, there are more sessions than were read."""
 
     sessions: int
     held: int
@@ -84,7 +85,8 @@ class Trial:
 
 
 def try_(source: str, app_name: str, days: int, *, actor: Actor) -> Trial:
-    """Tells how many sessions a rule would delete now. Writes nothing. Raises NotAllowed, NotFound, Invalid, SourceError."""
+    """Returns how many sessions a rule would delete now. Writes nothing. Raises NotAllowed, NotFound, Invalid,
+    SourceError."""
     _check(source, app_name, days, actor)
     some = list(islice(idle_sessions(source, app_name, time.time() - days * DAY), _COUNTED + 1))
     held = sum(is_on_hold(ref) for ref, _revision in some[:_COUNTED])
@@ -92,10 +94,10 @@ def try_(source: str, app_name: str, days: int, *, actor: Actor) -> Trial:
 
 
 def save(source: str, app_name: str, days: int, *, export: bool, actor: Actor) -> RetentionRule:
-    """Sets the rule of an app, in place of the one that it has. Raises NotAllowed, NotFound, Invalid, SourceError."""
+    """Sets the rule of an app, replacing an existing one. Raises NotAllowed, NotFound, Invalid, SourceError."""
     _check(source, app_name, days, actor)
     mine = RetentionRule.objects.filter(where=registry.identity(source), app_name=app_name)
-    if not mine.filter(days__lte=days).exists():  # or it deletes no more than the rule of before
+    if not mine.filter(days__lte=days).exists():  # unless it deletes no more than the previous rule
         idle = idle_sessions(source, app_name, time.time() - days * DAY)
         approval.check_size(source, app_name, (ref for ref, _revision in idle if not is_on_hold(ref)))
     record("retention-changed", actor.name, source=source, app_name=app_name, days=days, export=export)
@@ -108,7 +110,7 @@ def save(source: str, app_name: str, days: int, *, export: bool, actor: Actor) -
 
 
 def remove(number: int, *, actor: Actor) -> None:
-    """Takes a rule away; what it is just doing ends soon. Raises NotFound, NotAllowed."""
+    """Removes a rule; a current run ends soon. Raises NotFound, NotAllowed."""
     rule = next((each for each in RetentionRule.objects.administered_by(actor) if each.pk == number), None)
     if rule is None:
         raise NotFound(_("There is no such rule."))
@@ -138,7 +140,7 @@ def _check(source: str, app_name: str, days: int, actor: Actor) -> None:
         raise Invalid(_("Type a number of days, from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
 
 
-# --- Sessions to which nobody has written for a time ------------------------------------------------------------------
+# --- Sessions to which no one has written for a time ------------------------------------------------------------------
 
 DAY: Final = 86400.0
 PAGE: Final = 200
@@ -147,8 +149,8 @@ PAGE: Final = 200
 def idle_sessions(source: str, app_name: str, before: float) -> Iterator[tuple[SessionRef, float]]:
     """Yields sessions whose last write was before a time, each with its revision. Raises SourceError.
 
-    Those in which adkweb keeps edits of shared state are left out. An index of adkweb's has this order, so that a page costs
-    what it has, however many sessions there are."""
+    Those in which adkweb keeps edits of shared state are left out. An index of adkweb's has this order, so that a page
+    costs what it has, however many sessions there are."""
     last: tuple[float, str, str] | None = None
     while True:
         with database.using(source):

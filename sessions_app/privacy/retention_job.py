@@ -1,8 +1,8 @@
-"""Does what rules of retention say, once an hour, as jobs (jobs/): exactly one process begins each run.
+"""Applies retention rules once an hour, as jobs (jobs/): exactly one process starts each run.
 
-A run deletes some sessions at a time, and rests as long as that took. It ends after MOST sessions or a while, and the next
-one goes on soon. A session to which somebody writes meanwhile stays. With `export`, a file has the sessions before any of
-them is deleted."""
+A run deletes some sessions at a time, and then rests for as long as that took. It ends after MOST sessions or a while,
+and the next run continues soon. A session to which someone writes in the meantime stays. With `export`, a file has the
+sessions before any of them is deleted."""
 
 import json
 import logging
@@ -37,14 +37,14 @@ from .retention import DAY, RetentionRule, idle_sessions
 log = logging.getLogger("adkweb.jobs")
 
 EVERY_SECONDS: Final = 3600.0
-SOON_SECONDS: Final = 60.0  # until a run goes on that did not come to the end
+SOON_SECONDS: Final = 60.0  # until a run continues that did not come to the end
 MOST: Final = 2_000  # sessions of a run
 TOGETHER: Final = 50  # sessions of a file
 _REST: Final = 1.0  # of the time that deleting some took
 
 
 def begin_due() -> int:
-    """Begins the runs that are due and whose source is open here. Returns how many."""
+    """Starts the runs that are due and whose source is open here. Returns how many."""
     if settings.READ_ONLY:
         return 0
     begun, now = 0, time.time()
@@ -72,13 +72,13 @@ def _begin(rule: RetentionRule) -> bool:
                 account=rule.account,
                 lane=json.dumps([KIND.name, rule.pk]),
             )
-    except IntegrityError:  # the run before still goes on
+    except IntegrityError:  # the previous run hasn't ended
         return False
     return runner.start(job)
 
 
 class _Changed(RuntimeError):
-    """The rule was changed or removed meanwhile."""
+    """The rule was changed or removed in the meantime."""
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------
@@ -102,14 +102,14 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
                 _delete_some(job, waiting, counts, actor)
                 waiting = []
         _delete_some(job, waiting, counts, actor)
-    except _Changed:  # what it says now, the next run does
+    except _Changed:  # the next run applies its new form
         return Outcome(DONE, fields={"result": json.dumps(counts)})
     counts["more"] = int(next(idle, None) is not None)
     return Outcome(DONE, fields={"result": json.dumps(counts)})
 
 
 def _delete_some(job: Job, some: Sequence[tuple[SessionRef, float]], counts: dict[str, Any], actor: Actor) -> None:
-    """Exports some sessions if the rule says so, deletes them, and rests. Raises _Changed if the rule is another by now."""
+    """Exports some sessions if the rule says so, deletes them, and rests. Raises _Changed if the rule has changed."""
     if not some:
         return
     began, task = time.monotonic(), json.loads(job.task)
@@ -125,7 +125,7 @@ def _delete_some(job: Job, some: Sequence[tuple[SessionRef, float]], counts: dic
         if ref in exported:
             try:
                 delete_session(ref, actor=actor, revision=revision)
-            except (StaleSession, NotFound, Conflict):  # written to, deleted, or put on hold just now
+            except (StaleSession, NotFound, Conflict):  # written to, deleted, or put on hold in the meantime
                 counts["moved"] += 1
     _end_begun(some[0][0].source, job, counts)
     time.sleep((time.monotonic() - began) * _REST)
@@ -134,7 +134,8 @@ def _delete_some(job: Job, some: Sequence[tuple[SessionRef, float]], counts: dic
 def _end_begun(source: str, job: Job, counts: dict[str, Any]) -> None:
     """Counts those sessions that were about to be deleted and are gone, and forgets them.
 
-    They were noted before: the process that deleted them may have died, or the run before have ended by an error."""
+    They were noted earlier: the process that deleted them may have died, or the previous run may have ended with an
+    error."""
     for names in counts.pop("begun", []):
         ref = SessionRef(source, *names)
         if exporting.head(ref, SYSTEM) is None:
@@ -148,9 +149,9 @@ def _note(job: Job, counts: dict[str, Any]) -> None:
 
 
 def _export(refs: Sequence[SessionRef]) -> set[SessionRef]:
-    """Writes a file with some sessions, each as `adkweb export` writes it, with all values: nobody can download it.
+    """Writes a file with some sessions, each as `adkweb export` writes it, with all values: no one can download it.
 
-    It has its name only when it is complete. Returns the sessions that are in it: one that cannot be read is not."""
+    It gets its name only when it is complete. Returns the sessions in it, without those that can't be read."""
     folder = Path(settings.DATA_DIR) / "retained"
     name = f"{time.strftime('%Y-%m-%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:8]}"
     part = folder / f"{name}.part"
@@ -180,7 +181,7 @@ def _write(file: BinaryIO, refs: Sequence[SessionRef]) -> dict[str, SessionRef]:
                 with made.open(name, "w", force_zip64=True) as session:
                     for line in jsonl.write(exporting.items_of([ref], actor=SYSTEM)):
                         session.write(line)
-            except (Invalid, Conflict) as error:  # what is stored is no JSON; it is half-imported
+            except (Invalid, Conflict) as error:  # what is stored isn't JSON; it is partly imported
                 log.warning("%s stays: %s", "/".join(ref), error.message)
             else:
                 written[name] = ref
@@ -190,7 +191,7 @@ def _write(file: BinaryIO, refs: Sequence[SessionRef]) -> dict[str, SessionRef]:
 
 
 def _ended(job: Job) -> None:
-    """Keeps what a run did with its rule."""
+    """Stores the result of a run with its rule."""
     result: dict[str, Any] = {**json.loads(job.result or "{}"), "state": job.state, "message": job.message}
     rule = RetentionRule.objects.filter(pk=json.loads(job.task)["rule"])
     rule.update(result=json.dumps({**result, "at": job.finished}))

@@ -21,7 +21,7 @@ def about(kind: runner.Kind, source: str, app_name: str, user_id: str, *, actor:
 
 
 def begin(kind: runner.Kind, source: str, app_name: str, user_id: str, why_not: str, *, actor: Actor) -> uuid.UUID:
-    """Begins a job about a user, and returns its id. Raises Conflict with `why_not` if one of its kind is under way."""
+    """Starts a job about a user, and returns its id. Raises Conflict with `why_not` if one of its kind is running."""
     where = registry.identity(source)
     user = {"app_name": app_name, "user_id": user_id, "lane": json.dumps([kind.name, where, app_name, user_id])}
     try:

@@ -1,5 +1,5 @@
-"""Adopts a database in a background thread while its pages are read: begins when its owner asks, and resumes what
-stopped."""
+"""Adopts a database in a background thread while its pages are read: starts when its owner asks, and resumes after an
+interruption."""
 
 import logging
 import threading
@@ -22,12 +22,13 @@ log = logging.getLogger("adkweb.sources")
 
 _EVENTS_A_SECOND: Final = 20_000  # measured beside an agent that writes, on two cores
 _COUNTED: Final = 100_000
-_RETRY_SECONDS: Final = 300.0  # after a failure, before it goes on by itself
+_RETRY_SECONDS: Final = 300.0  # after a failure, before it continues automatically
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The cost of adopting a database: about how many events it has, about how many seconds, and the missing steps."""
+    """The cost of adopting a database: roughly how many events it has, roughly how many seconds it takes, and the
+    missing steps."""
 
     events: int
     seconds: float
@@ -46,7 +47,7 @@ class Adoption:
 
     @property
     def works(self) -> bool:
-        """Tells whether it is under way: no problem has stopped it."""
+        """Returns whether it is running: no problem has stopped it."""
         return not self.problem
 
 
@@ -67,10 +68,10 @@ def plan(alias: str) -> Plan:
 
 
 def start(alias: str, actor: Actor, *, agreed: bool = False) -> None:
-    """Begins to adopt a database, or resumes it. One with a version of ADK's schema that adkweb does not know has to be
+    """Starts to adopt a database, or resumes it. If adkweb doesn't know its version of ADK's schema, it has to be
     `agreed` to first.
 
-    Raises Conflict while that is under way, Invalid where nothing is left to do, NotAllowed, NotFound, SourceError."""
+    Raises Conflict while it is running, Invalid if nothing is left to do, NotAllowed, NotFound, SourceError."""
     actor.check_runs_everything()
     opened = database.get(alias)
     unknown = not database.is_agreed(alias)
@@ -145,7 +146,7 @@ class _Thread(threading.Thread):
         self._first: float | None = None  # the share at the start: an earlier run may have done a part
 
     def run(self) -> None:
-        """Adopts the database, until all is added or something prevents it."""
+        """Adopts the database, until everything is added or something prevents it."""
         with translation.override(self._language):
             problem = self._adopt()
         connections.close_all()

@@ -1,15 +1,15 @@
 """Recognises, creates, adopts and releases ADK's tables.
 
 Adopting only adds, and never changes a row or column of ADK's. It adds: `events.seq` (on PostgreSQL; SQLite has the
-rowid); `sessions.initial_state`, with a trigger that fills it for every new session, whoever creates it;
+rowid); `sessions.initial_state`, with a trigger that fills it for every new session, no matter who creates it;
 `sessions.initial_place`, the position at which adkweb created a session; when each new event was stored
 (`events.written`; on SQLite a table, `adkweb_written`, with a trigger that fills it); the tables `adkweb_deleted` and
-`adkweb_deleted_writes`, in which triggers note whose sessions were deleted and where these had written shared keys; and
-indexes for adkweb's own reads.
+`adkweb_deleted_writes`, in which triggers note which users' sessions were deleted and where these had written shared
+keys; and indexes for adkweb's own reads.
 
-`STEPS` lists what is added, in order; online.py adds it one step at a time, while agents write. Whether a step is done
-can be seen in the database itself (`missing`), so adopting resumes where it was interrupted, and a second run does
-nothing. `release` takes all of it away."""
+`STEPS` lists what is added, in order; online.py adds it one step at a time, while agents write. The database itself
+shows whether a step is done (`missing`), so adopting resumes where it was interrupted, and a second run does nothing.
+`release` removes all of it."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -69,13 +69,13 @@ class Shape:
     milliseconds: bool = False  # times are written as adk-js writes them
     written: bool = False  # records when each event was stored
     newer: str = ""  # the version of ADK's schema, if adkweb does not know it
-    agreed: bool = True  # if so, somebody let adkweb write to it
+    agreed: bool = True  # if so, someone let adkweb write to it
     versioned: bool = False  # the database says which version it has
     ordered: bool = True  # a session's events can be read in order without reading those of other sessions
 
 
 def inspect(alias: str) -> Shape:
-    """Returns the shape of a source. Raises SourceError, which says what to do, if its tables are not ADK's."""
+    """Returns the shape of a source. Raises SourceError, which says what to do, if its tables aren't ADK's."""
     connection, of = connections[alias], dialect.of(alias)
     tables: dict[str, dict[str, str]] = {}
     with connection.cursor() as cursor:
@@ -124,8 +124,8 @@ def _is_versioned(cursor: CursorWrapper, tables: Mapping[str, Mapping[str, str]]
 
 
 def version_of(cursor: CursorWrapper) -> tuple[str, bool]:
-    """Returns the version of ADK's schema that a database says it has, "" if adkweb knows it; and whether somebody agreed to
-    adkweb's writing to it."""
+    """Returns the version of ADK's schema that a database says it has, "" if adkweb knows it; and whether someone
+    agreed to adkweb's writing to it."""
     cursor.execute(f"SELECT value FROM {METADATA} WHERE key = 'schema_version'")
     row = cursor.fetchone()
     if row is None or row[0] in KNOWN_VERSIONS:
@@ -145,7 +145,8 @@ _HAS_AGREED: Final = Either(
 
 
 def agree(alias: str, version: str) -> None:
-    """Notes in a database that adkweb may write to a version of ADK's schema that it does not know. Raises DatabaseError."""
+    """Notes in a database that adkweb may write to it, although it doesn't know its version of ADK's schema. Raises
+    DatabaseError."""
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         cursor.execute(f"CREATE TABLE IF NOT EXISTS {AGREED} (version text PRIMARY KEY)")
         if dialect.of(alias).has_rights:
@@ -154,10 +155,10 @@ def agree(alias: str, version: str) -> None:
 
 
 def _check_visible(alias: str) -> None:
-    """Raises SourceError where ADK's tables are in a schema that this user, or this address, does not look into.
+    """Raises SourceError if ADK's tables are in a schema that this user, or this address, doesn't see.
 
-    A database in which they cannot be seen is not an empty one, and nothing may be created there. Tables in the schema of
-    this address are another process's, which has made them just now."""
+    A database in which they can't be seen isn't empty, and nothing may be created there. Tables in the schema of this
+    address were just created by another process."""
     with connections[alias].cursor() as cursor:
         cursor.execute(HIDDEN, [*ADK_TABLES])
         schemas = dict(cursor.fetchall())
@@ -167,7 +168,7 @@ def _check_visible(alias: str) -> None:
         )
         user, current, is_chosen = cursor.fetchone()
     if is_chosen and current is not None:
-        return  # whoever names an empty schema in the address means it
+        return  # an empty schema in the address is meant
     if closed := [name for name, may_look in schemas.items() if not may_look]:
         raise SourceError(
             _(
@@ -195,7 +196,7 @@ def _check_visible(alias: str) -> None:
 
 
 def _check_readable(alias: str) -> None:
-    """Raises SourceError where this user may not read all of ADK's tables."""
+    """Raises SourceError if this user may not read all of ADK's tables."""
     with connections[alias].cursor() as cursor:
         cursor.execute(
             """SELECT string_agg(quote_ident(name), ', ' ORDER BY name), quote_ident(current_user)
@@ -211,11 +212,11 @@ def _check_readable(alias: str) -> None:
 
 
 def create(alias: str, form: Format | None = None) -> None:
-    """Creates ADK's tables in an empty database, so that google-adk's own service for this format can use it at once. By
-    default, that is the format of google-adk's own files in a SQLite file.
+    """Creates ADK's tables in an empty database, so that google-adk's own service for this format can use it at once.
+    By default, that is the format of google-adk's own files in a SQLite file.
 
     A SQLite file gets a write-ahead log, with which appends are several times as fast. Does nothing if another process
-    has made the tables meanwhile."""
+    has made the tables in the meantime."""
     if dialect.of(alias).is_file and inspect(alias).empty:
         with suppress(SourceError):  # a file system without shared memory: the file does without a log
             use_wal(alias)
@@ -249,13 +250,13 @@ def use_wal(alias: str) -> None:
 
 
 def missing(alias: str) -> list[str]:
-    """Returns the names in STEPS of what is absent or disabled, in the order in which it is to be added."""
+    """Returns the names in STEPS of what is absent or disabled, in the order in which to add it."""
     present = _present(alias)
     return [name for name in STEPS.on(alias) if name not in present]
 
 
 def to_release(alias: str) -> list[str]:
-    """Returns the statements that take away what adopting added, however far it got."""
+    """Returns the statements that remove what adopting added, however far it got."""
     present = _present(alias)
     return [each for name, each in RELEASE.on(alias).items() if name in present or "IF EXISTS" in each]
 

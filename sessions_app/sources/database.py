@@ -28,20 +28,20 @@ from .finding import in_shell, log
 from .registry import UNOPENED, Source, lock, opened_files
 from .steps import Moved
 
-RETRY_SECONDS: Final = 60.0  # before a file that could not be opened, and has not changed, is tried again
-VERSION_SECONDS: Final = 10.0  # between two looks, before a write, at the version of ADK's schema
-LOOK_SECONDS: Final = 2.0  # between two checks whether another process has adopted a database meanwhile
+RETRY_SECONDS: Final = 60.0  # until a file that could not be opened, and has not changed, is tried again
+VERSION_SECONDS: Final = 10.0  # between two checks, before a write, of the version of ADK's schema
+LOOK_SECONDS: Final = 2.0  # between two checks whether another process has adopted a database in the meantime
 _files: WeakKeyDictionary[BaseDatabaseWrapper, object] = WeakKeyDictionary()  # what each connection opened
 due: dict[str, float] = {}  # by alias, when to check again whether it has been adopted
-versions_due: dict[str, float] = {}  # by alias, when to look again at the version of ADK's schema
+versions_due: dict[str, float] = {}  # by alias, when to check the version of ADK's schema again
 _opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 locked_files: set[str] = set()  # aliases of files that another program held locked as they were opened
-_tried: dict[str, tuple[object, float]] = {}  # by alias, the content of a file that cannot be opened, and when
-_problems: dict[str, str] = {}  # by alias, why a source could not be opened last
+_tried: dict[str, tuple[object, float]] = {}  # by alias, the state of a file that can't be opened, and when
+_problems: dict[str, str] = {}  # by alias, why a source could not be opened the last time
 
 
 def open_new() -> list[Source]:
-    """Opens the files that have appeared, or were replaced, since the last call, and servers that nobody has reached yet.
+    """Opens the files that have appeared, or were replaced, since the last call, and servers that were not reached yet.
     Returns the sources that it opened.
 
     An empty file is left alone: its agent is about to create the tables. What cannot be opened is tried again every
@@ -67,7 +67,8 @@ def open_new() -> list[Source]:
 
 
 def get(alias: str, *, adopting: bool = False) -> Source:
-    """Returns a source, opened as by `open_source`. Raises NotFound, or SourceError, which says what is wrong with it."""
+    """Returns a source, opened as by `open_source`. Raises NotFound, or SourceError, which says what is wrong with
+    it."""
     source = registry.sources.get(alias) or next((s for s in registry.listed() if s.alias == alias), None)
     if source is None:
         raise NotFound(_("There is no source “%(alias)s” here.") % {"alias": alias})
@@ -79,8 +80,8 @@ def open_source(source: Source, *, adopting: bool = False) -> None:
     """Makes a source usable: creates ADK's tables in an empty database, and adopts a SQLite file (neither if
     read-only).
 
-    Adopts a PostgreSQL database only with `adopting`: its owner is asked first, and it can be read meanwhile. Creates
-    no tables in a database that was found in a folder: its agent does that, in its own format."""
+    Adopts a PostgreSQL database only with `adopting`: its owner is asked first, and it can be read in the meantime.
+    Creates no tables in a database that was found in a folder: its agent does that, in its own format."""
     choose_mode(source.alias)
     if opened_files.get(source.alias, UNOPENED) == file_of(source.alias):
         if adopting and not why_shown(source.alias) and not keeps_creations(source.alias):
@@ -142,7 +143,7 @@ def _adopted(source: Source, shape: adoption.Shape, adopting: bool) -> adoption.
                 raise
             log.info("%s: another program holds it locked, so it is only shown for now", source.where)
             locked_files.add(source.alias)
-    elif shape.creations:  # which adopting adds last: nothing was added since
+    elif shape.creations:  # which adopting adds last, so nothing is missing
         return shape
     return adoption.inspect(source.alias)
 
@@ -227,7 +228,7 @@ def _used(alias: str) -> Iterator[BaseDatabaseWrapper]:
     except DatabaseError as error:
         connection.close_if_unusable_or_obsolete()
         if any(sign in str(error) for sign in ("no such", "has no column", "does not exist")):
-            opened_files.pop(alias, None)  # released or replaced meanwhile: the next request opens it again
+            opened_files.pop(alias, None)  # released or replaced in the meantime: the next request opens it again
         raise problem(alias, error) from error
 
 
@@ -243,11 +244,11 @@ def _read_any_text(connection: BaseDatabaseWrapper, **_sent: Any) -> None:
 
 
 def unserved(*, actor: Actor) -> list[tuple[str, str]]:
-    """Returns what was named but is not served, by name, with the reason: what could not be opened when somebody last tried
-    to, and what is no source, or is one that is served already.
+    """Returns the named sources that are not served, with the reasons: those that could not be opened at the last try,
+    that aren't sources, or that are already served.
 
-    Whoever has a role in a source learns that it is not served. The reason names hosts and paths, and is for whoever runs
-    everything; it is empty for anybody else."""
+    People with a role in a source learn that it isn't served. The reason names hosts and paths, and is for admins of
+    everything; it is empty for anyone else."""
     problems = [(alias, why) for alias, why in sorted(_problems.items()) if actor.has("read", alias)]
     if actor.runs_everything:
         return [*problems, *registry.refused()]
@@ -260,45 +261,47 @@ def opened() -> list[Source]:
 
 
 def is_open(alias: str) -> bool:
-    """Tells whether a source has been opened, so that its shape is known."""
+    """Returns whether a source has been opened, so that its shape is known."""
     return alias in opened_files
 
 
 def is_adopted(alias: str) -> bool:
-    """Tells whether every event of an open source has its number, so that adkweb may write to it."""
+    """Returns whether every event of an open source has its number, so that adkweb may write to it."""
     return bool(connections.databases[alias]["ADKWEB"]["adopted"])
 
 
 def is_numbered(alias: str) -> bool:
-    """Tells whether an open source numbers its events, by SQLite's rowid or adkweb's column. Otherwise, time and id
+    """Returns whether an open source numbers its events, by SQLite's rowid or adkweb's column. Otherwise, time and id
     order them."""
     return dialect.of(alias).has_numbers
 
 
 def has_order(alias: str) -> bool:
-    """Tells whether a session's events can be read in order, at least by their time, without slowing the agent down."""
+    """Returns whether a session's events can be read in order, at least by their time, without slowing the agent
+    down."""
     return is_numbered(alias) or bool(connections.databases[alias]["ADKWEB"]["ordered"])
 
 
 def is_begun(alias: str) -> bool:
-    """Tells whether the owner of an open source has agreed to adopting, finished or not."""
+    """Returns whether the owner of an open source has agreed to adopting, finished or not."""
     return bool(connections.databases[alias]["ADKWEB"]["begun"])
 
 
 def may_write(alias: str) -> bool:
-    """Tells whether adkweb writes to a source. A standby, and one that is not adopted, or not opened yet, is only shown."""
+    """Returns whether adkweb writes to a source. A standby, or a source that isn't adopted or opened yet, is only
+    shown."""
     return is_open(alias) and is_adopted(alias) and alias not in identity.standbys and not is_read_only(alias)
 
 
 def is_read_only(alias: str) -> bool:
-    """Tells whether a source is opened for reading only, because adkweb or its address says so."""
+    """Returns whether a source is opened for reading only, because adkweb or its address says so."""
     return settings.READ_ONLY or alias in read_only_sources
 
 
 @contextmanager
 def writing(alias: str) -> Iterator[BaseDatabaseWrapper]:
-    """Yields a connection for writing, as `using` does. Raises NotAllowed for a source that is not adopted, is opened for
-    reading only, or is a standby."""
+    """Yields a connection for writing, as `using` does. Raises NotAllowed for a source that is not adopted, is opened
+    for reading only, or is a standby."""
     with using(alias) as connection:
         _look_at_version(alias, connection)
         if why := why_shown(alias):
@@ -314,7 +317,7 @@ def writing(alias: str) -> Iterator[BaseDatabaseWrapper]:
 
 
 def _look_at_version(alias: str, connection: BaseDatabaseWrapper) -> None:
-    """Notices that another program has given a source another version of ADK's schema, within VERSION_SECONDS."""
+    """Notices within VERSION_SECONDS that another program has changed a source's version of ADK's schema."""
     config = connections.databases[alias]["ADKWEB"]
     if config["versioned"] and time.monotonic() >= versions_due.get(alias, 0.0):
         versions_due[alias] = time.monotonic() + VERSION_SECONDS
@@ -332,7 +335,7 @@ def agree(alias: str) -> None:
 
 
 def why_shown(alias: str) -> str:
-    """Returns why an open source is only shown, and not adopted by itself; empty if nothing speaks against it."""
+    """Returns why an open source is only shown and not adopted automatically; empty if there is no reason."""
     try:
         SYSTEM.check_may_write(alias)
     except NotAllowed as error:
@@ -355,17 +358,18 @@ def newer(alias: str) -> str:
 
 
 def is_agreed(alias: str) -> bool:
-    """Tells whether adkweb knows the version of ADK's schema of an open source, or somebody lets it write nevertheless."""
+    """Returns whether adkweb knows the version of ADK's schema of an open source, or someone has allowed it to write
+    anyway."""
     return bool(connections.databases[alias]["ADKWEB"]["agreed"])
 
 
 def keeps_creations(alias: str) -> bool:
-    """Tells whether an open source records where sessions were created and deleted, which adopting adds last."""
+    """Returns whether an open source records where sessions were created and deleted, which adopting adds last."""
     return bool(connections.databases[alias]["ADKWEB"]["creations"])
 
 
 def problem(alias: str, error: Exception) -> SourceError:
-    """Returns a SourceError that says in a sentence what a driver's error means, where it happened, and what to do."""
+    """Returns a SourceError with a sentence: what a driver's error means, where it happened, and what to do."""
     source = registry.sources.get(alias)
     where = source.where if source else alias
     text = str(error).strip() or type(error).__name__
@@ -376,7 +380,7 @@ def problem(alias: str, error: Exception) -> SourceError:
 
 
 def forget(alias: str) -> None:
-    """Closes a source and takes it off the list."""
+    """Closes a source and removes it from the list."""
     with lock:
         registry.sources.pop(alias, None)
         registry.identities.pop(alias, None)
@@ -407,7 +411,7 @@ def _connect_once(source: Source) -> None:
 
 
 def _settle(alias: str) -> None:
-    """Opens a source for whoever has to know which one it is, now: adkweb's own database may be there again."""
+    """Opens a source for a caller that needs its identity now: adkweb's own database may be back."""
     source = get(alias)
     if alias not in registry.identities:
         with connected(source):

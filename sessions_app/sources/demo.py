@@ -21,8 +21,8 @@ def file() -> Path:
 
 
 def is_demo(alias: str) -> bool:
-    """Tells whether a source is the demo. A demo.db elsewhere, such as ./demo.db, is somebody's own."""
-    config = connections.databases.get(alias, {}).get("ADKWEB", {})  # the alias of an address may be of no source
+    """Returns whether a source is the demo. A demo.db elsewhere, such as ./demo.db, is someone's own."""
+    config = connections.databases.get(alias, {}).get("ADKWEB", {})  # the alias in an address may not exist
     return bool(config.get("path") == str(file().resolve()))
 
 
@@ -33,7 +33,7 @@ def alias() -> str:
 
 
 def is_alone() -> bool:
-    """Tells whether nothing but the demo is open, so that pages about all sources are about it."""
+    """Returns whether nothing but the demo is open, so that pages about all sources are about it."""
     with registry.lock:
         aliases = list(registry.sources)
     return bool(aliases) and all(is_demo(alias) for alias in aliases)

@@ -2,11 +2,11 @@
 
     dialect.of(db).newest_first                           # rowid DESC; seq DESC; timestamp DESC, id DESC
     cursor.execute(f"SELECT {dialect.of(db).text('state')} FROM sessions")
-    cursor.execute(COUNTED.on(db), [spans])               # two texts of a whole query, beside what it is for
+    cursor.execute(COUNTED.on(db), [spans])               # two texts of a whole query, next to its use
 
-A Dialect says what one of them calls a thing, or what it can do. There is a third, for a PostgreSQL database that nobody
-adopted: its events have no numbers, and their times stand for them. A query that is another one in each database stays in
-the module of its subject: it is written there twice, as an Either.
+A Dialect has a database's names for things, and what it can do. There is a third, for a PostgreSQL database that isn't
+adopted: its events have no numbers, and their times take their place. A query that differs as a whole stays in the
+module of its subject, written twice, as an Either.
 """
 
 import json
@@ -21,7 +21,7 @@ from ..models import by_time
 
 T = TypeVar("T")
 Database = str | BaseDatabaseWrapper  # its alias, or a connection to it
-# PostgreSQL compresses long texts: one may be so many times as long as its size on disk.
+# PostgreSQL compresses long texts: one may be this many times as long as its size on disk.
 _PACKED: Final = 30
 _LONG: Final = 2_000
 
@@ -33,7 +33,7 @@ def of(db: Database) -> "Dialect":
 
 
 class Either(NamedTuple, Generic[T]):
-    """Has what is wholly different for each database: the texts of a query, or two functions."""
+    """Something that is wholly different for each database: the texts of a query, or two functions."""
 
     postgresql: T
     sqlite: T
@@ -45,14 +45,14 @@ class Either(NamedTuple, Generic[T]):
 
 
 class Dialect(Protocol):
-    """Names things as one database does, and tells what it can do. Texts are SQL."""
+    """The names that one database has for things, and what it can do. Texts are SQL."""
 
     # --- Events in order. A query over all sessions must use the exact expression of the index in schema.py. For the events
     # of one session, PostgreSQL would use that index, too, and read the events of all others: there, it is the column alone.
 
     seq: str
     seq_in_session: str
-    number: str  # the same within a session, and NULL where it only stands for a time
+    number: str  # the same within a session, and NULL if it is only a time
     order: Sequence[str]  # the columns by which a session's events are ordered
     newest_first: str  # the order of a session's events, as its index has it
     newest_of_all_first: str  # the order of the events of all sessions
@@ -66,7 +66,7 @@ class Dialect(Protocol):
     waits_for_owner: bool  # it is adopted when its owner says so, not as it is opened
     holds_any_text: bool  # also U+0000, and half of a surrogate pair
     merges_states: bool  # SQLite's own merge functions would round numbers and drop nulls
-    reads_lazily: bool  # rows come one by one: whoever stops has read no more
+    reads_lazily: bool  # rows come one by one: a caller that stops reads no more
     reading_delays_commits: bool  # so no read may take long
     commits_out_of_order: bool  # so an event may become visible after one with a greater number
     reuses_numbers: bool  # once the newest events are deleted
@@ -77,9 +77,9 @@ class Dialect(Protocol):
     greatest: str
     least: str
     for_update: str  # after a SELECT: locks its rows
-    for_update_of_unlocked: str  # the same, and leaves out rows that somebody else has locked
+    for_update_of_unlocked: str  # the same, and leaves out rows that someone else has locked
     json_value: str  # a parameter that is compared with stored JSON
-    version: str  # a query for a value that changes whenever somebody else writes to the database
+    version: str  # a query for a value that changes whenever someone else writes to the database
     lately: str  # the order of the rows of any table, those that were stored last first; "" if it has none
 
     def text(self, column: str) -> str:
@@ -101,10 +101,10 @@ class Dialect(Protocol):
         """Returns the text at a path of stored JSON, and the parameter that says the path."""
 
     def row_version(self, table: str) -> str:
-        """Returns a value that changes whenever somebody writes to a row with a state."""
+        """Returns a value that changes whenever someone writes to a row with a state."""
 
     def by_bytes(self, column: str) -> str:
-        """Returns a text that is ordered by its bytes, whatever language the database was made for."""
+        """Returns a text that is ordered by its bytes, whatever language the database was created for."""
 
     def position(self, column: str) -> str:
         """Returns where a text has another one, which is a parameter; 0 if it does not."""
@@ -119,8 +119,8 @@ class Dialect(Protocol):
         """Returns a number as text, with two digits and an exponent."""
 
     def without_index(self, column: str) -> str:
-        """Returns a column by whose index no query goes. PostgreSQL needs none of that, and would know no longer how often
-        its values occur."""
+        """Returns a column whose index a query should not use. PostgreSQL doesn't need this, and would lose its
+        statistics of the values."""
 
     def after(self, columns: Sequence[str], values: Sequence[str]) -> tuple[str, str, Sequence[Any]]:
         """Returns names as columns to be passed back; and the condition for rows after those names, with its values."""
@@ -140,16 +140,16 @@ class Dialect(Protocol):
         """Returns how many characters a text may have, judging by `size`."""
 
     def freeze(self, cursor: Any) -> None:
-        """Makes the rest of a transaction see one moment, whatever is written meanwhile."""
+        """Makes the rest of a transaction see one moment, whatever is written in the meantime."""
 
     def hurry(self, cursor: Any, milliseconds: int) -> None:
-        """Makes the rest of a transaction wait at most so long for a lock. SQLite waits as its connection was told."""
+        """Limits how long the rest of a transaction waits for a lock. SQLite waits as its connection was told."""
 
     def lock(self, cursor: Any, key: int) -> None:
         """Waits until no other transaction has this lock. In a SQLite file, no other one writes."""
 
     def may_read(self, cursor: Any, table: str) -> bool:
-        """Tells whether this user may read a table."""
+        """Returns whether this user may read a table."""
 
 
 class _SQLite(Dialect):
@@ -201,8 +201,8 @@ class _SQLite(Dialect):
         return f"json_extract({column}, %s)", f"${keys}"
 
     def row_version(self, table: str) -> str:
-        # An update leaves no trace but the row itself. MD5 is Django's function, and gets hexadecimal text, which can always
-        # be encoded.
+        # An update leaves no trace but the row itself. MD5 is Django's function, and gets hexadecimal text, which can
+        # always be encoded.
         return f"md5(hex({table}.state))"
 
     def by_bytes(self, column: str) -> str:
@@ -245,7 +245,7 @@ class _SQLite(Dialect):
         return size or 0
 
     def freeze(self, cursor: Any) -> None:
-        """SQLite does so by itself."""
+        """SQLite does so automatically."""
 
     def hurry(self, cursor: Any, milliseconds: int) -> None:
         pass
@@ -386,10 +386,10 @@ def if_json(column: str, then: str = "", *, otherwise: str = "", also: str = "")
 
 
 def wanted(columns: Sequence[str], rows: int) -> str:
-    """Returns the beginning of a query that looks rows up by some of their columns: `WITH wanted (…) AS (VALUES …)`.
+    """Returns the start of a query that looks rows up by some of their columns: `WITH wanted (…) AS (VALUES …)`.
 
-    The query goes on with `FROM wanted CROSS JOIN … WHERE` and `is_wanted`. For `(…) IN (VALUES …)`, SQLite goes through the
-    whole table.
+    The query continues with `FROM wanted CROSS JOIN … WHERE` and `is_wanted`. For `(…) IN (VALUES …)`, SQLite goes
+    through the whole table.
     """
     each = f"({', '.join(['%s'] * len(columns))})"
     return f"WITH wanted ({', '.join(columns)}) AS (VALUES {', '.join([each] * rows)})"
@@ -401,7 +401,8 @@ def is_wanted(table: str, columns: Sequence[str]) -> str:
 
 
 def written(db: BaseDatabaseWrapper) -> str:
-    """Returns the SQL for when a row of `events` was stored, in seconds by the database's clock; NULL if nobody knows."""
+    """Returns the SQL for when a row of `events` was stored, in seconds by the database's clock; NULL if no one
+    knows."""
     return of(db).stored_at if db.settings_dict.get("ADKWEB", {}).get("written") else "NULL"
 
 

@@ -24,7 +24,7 @@ log = logging.getLogger("adkweb.own")
 
 @contextmanager
 def best_effort(what: str) -> Iterator[None]:
-    """Logs what goes wrong with the databases in its block, which comes after a commit: what is written is written.
+    """Logs database errors in its block, which comes after a commit: what was written stays written.
 
     with best_effort("the number of an edit"): ..."""
     try:
@@ -36,17 +36,17 @@ def best_effort(what: str) -> Iterator[None]:
 
 
 def shown(error: Error, actor: Actor) -> str:
-    """Returns what somebody is shown of an error. Where a source is, only an admin of everything may know."""
+    """Returns the message of an error that an actor may see. Only an admin of everything may know where a source is."""
     return unusable() if tells_where(error) and not actor.runs_everything else error.message
 
 
 def tells_where(error: Error) -> bool:
-    """Tells whether an error names a file or a server, as what a driver says of one does."""
+    """Returns whether an error names a file or a server, as a driver's message does."""
     return isinstance(error, SourceError) and not isinstance(error, NotOpen)
 
 
 def unusable() -> str:
-    """Returns what everybody is shown of a source that does not answer."""
+    """Returns the message that everyone sees for a source that does not answer."""
     return _("A source cannot be used at the moment. An admin can see why.")
 
 
@@ -65,7 +65,7 @@ def of_own(error: Exception) -> str:
     return _("adkweb's own database is locked or does not answer; nothing was half-written. Try again.")
 
 
-_LOST: Final = (  # what libpq and psycopg say when a connection ends that was there; mistakes in an address are not lost
+_LOST: Final = (  # messages of libpq and psycopg when an existing connection ends; a mistake in an address isn't one
     *("connection is lost", "connection is closed", "connection already closed", "connection has been closed"),
     *("closed the connection", "no connection to the server", "connection not open", "consuming input failed"),
     *("sending query failed", "reset by peer", "broken pipe", "syscall error", "lost synchronization", "end-of-file"),

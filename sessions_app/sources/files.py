@@ -12,15 +12,16 @@ def file_of(alias: str) -> object:
     """Returns which file a SQLite source is now, and how it is opened; None for a server."""
     database = connections.databases[alias]
     path, how = database["ADKWEB"].get("path"), database["NAME"]
-    # Of one that SQLite takes for immutable, it would not notice that somebody writes to it after all.
+    # If SQLite treats a file as immutable, it doesn't notice that someone writes to it after all.
     return path and (file_at(path), how, content_of(path) if "immutable=1" in how else None)
 
 
 def choose_mode(alias: str) -> None:
-    """Decides how the file of a source is opened, if it is one: one that rests, and is only read, as immutable.
+    """Decides how the file of a source is opened, if it is one: a file at rest that is only read is opened as
+    immutable.
 
-    SQLite keeps files beside one with a write-ahead log even while it only reads. In a folder that may not be written, it
-    cannot make them, but it needs none as long as the log is empty, which is so while nobody has the file open."""
+    SQLite keeps files beside one with a write-ahead log even while it only reads. In a folder that can't be written, it
+    can't create them, but doesn't need them while the log is empty, as it is when no one has the file open."""
     database = connections.databases[alias]
     config = database["ADKWEB"]
     if config["read_only"] and "path" in config:
@@ -33,9 +34,9 @@ def _rests(path: Path) -> bool:
         return False
     try:
         with open(path, "rb") as file:
-            return file.read(20)[18:] == b"\2\2"  # the file says so that it has a write-ahead log
+            return file.read(20)[18:] == b"\2\2"  # this marks a file with a write-ahead log
     except OSError:
-        return False  # opening it says what is wrong
+        return False  # opening it reports what is wrong
 
 
 def file_at(path: str) -> tuple[int, int]:
@@ -43,7 +44,7 @@ def file_at(path: str) -> tuple[int, int]:
     try:
         entry = os.stat(path)
     except OSError:
-        return -2, -2  # it will be opened again, and that says that it is gone
+        return -2, -2  # it will be opened again, which reports that it is gone
     return entry.st_dev, entry.st_ino
 
 

@@ -21,7 +21,7 @@ _unreadable: set[str] = set()  # the errors of folders that cannot be read: each
 def find(folder: Path, depth: int = DEPTH, top: Path | None = None) -> Iterator[Path]:
     """Yields every SESSION_FILE in a folder and at most `depth` levels below it.
 
-    Does not follow links that lead out of the folder: adkweb would open, and write to, a file elsewhere that nobody
+    Does not follow links that lead out of the folder: adkweb would open, and write to, a file elsewhere that no one
     named."""
     top = top or folder
     names: list[str] = []
@@ -49,7 +49,7 @@ def find(folder: Path, depth: int = DEPTH, top: Path | None = None) -> Iterator[
 
 
 def _leads_out(folder: Path, top: Path) -> bool:
-    """Tells whether a folder's SESSION_FILE is a link to a file that is not below the folder `top`."""
+    """Returns whether a folder's SESSION_FILE is a link to a file that is not below the folder `top`."""
     file = folder / SESSION_FILE
     linked = file.is_symlink() or file.parent.is_symlink()
     return linked and not file.resolve().is_relative_to(top.resolve())
@@ -74,7 +74,7 @@ def in_shell(where: str) -> str:
 
 
 def short(path: Path) -> str:
-    """Returns a path as a person would write it: relative to the current folder, or beginning with ~/."""
+    """Returns a path as a person would write it: relative to the current folder, or starting with ~/."""
     for base, sign in ((Path.cwd(), ""), (Path.home(), "~/")):
         if path.is_relative_to(base):
             return sign + str(path.relative_to(base))

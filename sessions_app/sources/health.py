@@ -1,8 +1,8 @@
-"""Tells what adkweb's own database and each source lack. Looks are shared, and nobody waits long for one.
+"""Checks what adkweb's own database and each source lack. Checks are shared, and no caller waits long.
 
-A look runs in a thread of its own, at most one at a time for each database. Whoever asks gets what the last look saw, if
-a new one takes longer than PATIENCE_SECONDS: a server that does not answer delays no answer. Only the first look at a
-database is waited for.
+Each runs in a thread of its own, at most one at a time per database. If a new check takes longer than PATIENCE_SECONDS,
+callers get the last result, so a server that doesn't answer delays no one. Callers only wait for the first check of a
+database.
 """
 
 import os
@@ -24,20 +24,21 @@ from . import database, dialect, errors, registry, versions
 from .dialect import Either
 from .registry import Source
 
-FRESH_SECONDS = 2.0  # that what was seen is told without another look
-KEPT_SECONDS: Final = 60.0  # that it is told while another look is under way
-PATIENCE_SECONDS: Final = 0.02  # with the looks that are under way
-FIRST_SECONDS: Final = 1.0  # with the very first look at a database, from its beginning
-SILENT_SECONDS: Final = 5.0  # after which a look that is under way counts as unanswered
+FRESH_SECONDS = 2.0  # for which a result is returned without another check
+KEPT_SECONDS: Final = 60.0  # for which it is returned while another check is running
+PATIENCE_SECONDS: Final = 0.02  # with the running checks
+FIRST_SECONDS: Final = 1.0  # with the very first check of a database, from its start
+SILENT_SECONDS: Final = 5.0  # after which a running check counts as unanswered
 
 REACHABLE, SCHEMA, WRITABLE = "reachable", "schema", "writable"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The parts a database lacks, of REACHABLE, SCHEMA (its tables are known, and of this version) and WRITABLE; and why.
+    """The parts a database lacks, of REACHABLE, SCHEMA (its tables are known, and of this version) and WRITABLE; and
+    why.
 
-    The reason may name paths: only an admin may read it. `amiss`: nobody has asked for this lack, as for --read-only.
+    The reason may name paths: only an admin may read it. `amiss`: this lack is not intended, as it is with --read-only.
     """
 
     lacks: tuple[str, ...] = ()
@@ -46,7 +47,7 @@ class State:
 
     @property
     def usable(self) -> bool:
-        """Tells whether it can at least be read."""
+        """Returns whether it can at least be read."""
         return not {REACHABLE, SCHEMA} & {*self.lacks}
 
 
@@ -59,18 +60,19 @@ class Readiness:
 
     @property
     def ready(self) -> bool:
-        """Tells whether adkweb can work: pages need its own database, and one source that answers if there are any."""
+        """Returns whether adkweb can work: pages need its own database, and one source that answers if there are
+        any."""
         anything = not self.sources or any(state.usable for state in self.sources.values())
         return not self.own.lacks and anything
 
     @property
     def whole(self) -> bool:
-        """Tells whether nothing is amiss: every source can be read, too, and none is a standby by mistake."""
+        """Returns whether everything is as intended: every source can be read, and none is a standby by mistake."""
         return self.ready and all(state.usable and not state.amiss for state in self.sources.values())
 
 
 class _Looks:
-    """The looks at one database: what the last one saw, and the one that is under way."""
+    """The checks of one database: the last result, and the running check."""
 
     def __init__(self, look: Callable[[], State]) -> None:
         self._look = look
@@ -81,7 +83,7 @@ class _Looks:
         self._ended.set()
 
     def begin(self) -> None:
-        """Starts a look, unless one is under way or what was seen is fresh."""
+        """Starts a check, unless one is running or the last result is fresh."""
         with self._lock:
             now = time.monotonic()
             fresh = self._seen is not None and now - self._seen[0] < FRESH_SECONDS
@@ -92,7 +94,7 @@ class _Looks:
         threading.Thread(target=self._run, name="adkweb-ready", daemon=True).start()
 
     def state(self, until: float) -> State:
-        """Returns what the look sees that is under way, or the last one saw."""
+        """Returns the result of the running check, or the last one."""
         if self._seen is None:
             until = max(until, self._began + FIRST_SECONDS)
         self._ended.wait(max(0.0, until - time.monotonic()))
@@ -114,7 +116,7 @@ class _Looks:
 
 
 def look() -> Readiness:
-    """Looks at everything at once, and returns what is seen within PATIENCE_SECONDS, or was seen lately."""
+    """Checks everything at once, and returns what is known within PATIENCE_SECONDS, or the last results."""
     sources = registry.listed()
     with _lock:
         for alias in _sources.keys() - {source.alias for source in sources}:
@@ -128,13 +130,13 @@ def look() -> Readiness:
 
 
 def doubt() -> None:
-    """Makes whoever asks next wait for a new look at adkweb's own database: it has just refused something."""
+    """Makes the next caller wait for a new check of adkweb's own database: it has just refused something."""
     global _own
     _own = _Looks(_own_database)
 
 
 def forget() -> None:
-    """Forgets what was seen, so that the next look is a new one."""
+    """Forgets the results, so that the next check is a new one."""
     global _own
     with _lock:
         _own = _Looks(_own_database)
@@ -167,12 +169,12 @@ def _own_database() -> State:
     return State()
 
 
-# The smallest writes that need no row of anybody's.
+# The smallest writes that need no row of anyone's.
 _WRITE: Final = Either(sqlite="PRAGMA user_version = 1", postgresql="SELECT pg_current_xact_id()")
 
 
 def _source(source: Source) -> State:
-    """Looks at a source, and opens it if nobody has yet."""
+    """Checks a source, and opens it if it isn't open yet."""
     try:
         with database.using(source.alias) as db, db.cursor() as cursor:
             cursor.execute("SELECT 1 FROM sessions LIMIT 1")
@@ -200,7 +202,7 @@ def _source(source: Source) -> State:
 
 
 def _file(path: Path) -> State:
-    """Tells whether a SQLite file may be written, and its folder, in which SQLite keeps files beside it."""
+    """Returns whether a SQLite file may be written, and its folder, in which SQLite keeps files beside it."""
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         return State()
     return State((WRITABLE,), f"{path}: " + _("adkweb may not write this file; to only look at it: --read-only."))

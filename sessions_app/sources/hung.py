@@ -1,10 +1,9 @@
-"""Notices a PostgreSQL server that does not answer, once for all who ask it.
+"""Notices a PostgreSQL server that does not answer, once for all callers.
 
-A server that hangs says nothing: whoever asks would wait, and everybody after them, too. As soon as somebody has waited for
-SLOW_SECONDS, one thread tries to connect. If that takes longer than PROBE_SECONDS, all who wait get an error, and so does
-at once whoever asks until that thread has reached the server again. A statement that only takes long is left alone.
-
-The thread that looks after those who wait ends when nobody does.
+A server that hangs says nothing: a caller would wait, and everyone after it, too. As soon as a caller has waited for
+SLOW_SECONDS, one thread tries to connect. If that takes longer than PROBE_SECONDS, all waiting callers get an error,
+and new callers get one at once until that thread reaches the server again. A statement that only takes long is left
+alone. The thread ends when no one is waiting.
 """
 
 import itertools
@@ -30,9 +29,9 @@ from .finding import log
 SLOW_SECONDS: Final = 2.0
 PROBE_SECONDS: Final = 3  # whole seconds
 _LOOK_SECONDS: Final = 0.5
-_REST_SECONDS: Final = 5.0  # before a server that has answered is asked again, for a statement that takes long
+_REST_SECONDS: Final = 5.0  # until a server that has answered is asked again, for a statement that takes long
 
-_waiting: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by alias, since when somebody asks
+_waiting: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by alias, since when callers wait
 _connections: defaultdict[str, "WeakSet[Any]"] = defaultdict(WeakSet)  # by alias, all that are open
 _hung: set[str] = set()
 _due: dict[str, float] = {}  # by alias, when it may be asked next; never while it is being asked
@@ -56,7 +55,7 @@ def opened(alias: str, connection: Any) -> None:
 
 @contextmanager
 def watched(alias: str) -> Iterator[None]:
-    """Watches whoever asks a source in this block. Raises SourceError if its server hangs."""
+    """Watches the queries to a source in this block. Raises SourceError if its server hangs."""
     check(alias)
     number = next(_numbers)
     waiting = _begin(alias, number)
@@ -81,7 +80,7 @@ def _error(alias: str) -> SourceError:
 
 
 def leave() -> None:
-    """Ends the thread that looks after those who wait, if nobody does."""
+    """Ends the thread if no one is waiting."""
     _look_now.set()
     with _lock:
         thread = None if any(list(_waiting.values())) else _thread
@@ -136,7 +135,7 @@ def _probe(alias: str) -> None:
 
 
 def _answers(alias: str) -> bool:
-    """Tells whether a server does anything at all: one that refuses does not hang."""
+    """Returns whether a server reacts at all: one that refuses does not hang."""
     try:
         parameters = connections[alias].get_connection_params() | {"connect_timeout": PROBE_SECONDS}
         psycopg.connect(**parameters).close()

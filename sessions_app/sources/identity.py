@@ -1,15 +1,15 @@
-"""Decides which source it is that was opened, by what it is, not by how it is addressed.
+"""Decides which source was opened, by what it is, not by its address.
 
     identity.identify(source, adopted=True)
     registry.identity(source.alias)   # 'b1946ac92492d2347c6235b4d2611184', by localhost, by 127.0.0.1, behind a pooler
 
 adkweb keeps a row of each source in its own database, KnownSource, with a key that never changes; holds, tags, rules,
-jobs and the index have that key. A source is recognised by its location (locations.py). Adopting writes an id in the
-source, too, by which it is recognised elsewhere: it was moved if it is not at its old location any more. Otherwise it is
-a copy, which gets a row and, where it may be written, an id of its own. What is on hold in a source is on hold in its copy.
+jobs and the index have that key. A source is recognised by its location (locations.py). Adopting also writes an id into
+the source, by which it is recognised elsewhere: if it is no longer at its old location, it was moved. Otherwise it is a
+copy, which gets a row and, if it may be written, an id of its own. What is on hold in a source is on hold in its copy.
 
-Danger: whoever takes a source for another one misses what is on hold in it. So where it cannot be decided which source
-it is, nothing is opened."""
+Danger: mistaking a source for another one misses what is on hold in it. So if adkweb can't decide which source it is,
+it opens nothing."""
 
 import logging
 import time
@@ -29,21 +29,21 @@ from .registry import Source
 
 log = logging.getLogger("adkweb.sources")
 
-_AGAIN_SECONDS: Final = 2.0  # until adkweb's own database is asked again, if it could not be used
+_AGAIN_SECONDS: Final = 2.0  # until adkweb's own database is tried again, if it could not be used
 _STANDBY: Final = "standby of "
 
-keeps = True  # whether what is found out is kept; `adkweb doctor` only looks
+keeps = True  # whether the result is stored; `adkweb doctor` only looks
 copies: dict[str, str] = {}  # by alias of a copy: the label of its original
 standbys: set[str] = set()  # aliases of servers that follow another one, until they are promoted
 duplicates: set[str] = set()  # aliases that turned out to be another name of a source that is open
-_again: dict[str, float] = {}  # by alias whose identity is not settled: when to look again
+_again: dict[str, float] = {}  # by alias of a source whose identity isn't certain: when to check again
 
 
 def identify(source: Source, *, writes: bool, again: bool = False) -> None:
-    """Finds out which source this is, for registry.identity. `writes`: an id may be stored in it. `again`: it is open, so
-    that what is known of it holds until something else is found out.
+    """Finds out which source this is, for registry.identity. `writes`: an id may be stored in it. `again`: it is open,
+    so its known identity counts until another is found.
 
-    While adkweb's own database cannot be used, leaves it unknown. Raises SourceError for a source that may not be opened
+    While adkweb's own database can't be used, it stays unknown. Raises SourceError for a source that may not be opened
     beside the others, and the driver's errors."""
     seen = locations.look(source)
     _again.pop(source.alias, None)
@@ -75,7 +75,7 @@ def identify(source: Source, *, writes: bool, again: bool = False) -> None:
 
 
 def is_unsettled(alias: str) -> bool:
-    """Tells whether it is time to find out again which source an open one is."""
+    """Returns whether it is time to find out again which source an open one is."""
     due = _again.get(alias)
     if due is None or time.monotonic() < due or connections["default"].in_atomic_block:
         return False
@@ -86,7 +86,7 @@ def is_unsettled(alias: str) -> bool:
 
 
 def copy_of(alias: str) -> str:
-    """Returns what an open source is a copy of, as people say it: "a copy of prod that follows it"; "" for no copy."""
+    """Returns what an open source is a copy of, in words: "a copy of prod that follows it"; "" for no copy."""
     original = copies.get(alias)
     if not original:
         return ""
@@ -95,7 +95,7 @@ def copy_of(alias: str) -> str:
 
 
 def forget(alias: str) -> None:
-    """Forgets which source an alias stood for: it is taken off the list."""
+    """Forgets which source an alias meant: it is removed from the list."""
     copies.pop(alias, None)
     _again.pop(alias, None)
     standbys.discard(alias)
@@ -103,7 +103,7 @@ def forget(alias: str) -> None:
 
 
 def released(source: Source) -> None:
-    """Notes that nothing is stored in a source any more: from now on, only its location says what it is."""
+    """Notes that a source no longer stores an id: from now on, only its location identifies it."""
     KnownSource.objects.filter(key=registry.identities.get(source.alias)).update(stored=None)
 
 
@@ -111,7 +111,7 @@ def released(source: Source) -> None:
 
 
 def _row(source: Source, seen: Seen) -> KnownSource | None:
-    """Returns the row of a source, new or changed where need be; None while adkweb has no tables of its own."""
+    """Returns the row of a source, new or changed if necessary; None while adkweb has no tables of its own."""
     if tables.have_no_file() or tables.are_missing():
         return None
     for last in (False, True):
@@ -180,7 +180,7 @@ def _by_id(source: Source, seen: Seen, at: KnownSource | None) -> KnownSource:
         taken = KnownSource.objects.filter(key=seen.stored).exists()
         row = _new(seen.location, seen.file, stored=seen.stored, **({} if taken else {"key": seen.stored}))
         if at:
-            _hold_as(at.key, row.key)  # it may be the same all the same: released and adopted by somebody else
+            _hold_as(at.key, row.key)  # it may still be the same one: released and adopted by someone else
         return row
     at.stored = seen.stored
     return at
@@ -217,7 +217,7 @@ def _are_one(location: str, other: str) -> bool:
 
 
 def _is_there(source: Source, location: str | None, stored: str) -> bool | None:
-    """Tells whether the source with this id is at a location; None if that cannot be known now."""
+    """Returns whether the source with this id is at a location; None if that can't be known now."""
     if not location or (location[:1] == "[") == source.dialect.is_file:
         return False
     if not source.dialect.is_file:
@@ -227,7 +227,7 @@ def _is_there(source: Source, location: str | None, stored: str) -> bool | None:
 
 
 def _is_served(source: Source, location: str, stored: str) -> bool | None:
-    """Tells whether another source that was named is at this location, and no standby; None if one cannot be asked.
+    """Returns whether another named source is at this location, and not a standby; None if one can't be reached.
 
     `stored`, if there is any, is the id that it has to have."""
     unknown = False
@@ -239,7 +239,7 @@ def _is_served(source: Source, location: str, stored: str) -> bool | None:
                 was = KnownSource.objects.filter(label=other.where).first()
                 unknown |= (
                     was is None or was.location == location
-                )  # otherwise it was another source when it was seen last
+                )  # otherwise it was another source when it was last seen
                 continue
             if locations.are_same(seen.location, location) and not seen.follows and stored in ("", seen.stored):
                 return True
@@ -256,7 +256,7 @@ def _at(location: str) -> KnownSource | None:
 def _new(location: str, file: str = "", **fields: Any) -> KnownSource:
     row = KnownSource(location=location, file=file, **fields)
     _keep(row)
-    if location.startswith("["):  # without the right to ask a server which it is, the same source has several rows
+    if location.startswith("["):  # without permission to ask a server which one it is, the same source has several rows
         for same in KnownSource.objects.filter(location__startswith="[").exclude(pk=row.pk):
             if locations.are_same(str(same.location), location):
                 _hold_as(same.key, row.key)
@@ -264,7 +264,7 @@ def _new(location: str, file: str = "", **fields: Any) -> KnownSource:
 
 
 def _leave(row: KnownSource | None) -> None:
-    """Notes that a source is not at its location any more: another one is."""
+    """Notes that a source is no longer at its location: another one is."""
     if row:
         row.location, row.file = None, ""
         _keep(row)
@@ -281,7 +281,7 @@ def _keep(row: KnownSource) -> None:
 
 
 def _hold_as(key: str, other: str) -> None:
-    """Puts on hold in another source what is on hold in one."""
+    """Copies the holds of a source to another one."""
     if not keeps:
         return
     held = SessionHold.objects.filter(where=key).values("digest", "names", "reason", "by", "at")
@@ -289,7 +289,7 @@ def _hold_as(key: str, other: str) -> None:
 
 
 def label(key: str) -> str:
-    """Returns the path or URL by which a source was opened last; "" if that is not known."""
+    """Returns the path or URL by which a source was last opened; "" if unknown."""
     return KnownSource.objects.filter(key=key).values_list("label", flat=True).first() or ""
 
 
@@ -297,9 +297,9 @@ def label(key: str) -> str:
 
 
 def _write_down(source: Source, seen: Seen, row: KnownSource | None, key: str) -> None:
-    """Stores in a source which one it is, and where, unless it says so already. Without the right to, writes nothing.
+    """Stores a source's id and location in it, unless they are already there. Without permission, writes nothing.
 
-    Of several processes that store something at once, the first one decides."""
+    If several processes do so at once, the first one decides."""
     wanted = (row.stored if row else seen.stored) or key  # a copy has no id of its own yet, and takes its key
     if (seen.stored, seen.stored_location, seen.stored_file) == (wanted, seen.location, seen.file):
         return
@@ -325,7 +325,7 @@ def _claim(source: Source, seen: Seen, key: str) -> None:
         return
     named = registry.sources.get(other)
     if named is None or not _is_still(named, seen):
-        registry.identities.pop(other, None)  # whoever uses it next finds out what it is now
+        registry.identities.pop(other, None)  # the next use finds out what it is now
         registry.opened_files.pop(other, None)
         return
     duplicates.add(source.alias)
@@ -336,7 +336,8 @@ def _claim(source: Source, seen: Seen, key: str) -> None:
 
 
 def _is_still(other: Source, seen: Seen) -> bool:
-    """Tells whether an open source is what was seen. Raises SourceError if it is a copy that nobody can tell from it."""
+    """Returns whether an open source is the one that was seen. Raises SourceError if it is a copy that can't be told
+    apart from it."""
     if other.dialect.is_file:
         return locations.inode_of(connections.databases[other.alias]["ADKWEB"]["path"]) == seen.file
     try:

@@ -3,7 +3,7 @@
     seen = locations.look(source)
     seen.location                # '["7391…", "prod", "public"]', or "/home/ana/agent/.adk/session.db"
 
-A look only reads. Behind a pooler or a tunnel it finds the server itself, because it asks the server."""
+Looking only reads. It works behind a pooler or a tunnel, because it asks the server itself."""
 
 import json
 import os
@@ -33,9 +33,9 @@ _STORED: Final = "SELECT id, location, file FROM adkweb_source"
 class Seen:
     """Where a source is now, and what adopting has stored in it.
 
-    `location` is a path, or the server's system identifier, the database and the schema, as JSON. `file` is the device and
-    inode of a file. `stored` is the id; `stored_location` and `stored_file` say where it was stored. All are empty if
-    nothing is. `follows`: a standby, which copies another server. `server` is when the server started."""
+    `location` is a path, or the server's system identifier, the database and the schema, as JSON. `file` is the device
+    and inode of a file. `stored` is the id; `stored_location` and `stored_file` say where it was stored. All are empty
+    if nothing is. `follows`: a standby, which copies another server. `server` is when the server started."""
 
     location: str
     file: str = ""
@@ -47,7 +47,7 @@ class Seen:
 
 
 def look(source: Source) -> Seen:
-    """Looks at a source by its own connection. Raises the driver's errors."""
+    """Looks at a source through its own connection. Raises the driver's errors."""
     with connections[source.alias].cursor() as cursor:
         if not source.dialect.is_file:
             return _of_server(source, cursor)
@@ -61,7 +61,7 @@ def look(source: Source) -> Seen:
 
 
 def look_aside(source: Source) -> Seen:
-    """Looks at a PostgreSQL source by a connection of its own, whether it is open or not. Raises psycopg.Error."""
+    """Looks at a PostgreSQL source through a connection of its own, whether it is open or not. Raises psycopg.Error."""
     with psycopg.connect(**connections[source.alias].get_connection_params() | {"autocommit": True}) as connection:
         return _of_server(source, connection.cursor())
 
@@ -86,14 +86,15 @@ def inode_of(path: str) -> str:
 
 
 def is_same_file(path: str, other: str) -> bool:
-    """Tells whether two paths name one file, by links of either kind."""
+    """Returns whether two paths name one file, by links of either kind."""
     with suppress(OSError):
         return os.path.samefile(path, other)
     return False
 
 
 def are_same(location: str, other: str) -> bool:
-    """Tells whether two locations may be one. Where a server does not say which it is, its database and schema decide."""
+    """Returns whether two locations may be the same. If a server doesn't say which one it is, its database and schema
+    decide."""
     if location == other or not (location[:1] == other[:1] == "["):
         return location == other
     (server, *names), (other_server, *other_names) = json.loads(location), json.loads(other)
@@ -101,7 +102,7 @@ def are_same(location: str, other: str) -> bool:
 
 
 def is_certain(location: str) -> bool:
-    """Tells whether a location names the server itself, not only its address."""
+    """Returns whether a location names the server itself, not only its address."""
     return location[:1] != "[" or "//" not in json.loads(location)[0]
 
 

@@ -1,4 +1,5 @@
-"""The locks that adopting takes: brief ones on tables, which no writer notices, and one that keeps out other processes."""
+"""The locks that adopting takes: brief ones on tables, which no writer notices, and one that keeps out other
+processes."""
 
 import random
 import time
@@ -14,7 +15,7 @@ from . import dialect
 from .steps import Moved, Progress
 
 LOCK_MILLISECONDS: Final = 50
-PATIENCE_SECONDS: Final = 60.0  # for a lock that somebody else keeps
+PATIENCE_SECONDS: Final = 60.0  # for a lock that someone else keeps
 _PAUSE_SECONDS: Final = (0.1, 2.0)  # before a lock is requested again: at first, and at most
 # The keys of PostgreSQL's advisory locks: one process adopts a source, or migrates adkweb's own database, at a time.
 ADOPTING: Final = 0x61646B78
@@ -22,8 +23,8 @@ MIGRATING: Final = 0x61646B79
 
 
 def briefly(alias: str, work: Callable[[CursorWrapper], None] | Sequence[str]) -> None:
-    """Runs `work` in a transaction that waits at most LOCK_MILLISECONDS for a lock, so that nobody who queues behind it
-    notices. Tries again for a minute."""
+    """Runs `work` in a transaction that waits at most LOCK_MILLISECONDS for a lock, so that others who queue behind it
+    don't notice. Tries again for a minute."""
     pause, until = _PAUSE_SECONDS[0], time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -47,8 +48,8 @@ _LOCKED: Final = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetect
 
 @contextmanager
 def alone(alias: str, moved: Moved, key: int = ADOPTING) -> Iterator[Callable[[], None]]:
-    """Waits until no other process has this lock on a database, and keeps others out. Yields a function that raises once the
-    lock is lost.
+    """Waits until no other process has this lock on a database, and keeps others out. Yields a function that raises
+    once the lock is lost.
 
     An idle transaction of its own connection holds the lock: this also works behind a connection pool, and ends with
     the process. It holds nothing else: no snapshot, no table."""
@@ -71,7 +72,7 @@ def alone(alias: str, moved: Moved, key: int = ADOPTING) -> Iterator[Callable[[]
 
 
 def _locked(connection: psycopg.Connection, key: int) -> bool:
-    """Begins a transaction that may be idle as long as it likes, and tells whether it has the lock."""
+    """Starts a transaction without an idle time-out, and returns whether it has the lock."""
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [key]).fetchone()
     return row is not None and row[0]

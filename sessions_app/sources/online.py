@@ -5,7 +5,7 @@ pass and tries again. Existing rows are numbered in small batches, and indexes a
 step is a transaction of its own with a pause after it. An index that takes longer than BUILD_SECONDS is left out,
 unless the owner asks for it (`patient`).
 
-Whether a step is done can be seen in the database itself, so the next process can resume where a killed one stopped."""
+The database itself shows whether a step is done, so the next process can resume where a killed one stopped."""
 
 from contextlib import nullcontext
 
@@ -25,7 +25,7 @@ def add(alias: str, moved: Moved = lambda progress: None, *, patient: bool = Fal
     """Adds what is missing. Calls `moved` with its progress; `moved` may raise to stop it.
 
     May be interrupted at any point; the next call resumes there. Waits for another process that adopts the same
-    database. Raises SourceError if this user may not do it, or if somebody else keeps a lock for a minute."""
+    database. Raises SourceError if this user may not do it, or if someone else keeps a lock for a minute."""
     if dialect.of(alias).is_file:
         SQLite(alias, moved, patient).add()
         return
@@ -43,6 +43,6 @@ def add(alias: str, moved: Moved = lambda progress: None, *, patient: bool = Fal
 
 
 def release(alias: str) -> None:
-    """Takes away all that adopting added, in one transaction. ADK's tables are then as they were."""
+    """Removes everything that adopting added, in one transaction. ADK's tables are then as they were."""
     with nullcontext() if dialect.of(alias).is_file else alone(alias, lambda progress: None):
         briefly(alias, adoption.to_release(alias))

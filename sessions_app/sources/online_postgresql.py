@@ -130,10 +130,10 @@ class PostgreSQL(Steps):
         self._execute(statement.replace(" INDEX ", " INDEX CONCURRENTLY ", 1))
 
     def _execute(self, statement: str) -> None:
-        """Runs a statement without a time limit. Only for statements that hold up nobody while they wait.
+        """Runs a statement without a time limit. Only for statements that hold up no one while they wait.
 
-        An index cannot be built CONCURRENTLY in a transaction, so the limit is lifted for a connection of its own. Behind
-        a pooler it stays, as somebody else would get that connection."""
+        An index cannot be built CONCURRENTLY in a transaction, so the limit is lifted for a connection of its own.
+        Behind a pooler it stays, as someone else would get that connection."""
         database = connections[self.alias]
         parameters = database.get_connection_params() | {"autocommit": True}
         with database.wrap_database_errors, psycopg.connect(**parameters) as connection:
@@ -144,7 +144,7 @@ class PostgreSQL(Steps):
 
 _NO_LIMIT: Final = "SELECT set_config('lock_timeout', '0', false), set_config('statement_timeout', '0', false)"
 _BEFORE_ALL: Final = ("-infinity", "", "", "", "")
-# Nobody waits long for this statement: it locks its rows only for a moment, and gives up if another transaction holds
+# No one waits long for this statement: it locks its rows only for a moment, and gives up if another transaction holds
 # one.
 _NUMBER_SOME: Final = """WITH picked AS (
         SELECT ctid AS row, timestamp, id, app_name, user_id, session_id FROM events

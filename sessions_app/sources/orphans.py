@@ -1,4 +1,4 @@
-"""Finds what people keep of sources that are not named any more: holds, tags, rules and the like that nobody sees."""
+"""Finds what people stored about sources that are no longer named: holds, tags, rules and the like that no one sees."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -21,13 +21,14 @@ class Orphan:
 
 
 def of_sources() -> list[type[Model]]:
-    """Returns the models whose rows are about a source, which they name by `where`. What is read anew is left out."""
+    """Returns the models whose rows are about a source, which they name by `where`, without those that can be read
+    again."""
     own = apps.get_app_config("sessions_app").get_models()
     return [model for model in own if model.__name__ not in INDEXES and _names_source(model)]
 
 
 def orphans(named: Collection[str]) -> list[Orphan]:
-    """Returns what is kept of sources other than those with these keys, by label."""
+    """Returns what is stored about sources other than those with these keys, by label."""
     labels = dict(KnownSource.objects.values_list("key", "label"))
     by_key: dict[str, Orphan] = {}
     for model in of_sources():

@@ -1,7 +1,8 @@
-"""Backs up adkweb's own database to one file, and restores it. The file is a SQLite database, whatever it was made from.
+"""Backs up adkweb's own database to one file, and restores it. The file is a SQLite database, whatever it was made
+from.
 
-So a backup of SQLite can be restored into PostgreSQL, and the other way round. What is read again from the sources by
-itself (the indexes of history/ and search/) is left out.
+So a backup of SQLite can be restored into PostgreSQL, and the other way round. It leaves out what is read again from
+the sources automatically (the indexes of history/ and search/).
 """
 
 import os
@@ -35,13 +36,14 @@ INDEXES: Final = frozenset(
         *("SearchWord", "SearchWrite", "DueSession"),
     }
 )
-# Which Django fills by itself, and adkweb as soon as it opens a source.
+# Filled by Django itself, or by adkweb as soon as it opens a source.
 _BOOKKEEPING: Final = frozenset({"ContentType", "Permission", "KnownSource"})
 _ALIAS: Final = "adkweb-copy"
 
 
 def backup(path: Path) -> None:
-    """Writes a copy of adkweb's own database as it is at one moment, while it is used. Only its owner can read the file.
+    """Writes a copy of adkweb's own database as it is at one moment, while it is used. Only its owner can read the
+    file.
 
     Raises AlreadyExists, and NotFound if there is nothing to back up yet."""
     if path.exists():
@@ -59,9 +61,9 @@ def backup(path: Path) -> None:
 
 
 def restore(path: Path, *, replace: bool = False) -> None:
-    """Makes adkweb's own database what a backup has, all or nothing. An older adkweb's backup is completed.
+    """Replaces adkweb's own database with a backup, all or nothing. An older adkweb's backup is migrated.
 
-    Raises Invalid for a file that is no backup, and Conflict for a database that is used, unless it may be replaced."""
+    Raises Invalid for a file that isn't a backup, and Conflict for a database in use, unless it may be replaced."""
     _check(path)
     migrate()
     if is_used("default") and not replace:
@@ -89,7 +91,7 @@ def _save_rows(part: Path) -> None:
 
 
 def _load_file(file: Path) -> None:
-    with opened(file):  # which completes an older adkweb's
+    with opened(file):  # which migrates an older adkweb's
         pass
     connections["default"].ensure_connection()
     with closing(sqlite3.connect(file)) as made:
@@ -106,7 +108,7 @@ _LOAD: Final[Either[Callable[[Path], None]]] = Either(postgresql=_load_rows, sql
 
 
 def _check(path: Path) -> None:
-    """Raises Invalid if a file is no whole backup of this adkweb, or of an older one."""
+    """Raises Invalid if a file isn't a complete backup of this adkweb, or of an older one."""
     if not path.is_file():
         raise Invalid(f"There is no file {path}.")
     try:
@@ -146,7 +148,7 @@ def tables() -> list[type[Model]]:
 
 
 def is_used(alias: str) -> bool:
-    """Tells whether anybody has used a database: it has accounts, tokens, jobs or anything else that is kept."""
+    """Returns whether a database was ever used: it has accounts, tokens, jobs or anything else that is stored."""
     kept = (model for model in tables() if model.__name__ not in INDEXES | _BOOKKEEPING)
     return any(QuerySet(model, using=alias).exists() for model in kept)
 
@@ -181,12 +183,12 @@ def _as_default(configured: dict[str, Any]) -> Iterator[None]:
 
 
 def migrate() -> None:
-    """Makes or completes own tables in the default database."""
+    """Creates or migrates own tables in the default database."""
     call_command("migrate", verbosity=0, interactive=False)
 
 
 def copy(source: str, target: str) -> int:
-    """Replaces the rows of a database by those of another, all or nothing. Returns how many there are."""
+    """Replaces the rows of a database with those of another, all or nothing. Returns their number."""
     with transaction.atomic(using=source):
         with connections[source].cursor() as cursor:
             dialect.of(source).freeze(cursor)
@@ -224,7 +226,7 @@ def _copy(model: type[Model], source: str, target: str) -> int:
     count = 0
     while some := list(islice(rows, SOME)):
         query: Any = InsertQuery(model)
-        query.insert_values(model._meta.concrete_fields, some, raw=True)  # as they are: no field gets the time of now
+        query.insert_values(model._meta.concrete_fields, some, raw=True)  # as they are: no field gets the current time
         query.get_compiler(using=target).execute_sql()
         count += len(some)
     return count

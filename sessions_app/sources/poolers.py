@@ -1,7 +1,8 @@
 """What works behind a pooler, such as PgBouncer in transaction mode.
 
-It gives each transaction another connection to the server. What is kept in one is lost or, worse, met by somebody else:
-prepared statements, server-side cursors, temporary tables, locks of a session, and everything that SET sets without LOCAL.
+It gives each transaction another connection to the server. What is kept in one is lost or, worse, seen by someone else:
+prepared statements, server-side cursors, temporary tables, locks of a session, and everything that SET sets without
+LOCAL.
 """
 
 from collections.abc import Iterator
@@ -15,22 +16,24 @@ _IDLE: Final = psycopg.pq.TransactionStatus.IDLE
 
 
 def is_pooled(connection: Any) -> bool:
-    """Tells whether a pooler answers, and not the server itself: the process that it names then is not the server's."""
+    """Returns whether a pooler answers instead of the server: the process that it names is then not the server's."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return bool(row[0] != connection.info.backend_pid)
 
 
 class PreparedCursor(psycopg.Cursor[Any]):
-    """A cursor that survives a pooler nobody has noticed: one that stood there only later, or that
+    """A cursor that survives a pooler no one has noticed: one that stood there only later, or that
     ADKWEB_PREPARED_STATEMENTS=true denies.
 
-    The server then says that a statement is not prepared, or that another one is. From then on, none of the source is.
+    The server then says that a statement is not prepared, or that another one is. From then on, no statement of the
+    source is prepared.
     """
 
     source: dict[str, Any]
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
-        """Runs a statement, and again without preparing it. Within a transaction, which the error has ended, raises it."""
+        """Runs a statement, and again without preparing it. Within a transaction, which the error has ended, raises
+        it."""
         try:
             return super().execute(query, params, **more)
         except (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement) as error:
@@ -43,10 +46,10 @@ class PreparedCursor(psycopg.Cursor[Any]):
 
 
 class ReadOnlyCursor(psycopg.ClientCursor[Any]):
-    """A cursor by which nothing can be written: the server refuses it, whatever a statement says.
+    """A cursor that can't write: the server refuses it, whatever a statement says.
 
-    psycopg begins transactions with READ ONLY by itself. A statement outside of one gets a transaction of its own, in the
-    same round trip; this needs values within the text of the statement, as Django has them by default.
+    psycopg itself starts transactions with READ ONLY. A statement outside of a transaction gets its own, in the same
+    round trip; this needs the values within the text of the statement, as Django has them by default.
     """
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Tells which program wrote ADK's tables, by the types of columns and some values, and refuses what adkweb cannot read.
+"""Recognises the program that wrote ADK's tables, by the types of columns and some values, and refuses what adkweb
+can't read.
 
 google-adk writes times as text or seconds, adk-js as milliseconds; both use tables of the same names. A database that
 is refused here is not changed."""
@@ -38,7 +39,7 @@ _LENGTH: Final = 200  # characters of a value
 
 
 def keeps_milliseconds(cursor: CursorWrapper, tables: Tables) -> bool:
-    """Tells whether times are to be written as adk-js writes them. Raises SourceError for tables that adkweb cannot
+    """Returns whether times have to be written as adk-js writes them. Raises SourceError for tables that adkweb cannot
     read or write."""
     _check_readable(cursor)
     return Either(postgresql=_of_postgresql, sqlite=_of_sqlite).on(cursor.db)(cursor, tables)
@@ -122,8 +123,8 @@ def _of_sqlite(cursor: CursorWrapper, tables: Tables) -> bool:
             raise _unknown(table, column, kind)
     counts = Counter(each for table, column in declared for each in _kinds(cursor, table, column))
     kinds, numbers = set(counts), "REAL" in declared.values()
-    # An agent's own Event(timestamp=time.time() * 1000) is one odd time among many, which is read by its size. As it
-    # stays in the session's `update_time`, it may be there, too.
+    # An agent's own Event(timestamp=time.time() * 1000) is a single odd time among many, which is recognised by its
+    # size. It may also be in the session's `update_time`, where it stays.
     if numbers and kinds == {"seconds", "milliseconds"} and counts["milliseconds"] < counts["seconds"]:
         kinds = {"seconds"}
     if len(kinds) > 1 or (numbers and (set(declared.values()) != {"REAL"} or kinds - {"seconds"})):

@@ -35,18 +35,18 @@ class Source:
 
     @property
     def dialect(self) -> dialect.Dialect:
-        """Returns what its database can do. Whether its events have numbers, dialect.of says, once it is open."""
+        """Returns what its database can do. Once it is open, dialect.of knows whether its events have numbers."""
         return dialect.BY_VENDOR[self.vendor]
 
 
 sources: dict[str, Source] = {}
 searched_folders: list[Path] = []
 UNOPENED: Final = (-1, -1)
-# By alias, which file was opened: a developer may delete it and make it again.
+# By alias, which file was opened: a developer may delete it and create it again.
 opened_files: dict[str, object] = {}
 identities: dict[str, str] = {}  # by alias, which source it is: identity.py decides that when it opens one
 opener: Callable[[str], object] | None = None  # opens the source with an alias, and finds out which it is
-_addresses: dict[str, str] = {}  # by alias, the path or URL that it stands for
+_addresses: dict[str, str] = {}  # by alias, its path or URL
 lock = threading.RLock()
 _found: dict[Path, Source] = {}  # the sources that were found in folders, by path
 refusals: dict[str, str] = {}  # what a user named that is not served, and why
@@ -72,14 +72,14 @@ def add(text: str) -> list[Source]:
 
 
 def listed() -> list[Source]:
-    """Returns every source, ordered by alias. Searches the folders again, so that a new agent's database appears by
-    itself."""
+    """Returns every source, ordered by alias. Searches the folders again, so that a new agent's database appears
+    automatically."""
     global _scanned, _took
     with lock:
         began = time.monotonic()
         due = began - _scanned > RESCAN_SECONDS * max(1.0, _took / _SCAN_SECONDS)
         if due:
-            _scanned = math.inf  # one search at a time, and nobody waits for another's
+            _scanned = math.inf  # one search at a time, and no one waits for another's
     if due:
         try:
             files = [file for folder in searched_folders for file in finding.find(folder)]
@@ -94,7 +94,7 @@ def listed() -> list[Source]:
 
 
 def refuse(text: str, why: str) -> None:
-    """Keeps what a user named but is not served, for pages to show. Of a URL, keeps no password."""
+    """Remembers what a user named but is not served, for pages to show; a URL without its password."""
     refusals[urls.without_password(text) if urls.is_url(text) else text] = why
 
 
@@ -109,11 +109,11 @@ def folders() -> list[str]:
 
 
 def identity(alias: str) -> str:
-    """Returns which source an alias stands for: the `where` of adkweb's own tables. It stays the same for good, however the
-    source is addressed.
+    """Returns the identity of the source with an alias: the `where` of adkweb's own tables. It never changes, whatever
+    the source's address.
 
-    Opens a source that was not opened yet. Raises NotFound, and SourceError while nobody can say which one it is: never
-    take that for a source of which nothing is kept."""
+    Opens a source that isn't open yet. Raises NotFound, and SourceError while the identity can't be known: never treat
+    that as a source without any data."""
     known = identities.get(alias)
     if known is None and opener:
         opener(alias)
@@ -129,13 +129,13 @@ def identity(alias: str) -> str:
 
 
 def aliases() -> dict[str, str]:
-    """Returns the aliases of the listed sources by their identities, as far as these are known: of those that were open
-    once."""
+    """Returns the aliases of the listed sources by their identities, as far as known: of those that were opened
+    before."""
     return {identities[source.alias]: source.alias for source in listed() if source.alias in identities}
 
 
 def alias_of(identity: str) -> str | None:
-    """Returns the alias that now stands for this identity; None if no source is known to have it."""
+    """Returns the current alias of this identity; None if no source is known to have it."""
     return aliases().get(identity)
 
 
@@ -174,8 +174,8 @@ def _register_file(path: Path, named: urls.File | None = None, *, found: bool = 
 
 
 def _linked(path: Path) -> Path | None:
-    """Returns the path of the source that already has the file at a path, by a hard link. SQLite would damage a file that
-    is open by two names."""
+    """Returns the path of the source that already has the file at a path, by a hard link. SQLite would damage a file
+    that is open by two names."""
     if path.exists() and path.stat().st_nlink > 1:
         for alias in sources:
             other = connections.databases[alias]["ADKWEB"].get("path", "")
@@ -199,7 +199,7 @@ def _register_server(server: urls.Server) -> Source:
             "HOST": parameters.pop("host", ""),
             "PORT": parameters.pop("port", ""),
             "CONN_HEALTH_CHECKS": True,
-            "DISABLE_SERVER_SIDE_CURSORS": True,  # a pooler would give their rows to nobody
+            "DISABLE_SERVER_SIDE_CURSORS": True,  # a pooler would lose their rows
             "OPTIONS": _options(alias, parameters, prepares=prepares),
             "ADKWEB": {"read_only": read_only, "prepares": prepares},
         },
@@ -235,7 +235,7 @@ def _register(source: Source, database: dict[str, Any]) -> Source:
     configured = connections.configure_settings({"default": connections.databases["default"], source.alias: database})
     if known is None:
         connections.databases[source.alias] = configured[source.alias]
-    else:  # it was named before, and now for reading only
+    else:  # it was named earlier, and now as read-only
         opened_files.pop(source.alias, None)
         connection: Any = connections[source.alias]
         if hasattr(connection, "close_pool"):

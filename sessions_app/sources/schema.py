@@ -25,7 +25,7 @@ HIDDEN: Final = """SELECT quote_ident(nspname), has_schema_privilege(pg_namespac
     JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE relkind IN ('r', 'p') AND relname IN (%s, %s, %s, %s)
         AND nspname <> ALL (current_schemas(false))
     GROUP BY pg_namespace.oid, nspname HAVING count(*) = 4 ORDER BY 1"""
-AGREED: Final = "adkweb_agreed"  # the versions of ADK's schema that somebody let adkweb write to without knowing them
+AGREED: Final = "adkweb_agreed"  # the versions of ADK's schema that someone let adkweb write to without knowing them
 FEW: Final = 32 * 2**20  # bytes of events that may be read as a whole
 # Whether events can be read in order. google-adk makes such an index; where it is missing, google-adk itself reads all
 # events whenever it loads a session.
@@ -98,7 +98,7 @@ _NUMBER: Final = Either(
     sqlite="integer PRIMARY KEY",
     postgresql="bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint",
 )
-# State that is there before adopting may be left over from deleted sessions: nobody can tell.
+# State from before adopting may be left over from deleted sessions: that can't be known.
 LEFT_OF_USERS: Final = """INSERT INTO adkweb_deleted SELECT app_name, user_id, 0 FROM user_states
     WHERE CAST(state AS text) <> '{}'"""
 _LEFT_OF_APPS: Final = """INSERT INTO adkweb_deleted SELECT app_name, '', 0 FROM app_states
@@ -106,7 +106,7 @@ _LEFT_OF_APPS: Final = """INSERT INTO adkweb_deleted SELECT app_name, '', 0 FROM
 NOT_TWICE: Final = "ON CONFLICT DO NOTHING"
 _DELETED_WRITES: Final = """CREATE TABLE adkweb_deleted_writes (number {}, app_name text NOT NULL, user_id text NOT NULL,
             key text NOT NULL, place bigint NOT NULL)"""
-# What the source is, and where that was noted: identity.py. Whoever reads the tables may know.
+# What the source is, and where that was noted: identity.py. Anyone who can read the tables may know it.
 _SOURCE: Final = """CREATE TABLE adkweb_source (one integer PRIMARY KEY CHECK (one = 1), id text NOT NULL,
     location text NOT NULL, file text NOT NULL)"""
 _KEEP_DELETED: Final = "adkweb_keep_deleted"
@@ -152,7 +152,7 @@ STEPS: Final[Either[dict[str, list[str]]]] = Either(
             "CREATE UNIQUE INDEX adkweb_events_seq ON events (app_name, user_id, session_id, seq)",
         ],
         # What is new in any session. The index is not on seq itself: PostgreSQL would use it for a session's newest
-        # events, too, and skip everybody else's on the way.
+        # events, too, and skip everyone else's on the way.
         "adkweb_events_tail": [f"CREATE INDEX adkweb_events_tail ON events (({POSTGRESQL.seq}))"],
         **_INDEXES,
         # When each new event was stored. In two steps: with the default, the column would be written into every row.
@@ -214,7 +214,7 @@ STEPS: Final[Either[dict[str, list[str]]]] = Either(
         ],
         "sessions.initial_place": [_ADD_PLACE],  # after the initial state of sessions without events has been noted
         # When each new event was stored. In a table of its own, because an UPDATE would write a large event twice. The
-        # event's time stands beside it, because VACUUM gives the events other rowids.
+        # event's time is beside it, because VACUUM gives the events other rowids.
         "adkweb_written": ["CREATE TABLE adkweb_written (seq integer PRIMARY KEY, stamp blob, at real NOT NULL)"],
         _KEEP_WRITTEN: [
             f"""CREATE TRIGGER {_KEEP_WRITTEN} AFTER INSERT ON events BEGIN

@@ -1,4 +1,4 @@
-"""The steps of adopting: which are missing, how far they are, and those that SQLite and PostgreSQL share."""
+"""The steps of adopting: which are missing, their progress, and those that SQLite and PostgreSQL share."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,8 @@ ROWS: Final = 2_000  # of a table, at once
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of adopting: the current step, by its name in schema.STEPS, and the share of the whole, from 0 to 1."""
+    """The progress of adopting: the current step, by its name in schema.STEPS, and the share of the whole, from 0 to
+    1."""
 
     step: str
     share: float
@@ -64,8 +65,8 @@ class Steps:
         for first, last in self._ranges("sessions", ("app_name", "user_id", "id")):
             self.moved(name)
             with self.transaction() as cursor:
-                # A row that is locked this way takes no event meanwhile. One that somebody is writing to is no longer
-                # as it was created.
+                # A row that is locked this way takes no event in the meantime. A session that someone is writing to no
+                # longer has its initial state.
                 lock = dialect.of(self.alias).for_update_of_unlocked
                 cursor.execute(
                     f"""SELECT app_name, user_id, id FROM sessions WHERE (app_name, user_id, id) BETWEEN (%s, %s, %s)

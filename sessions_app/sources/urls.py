@@ -4,8 +4,8 @@
     read("postgresql+asyncpg://ana:secret@db/shop?ssl=require")
     # Server(where="postgresql://ana@db/shop", name="shop", parameters={"host": "db", "sslmode": "require", …})
 
-What an option of another driver wishes is done, where libpq can do it; what only tunes that driver is left out; every
-other option is refused by its name. Nothing is opened here, and no error quotes a password."""
+Options of other drivers are translated if libpq has them; those that only tune a driver are ignored; any other option
+is refused by name. Nothing is opened here, and no error quotes a password."""
 
 import math
 import re
@@ -26,7 +26,7 @@ _BEGINS: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(jdbc|file|sqlite|postgres(ql
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A SQLite file. With `immutable`, nobody writes to it as long as it is open, so that it needs no lock and no log."""
+    """A SQLite file. With `immutable`, no one writes to it while it is open, so it needs no lock and no log."""
 
     path: Path
     read_only: bool = False
@@ -34,7 +34,7 @@ class File:
 
     @property
     def uri(self) -> str:
-        """Returns the file as SQLite's connect() takes it. It makes no file that is missing."""
+        """Returns the file as SQLite's connect() takes it. It doesn't create a missing file."""
         mode = "ro" if self.read_only else "rw"
         return f"{self.path.as_uri()}?mode={mode}{'&immutable=1' if self.immutable else ''}"
 
@@ -43,7 +43,7 @@ class File:
 class Server:
     """A database of a PostgreSQL server.
 
-    `where` is a URL without its password and without options that do not say which database it is. `name` is empty if a
+    `where` is a URL without its password and without options that don't identify the database. `name` is empty if a
     `service` knows it. `parameters` are libpq's. `prepares`: statements may be prepared."""
 
     where: str
@@ -54,12 +54,13 @@ class Server:
 
 
 def is_url(text: str) -> bool:
-    """Tells whether a text is meant as a URL, such as `file:x.db` or `jdbc:postgresql://host/db`, and not as a path."""
+    """Returns whether a text is meant as a URL, such as `file:x.db` or `jdbc:postgresql://host/db`, and not as a
+    path."""
     return _BEGINS.match(text) is not None
 
 
 def read(text: str) -> File | Server:
-    """Returns the database that a path or URL names. Raises SourceError, which says how it is written."""
+    """Returns the database that a path or URL names. Raises SourceError, which says how to write it."""
     if not is_url(text):
         return File(Path(text).expanduser().absolute())
     url = re.sub("^jdbc:", "", text.strip(), flags=re.IGNORECASE)
@@ -76,7 +77,7 @@ def read(text: str) -> File | Server:
 
 
 def _advice(kind: str) -> str:
-    """Returns what somebody can do whose sessions are where adkweb cannot open them."""
+    """Returns advice for people whose sessions are where adkweb can't open them."""
     if kind == "agentengine":
         return _(
             "To bring its sessions into a database: adkweb create new.db, then adkweb import "
@@ -103,7 +104,7 @@ def without_password(url: str) -> str:
 
 
 def _is_badly_quoted(parts: re.Match[str]) -> bool:
-    """Tells whether the password has an unquoted character that ends the host: postgresql://u:pa/ssw@host/db has the
+    """Returns whether the password has an unquoted character that ends the host: postgresql://u:pa/ssw@host/db has the
     host “u”."""
     options = [option for option in (parts[4] or "").split("&") if "=" not in option]
     return ":" in parts[2] and "@" in "".join([parts[3], parts[5] or "", *options])
@@ -119,7 +120,8 @@ _TUNES_SQLITE: Final = frozenset(
 
 
 def _file(kind: str, rest: str) -> File:
-    """Reads what follows `sqlite:` or `file:`. SQLAlchemy's URL may hold SQLite's: sqlite:///file:agent.db?mode=ro&uri=true"""
+    """Reads what follows `sqlite:` or `file:`. SQLAlchemy's URL may hold SQLite's:
+    sqlite:///file:agent.db?mode=ro&uri=true"""
     name, _question, query = rest.partition("?")
     if kind == "sqlite":
         name = re.sub("^///", "", name, count=1) if name.startswith("///") else _two_slashes(name)
@@ -159,8 +161,8 @@ def _file(kind: str, rest: str) -> File:
 
 
 def _two_slashes(name: str) -> str:
-    """Returns the path of a URL with fewer than three slashes: sqlite:agent.db, as JDBC writes it, or sqlite://srv/agent.db,
-    which SQLAlchemy refuses, and which often stands for sqlite:////srv/agent.db."""
+    """Returns the path of a URL with fewer than three slashes: sqlite:agent.db, as JDBC writes it, or
+    sqlite://srv/agent.db, which SQLAlchemy refuses, and which often means sqlite:////srv/agent.db."""
     if not name.startswith("//"):
         return name
     path = name[1:]
@@ -289,7 +291,7 @@ def _addresses(hosts: str, parameters: dict[str, str], where: str) -> list[tuple
 
 
 class _Known:
-    """The options of a URL: those of libpq in `read`, and what else they wish."""
+    """The options of a URL: libpq's in `read`, and what the others mean."""
 
     def __init__(self, where: str) -> None:
         self.read_only, self.prepares = False, True
@@ -303,7 +305,7 @@ class _Known:
         }
 
     def read(self, query: str) -> dict[str, str]:
-        """Returns libpq's parameters. Raises SourceError for an option that nobody here knows."""
+        """Returns libpq's parameters. Raises SourceError for an unknown option."""
         values: dict[str, str] = {}
         paths = []
         for written, value in _pairs(query, self._where):

@@ -9,7 +9,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 Migrations = set[tuple[str, str]]
 FIRST: Final = ("sessions_app", "0001_initial")
-# Before the first release, 43 migrations made what the first one makes now. The last of them left the same tables.
+# Before the first release, 43 migrations created what the first one creates now. The last of them left the same tables.
 _SECOND: Final = ("sessions_app", "0002_queued_edit")
 _LAST: Final = ("sessions_app", "0043_user_handles")
 
@@ -25,7 +25,7 @@ def missing(alias: str = "default") -> list[str]:
 
 
 def why_refused(made_by: Migrations) -> str:
-    """Returns why this adkweb can do nothing with a database that these migrations made; empty if it can.
+    """Returns why this adkweb can't use a database that these migrations created; empty if it can.
 
     "was made by a newer adkweb (sessions_app 0999_later), which this one would harm. Install …"
     """
@@ -48,7 +48,8 @@ def why_refused(made_by: Migrations) -> str:
 
 
 def take_over(alias: str) -> None:
-    """Notes that a database from before the first release has all that 0001_initial makes. Any other stays as it is."""
+    """Notes that a database from before the first release has everything that 0001_initial creates. Any other stays as
+    it is."""
     if _LAST in applied(alias):
         rows = MigrationRecorder(connections[alias]).migration_qs.filter(app=FIRST[0])
         rows.exclude(name=FIRST[1]).delete()

@@ -1,8 +1,9 @@
 """Exports sessions from a source to a file, and imports them into another: the table of formats.
 
-A format turns `items` into bytes and back, and knows nothing of sources. `exporting` reads items from a source, always
-in the same order. `import_job` checks everything that is read, and then says what it would do, or does it through
-writes/. To add a format, write a module, and add a line here; `recognise` knows JSON by it, and has to be taught others.
+A format turns `items` into bytes and back, and knows nothing about sources. `exporting` reads items from a source,
+always in the same order. `import_job` checks everything that is read, and then reports what it would do, or does it
+through writes/. To add a format, write a module, and add a line here; `recognise` then knows JSON formats, and needs
+code for others.
 """
 
 import re
@@ -33,12 +34,12 @@ class Format:
     """A kind of file or database that sessions are exported to, or imported from.
 
     `read` takes a path or URL, and whether the items are for PostgreSQL, which cannot hold everything. `write` is None
-    if the format can only be read, or if it is written by `write_one`, which is given a session; it is also given whether
-    the items have the secrets of credentials, and the names of rows that are left out. `suffix` is that of its files, with
+    if the format can only be read, or if it is written by `write_one`, which gets a session; both also get whether the
+    items have the secrets of credentials, and the names of rows that are left out. `suffix` is that of its files, with
     the dot. An export to a `lossless` format can be imported again without any difference but these secrets and rows.
 
-    Lists in the terminal say `what` it is; pages say it in `words`, and `offer` those that have an offer in the menu of
-    exports. A JSON object with all of some `names` is of this format.
+    Lists in the terminal describe it with `what`, pages with `words`; `offer` is its entry in the export menu, if it
+    has one. A JSON object with all of some `names` is of this format.
     """
 
     what: str
@@ -114,7 +115,7 @@ WRITTEN: Final = tuple(name for name, form in FORMATS.items() if form.write or f
 ASK_SECONDS: Final = 1.0  # as long as a role is trusted (access/roles.py)
 _HEAD: Final = 4096  # bytes of a file's first line that are enough to recognise it
 _HEADER: Final = re.compile(rb'\s*\{\s*"adkweb"')
-_OTHERS: Final = {  # files that somebody may try to import nevertheless
+_OTHERS: Final = {  # files that someone might try to import nevertheless
     b"\x1f\x8b": "compressed by gzip: unpack it first",
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"PGDMP": "a dump of PostgreSQL: restore it, and give the URL of the database",
@@ -131,10 +132,12 @@ def export(
     secrets: bool = False,
     left_out: exporting.Damaged | None = None,
 ) -> Iterator[bytes]:
-    """Returns the selected sessions in one of WRITTEN, piece by piece. `told` sees each item as it passes. With `secrets`,
-    which only the terminal asks for, nothing is hidden. Rows that are `left_out` are named in the first line of jsonl.
+    """Returns the selected sessions in one of WRITTEN, piece by piece. `told` sees each item as it passes. With
+    `secrets`, which only the terminal uses, nothing is hidden. Rows that are `left_out` are named in the first line of
+    jsonl.
 
-    Raises Invalid if the format holds one session and none is named, or no secrets; and what reading a source raises.
+    Raises Invalid if the format holds one session and none is named, or if it can't hold secrets; and what reading a
+    source raises.
     """
     form = FORMATS[name]
     if secrets and name != WITH_SECRETS:
@@ -155,8 +158,8 @@ def export(
 def export_sessions(
     name: str, refs: Iterable[SessionRef], *, actor: Actor, left_out: exporting.Damaged | None = None
 ) -> Iterator[bytes]:
-    """Returns some sessions in one of WRITTEN that holds several, with the states that they share. Rows that are `left_out`
-    are named in the first line of jsonl."""
+    """Returns some sessions in one of WRITTEN that holds several, with the states that they share. Rows that are
+    `left_out` are named in the first line of jsonl."""
     form = FORMATS[name]
     assert form.write  # noqa: S101  it holds several
     number = len(refs) if isinstance(refs, list) else None
@@ -167,7 +170,7 @@ def export_sessions(
 
 
 def _while_allowed(items: Iterator[Item], actor: Actor) -> Iterator[Item]:
-    """Yields items. Raises NotAllowed when what the actor may do has changed since: a download may take long."""
+    """Yields items. Raises NotAllowed when the actor's permissions have changed: a download may take long."""
     until = time.monotonic() + ASK_SECONDS
     for item in items:
         if actor.account and time.monotonic() >= until:

@@ -48,8 +48,8 @@ class Filter:
 
 @dataclass(slots=True)
 class Damaged:
-    """Rows of a source that cannot be read, or that are no objects, by their names: `shop/ana/s1/e2` is an event. An export
-    leaves out those that it is given. It is `looking` while they are being found."""
+    """Rows of a source that can't be read, or that aren't objects, by their names: `shop/ana/s1/e2` is an event. An
+    export leaves them out. It is `looking` while they are being found."""
 
     rows: dict[tuple[str, ...], str] = field(default_factory=dict)  # why
     looking: bool = True
@@ -60,7 +60,7 @@ class Damaged:
         return ["/".join(row) for row in self.rows]
 
     def leaves_out(self, row: tuple[str, ...], why: str) -> bool:
-        """Tells whether a damaged row is left out. What was damaged after it was looked at is not: it would be named
+        """Returns whether a damaged row is left out. A row that was damaged after the check is not: it would be listed
         nowhere."""
         if self.looking:
             self.rows[row] = why
@@ -72,13 +72,13 @@ class Damaged:
 
 
 def damaged(source: str, only: Filter, *, actor: Actor) -> Damaged:
-    """Looks through what `items` yields for damaged rows, as an export says what it leaves out before anything else."""
+    """Searches what `items` yields for damaged rows, because an export lists what it leaves out first."""
     rows = Damaged()
     return _looked_for(rows, items(source, only, actor=actor, left_out=rows))
 
 
 def damaged_of(refs: Iterable[SessionRef], *, actor: Actor) -> Damaged:
-    """Looks through what `items_of` yields for damaged rows."""
+    """Searches what `items_of` yields for damaged rows."""
     rows = Damaged()
     return _looked_for(rows, items_of(refs, actor=actor, left_out=rows))
 
@@ -93,10 +93,10 @@ def _looked_for(rows: Damaged, some: Iterable[Item]) -> Damaged:
 def items(source: str, only: Filter, *, actor: Actor, left_out: Damaged | None = None) -> Iterator[Item]:
     """Yields what the actor may see of a source: the states of apps and of users, then each session with its events.
 
-    The secrets of credentials are left out, also for an agent, unless the machine itself asks: dots in their place would
-    be taken for secrets where the file is read.
+    The secrets of credentials are left out, also for an agent, except for the machine itself: dots in their place would
+    be taken for secrets when the file is read.
 
-    A user whose id is hidden has a handle, and stands where that belongs: the order tells nothing of the id.
+    A user whose id is hidden has a handle, and is sorted by it, so that the order reveals nothing.
 
     Raises SourceError, Conflict (a session was deleted while it was read) and Invalid (something stored is not JSON).
     """
@@ -107,15 +107,16 @@ def items(source: str, only: Filter, *, actor: Actor, left_out: Damaged | None =
 
 
 def refs(source: str, only: Filter) -> Iterator[SessionRef]:
-    """Yields the selected sessions by name, whoever may see them. A page of them is read at a time. Raises SourceError."""
+    """Yields the selected sessions by name, without checking who may see them, reading a page at a time. Raises
+    SourceError."""
     where, values = only.where()
     for names in _rows(source, "sessions", ("app_name", "user_id", "id"), "", where, values, _KEYS):
         yield SessionRef(source, *names)
 
 
 def _in_order(some: Iterable[SessionRef], actor: Actor) -> Iterator[SessionRef]:
-    """Yields the sessions of each app in the order of what the actor sees of their names. To change the order, it takes the
-    names of an app into memory."""
+    """Yields the sessions of each app in the order of what the actor sees of their names. To change the order, it takes
+    the names of an app into memory."""
     for (source, app_name), each in groupby(some, key=itemgetter(0, 1)):
         if are_hidden(source, app_name, actor):
             yield from sorted(each, key=lambda ref: shown_ref(ref, actor))
@@ -185,7 +186,7 @@ def _session(ref: SessionRef, actor: Actor, left_out: Damaged | None) -> Iterato
 
 
 def count(source: str, only: Filter, *, actor: Actor) -> int:
-    """Returns about how many events `items` will yield."""
+    """Returns roughly how many events `items` will yield."""
     where, values = only.where()
     if not actor.sees_all_of(source):
         seen = app_names(source, actor=actor)
@@ -224,14 +225,14 @@ def head(ref: SessionRef, actor: Actor) -> SessionItem | None:
 def events(
     ref: SessionRef, after: Any, most: int, actor: Actor, left_out: Damaged | None = None
 ) -> tuple[list[EventItem], Any]:
-    """Returns the next events of a session in append order, and where they end: pass it as `after` to go on.
+    """Returns the next events of a session in append order, and where they end: pass it as `after` to continue.
 
-    `after` is None for the first page. A session whose database is adopted meanwhile is read to its end by time, as it was
-    begun.
+    `after` is None for the first page. A session whose database is adopted in the meantime is read to its end by time,
+    as it was started.
     """
     with database.using(ref.source) as db:
         numbered = len(after.values) == 1 if isinstance(after, _Place) else database.is_numbered(ref.source)
-        # Of any such database: if this one was released meanwhile, it has no such column, and the export fails.
+        # If this database was released in the meantime, it has no such column, and the export fails.
         seq = registry.sources[ref.source].dialect.seq_in_session if numbered else ""
         order = [seq] if seq else ["timestamp", "id"]
         beyond = f"AND ({', '.join(order)}) > ({', '.join(['%s'] * len(order))})" if after is not None else ""

@@ -1,7 +1,8 @@
-"""Imports items into a source: checks all of them first, then writes session by session, or only says what it would do.
+"""Imports items into a source: checks all of them first, then writes session by session, or only reports what it would
+do.
 
-A new session is written in batches, each in a transaction; until the last, its state marks it (writes/incomplete.py).
-One that is marked and has the first events of the file goes on after them. Other sessions stay; a difference is told.
+A new session is written in batches, each in a transaction; until the last, its state marks it (writes/incomplete.py). A
+marked session with the first events of the file continues after them. Other sessions stay; differences are reported.
 """
 
 from array import array
@@ -30,7 +31,7 @@ LISTED: Final = 1_000  # of anything that is reported one by one
 BATCH: Final = 500  # events in a transaction
 _BATCH_LENGTH: Final = 2_000_000  # characters in a transaction, about
 
-Open = Callable[[], AbstractContextManager[Reader]]  # opens what is imported, each time from its beginning
+Open = Callable[[], AbstractContextManager[Reader]]  # opens what is imported, each time from its start
 Told = Callable[[Reader], None]  # called after every item
 
 
@@ -62,14 +63,14 @@ class Differing:
 
 @dataclass(slots=True)
 class Report:
-    """The report of an import that was made, or could be. `skipped` and `differing` have the first LISTED only."""
+    """The report of an import, done or previewed. `skipped` and `differing` have the first LISTED only."""
 
     new: int = 0
     resumed: int = 0
     same: int = 0
     events: int = 0  # written
     states_made: int = 0
-    secrets: bool = True  # False if the file says that it is without the secrets of credentials
+    secrets: bool = True  # False if the file declares that it has no secrets of credentials
     skipped_count: int = 0
     differing_count: int = 0
     skipped: list[Skipped] = field(default_factory=list)
@@ -77,7 +78,7 @@ class Report:
 
 
 def check(read: Open, told: Told = lambda reader: None) -> Counts:
-    """Reads everything that is to be imported and counts it. Raises Fault, which says where something is wrong."""
+    """Reads and counts everything to be imported. Raises Fault, which says where something is wrong."""
     counts, ids = Counts(), _Ids()
     with read() as reader:
         for item in _items(reader, told):
@@ -102,10 +103,10 @@ def bring(
     preview: bool = False,
     told: Told = lambda reader: None,
 ) -> Report:
-    """Imports what is read into a source. With `preview`, only says what that would do.
+    """Imports what is read into a source. With `preview`, only reports what that would do.
 
-    Existing state of apps and users changes only with `state`. Raises Fault, NotAllowed, SourceError; sessions written by
-    then are complete, or the next import goes on with them."""
+    Existing state of apps and users changes only with `state`. Raises Fault, NotAllowed, SourceError; sessions written
+    by then are complete, or the next import continues with them."""
     if not preview:
         record("imported", actor.name, source=into)
     with read() as reader:
@@ -152,7 +153,7 @@ class _Import:
         return self.report
 
     def check_named(self, app_name: str, user_id: str) -> None:
-        """Raises Invalid for a handle, and for an id that is hidden from whoever imports: they would learn its handle."""
+        """Raises Invalid for a handle, and for an id that is hidden from the actor: they would learn its handle."""
         handle = is_handle(user_id) and are_hidden(self.into, app_name, PEOPLE)
         if handle or is_hidden_user(self.into, app_name, user_id, self.actor):
             raise Invalid(
@@ -174,13 +175,13 @@ class _Import:
             import_state(ref, scope, item.state, actor=self.actor, updated=item.updated, overwrite=self.overwrite)
 
     def differing(self, scope: Scope, found: State, item: StateItem) -> list[Change]:
-        """Returns the keys that differ for whoever imports: two values that are hidden from them look the same."""
+        """Returns the keys that differ for the actor: two values that are hidden from them look the same."""
         named = [Change(full_key(scope, c.key), c.old, c.new) for c in diff(found, item.state) if c.new is not ABSENT]
         seen = (shown_change(change, self.actor, item.app) for change in named)
         return [change for change in seen if not same(change.old, change.new)]
 
     def session(self, item: SessionItem, batches: Iterator[list[EventItem]]) -> None:
-        """Imports a session. Raises Conflict if somebody else writes to it in the meantime."""
+        """Imports a session. Raises Conflict if someone else writes to it in the meantime."""
         ref = SessionRef(self.into, item.app, item.user, item.session)
         found = exporting.head(ref, SYSTEM)
         if found is None:
@@ -205,7 +206,8 @@ class _Import:
             self.report.same += 1
 
     def difference(self, found: SessionItem, item: SessionItem) -> str:
-        """Returns why the rows of two sessions differ, or "" if they do not. Only the number of events is compared here."""
+        """Returns why the rows of two sessions differ, or "" if they do not. Only the number of events is compared
+        here."""
         if found.events != item.events:
             return f"it is there with other events: {found.events}, the file has {item.events}"
         if self.seen(found.state, item.app) != self.seen(item.state, item.app):
@@ -220,12 +222,12 @@ class _Import:
         return ""
 
     def seen(self, text: str, app_name: str, scope: Kind = "session") -> str:
-        """Returns what whoever imports may see of a JSON text: a comparison does not tell them more. A file may be without
+        """Returns what the actor may see of a JSON text, so that a comparison reveals no more. A file may be without
         secrets."""
         return shown_text(text_without_secrets(text), self.actor, app_name, scope)
 
     def look_same(self, there: list[EventItem], given: list[EventItem], app_name: str) -> bool:
-        """Tells whether stored events are those of the file, as whoever imports sees them."""
+        """Returns whether stored events are those of the file, as the actor sees them."""
         as_seen = (
             [event._replace(text=self.seen(event.text, app_name, "event")) for event in events]
             for events in (there, given)
@@ -272,7 +274,8 @@ class _Import:
 
 
 def _with_stored_secrets(item: StateItem, stored: State) -> StateItem:
-    """Returns a state with the stored value of each key of which the file has what an export without secrets leaves."""
+    """Returns a state with the stored value of each key for which the file has what an export without secrets
+    leaves."""
     state = {
         key: stored[key] if key in stored and same(value, credentials.without(stored[key])) else value
         for key, value in item.state.items()

@@ -1,7 +1,7 @@
 """Imports files in the background: a file is checked, waits for a person's decision, and is imported.
 
-Each import is a job (jobs/) with two steps, `checking` and `importing`, which goes on if the page is closed. If its
-process dies, another process that has the file goes on with it. Each source has one import at a time.
+Each import is a job (jobs/) with two steps, `checking` and `importing`, which continues if the page is closed. If its
+process dies, another process that has the file continues with it. Each source has one import at a time.
 """
 
 import json
@@ -34,14 +34,14 @@ Stage = Literal["checking", "ready", "refused", "importing", "stopped", "done"]
 READY: Final = "ready"
 RECENT: Final = 10
 _NAME_LENGTH: Final = 255
-_PARTS: Final = 1_000  # the work counts as so many parts for its progress
+_PARTS: Final = 1_000  # the number of parts in which progress is counted
 
 
 class Import:
-    """A file that somebody sent, as an actor sees it. `source` is "" if the source is not open now.
+    """A file that someone sent, as an actor sees it. `source` is "" if the source is not open now.
 
     `preview` is None until the file is checked. Its report says what the import would do and, once it is done, what it
-    did. Who `may_act` takes it further; others only look at it.
+    did. If the actor `may_act`, they can continue it; others can only look at it.
     """
 
     def __init__(self, job: Job, actor: Actor) -> None:
@@ -57,17 +57,17 @@ class Import:
 
     @property
     def working(self) -> bool:
-        """Tells whether a process is working on the import."""
+        """Returns whether a process is working on the import."""
         return self.stage in ("checking", "importing")
 
 
 def begin(upload: Upload, name: str, source: str, actor: Actor, *, replace_nul: bool = False) -> uuid.UUID:
-    """Begins to check a file, and returns the id of the import, which then waits for `go_on`.
+    """Starts to check a file, and returns the id of the import, which then waits for `go_on`.
 
     `name` is for people. With `replace_nul`, “�” takes the place of what PostgreSQL cannot hold. Raises
     NotAllowed, NotFound and SourceError.
     """
-    actor.check_right("admin")  # in which app, each line says
+    actor.check_right("admin")  # each line says in which app
     actor.check_may_write(source)
     database.get(source)
     now = time.time()
@@ -83,10 +83,10 @@ def begin(upload: Upload, name: str, source: str, actor: Actor, *, replace_nul: 
 
 
 def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
-    """Begins to import a file that was checked, or goes on where its import or check stopped.
+    """Starts to import a file that was checked, or continues where its import or check stopped.
 
     With `state`, app and user keys that have other values in the source are set, too. Does nothing if the import is
-    under way or done. Raises Conflict, NotAllowed and NotFound.
+    running or done. Raises Conflict, NotAllowed and NotFound.
     """
     job = _own(import_id, actor)
     source = registry.alias_of(job.where)
@@ -106,7 +106,7 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
 
 
 def discard(import_id: uuid.UUID, *, actor: Actor) -> None:
-    """Forgets an import and its file. If it is under way, it stops, and what it has written stays.
+    """Forgets an import and its file. If it is running, it stops, and what it has written stays.
 
     Raises NotAllowed and NotFound.
     """
@@ -119,7 +119,7 @@ def _forget(job: Job) -> None:
 
 
 def get(import_id: uuid.UUID, *, actor: Actor) -> Import:
-    """Returns an import as it stands now. Raises NotFound."""
+    """Returns an import as it is now. Raises NotFound."""
     return Import(_job(import_id, actor), actor)
 
 
@@ -150,7 +150,8 @@ def _checked_or_brought(job: Job, beat: runner.Beat) -> Outcome:
     task = json.loads(job.task)
 
     def note(brought: int) -> None:
-        """Values that are set once are not set again by a run that goes on: people may have edited them meanwhile."""
+        """Values that are set once are not set again by a run that continues: people may have edited them in the
+        meantime."""
         kept = json.dumps({**task, "brought": brought})
         if task["state"] and not _jobs().filter(pk=job.pk, state=WAITING, claim=job.claim).update(task=kept):
             raise Lost
@@ -160,7 +161,7 @@ def _checked_or_brought(job: Job, beat: runner.Beat) -> Outcome:
         preview.report = uploads.bring(
             _upload(job), source, actor, state=task["state"], told=told, brought=before, note=note
         )
-    except NotAllowed as error:  # any more: some sessions may be there
+    except NotAllowed as error:  # no longer: some sessions may be there
         return Outcome(STOPPED, error.message)
     skipped = {each.ref for each in preview.report.skipped}
     preview.sessions = [ref for ref in preview.sessions if ref not in skipped]
@@ -168,7 +169,7 @@ def _checked_or_brought(job: Job, beat: runner.Beat) -> Outcome:
 
 
 def _can_run(job: Job) -> bool:
-    """Tells whether this process can read the file and has the source open."""
+    """Returns whether this process can read the file and has the source open."""
     return runner.has_source(job) and _upload(job).path.exists()
 
 
@@ -208,7 +209,7 @@ def _may_act(job: Job, actor: Actor) -> bool:
 
 
 def _is_sender(job: Job, actor: Actor) -> bool:
-    """Tells whether an actor sent the file; an admin may have taken it further since."""
+    """Returns whether an actor sent the file; an admin may have continued it since."""
     task = json.loads(job.task)
     return actor.is_same(task["sender"], task.get("account", ""))
 
@@ -218,8 +219,8 @@ def _upload(job: Job) -> Upload:
 
 
 def _is_seen(job: Job, actor: Actor) -> bool:
-    """Tells whether an import exists for an actor. A file may be of any app, so who may not see all sees only their
-    own."""
+    """Returns whether an import exists for an actor. A file may be of any app, so people who may not see every app see
+    only their own."""
     return actor.sees_all or _is_sender(job, actor)
 
 
@@ -249,8 +250,7 @@ def text_of(preview: Preview) -> str:
 
 
 def preview_of(text: str, source: str, actor: Actor) -> Preview:
-    """Returns a preview for an actor from the JSON that `text_of` made. `source` is the alias that the source has
-    now."""
+    """Returns a preview for an actor from the JSON that `text_of` made. `source` is the source's current alias."""
     told = json.loads(text)
     report = Report(**told["report"])
     report.skipped = [Skipped(SessionRef(source, *names), why) for *names, why in told["skipped"]]

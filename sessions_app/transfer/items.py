@@ -24,8 +24,8 @@ from ..writes.incomplete import MARK, is_incomplete, is_untouched
 
 MOST: Final = 64 * 2**20  # bytes that are read as one piece: a line, a session
 MOST_CONTAINERS: Final = 2_000_000  # lists, objects and keys in such a piece
-# Items in such a piece. A line has a session's state twice, now and as it began, and domain/json_values.py allows a million
-# in each value that is written: what could be stored can be read back.
+# Items in such a piece. A line has a session's state twice, now and as it started, and domain/json_values.py allows a
+# million in each value that is written: what could be stored can be read back.
 MOST_ITEMS: Final = 10_000_000
 TOO_MANY: Final = "more lists, objects and items than are read at once"
 _WHOLE: Final = 1e16  # see domain/json_values.py
@@ -35,7 +35,7 @@ _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Fault(Invalid):
-    """What is read is not what it should be; `detail["place"]` says where in it, "" for all of it."""
+    """The input is wrong; `detail["place"]` says where, "" for all of it."""
 
 
 class StateItem(NamedTuple):
@@ -64,12 +64,12 @@ class SessionItem(NamedTuple):
 
     @property
     def is_incomplete(self) -> bool:
-        """Tells whether it is still being imported there, even if somebody has written to it since."""
+        """Returns whether it is still being imported there, even if someone has written to it since."""
         return MARK in self.state and is_incomplete(json.loads(self.state))
 
     @property
     def is_untouched(self) -> bool:
-        """Tells whether it is still being imported there, and nobody has written to it since."""
+        """Returns whether it is still being imported there, and no one has written to it since."""
         return MARK in self.state and is_untouched(json.loads(self.state))
 
 
@@ -92,17 +92,18 @@ class Reader(Protocol):
 
     @property
     def done(self) -> int:
-        """Returns how much is read, in the units of `total`: bytes of a file, events of a database."""
+        """Returns how much was read, in the units of `total`: bytes of a file, events of a database."""
         ...
 
     @property
     def total(self) -> int:
-        """Returns about how much there is to read."""
+        """Returns roughly how much there is to read."""
         ...
 
     @property
     def secrets(self) -> bool:
-        """Returns whether what is read has the secrets of credentials, once it was begun: False if they were left out."""
+        """Returns whether the input has the secrets of credentials, once reading started: False if they were left
+        out."""
         ...
 
     @property
@@ -111,7 +112,7 @@ class Reader(Protocol):
         ...
 
     def __iter__(self) -> Iterator[Item]:
-        """Reads from the beginning. A reader can be read once."""
+        """Reads from the start. A reader can be read once."""
         ...
 
 
@@ -119,9 +120,9 @@ _heart: Final[ContextVar[Callable[[], None]]] = ContextVar("heart", default=lamb
 
 
 def beat() -> None:
-    """Reports that reading goes on, also in the middle of a query.
+    """Reports that reading continues, also in the middle of a query.
 
-    Raises whatever is to end it, such as a cancellation.
+    Raises whatever should end it, such as a cancellation.
     """
     _heart.get()()
 
@@ -141,7 +142,8 @@ _replaces: Final[ContextVar[bool]] = ContextVar("replaces", default=False)
 
 @contextmanager
 def replacing_nul(replaces: bool) -> Iterator[None]:
-    """Makes every `parse` inside put “�” in place of characters that PostgreSQL cannot hold, if it is for PostgreSQL."""
+    """Makes every `parse` inside put “�” in place of characters that PostgreSQL cannot hold, if it is for
+    PostgreSQL."""
     token = _replaces.set(replaces)
     try:
         yield

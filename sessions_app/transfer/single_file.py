@@ -1,6 +1,6 @@
-"""Gathers one session for a page that stands alone: its export, its title, and its state at every event.
+"""Gathers one session for a self-contained page: its export, its title, and its state at every event.
 
-The page itself is rendered by what the setting SINGLE_FILE names, because pages are made on a higher layer.
+The function in the setting SINGLE_FILE renders the page, because pages are made on a higher layer.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ MOST_LENGTH: Final = 16_000_000  # characters of all events
 class WholeSession:
     """A session as its page needs it. `items` are those of its export; `past` is None if events have no order.
 
-    `state` is the one that is stored, with full keys. It is all as `actor` may see it, for whom the page is made.
+    `state` is the stored one, with full keys. All of it is as `actor`, for whom the page is made, may see it.
     """
 
     ref: SessionRef
@@ -60,7 +60,7 @@ def write(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = No
 
 
 def gathered(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = None) -> WholeSession:
-    """Returns all of a session. Raises what `write` raises."""
+    """Returns a whole session. Raises what `write` raises."""
     actor.check_sees(ref)
     row = exporting.head(ref, actor)
     if row is None:

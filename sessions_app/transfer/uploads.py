@@ -1,4 +1,4 @@
-"""Keeps files that somebody sends, previews their import and imports them, for pages and programs alike.
+"""Keeps files that someone sends, previews their import and imports them, for pages and programs alike.
 
     upload = receive(chunks)                        # a file of adkweb's own, in DATA_DIR/uploads
     result = preview(upload, "local", actor)        # what is in it, and what an import would do; writes nothing
@@ -6,11 +6,11 @@
     discard(upload)
 
 All of this is synchronous and may take minutes. `told` is called with the share of the work that is done, from 0 to 1,
-after each item and in the middle of long queries. If it raises, the work ends.
+after each item and during long queries. If it raises, the work ends.
 
 A problem with a file is a Fault (`detail["place"]` says where it is). The actor needs the right “admin” in every app of
 the file. That is checked before anything is written, and so is the file, unless the disk fails in the meantime. If an
-import stopped, sending the file again goes on with it. Importing a file twice is the same as importing it once. The
+import stopped, sending the file again continues with it. Importing a file twice is the same as importing it once. The
 name that the sender gave a file is never used to find it.
 """
 
@@ -46,7 +46,7 @@ Told = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that was sent. Its `id`, which nobody can guess, is its name in the folder."""
+    """A file that was sent. Its `id`, which no one can guess, is its name in the folder."""
 
     id: str
 
@@ -67,7 +67,7 @@ class Preview:
 
 
 def receive(chunks: Iterable[bytes]) -> Upload:
-    """Keeps a file that is sent, for a day at most. Raises NotKept if this machine cannot."""
+    """Stores an uploaded file for at most a day. Raises NotKept if this machine can't."""
     upload = Upload(secrets.token_hex(16))
     try:
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def receive(chunks: Iterable[bytes]) -> Upload:
 
 
 def preview(upload: Upload, source: str, actor: Actor, *, told: Told = lambda share: None) -> Preview:
-    """Checks a file to its end and returns what is in it and what an import would do, without writing anything.
+    """Checks a file to its end and returns its content and what an import would do, without writing anything.
 
     Raises Fault, NotAllowed, NotFound and NotKept.
     """
@@ -114,8 +114,8 @@ def bring(
     The first `brought` states are left out: they were brought before, and people may have edited them since. `note` is
     called with their number after each.
 
-    Raises Fault, NotAllowed and NotFound before anything is written. After Conflict and SourceError, the same call goes
-    on where it stopped.
+    Raises Fault, NotAllowed and NotFound before anything is written. After Conflict and SourceError, the same call
+    continues where it stopped.
     """
     heart = _Heart(told)
     with beating(heart.beat), _looked_at(upload, source, actor, []) as (_form, read):
@@ -191,7 +191,7 @@ class _Heart:
 
 
 class _Passing:
-    """Passes on how far a reader is, and where."""
+    """Passes on a reader's progress and position."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -1,7 +1,7 @@
 """Reads `adk-go`: a database of google/adk-go's session/database, with the schema of version 2.3 or earlier.
 
 Its tables are named like ADK's, but `events` has a column for each field: JSON in camelCase as Go's json package writes
-it, and `actions` as bytes. Before 2.2, the names in `actions` begin with a capital letter. Go stores zero values
+it, and `actions` as bytes. Before 2.2, the names in `actions` start with a capital letter. Go stores zero values
 (false, "", null) where ADK stores nothing. Fields that ADK's events do not have go into `custom_metadata.adk_go` under
 adk-go's names: requestedInput of a workflow's node, confirmationClaim of its actions, excludedEvents of a compaction.
 """

@@ -40,9 +40,8 @@ NAMES: Final = ({"id", "appName", "userId"}, {"id", "app_name", "user_id"})  # t
 
 
 def write(items: Iterable[Item], secrets: bool = True, left_out: Sequence[str] = ()) -> Iterator[bytes]:
-    """Writes a session with each event on a line. google-adk's model has no field for whether it has its `secrets`, and
-    for what was `left_out`. Raises
-    Invalid unless there is exactly one session."""
+    """Writes a session with each event on a line. google-adk's model has no field for whether it has its `secrets`, or
+    for what was `left_out`. Raises Invalid unless there is exactly one session."""
     states: dict[tuple[str, str | None], dict[str, Any]] = {}
     session: SessionItem | None = None
     events: list[str] = []
@@ -90,7 +89,7 @@ class _Session:
         self._names = ""
 
     def __iter__(self) -> Iterator[Item]:
-        """Reads from the file's beginning, once."""
+        """Reads from the file's start, once."""
         fields = self._fields()
         names = [self._name(fields, name) for name in ("app_name", "user_id", "id")]
         self.where = "state"

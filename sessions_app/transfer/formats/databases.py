@@ -1,9 +1,9 @@
 """Reads databases for an import: ADK's own, and those of other ADKs, whose tables are much like ADK's.
 
-A database is opened for reading only. It does not become a source: it is never listed or adopted. A `Layout` says how a
-kind of database names things. The rest is the same for all kinds: the states of apps, the states of users, then
-sessions by name, each with its events in append order. If nothing tells that order, they are sorted by time and id.
-Each session is read as it was at one moment. Only one page of events is in memory at a time.
+A database is opened for reading only. It does not become a source: it is never listed or adopted. A `Layout` has the
+names of a kind of database. The rest is the same for all kinds: the states of apps, the states of users, then sessions
+by name, each with its events in append order. If that order is unknown, they are sorted by time and id. Each session is
+read as it was at one moment. Only one page of events is in memory at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def recognise_database(address: str) -> str:
 
 
 def _pickled_or_not(database: Database, events: dict[str, str]) -> str:
-    """Tells adk-go's tables from the similar ones of ADK's schema v0: the `actions` of adk-go are JSON."""
+    """Distinguishes adk-go's tables from the similar ones of ADK's schema v0: the `actions` of adk-go are JSON."""
     if events.keys() & _GO_ONLY:
         return "adk-go"
     try:
@@ -90,7 +90,7 @@ class Items:
         self.total = int(database.rows("SELECT count(*) AS n FROM events")[0]["n"])
 
     def __iter__(self) -> Iterator[Item]:
-        """Reads from the beginning, once."""
+        """Reads from the start, once."""
         try:
             yield from self._states("app_states", ("app_name",))
             yield from self._states("user_states", ("app_name", "user_id"))
@@ -142,7 +142,7 @@ class Items:
             if not rows or (len(rows) < page and not of.stops_early):
                 return
             before, after = after, tuple(rows[-1][name] for name in names)
-            if after == before:  # somebody can craft a database in which reading never gets further
+            if after == before:  # a crafted database could keep reading from ever making progress
                 raise Invalid("the names have no order that leads on from here")
 
     def _states(self, table: str, names: tuple[str, ...]) -> Iterator[StateItem]:

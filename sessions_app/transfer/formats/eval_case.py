@@ -85,7 +85,7 @@ def _says(part: dict[str, Any]) -> bool:
 
 
 def _is_final(event: Event, parts: list[dict[str, Any]]) -> bool:
-    """Tells whether an event is a final response, as ADK's `Event.is_final_response` does."""
+    """Returns whether an event is a final response, as ADK's `Event.is_final_response` does."""
     actions = event.get("actions")
     if (isinstance(actions, dict) and actions.get("skip_summarization")) or event.get("long_running_tool_ids"):
         return True
@@ -179,7 +179,7 @@ def _put_final(steps: list[dict[str, Any]], final: Any) -> None:
         steps += said
     step, parts = said[-1], _parts({"content": content})
     step["content"] = content
-    # A response with tools was final for one of two reasons: a call that waits, or an answer that nobody sums up.
+    # A response with tools was final for one of two reasons: a call that waits, or an answer that isn't summed up.
     if _has(parts, "function_call"):
         calls = [part["function_call"] for part in parts if isinstance(part.get("function_call"), dict)]
         ids = [call["id"] for call in calls if call.get("id")]
@@ -198,7 +198,7 @@ def field(given: dict[str, Any], name: str) -> Any:
 
 
 def time_of(given: dict[str, Any]) -> float:
-    """Returns when a case or an invocation was created, or 0.0 if it does not say. Raises Invalid."""
+    """Returns when a case or an invocation was created, or 0.0 if it doesn't say. Raises Invalid."""
     at = moment(field(given, "creation_timestamp") or 0.0)
     if at is None:
         raise Invalid("creation_timestamp is not a time in seconds since 1970")

@@ -23,7 +23,7 @@ NAMES: Final = ({"eval_set_id", "eval_cases"}, {"evalSetId", "evalCases"})
 
 def write(items: Iterable[Item], secrets: bool = False, left_out: Sequence[str] = ()) -> Iterator[bytes]:
     """Writes a set with a case for each session. The set is named after the first session's app. Sets are committed and
-    passed on, so that they never hold `secrets`; nothing in them says what was `left_out`."""
+    shared, so they never hold `secrets`; they have no place for what was `left_out`."""
     name, newest = "adkweb", 0.0
     session: SessionItem | None = None
     events: list[Event] = []
@@ -78,7 +78,7 @@ class _Cases:
         self._seen: set[tuple[str, ...]] = set()
 
     def __iter__(self) -> Iterator[Item]:
-        """Reads from the file's beginning, once."""
+        """Reads from the file's start, once."""
         cases = field(as_object(load(self._file)), "eval_cases")
         if not isinstance(cases, list):
             raise Invalid("this is not an ADK evaluation set: eval_cases is not a list")
@@ -107,7 +107,7 @@ class _Cases:
         with named("/".join(names)):
             state = split(as_object(piece(field(session, "state") or {}, self._strict)))
         made = time_of(case)
-        events = Events([names[0], names[2]], made)  # made ids are readable, and the id of a user may be hidden
+        events = Events([names[0], names[2]], made)  # generated ids are readable, and the id of a user may be hidden
         for number, invocation in enumerate(said):
             self.where = f"{where}.conversation[{number}]"
             events.add(as_object(invocation), number)

@@ -1,7 +1,7 @@
-"""Holds the lines of `jsonl` in a page, where nothing of them runs, and reads them out of it again.
+"""Holds the lines of `jsonl` in a page, where nothing in them runs, and reads them back.
 
-The page shows one session to people; what an import reads is this part of it alone. A digest behind the lines tells
-whether somebody, or a program that passed the page on, changed them. It is no signature: it finds accidents.
+The page shows one session to people; an import reads only this part. A digest after the lines shows whether someone, or
+a program that passed the page on, changed them. It isn't a signature: it finds accidents.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ PAGE: Final = re.compile(rb'\s*<!doctype html>.{0,1000}?<html [^>]*data-adkweb-s
 _BEGIN: Final = f'<script type="application/x-adkweb-jsonl" id="{ELEMENT}">\n'.encode()
 _END: Final = b"</script>\n"
 _DIGEST: Final = re.compile(rb'<data id="adkweb-digest" value="sha256-([0-9a-f]{64})"')
-# “<” could end the element or begin a comment, and some programs take U+2028 and U+2029 for ends of lines. All of them
-# stand in strings only, where JSON has another way to write them.
+# “<” could end the element or start a comment, and some programs treat U+2028 and U+2029 as ends of lines. All of them
+# occur only in strings, where JSON has another way to write them.
 _ESCAPES: Final = ((b"<", b"\\u003c"), ("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
 def element(items: Iterable[Item], left_out: Sequence[str] = ()) -> Iterator[bytes]:
-    """Writes the element with the lines of an export without secrets, and their digest behind it."""
+    """Writes the element with the lines of an export without secrets, and their digest after it."""
     digest = hashlib.sha256()
     yield _BEGIN
     for line in write_lines(items, secrets=False, left_out=left_out):
@@ -39,7 +39,7 @@ def element(items: Iterable[Item], left_out: Sequence[str] = ()) -> Iterator[byt
 
 
 def inert(json: bytes) -> bytes:
-    """Returns a JSON text so that it can stand in an element of a page."""
+    """Returns a JSON text in a form that can be in an element of a page."""
     for sign, other in _ESCAPES:
         json = json.replace(sign, other)
     return json
@@ -53,7 +53,7 @@ class _Element:
         self._ended = False
 
     def readline(self, limit: int = -1, /) -> bytes:
-        """Returns the next line; nothing at the element's end."""
+        """Returns the next line; "" at the element's end."""
         line = b"" if self._ended else self._file.readline(limit)
         if line == _END or not line:
             self._ended = True
@@ -62,7 +62,7 @@ class _Element:
         return line
 
     def check(self) -> None:
-        """Raises Invalid unless the digest behind the element is that of the lines."""
+        """Raises Invalid unless the digest after the element is that of the lines."""
         told = _DIGEST.match(self._file.readline(MOST))
         if told is None:
             raise Invalid("the file is truncated: the digest of its data is missing")
@@ -78,7 +78,7 @@ class _Page(Lines):
         self._page = file
 
     def __iter__(self) -> Iterator[Item]:
-        """Reads from the page's beginning, once."""
+        """Reads from the page's start, once."""
         self._begin()
         lines = self._file = _Element(self._page)
         yield from super().__iter__()

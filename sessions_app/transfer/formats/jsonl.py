@@ -43,8 +43,8 @@ _ORDER: Final = {"app": 0, "user": 1, "session": 2}
 
 
 def write(items: Iterable[Item], secrets: bool = True, left_out: Sequence[str] = ()) -> Iterator[bytes]:
-    """Writes the lines of a file, from its header to its end. The header says so if the items have no `secrets`, and names
-    damaged rows that were `left_out`."""
+    """Writes the lines of a file, from its header to its end. The header says so if the items have no `secrets`, and
+    names damaged rows that were `left_out`."""
     counts = dict.fromkeys(("apps", "users", "sessions", "events"), 0)
     damaged = {"left_out": list(left_out)} if left_out else {}
     yield _line(_HEADER | ({} if secrets else _WITHOUT_SECRETS) | damaged)
@@ -101,7 +101,7 @@ class Lines:
         return f"line {self._line}"
 
     def __iter__(self) -> Iterator[Item]:
-        """Reads from the file's beginning, once."""
+        """Reads from the file's start, once."""
         self._header()
         while (item := self._item()) is not None:
             yield item

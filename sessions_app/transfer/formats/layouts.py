@@ -1,4 +1,4 @@
-"""Says how a kind of database keeps sessions, and parses the values of its columns."""
+"""Defines how a kind of database stores sessions, and parses the values of its columns."""
 
 import re
 from collections.abc import Callable, Mapping

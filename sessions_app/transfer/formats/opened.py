@@ -31,7 +31,7 @@ class Database(Protocol):
     tables: Tables
     dialect: Dialect
     collation: str  # in which names are ordered by their bytes, whatever the column says
-    stops_early: bool  # a page may be shorter than it was asked for
+    stops_early: bool  # a page may be shorter than requested
     any_length: bool  # names may be longer than their columns allow
 
     def rows(self, sql: str, *values: Any, length: int | None = None) -> Sequence[Row]:
@@ -144,7 +144,7 @@ def opened(address: str) -> Iterator[Database]:
 def check_pages(path: str) -> None:
     """Checks a SQLite file page by page; other files are left alone. Raises Fault.
 
-    Somebody can craft a file whose pages form a circle, which an import would read for ever.
+    Someone can craft a file whose pages form a circle, which an import would read forever.
     """
     with open(path, "rb") as file:
         if not file.read(16).startswith(b"SQLite format 3\0"):

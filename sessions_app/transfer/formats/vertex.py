@@ -33,7 +33,7 @@ _ADDRESS: Final = re.compile(r"projects/([\w:.-]+)/locations/([\w-]+)/reasoningE
 def read(address: str, strict: bool) -> Iterator[Reader]:
     """Opens an engine for reading.
 
-    Raises Fault for an invalid address. Reading raises SourceError if nobody answers.
+    Raises Fault for an invalid address. Reading raises SourceError if no one answers.
     """
     parts = urlsplit(address)
     match = _ADDRESS.fullmatch(parts.netloc + parts.path)
@@ -64,7 +64,7 @@ class _Sessions:
         self._app = check_name(app, "app", ID_LENGTH)
 
     def __iter__(self) -> Iterator[Item]:
-        """Reads from the beginning, once."""
+        """Reads from the start, once."""
         try:
             # The most recently updated session comes last.
             listed = self._wait(self._service.list_sessions(app_name=self._app)).sessions
