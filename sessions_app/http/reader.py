@@ -1,4 +1,4 @@
-"""Knows the reader for whom a page is made, as Django knows its language: code that shows the id of a user, or a time, asks here.
+"""Knows the reader for whom a page is made, as Django knows its language: code that shows ids of users or times asks here.
 
 If no reader is set, as when a socket gets something that is the same for all watchers, it is PEOPLE.
 """

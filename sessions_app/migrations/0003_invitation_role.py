@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0001_initial")]
+    dependencies = [("sessions_app", "0002_searchwrite")]
 
     operations = [
         migrations.AddField("invitation", "apps", models.CharField(max_length=200, default="", db_default="")),
