@@ -51,6 +51,7 @@ bench: $(VENV)/test.stamp ## beside google-adk in the same run: appends, pages, 
 bench-live: $(VENV)/test.stamp ## from a commit to one browser and to 200 watchers; reading a long session in the browser
 	$(BIN)/python -m benchmarks.live
 	$(BIN)/python -m benchmarks.reading
+	$(BIN)/python -m benchmarks.feel
 
 messages: $(VENV)/test.stamp ## gather the words to translate, and compile the catalogues
 	$(BIN)/python -m tests.messages

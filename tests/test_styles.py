@@ -23,12 +23,12 @@ def selectors(text: str) -> Iterator[str]:
 
 def arguments(selector: str) -> Iterator[str]:
     """What is between the brackets of each :has()."""
-    for found in re.finditer(r":has\(", selector):
+    for start in re.finditer(r":has\(", selector):
         depth = 1
-        for at in range(found.end(), len(selector)):
+        for at in range(start.end(), len(selector)):
             depth += {"(": 1, ")": -1}.get(selector[at], 0)
             if not depth:
-                yield selector[found.end() : at]
+                yield selector[start.end() : at]
                 break
 
 
@@ -43,8 +43,7 @@ def costly(selector: str) -> str:
 
 def test_no_selector_styles_a_page_anew_at_each_step():
     paths = sorted(STYLES.rglob("*.css"))
-    found = [(path.name, each) for path in paths for each in selectors(path.read_text("utf-8")) if costly(each)]
-    assert found == []
+    assert [(path.name, each) for path in paths for each in selectors(path.read_text("utf-8")) if costly(each)] == []
 
 
 @pytest.mark.parametrize(
