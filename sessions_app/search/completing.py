@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connection
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from ..access.actor import Actor
 from ..domain.session_ref import OWN_NAME
@@ -14,7 +15,8 @@ from . import tree
 from .conditions import FILTERS
 from .labels import known_tags
 from .lines import clean
-from .selecting import all_read, owners_in_seen_apps, seen_apps, seen_everywhere
+from .selecting import all_listed, listed_sources, owners_in_seen_apps, seen_apps, seen_everywhere
+from .spelling import nearest
 from .sql import is_one_of, rows
 from .words import START, folded, marked
 
@@ -29,16 +31,27 @@ _OPERATOR: Final = re.compile(
     r"""(?:!?=|in\s*\((?:[^()]*,)?)\s*(?P<typed>"[^"]*|[^\s"()]*)$"""
 )
 _PLAIN_KEY: Final = re.compile(r"\w+(?:-+\w+)*(?:\.\w+(?:-+\w+)*)*")
+_KEY: Final = re.compile(
+    rf"""(?:^|(?<=[\s(-]))(?P<ever>was\.)?(?P<prefix>user:|app:|state\.)?(?P<key>[\w{_CLOSED}][\w.{_CLOSED}-]*)"""
+    r"""(?:\s*(?P<sign>[!<>=]{1,2})|\s+(?P<typed>[a-z]{0,6}))$""",
+    re.IGNORECASE,
+)
+_HOLDERS: Final = {  # of names, each with those whose they are
+    "fact": [("session", "{}.session_id")],
+    "value": [("session", "{}.owner_id"), ("owner", "-{}.owner_id")],
+    "write": [("session", "{}.session_id")],
+}
 _OF_KEYS: Final = frozenset({"was.", "set", "changed"})
 _STORED: Final = frozenset({"author", "tool", "error", "edited"})
 
 
 class Suggestion(NamedTuple):
-    """A text that takes the place of what is typed from `start` on; `label` says what it is."""
+    """A text that takes the place of what is typed from `start` on; `label` says what it is. It may be another spelling."""
 
     text: str
     start: int
     label: str
+    respelt: bool = False
 
 
 def complete(text: str, at: int, *, actor: Actor) -> list[Suggestion]:
@@ -54,6 +67,14 @@ def complete(text: str, at: int, *, actor: Actor) -> list[Suggestion]:
 def _suggested(before: str, actor: Actor) -> list[Suggestion]:
     if operator := _OPERATOR.search(before):
         return _values_of_key(operator, actor)
+    key = _KEY.search(before)
+    operators = _operators(key, actor) if key else []
+    if operators and key and _needs_operator(key):
+        return operators
+    return [*operators, *_piece(before, actor)]
+
+
+def _piece(before: str, actor: Actor) -> list[Suggestion]:
     piece = _PIECE.search(before)
     if piece is None:
         return []
@@ -64,7 +85,7 @@ def _suggested(before: str, actor: Actor) -> list[Suggestion]:
         names += ["was."] if typed and "was.".startswith(typed.lower()) else []
         keys = [f"state.{key}" for key in _keys("", typed, actor)] if typed else []
         labelled = [*((each, _("filter")) for each in names), *((each, _("key")) for each in keys)]
-        return [Suggestion(text, start, label) for text, label in labelled]
+        return [Suggestion(text, start, label) for text, label in labelled] or _respelt(typed, start, actor)
     if name in _OF_KEYS:
         return [Suggestion(key, start, _("key")) for key in _any_keys(typed.removeprefix('"'), actor)]
     label = _("key") if name == "state." else name
@@ -78,6 +99,38 @@ def _suggested(before: str, actor: Actor) -> list[Suggestion]:
             *(Suggestion(key, start, _("key")) for key in keys),
         ]
     return suggestions
+
+
+def _operators(key: re.Match[str], actor: Actor) -> list[Suggestion]:
+    """Returns the operators that may follow a key, if what stands there is one."""
+    typed = key["sign"] or key["typed"] or ""
+    start = key.start("sign") if key["sign"] else key.start("typed")
+    words = {
+        "=": pgettext("operator", "is"),
+        "!=": pgettext("operator", "is not"),
+        ">": pgettext("operator", "more than"),
+        ">=": pgettext("operator", "at least"),
+        "<": pgettext("operator", "less than"),
+        "<=": pgettext("operator", "at most"),
+        "in (": pgettext("operator", "one of"),
+        "exists": pgettext("operator", "is there"),
+    }
+    operators = [Suggestion(sign, start, label) for sign, label in words.items() if sign.startswith(typed.lower())]
+    return operators if operators and (_needs_operator(key) or _is_key(key["prefix"] or "", key["key"], actor)) else []
+
+
+def _needs_operator(key: re.Match[str]) -> bool:
+    return bool(key["ever"]) or key["prefix"] == "state."
+
+
+def _is_key(prefix: str, key: str, actor: Actor) -> bool:
+    name = [prefix + key]
+    return bool(_some("o.value", "searchname AS o", "o.kind = 'key' AND o.value = %s", name, "", actor))
+
+
+def _respelt(typed: str, start: int, actor: Actor) -> list[Suggestion]:
+    word = "" if typed.startswith('"') else nearest(typed, actor=actor)
+    return [Suggestion(word, start, _("did you mean"), respelt=True)] if word else []
 
 
 # adkweb's own sessions, in which shared state is edited, are of no user.
@@ -129,16 +182,14 @@ def _any_keys(typed: str, actor: Actor) -> list[str]:
 
 
 def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
-    if not all_read():  # values of state are kept for all sources together
-        return []
     prefix = operator["prefix"] or ""
     key, typed = ("" if prefix == "state." else prefix) + operator["key"], operator["typed"].removeprefix('"')
     apps, values = _in_seen_apps("n", actor)
-    tables = ("searchvalue", "searchwrite") if operator["ever"] else ("searchvalue",)
+    tables = ("value", "write") if operator["ever"] else ("value",)
     of_key = [
-        f"""SELECT v.text FROM sessions_app_searchname AS n JOIN sessions_app_{table} AS v ON v.name_id = n.id
+        f"""SELECT v.text FROM sessions_app_searchname AS n JOIN sessions_app_search{table} AS v ON v.name_id = n.id
         WHERE n.kind = 'key' AND n.value = %s AND {apps} AND v.kind = 's' AND length(v.text) <= {_LONGEST}
-        AND substr(v.text, 1, %s) = %s"""
+        AND substr(v.text, 1, %s) = %s AND {_in_open_source(table, "v")}"""
         for table in tables
     ]
     texts = rows(
@@ -151,7 +202,9 @@ def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
 def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: str, actor: Actor) -> list[str]:
     """Returns values of a column whose marked form contains what is wanted, those that begin with it first."""
     position = dialect.of(connection).position("o.folded")
-    apps, names = _in_seen_apps("o", actor, by_source=table.startswith("searchowner"))
+    by_source = table.startswith("searchowner")
+    apps, names = _in_seen_apps("o", actor, by_source=by_source)
+    apps += "" if by_source else f" AND {_stands_in_open_source('o')}"
     selected = rows(
         f"""SELECT {column}, min({position}) FROM sessions_app_{table} WHERE {where} AND {apps} AND {position} > 0
         GROUP BY 1 ORDER BY 2, 1 LIMIT %s""",
@@ -165,11 +218,32 @@ def _in_seen_apps(table: str, actor: Actor, *, by_source: bool = False) -> tuple
 
     Names are kept by app, whatever source they are from: an app counts only if the actor may see it in each."""
     values: list[Any] = []
+    if by_source:
+        if actor.sees_all:
+            return is_one_of(f"{table}.source_id", list(listed_sources()), values), values
+        return owners_in_seen_apps(actor, values), values
     if actor.sees_all:
         return "TRUE", values
-    if by_source:
-        return owners_in_seen_apps(actor, values), values
     return is_one_of(f"{table}.app_name", seen_everywhere(actor), values), values
+
+
+def _stands_in_open_source(name: str) -> str:
+    """Returns the condition for names that a session, a user or an app of an open source has."""
+    if all_listed():
+        return "TRUE"
+    held = "EXISTS (SELECT 1 FROM sessions_app_search{table} AS h WHERE h.name_id = {name}.id AND {whose})"
+    each = [held.format(table=table, name=name, whose=_in_open_source(table, "h")) for table in _HOLDERS]
+    return f"({' OR '.join(each)})"
+
+
+def _in_open_source(table: str, row: str) -> str:
+    """Returns the condition for facts, values or writes of an open source."""
+    if all_listed():
+        return "TRUE"
+    some = ", ".join(map(str, listed_sources())) or "NULL"
+    own = "EXISTS (SELECT 1 FROM sessions_app_search{of} AS w WHERE w.id = {number} AND w.source_id IN ({some}))"
+    each = [own.format(of=of, number=number.format(row), some=some) for of, number in _HOLDERS[table]]
+    return f"({' OR '.join(each)})"
 
 
 def _apps(actor: Actor) -> list[str]:

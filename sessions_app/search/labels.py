@@ -29,7 +29,7 @@ from . import masked
 from .index.read import rows_of, state_of
 from .index.tables import names_of
 from .lines import clean
-from .selecting import sessions_in_seen_apps
+from .selecting import all_listed, sessions_in_seen_apps
 from .sql import rows
 from .titling import LENGTH, retitle
 from .words import folded
@@ -142,7 +142,7 @@ def known_tags(wanted: str, limit: int, *, actor: Actor) -> list[str]:
     which something is hidden are left out: nobody could give them again."""
     condition: str = "TRUE"
     values: list[str] = []
-    if not actor.sees_all:
+    if not (actor.sees_all and all_listed()):
         condition = f"""EXISTS (SELECT 1 FROM sessions_app_sessiontag AS t
             JOIN sessions_app_searchsource AS w ON w."where" = t."where"
             JOIN sessions_app_searchsession AS s ON s.source_id = w.id AND s.digest = t.digest

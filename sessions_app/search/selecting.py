@@ -422,9 +422,9 @@ def listed_sources() -> dict[int, str]:
     return {number: aliases[where] for number, where in sources if where in aliases}
 
 
-def all_read() -> bool:
-    """Tells whether no listed source is in the index as other rules of masking read it."""
-    return len(listed_sources()) == SearchSource.objects.filter(where__in=registry.aliases()).count()
+def all_listed() -> bool:
+    """Tells whether the index has nothing but listed sources. Another process, or this one before, may have read others."""
+    return len(listed_sources()) == SearchSource.objects.count()
 
 
 # --- A search that runs past its deadline is stopped ------------------------------------------------------------------

@@ -11,6 +11,7 @@ from .word_tables import BREAK, index, insert_vocabulary
 from .words import has_parts
 
 MOST: Final = 500  # words that have a part in common, and are looked for together
+_LIKE: Final = 20_000  # words that one is compared with
 _REMEMBERED: Final = 500  # parts
 _SECONDS: Final = 60.0  # another process may have added words
 _REST: Final = 100  # what took long is remembered for so many times as long
@@ -86,6 +87,17 @@ def begun_with(part: str) -> list[str]:
             _begun.clear()
         _begun[key] = began + max(_SECONDS, _REST * took), words
     return sorted(words)
+
+
+def like(word: str, most: int) -> list[str]:
+    """Returns words that begin with the same letter, and are at most so much longer or shorter."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT word FROM sessions_app_searchword WHERE word >= %s AND word < %s
+            AND length(word) BETWEEN %s AND %s LIMIT {_LIKE}""",
+            [word[0], chr(ord(word[0]) + 1), len(word) - most, len(word) + most],
+        )
+        return [row[0] for row in cursor.fetchall()]
 
 
 def _has(word: str, part: str, *, at_end: bool) -> bool:

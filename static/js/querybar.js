@@ -1,6 +1,7 @@
 // form.querybar: completes what is typed in #query. ctrl K or ⌘K goes there from anywhere and offers pages and actions,
 // too. The list (ul[role=listbox]) is asked for at data-complete; arrow keys move in it, Enter and Tab take an option, Escape
-// closes it. Options: data-text goes into the query at data-start; data-address is a page, data-button a button to press.
+// closes it. Options: data-text goes into the query at data-start; data-address is a page, data-button a button to press;
+// data-search searches for what was typed, which the page “Sessions” (hx-get) has done by then.
 // The reader's time zone is said in a cookie, because a query may hold a time of day.
 (() => {
   const { counted, askFor, isMac } = window.adkweb;
@@ -61,6 +62,7 @@
     if (answer === null || signal.aborted || document.activeElement !== field) return;
     list.innerHTML = answer;
     list.classList.toggle("iconed", list.querySelector(".icon") !== null);
+    if (bar.hasAttribute("hx-get")) list.querySelector("[data-search]")?.remove();
     choose(null);
     const count = options().length;
     if (!count) return close();
@@ -75,8 +77,9 @@
   }
 
   function take(option) {
-    const { text, start, address, button } = option.dataset;
+    const { text, start, address, button, search } = option.dataset;
     close();
+    if (search !== undefined) return bar.requestSubmit();
     if (address) return location.assign(address);
     if (button) {
       if (going && field.value !== before) {
@@ -89,7 +92,7 @@
     const { value, selectionEnd } = field;
     const from = units(value, Number(start));
     const rest = value.slice(selectionEnd);
-    field.setRangeText(text.endsWith(":") || rest.startsWith(" ") ? text : `${text} `, from, selectionEnd, "end");
+    field.setRangeText(/[:.(]$/.test(text) || rest.startsWith(" ") ? text : `${text} `, from, selectionEnd, "end");
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 

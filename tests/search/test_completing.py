@@ -8,9 +8,12 @@ from typing import Final
 import pytest
 
 from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_app_state
 from sessions_app.search.completing import MOST, complete
 from sessions_app.search.conditions import FILTERS
+from sessions_app.search.labels import tag
+from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.costs import takes_less
@@ -54,6 +57,8 @@ def applied(text: str) -> list[str]:
     return [text[: each.start] + each.text for each in complete(text, at, actor=SYSTEM)]
 
 
+OPERATORS: Final = ("=", "!=", ">", ">=", "<", "<=", "in (", "exists")
+FIRST_FILTERS: Final = [f"{name}:" for name in FILTERS][: MOST - len(OPERATORS)]
 SUGGESTED: Final = [
     # filters and keys
     ("us¦", ["user:"]),
@@ -97,6 +102,18 @@ SUGGESTED: Final = [
     ("step = pay user:jo¦", ["step = pay user:José"]),
     ("step = pay stage = tw¦", ['step = pay stage = "two words"']),
     ('stage = "two words" user:jo¦', ['stage = "two words" user:José']),
+    # operators, after a key
+    ("state.step ¦", [f"state.step {each}" for each in OPERATORS]),
+    ("-state.nothing ¦", [f"-state.nothing {each}" for each in OPERATORS]),
+    ('state."odd key" ¦', [f'state."odd key" {each}' for each in OPERATORS]),
+    ("was.user:tier ¦", [f"was.user:tier {each}" for each in OPERATORS]),
+    ("late cart.total ¦", [f"late cart.total {each}" for each in (*OPERATORS, *FIRST_FILTERS)]),
+    ("user:tier ¦", [f"user:tier {each}" for each in (*OPERATORS, *FIRST_FILTERS)]),
+    ("user:ana ¦", [f"user:ana {each}:" for each in list(FILTERS)[:MOST]]),
+    ("state.step i¦", ["state.step in ("]),
+    ("state.step>¦", ["state.step>", "state.step>="]),
+    ("step !¦", ["step !="]),
+    ("step e¦", ["step exists", "step error:", "step edited:", "step events:"]),
     # what keys were
     ("wa¦", ["was."]),
     ("was.st¦", ["was.stage", "was.step"]),
@@ -111,6 +128,51 @@ SUGGESTED: Final = [
     ('"fare exp¦', []),
     ('user:"Nadia Kim"¦', []),
 ]
+
+
+def test_a_word_that_no_session_has_is_spelt_as_one_that_some_have(fed: str) -> None:
+    ref = create_session(fed, "booking", "ana", session_id="s3", actor=ALICE)
+    say = "the booking failed, q88213x, 예약이 실패했습니다"
+    append_event(ref, {"author": "user", "content": {"parts": [{"text": say}]}}, actor=ALICE)
+    feed(fed)
+    nearest = {"faild": "failed", "-FIALED": "-failed", "boking": "booking", "실패했슴니다": "실패했습니다"}
+    for wrong, right in nearest.items():
+        suggestion = complete(f"late {wrong}", len(wrong) + 5, actor=SYSTEM)[-1]
+        assert f"late {wrong}"[: suggestion.start] + suggestion.text == f"late {right}"
+        assert suggestion.respelt
+    for other in ("failed", "ailed", "fai", "fale", "zebra", "q88214x", '"faild', "tool:faild", "two,faild"):
+        assert not any(each.respelt for each in complete(other, len(other), actor=SYSTEM)), other
+    assert complete("faild", 5, actor=Actor.holding("program", "read", "payroll*")) == []
+
+
+def test_nothing_is_suggested_of_a_source_that_is_not_open_here(
+    fed: str, new_store: Callable[[str], str], open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = open_source(new_store("sqlite"))
+    state = {"step": "own", "user:tier": "tin"}
+    ref = create_session(own, "booking", "eva", session_id="s1", state=state, actor=ALICE)
+    append_event(ref, {"author": "billing", "actions": {"state_delta": {"step": "owned"}}}, actor=ALICE)
+    feed(own)
+    tag([ref], "ours", actor=ALICE)
+    tag([SessionRef(fed, "booking", "ana", "s2")], "other", actor=ALICE)
+    monkeypatch.delitem(registry.identities, fed)  # another process goes on reading it into the same index
+    asked = {
+        "step = ¦": ["owned"],
+        "was.step = ¦": ["own", "owned"],
+        "user:tier in (¦": ["tin"],
+        "app:theme = ¦": [],
+        "user:¦": ["eva", "tier"],
+        "tool:¦": [],
+        "author:¦": ["billing"],
+        "state.s¦": ["step"],
+        "set:¦": None,
+        "tag:o¦": ["ours"],
+        "app:¦": ["booking"],
+    }
+    for actor in (SYSTEM, Actor.holding("program", "read", "booking")):
+        for text, texts in asked.items():
+            suggested = [each.text.strip('"') for each in complete(text[:-1], len(text) - 1, actor=actor)]
+            assert suggested == texts if texts is not None else set(suggested) == {"step", "user:tier"}, (text, actor)
 
 
 def test_each_text_goes_on_as_the_table_says(fed: str) -> None:
@@ -143,7 +205,7 @@ def test_whatever_is_suggested_is_well_formed_or_goes_on(fed: str) -> None:
         for query in applied(text):
             ended = query + {"(": ")"}.get("(" if "(" in query else "", "")
             alone = [problem.message for problem in query_of(ended).problems]
-            assert not alone or query.endswith(":"), (query, alone)
+            assert not alone or query.endswith((":", "=", "<", ">", "(")), (query, alone)
 
 
 def test_without_a_text_there_are_the_filters_and_never_too_many(fed: str) -> None:

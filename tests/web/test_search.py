@@ -343,6 +343,9 @@ def test_suggestions_are_options_with_what_they_write_and_where(world: World, ma
     assert world.asked == [{"text": "user:na late", "at": 7}]
     assert [(each["data-text"], each["data-start"]) for each in options] == [("nadia", "5"), ("nadine", "5")]
     assert len({each["id"] for each in options}) == 2
+    world.suggestions = [Suggestion("failed", 5, "did you mean", respelt=True)]
+    options = maria.open("complete", query={"q": "late faild "}, htmx=True).all("li", role="option")
+    assert [each.all("span")[0].text for each in options] == ["Search for “late faild”", "failed"]
     assert maria.get(reverse("complete"), {"q": "a&b"})["Location"] == reverse("search") + "?q=a%26b"
 
 
@@ -365,7 +368,7 @@ def test_pages_and_actions_are_offered_where_they_are_asked_for(
     everything = [*pages, "Theme", "Keys"]
     assert offered(go="1") == everything
     assert offered(go="1", q="toK") == ["API tokens"]
-    assert offered(q="home") == []
+    assert offered(q="home") == ["Search for “home”"]
     maria.send("save-view", {"name": "Failed bookings", "q": "error:any"})
     assert offered(go="1", q="failed b") == ["Failed bookings"]
     assert offered(go="1") == [*everything[:2], "Failed bookings", *everything[2:]]

@@ -176,7 +176,9 @@ def pieces(text: str, query: Query) -> Iterator[Piece]:
 
 @require_GET
 def complete(request: HttpRequest) -> HttpResponse:
-    """Renders what may stand at the ?at= of a query; with ?go=1, pages and actions whose names contain the query, too."""
+    """Renders what may stand at the ?at= of a query; with ?go=1, pages and actions whose names contain the query, too.
+
+    Where nothing is known that goes on so, it offers to search for the text."""
     text = request.GET.get("q", "")
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(f"{reverse('search')}?{urlencode({'q': text.encode('utf-8', 'replace')})}")
@@ -186,7 +188,12 @@ def complete(request: HttpRequest) -> HttpResponse:
     if "go" in request.GET:
         wanted = text.strip().casefold()
         destinations = [each for each in _destinations(request) if wanted in each.title.casefold()]
-    context = {"suggestions": suggestions_for(text, cursor, actor=actor(request)), "destinations": destinations}
+    suggestions = suggestions_for(text, cursor, actor=actor(request))
+    if destinations:  # what is typed is the name of one
+        suggestions = [each for each in suggestions if not each.respelt]
+    is_known = destinations or not all(each.respelt for each in suggestions)
+    searched = "" if is_known else text.strip()
+    context = {"suggestions": suggestions, "destinations": destinations, "searched": searched}
     return page(request, "search/params/_options.html", context)
 
 
