@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
@@ -309,7 +308,7 @@ def owners_of(actor: Actor, of: Of) -> tuple[list[int], str]:
     return [app.number for app in seen], digest_of(of.app_name, of.user_id) if of.user_id else ""
 
 
-# --- Sessions over time: in each bar those that `after:` and `before:` its ends would list ----------------------------
+# --- Sessions over time -----------------------------------------------------------------------------------------------
 
 MOST: Final = 60  # bars
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -320,8 +319,9 @@ _STEPS: Final = (  # seconds of a bar
 
 
 class Bar(NamedTuple):
-    """The sessions that were active between two times, in seconds: that began before the end, and whose last event is not
-    before the start. `failed` are those that ended there with a turn that failed.
+    """The sessions with an event between two times, in seconds, as far as the index knows when: their first and their last
+    one, those that began a turn, called a tool or answered for it, and what failed. `failed` are those that ended there with
+    a turn that failed.
     """
 
     start: float
@@ -343,21 +343,24 @@ def histogram(query: tree.Query, *, actor: Actor, most: int = MOST) -> list[Bar]
     start = first // step * step
     bars = max(0, int((last - start) // step) + 1)
     end = start + bars * step
-    whole = dialect.of(connection).whole
+    bar = dialect.of(connection).whole
     counted = rows(
-        f"""SELECT CASE WHEN s.first < %s THEN 0 ELSE {whole("(s.first - %s) / %s")} END,
-        CASE WHEN s.last >= %s THEN {bars} ELSE {whole("(s.last - %s) / %s")} END,
-        count(*), sum(CASE WHEN s.failed THEN 1 ELSE 0 END) {table} AND s.last >= %s AND s.first < %s GROUP BY 1, 2""",
-        [start, start, step, end, start, step, *selection.values, start, end],
+        f"""WITH chosen AS MATERIALIZED (
+            SELECT s.id, s.first, s.last, s.failed {table} AND s.last >= %s AND s.first < %s
+        ), active (at, id, failed) AS (
+            SELECT first, id, FALSE FROM chosen UNION ALL SELECT last, id, failed FROM chosen UNION ALL
+            SELECT p.at, p.session_id, FALSE FROM chosen JOIN sessions_app_searchspan AS p ON p.session_id = chosen.id
+            AND p.kind IN ('t', 'c', 'f') UNION ALL
+            SELECT p.at + p.took, p.session_id, FALSE FROM chosen JOIN sessions_app_searchspan AS p
+            ON p.session_id = chosen.id AND p.kind = 'c' AND p.took > 0
+        ), in_bars (bar, id, failed) AS (
+            SELECT {bar("(at - %s) / %s")}, id, max(CASE WHEN failed THEN 1 ELSE 0 END) FROM active
+            WHERE at >= %s AND at < %s GROUP BY 1, 2
+        ) SELECT bar, count(*), sum(failed) FROM in_bars GROUP BY 1""",
+        [*selection.values, start, end, start, step, start, end],
     )
-    began, ended, failed = ([0] * (bars + 1) for _each in range(3))
-    for first_bar, last_bar, sessions, failures in counted:
-        began[min(first_bar, last_bar)] += sessions
-        ended[last_bar] += sessions
-        failed[last_bar] += failures
-    # A bar has what began up to it, without what ended before it.
-    active = accumulate(began[n] - (ended[n - 1] if n else 0) for n in range(bars))
-    return [Bar(start + n * step, start + (n + 1) * step, each, failed[n]) for n, each in enumerate(active)]
+    active = {number: (sessions, failures) for number, sessions, failures in counted}
+    return [Bar(start + n * step, start + (n + 1) * step, *map(int, active.get(n, (0, 0)))) for n in range(bars)]
 
 
 def _step(seconds: float, most: int) -> float:

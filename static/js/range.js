@@ -1,5 +1,5 @@
 // form.histogram: dragging over .range sets `from` and `to` and sends the form; so do the arrow keys on its two
-// sliders. data-times has the times between the bars, data-labels their words.
+// sliders. data-times has the times between the bars, data-labels their words, data-bars what each bar says.
 (() => {
   const REST = 700; // after the last arrow key
   let drag = null; // { range, box, times, from, to }
@@ -10,6 +10,7 @@
     box: range.getBoundingClientRect(),
     times: range.dataset.times.split(" "),
     labels: range.dataset.labels.split("|"),
+    bars: range.dataset.bars.split("|"),
     dragged: range.querySelector(".dragged"),
     tip: range.querySelector(".tip"),
   });
@@ -20,14 +21,15 @@
     return Math.floor(share * (times.length - 1));
   }
 
-  function draw({ dragged, tip, times, labels }, from, to) {
+  function draw({ dragged, tip, times, labels, bars }, from, to) {
     const part = 100 / (times.length - 1);
     dragged.hidden = false;
     dragged.style.left = `${from * part}%`;
     dragged.style.width = `${(to - from) * part}%`;
     tip.hidden = false;
-    tip.textContent = `${labels[from]} – ${labels[to]}`;
-    tip.style.left = `clamp(9em, ${((from + to) / 2) * part}%, 100% - 9em)`;
+    tip.textContent = to - from === 1 ? bars[from] : `${labels[from]} – ${labels[to]}`;
+    const half = tip.offsetWidth / 2;
+    tip.style.left = `clamp(${half}px, ${((from + to) / 2) * part}%, 100% - ${half}px)`;
   }
 
   function hide({ dragged, tip }) {

@@ -199,6 +199,31 @@ def test_columns_are_chosen_ordered_and_kept_in_the_address(page: Page) -> None:
 
 
 @pytest.mark.long
+def test_a_session_is_one_row_of_36_px_and_on_a_phone_two_lines(page: Page) -> None:
+    page.goto("/sessions/")
+    row = page.locator(".sessions [data-row]").first
+    expect(row).to_be_visible()
+    assert round(row.bounding_box()["height"]) in (36, 37)  # type: ignore[index]
+    expect(row.locator(".when")).to_have_text(re.compile(r"^(\d\d? \w+, )?\d\d:\d\d"), use_inner_text=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    tops = row.locator("td:visible:not(.statuscell)").evaluate_all(
+        "all => [...new Set(all.map((each) => Math.round(each.getBoundingClientRect().top)))]"
+    )
+    assert len(tops) == 2
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_bar_says_what_it_counts(page: Page) -> None:
+    page.goto("/sessions/")
+    most = page.locator(".range > .most").inner_text()
+    bars = (page.locator(".range").get_attribute("data-bars") or "").split("|")
+    highest = next(number for number, bar in enumerate(bars) if f" · {most} session" in bar)
+    box = page.locator(".range").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * (highest + 0.5) / len(bars), box["y"] + 20)
+    expect(page.locator(".range > .tip")).to_have_text(bars[highest])
+
+
 def test_the_preview_follows_the_row_and_is_not_there_on_a_narrow_screen(page: Page) -> None:
     page.goto("/sessions/")
     title = page.locator("#preview h2")

@@ -35,7 +35,8 @@ _DAY: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A bar as it is drawn, with its numbers. Sizes are texts, so that no language writes a comma in them."""
+    """A bar as it is drawn, with its numbers, and the words for when it is. Sizes are texts, so that no language writes a
+    comma in them."""
 
     x: int
     y: str
@@ -50,11 +51,13 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The histogram: its bars, the times between them, and the range that is chosen, as indices of these times.
+    """The histogram: its bars, the times between them, and the range that is chosen, as indices of these times. The highest
+    bar has `most` sessions.
 
     `goes_back` and `goes_on` tell whether it shows everything up to its ends: a range that reaches one has no limit."""
 
     bars: list[Drawn]
+    most: int
     times: list[str]
     labels: list[str]
     ticks: list[str]
@@ -98,12 +101,12 @@ def draw(asked: Asked, who: Actor) -> Picture | None:
     Around a range that the query chooses it shows some time before and after, too, to drag to."""
     after, before = chosen_range(asked.query.tree)
     bars = _with_room(histogram(_around(asked, after, before), actor=who))
-    if not any(bar.sessions for bar in bars):
+    is_chosen = after is not None or before is not None
+    if not bars or not (is_chosen or any(bar.sessions for bar in bars)):
         return None
     edges = [bar.start for bar in bars] + [bars[-1].end]
     first = min(_index(edges, after, 0), len(bars) - 1)
     last = max(_index(edges, before, len(bars)), first + 1)
-    is_chosen = after is not None or before is not None
     step = bars[0].end - bars[0].start
     labels = [_label(min(edge, asked.now), step, asked.now) for edge in edges]
     drawn = [
@@ -113,7 +116,8 @@ def draw(asked: Asked, who: Actor) -> Picture | None:
     ticks = [labels[round(part * len(bars) / (_LABELS - 1))] for part in range(_LABELS)]
     ends = after is None, before is None or _margin(asked, after, before) + before >= asked.now
     times = [f"{edge:.3f}" for edge in edges]
-    return Picture(drawn, times, labels, ticks, first, last, is_chosen, *ends, PITCH * len(bars))
+    most = max(bar.sessions for bar in bars)
+    return Picture(drawn, most, times, labels, ticks, first, last, is_chosen, *ends, PITCH * len(bars))
 
 
 def chosen_range(tree: Node | None) -> tuple[float | None, float | None]:
