@@ -115,6 +115,12 @@
     count();
   });
 
+  // The row that looks chosen as long as nothing has the focus is the one that a key is about.
+  document.addEventListener("adkweb:key", ({ detail, target }) => {
+    if (target !== document.body || !["x", "X"].includes(detail)) return;
+    results.querySelector(".previewed .rowlink")?.focus({ preventScroll: true });
+  });
+
   results.addEventListener("focusin", ({ target }) => later(target.closest("[data-preview]"), KEYS));
   results.addEventListener("pointerover", ({ target }) => {
     const row = target.closest("[data-preview]");

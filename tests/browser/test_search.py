@@ -224,6 +224,15 @@ def test_a_bar_says_what_it_counts(page: Page) -> None:
     expect(page.locator(".range > .tip")).to_have_text(bars[highest])
 
 
+def test_the_row_that_looks_chosen_is_the_one_that_x_selects(page: Page) -> None:
+    page.goto("/sessions/")
+    expect(page.locator(".sessions .previewed")).to_have_count(1)
+    page.keyboard.press("x")
+    expect(page.locator(".sessions .previewed input[name=ref]")).to_be_checked()
+    page.keyboard.press("j")
+    expect(titles(page).nth(1)).to_be_focused()
+
+
 def test_the_preview_follows_the_row_and_is_not_there_on_a_narrow_screen(page: Page) -> None:
     page.goto("/sessions/")
     title = page.locator("#preview h2")
