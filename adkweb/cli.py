@@ -3,6 +3,8 @@
 import os
 import re
 import sys
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Final
 
 import django
@@ -64,16 +66,26 @@ def main() -> None:
         given = [given[1], "--help"]
     if any(_PASSWORD.match(word) for word in given):
         sys.stderr.write(_WARNING)
-    if not given or given[0] not in COMMANDS:
-        given = ["serve", *given]
-    if given[0] in ACCOUNTS:  # adkweb's own tables may not be there yet
-        django.setup()
-        try:
+    try:
+        if given and (meant := _meant(given[0])):
+            raise CommandError(f"No such command or path: {given[0]}. Did you mean adkweb {meant}?", returncode=2)
+        if not given or given[0] not in COMMANDS:
+            given = ["serve", *given]
+        if given[0] in ACCOUNTS:  # adkweb's own tables may not be there yet
+            django.setup()
             call_command("migrate", verbosity=0, interactive=False)
-        except CommandError as error:
-            sys.stderr.write(f"CommandError: {error}\n")
-            sys.exit(error.returncode)
-    execute_from_command_line(["adkweb", *given])
+        # With --traceback, Django leaves a CommandError to whoever calls, and does not print the name of its class.
+        execute_from_command_line(["adkweb", given[0], "--traceback", *given[1:]])
+    except CommandError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.returncode)
+
+
+def _meant(word: str) -> str:
+    """Returns the command of which a word is a misspelling; "" if it is a command, or may be a source."""
+    if not re.fullmatch(r"[a-z][a-z-]*", word) or word in COMMANDS or Path(word).exists():
+        return ""
+    return next(iter(get_close_matches(word, COMMANDS, 1)), "")
 
 
 def manage() -> None:

@@ -196,7 +196,8 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
-        "adkweb": {"level": "INFO"},
+        # In a terminal a command speaks for itself; serve logs everything once it is ready.
+        "adkweb": {"level": "ERROR" if sys.stderr.isatty() else "INFO"},
         "channels_redis": {"level": "CRITICAL"},  # broadcast.py logs a warning, instead of a traceback every second
         "django.request": {"level": "ERROR", "filters": ["mistakes"]},
         "django.security.DisallowedHost": {"level": "CRITICAL"},

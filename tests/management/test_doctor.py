@@ -544,7 +544,7 @@ def test_it_verifies_the_audit_and_names_the_first_row_that_was_altered(tmp_path
 
 
 def test_a_head_that_was_printed_once_shows_what_is_missing_at_the_end(tmp_path: Path, ready: None) -> None:
-    assert run(tmp_path, "audit-head") == (1, "", "CommandError: Nothing is recorded yet.\n")
+    assert run(tmp_path, "audit-head") == (1, "", "Nothing is recorded yet.\n")
     for name in ("one", "two"):
         assert run(tmp_path, "token", "create", name, "--right", "read")[0] == 0
     code, head, errors = run(tmp_path, "audit-head")
@@ -561,7 +561,7 @@ def test_a_head_that_was_printed_once_shows_what_is_missing_at_the_end(tmp_path:
     assert run(tmp_path, "doctor", "--audit")[0] == 0
     code, (line,) = findings(tmp_path, "--head", head)
     assert line.startswith("✗ Row 2 is missing, and what came after it: the head that was published on ")
-    assert run(tmp_path, "doctor", "--head", "gold")[2].startswith("CommandError: “gold” is no line of")
+    assert run(tmp_path, "doctor", "--head", "gold")[2].startswith("“gold” is no line of")
 
 
 def test_what_is_kept_of_a_source_that_is_not_named_is_told(tmp_path: Path, ready: None) -> None:

@@ -286,7 +286,7 @@ def test_a_pipe_is_no_file_to_import(tmp_path: Path, store: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "/dev/null", "/dev/zero"):
         code, _out, errors = run(tmp_path, "import", name, "--into", store)
-        assert (code, errors) == (2, f"CommandError: {name} is not a file.\n")
+        assert (code, errors) == (2, f"{name} is not a file.\n")
 
 
 def test_secrets_of_credentials_are_exported_only_when_asked(

@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import logging
 import os
 import shutil
 import socket
@@ -159,6 +160,7 @@ class Command(BaseCommand):
         if not (sign_in.is_loopback(host) or settings.HTTPS):
             self.stderr.write(_UNENCRYPTED)
         self.stdout.flush()
+        logging.getLogger("adkweb").setLevel(logging.INFO)
 
 
 def _allow(host: str) -> None:
