@@ -24,7 +24,8 @@ _OWN: Final = "path/to/session.db"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Holds what a page of the demo says: the `command` for one's own sessions; `line` is False once somebody closed it.
+    """Holds what a page of the demo says: the `command` for one's own sessions, "" for whoever does not run adkweb; `line` is
+    False once somebody closed it.
 
     The tour is about the session `ref`: its event `failed`, the one that `changed` a key wrongly, and the one `before`.
     """
@@ -46,12 +47,12 @@ def of(request: HttpRequest) -> Demo | None:
     if user is None or not user.is_authenticated or not (demo.is_demo(source) if source else demo.is_alone()):
         return None
     ref = SessionRef(source or demo.alias(), *demo.BEST)
-    return Demo(_command(), request.COOKIES.get(CLOSED) != "closed", ref)
+    return Demo(_command() if actor(request).runs_everything else "", request.COOKIES.get(CLOSED) != "closed", ref)
 
 
 def _command() -> str:
-    """Returns the command for a source of one's own: in a checkout, nothing is put on the path but by make."""
-    return f"make run SOURCE={_OWN}" if settings.FILES == settings.CHECKOUT else f"adkweb {_OWN}"
+    """Returns the command for a source of one's own: in a checkout, it is not on the path."""
+    return f"{'.venv/bin/' if settings.FILES == settings.CHECKOUT else ''}adkweb {_OWN}"
 
 
 @require_GET

@@ -93,7 +93,7 @@ def test_the_command_is_copied(page: Page) -> None:
     page.goto("/edits/")
     page.get_by_role("button", name="Copy the command").click()
     expect(page.locator("#copy-status")).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == "make run SOURCE=path/to/session.db"
+    assert page.evaluate("navigator.clipboard.readText()") == ".venv/bin/adkweb path/to/session.db"
 
 
 # --- The tour ---------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from sessions_app.web.sources import CLOSED
 from sessions_app.web.templatetags.terms import TERMS
 from sessions_app.writes.sessions import delete_session
 from tests.search.finding import feed
+from tests.support.people import somebody
 from tests.support.stored import query
 from tests.test_glossary import glossary
 from tests.web.conftest import DEMO, Browser, names_of
@@ -51,7 +52,7 @@ def test_every_page_of_the_demo_says_that_it_is_one(shown: str, maria: Browser, 
     said = line(maria.open(session(shown, end)))
     assert "This is a demo with made-up sessions." in said.text
     button = said.one("button", data_copied="Copied")
-    assert button["data-copy"] == "make run SOURCE=path/to/session.db"
+    assert button["data-copy"] == ".venv/bin/adkweb path/to/session.db"
     assert button["data-copy"] in button["aria-label"]
 
 
@@ -81,7 +82,29 @@ def test_a_person_closes_the_line_for_as_long_as_the_browser_is_open(shown: str,
 
 def test_an_installed_adkweb_is_started_by_its_own_name(shown: str, maria: Browser, settings: Settings) -> None:
     settings.FILES = settings.PACKAGE
-    assert "adkweb path/to/session.db" in line(maria.open("home")).text
+    assert line(maria.open("home")).one("button", data_copied="Copied").text == "adkweb path/to/session.db"
+
+
+def test_whoever_does_not_run_adkweb_reads_no_command_and_no_advice_for_others(shown: str) -> None:
+    viewer = Browser()
+    viewer.force_login(somebody("vera", "viewer", "booking"))
+    for address in ("/", session(shown), "/edits/"):
+        page = viewer.open(address)
+        assert line(page).all("button", data_copied="Copied") == []
+        assert page.one(id_="tour").all("button", data_copied="Copied") == []
+        if address != "/":
+            assert "Edit state" not in page.one("main").text
+
+
+def test_home_says_why_it_is_empty(open_source: Callable[[str], str], tmp_path: Path) -> None:
+    for role, words in (
+        ("", "You have no role yet"),
+        ("viewer", "No sessions yet"),
+        ("auditor", "Your role reads the audit"),
+    ):
+        browser = Browser()
+        browser.force_login(somebody(f"who {role}", role, "booking"))
+        assert words in browser.open("home").one("main").text
 
 
 @pytest.mark.parametrize(
