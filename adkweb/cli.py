@@ -15,23 +15,23 @@ from . import __version__
 # Django's other commands are left out, because a source's folder may have such a name.
 COMMANDS: Final = {
     "serve": "what adkweb does without a command",
-    "create": "make a database with ADK's tables",
-    "migrate": "make or complete the tables of adkweb's own database, as every start does",
+    "create": "create a database with ADK's tables",
+    "migrate": "create or migrate the tables of adkweb's own database, as every start does",
     "adopt": "add what adkweb needs to databases, ahead of serving",
-    "release": "take that away again",
-    "reindex": "read again which events wrote which keys, and what sessions are found by",
+    "release": "remove it again",
+    "reindex": "rebuild the search index and the key history",
     "export": "write the sessions of a source to a file",
     "export-user": "write everything of one user of an app to a file",
-    "import": "bring exported sessions into a source",
-    "find": "search the sessions of sources, as pages do",
+    "import": "import sessions into a source",
+    "find": "search sessions, as on pages",
     "tail": "follow a source in the terminal",
     "doctor": "check databases, sources and settings, and say what to do",
-    "audit-head": "print the newest head of the audit, to be kept elsewhere",
-    "completion": "print what completes these commands in bash, zsh or fish",
-    "token": "make, list and revoke the tokens with which programs sign in",
+    "audit-head": "print the newest head of the audit, to keep elsewhere",
+    "completion": "print a completion script for bash, zsh or fish",
+    "token": "create, list, renew and revoke the tokens with which programs sign in",
     "backup": "copy adkweb's own database to a file, while adkweb runs",
-    "restore": "make adkweb's own database what a backup has",
-    "createsuperuser": "make an account with a password",
+    "restore": "replace adkweb's own database with a backup",
+    "createsuperuser": "create an admin account with a password",
     "changepassword": "change a password",
 }
 ACCOUNTS: Final = ("token", "createsuperuser", "changepassword")
@@ -41,7 +41,7 @@ HELP: Final = """usage: adkweb [SOURCE …] [--host HOST] [--port PORT] [--read-
 Opens ADK's session databases in the browser. A SOURCE is a folder (searched for .adk/session.db), a SQLite file or a
 postgresql:// URL; with none, the demo is opened.
 
-commands (adkweb COMMAND --help says more):
+commands (for details: adkweb COMMAND --help):
 """
 
 

@@ -142,7 +142,7 @@ class _Thread(threading.Thread):
         try:
             await asyncio.wait_for(layer.group_send(GROUP, {**message, "process": PROCESS}), _PATIENCE_SECONDS)
         except Exception as error:  # whatever the layer raises; others find the events by polling
-            log.warning("other adkweb processes are told nothing, and look by themselves: %s", error)
+            log.warning("other adkweb processes get no messages, and poll instead: %s", error)
             self.waiting.clear()
             await asyncio.sleep(_RETRY_SECONDS)
 

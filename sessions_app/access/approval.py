@@ -125,7 +125,7 @@ def make(
             sources=sources, apps=apps, keys=keys, sessions=sessions, days=days, made_by=by.name
         )
     log.info(
-        "%s made the approval rule %s (apps %s): keys %s, sessions %s", by.name, rule.pk, rule.apps, keys, sessions
+        "%s created the approval rule %s (apps %s): keys %s, sessions %s", by.name, rule.pk, rule.apps, keys, sessions
     )
     return rule
 

@@ -41,7 +41,7 @@ def make(name: str, *, actor: Actor) -> Group:
     with transaction.atomic():
         _save(group)
         record("group-made", actor.name, name=group.name)
-    log.info("%s made the group %s", actor.name, group.name)
+    log.info("%s created the group %s", actor.name, group.name)
     return group
 
 

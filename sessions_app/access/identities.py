@@ -115,7 +115,7 @@ def _new_person(identity: Identity) -> User:
     record("account-made", identity.issuer, name=person.get_username(), subject=identity.subject)
     person.save()
     SocialAccount.objects.create(provider=identity.issuer, uid=identity.subject, user=person)
-    log.info("%s made an account by signing in at %s", person.get_username(), identity.issuer)
+    log.info("%s created an account by signing in at %s", person.get_username(), identity.issuer)
     return person
 
 

@@ -50,7 +50,7 @@ def make(
         )
         invitation.groups.set(groups_named(groups))
         record("invited", actor.name, app_name=apps, note=note, admin=admin, role=role, groups=list(groups))
-    log.info("%s made an invitation: %s, admin %s, role %s, groups %s", actor.name, note, admin, role, list(groups))
+    log.info("%s created an invitation: %s, admin %s, role %s, groups %s", actor.name, note, admin, role, list(groups))
     return invitation, text
 
 
@@ -68,7 +68,7 @@ def withdraw(invitation_id: int, *, actor: Actor) -> None:
     if invitation and record_with(
         lambda: invitations.delete()[0], "invitation-withdrawn", actor.name, note=invitation.note
     ):
-        log.info("%s withdrew an invitation", actor.name)
+        log.info("%s cancelled an invitation", actor.name)
 
 
 def of(text: str) -> Invitation:
@@ -99,7 +99,7 @@ def accept(token: str, name: str, password: str) -> User:
         record("joined", person.get_username(), invited_by=by, admin=invitation.admin, groups=groups)
         if invitation.role:
             roles.give(invitation.role, by=_maker(by), apps=invitation.apps, person=person.get_username())
-    log.info("%s made an account by an invitation of %s", person.get_username(), by)
+    log.info("%s created an account with an invitation from %s", person.get_username(), by)
     return person
 
 

@@ -136,7 +136,7 @@ class Protocol(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         """Returns what the provider says of the person beside the id token."""
         claims = self._json(self.profile_url, {"Authorization": f"Bearer {token}"})
         if claims.get("sub") != subject:
-            raise Untrusted("its user info is about somebody else")
+            raise Untrusted("its user info is about someone else")
         return claims
 
     def _json(self, address: str, headers: dict[str, str] | None = None) -> Claims:

@@ -121,7 +121,7 @@ def add(request: HttpRequest, person: User, answer: str) -> list[str]:
             user=person, type=Authenticator.Type.WEBAUTHN, data={**stored, "credential": credential}
         )
         codes = second_factor.first_codes(person)
-    log.info("%s has a passkey", person.get_username())
+    log.info("%s added a passkey", person.get_username())
     return codes
 
 

@@ -51,5 +51,5 @@ def change(request: HttpRequest, person: User, old: str, new: str) -> User:
         person.save(update_fields=["password"])
         sign_ins.end_all(person.pk)
         record("password-changed", person.get_username())
-    log.info("%s has a new password", person.get_username())
+    log.info("%s changed their password", person.get_username())
     return person

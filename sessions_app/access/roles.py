@@ -195,7 +195,7 @@ def take(number: int, *, by: Actor) -> Role:
             raise Conflict(
                 _("Nobody would be left who may give roles. Make somebody else an admin of everything first.")
             )
-    log.info("%s took the role %s from %s", by.name, role.role, role.holder)
+    log.info("%s removed the role %s from %s", by.name, role.role, role.holder)
     return role
 
 

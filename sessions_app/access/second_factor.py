@@ -100,7 +100,7 @@ def switch_on(person: User, session: Any, code: str) -> list[str]:
     except IntegrityError as error:
         raise AlreadyExists(_("You have an app already."), field="code") from error
     session.pop(_OFFERED, None)
-    log.info("%s has a second factor", person.get_username())
+    log.info("%s set up a second factor", person.get_username())
     return codes
 
 

@@ -198,7 +198,7 @@ class ApiToken(models.Model):
             self.digest, self.person_id, self.renewed, self.renewed_by = _digest(text), _person(by), now, by.name
             self.save()
         known.clear()
-        log.info("%s renewed the token %s; texts from before still work until %s", by.name, self.name, until)
+        log.info("%s renewed the token %s; old texts still work until %s", by.name, self.name, until)
         self.overlap = until
         return text
 

@@ -35,8 +35,8 @@ class Content(Schema):
     size: int | None = Field(description="in bytes; null if the file cannot be read")
     type: str = Field(description="as the agent gave it")
     image: str = Field(description="the type of a PNG, JPEG, GIF or WebP image, by its bytes; otherwise empty")
-    text: bool = Field(description="the file begins as text does")
-    changed: float | None = Field(description="when somebody changed the file after it was saved")
+    text: bool = Field(description="the file starts like text")
+    changed: float | None = Field(description="when someone changed the file after it was saved")
 
 
 class Version(Schema):

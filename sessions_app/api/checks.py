@@ -32,7 +32,7 @@ class Rule(Schema):
     condition: str
     created: float
     created_by: str
-    percent: int | None = Field(description="how far all sessions are checked; null if that is not under way")
+    percent: int | None = Field(description="the progress of the check of all sessions; null if it isn't running")
     stopped: str = Field(description="why the check ended early, or empty")
     checked: float = Field(description="when all sessions were checked; 0 for not yet")
     sessions: int = Field(description="that broke it, at most 10,000")
@@ -43,8 +43,10 @@ class Rule(Schema):
 class NewRule(Schema):
     """A rule as a program sends it."""
 
-    title: str = Field("", description="at most 100 characters; without one, a rule is called by its condition")
-    condition: str = Field(description="what the state has to be, in the language of the search: `cart.total >= 0`")
+    title: str = Field("", description="at most 100 characters; by default, the condition")
+    condition: str = Field(
+        description="the condition that the state must meet, in the search language: `cart.total >= 0`"
+    )
 
 
 class Breach(Schema):

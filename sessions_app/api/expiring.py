@@ -26,8 +26,8 @@ EDIT: str = "/apps/{plain:app_name}/expiring-edits/{uuid:expiry_id}"
 class End(Schema):
     """The time at which an edit is undone: one of both."""
 
-    lasts: float | None = Field(None, gt=0, description="seconds from now after which the edit takes itself back")
-    until: float | None = Field(None, description="the time at which the edit takes itself back, in seconds")
+    lasts: float | None = Field(None, gt=0, description="seconds from now after which the edit is undone")
+    until: float | None = Field(None, description="the time at which the edit is undone, in seconds")
 
 
 class TimedEdit(schemas.Edit, End):
@@ -48,7 +48,7 @@ class ExpiringEdit(Schema):
     changes: list[schemas.Json]
     until: float
     state: str = Field(description="waiting, ended, left, cancelled or failed")
-    left: list[str] = Field(description="keys that changed meanwhile, and were left as they are")
+    left: list[str] = Field(description="keys that changed in the meantime, and were left alone")
 
 
 class ExpiringEdits(Schema):

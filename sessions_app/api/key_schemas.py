@@ -22,14 +22,14 @@ class Key(Schema):
     events: int = Field(description="that wrote the key or removed it")
     removed: int
     types: dict[str, int] = Field(description="string, number, boolean, null, array, object")
-    strings: dict[str, int] = Field(description="empty if there are many, or long ones")
-    options: list[str] = Field(description="the strings, if they are few and come again")
+    strings: dict[str, int] = Field(description="empty if there are many or long ones")
+    options: list[str] = Field(description="the strings, if they are few and repeated")
     low: float | None
     high: float | None
     fractions: bool
     agents: dict[str, int]
     people: dict[str, int]
-    hidden: bool = Field(description="only the types are told: it seems to be a secret, or is hidden from the token")
+    hidden: bool = Field(description="only types are given: it seems to be a secret, or is hidden from the token")
 
 
 class KeySchemas(Schema):

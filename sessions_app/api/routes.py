@@ -60,7 +60,7 @@ class Api(NinjaAPI):
 api = Api(
     title="adkweb",
     version="1",
-    description="Sessions of ADK agents, for programs: what the pages can do. Sign in by `Authorization: Bearer TOKEN`.",
+    description="Sessions of ADK agents, for programs: what the pages can do. Sign in with `Authorization: Bearer TOKEN`.",
     auth=Bearer(),
     docs_url=None,
     openapi_url=None,

@@ -21,7 +21,7 @@ class Problem(Schema):
     current: Json | None = Field(None, description="the current values of the keys that differ from `expected`")
     retry_after: int | None = Field(None, description="seconds to wait, after too many requests")
     proposal: str | None = Field(None, description="the proposal that waits for a second person")
-    request_id: str | None = Field(None, description="names the request in the log of the server")
+    request_id: str | None = Field(None, description="the id of the request in the server's log")
 
 
 class Source(Schema):
@@ -136,7 +136,7 @@ class Results(Schema):
     next: str | None = Field(description="`cursor` of the page that follows; null on the last page")
     count: int = Field(description="how many sessions the query selects; it stops at 10 000")
     more: bool = Field(description="whether there are more than `count`")
-    broad: list[str] = Field(description="parts of so many words that only words that begin with them were looked for")
+    broad: list[str] = Field(description="parts of so many words that only words that start with them were searched")
     behind: list[SourceBehind]
 
 
@@ -198,7 +198,7 @@ class Standing(Schema):
     created: float
     revision: float
     newest: str | None = Field(description="the id of its newest event")
-    seq: int | None = Field(description="the seq of the event that was asked about; null if there is none")
+    seq: int | None = Field(description="the seq of the requested event; null if there is none")
 
 
 class Created(Schema):
@@ -219,7 +219,7 @@ class Change(Schema):
     new: Any = None
     also_written_by: list[str] | None = Field(
         None,
-        description="agents that wrote it in the same invocation on parallel branches: the last one's value stands",
+        description="agents that wrote it in the same invocation on parallel branches: the last value counts",
     )
 
 
@@ -271,14 +271,14 @@ class NewSession(Schema):
 class NewLabels(Schema):
     """A title and tags for a session. Missing fields stay as they are."""
 
-    title: str | None = Field(None, description="empty: the title of its own again")
+    title: str | None = Field(None, description="empty: its own title again")
     tags: list[str] | None = Field(None, description="all its tags")
 
 
 class Labels(Schema):
     """The title and tags that people and programs gave to a session."""
 
-    title: str = Field(description="empty if nobody gave it one")
+    title: str = Field(description="empty if no one gave it one")
     tags: list[str]
 
 
@@ -288,7 +288,7 @@ class Edit(Schema):
     set: Json = Field({}, description="keys, with their prefix, and their new values")
     remove: list[str] = Field([], description="keys to remove")
     expected: Json = Field(
-        {}, description="keys with the values that they must still have; else 409 and nothing is written"
+        {}, description="keys with the values that they must still have; otherwise 409, and nothing is written"
     )
     absent: list[str] = Field([], description="keys that must not exist")
     reason: str = Field("", max_length=1000)
@@ -428,7 +428,7 @@ class Line(Schema):
     seq: int | None
     role: str | None
     parts: list[Any] = Field(description="as ADK stores them")
-    quoted: bool = Field(description="another agent's event, which the model gets as a text of the user, for context")
+    quoted: bool = Field(description="another agent's event, which the model gets as context, as text from the user")
     summary: bool = Field(description="it replaces the events that it covers")
     events: list[str]
     left_out: LeftOut | None
@@ -439,7 +439,7 @@ class Conversation(Schema):
 
     agent: str
     branch: str
-    task: str | None = Field(description="what an agent with a scope of its own is given first, as JSON text")
+    task: str | None = Field(description="what an agent with a scope of its own gets first, as JSON text")
     items: list[Line]
     next: str | None = Field(description="`before` of the page with earlier items")
 
@@ -448,7 +448,7 @@ class Undo(Schema):
     """Undoing an event's state delta, with another event."""
 
     overwrite: bool = Field(
-        False, description="also overwrite keys that somebody has written since; else 409 and nothing is written"
+        False, description="also overwrite keys that someone has written since; otherwise 409, and nothing is written"
     )
     reason: str = Field("", max_length=1000)
 
@@ -483,8 +483,8 @@ class Fork(Schema):
 class Repair(Schema):
     """Repairing keys that drifted: which ones, and how."""
 
-    keep: list[str] = Field([], description="keys whose stored value stays; an event then says so, too")
-    put_back: list[str] = Field([], description="keys that get the value that the events say")
+    keep: list[str] = Field([], description="keys whose stored value stays, recorded in an event")
+    put_back: list[str] = Field([], description="keys that get the value from the events")
     reason: str = Field("", max_length=1000)
 
 

@@ -29,7 +29,7 @@ COLUMNS = Query([], description="keys of state to answer with, each in a `column
 @router.get("/sessions", response=schemas.Results, summary="Find sessions, in every source")
 def sessions(
     request: HttpRequest,
-    q: str = Query("", description="what to look for (docs/search.md); empty: all sessions"),
+    q: str = Query("", description="the query (docs/search.md); empty: all sessions"),
     sort: str = Query("-last", description=f"{', '.join(results.SORTS)}; with “-”, the greatest first"),
     columns: list[str] = COLUMNS,
     cursor: str | None = None,

@@ -79,8 +79,8 @@ def export(
 )
 def bring(
     request: HttpRequest,
-    preview: bool = Query(False, description="say what would be done, and write nothing"),
-    replace_nul: bool = Query(False, description="put “�” in place of characters that PostgreSQL cannot hold"),
+    preview: bool = Query(False, description="report what would be done, and write nothing"),
+    replace_nul: bool = Query(False, description="replace characters that PostgreSQL can't hold with “�”"),
     state: bool = Query(False, description="also set `app:` and `user:` keys that have another value in the source"),
     source: str | None = None,
 ) -> HttpResponse:

@@ -131,7 +131,7 @@ def take_over() -> int:
                 _end(claim, Outcome(STOPPED, _("adkweb ended, or its database was away, several times.")))
             continue
         how = "ended" if was_let_go(job) else "died"
-        log.warning("goes on with the %s %s, whose process %s", job.kind, job.pk, how)
+        log.warning("continuing the %s %s, whose process %s", job.kind, job.pk, how)
         _start(claim, patience=0.0)
         taken += 1
     return taken
@@ -246,7 +246,7 @@ def _outcome(lease: Lease) -> Outcome | None:
             return _work(job, beat)
     except AWAY as error:
         log.warning(
-            "the %s %s is begun again when adkweb's own database is back: %s", lease.job.kind, lease.job.pk, error
+            "the %s %s is started again when adkweb's own database is back: %s", lease.job.kind, lease.job.pk, error
         )
         return Outcome(fields={"claimed_until": FAILED})
 

@@ -105,7 +105,7 @@ class SearchFeeder(Ticker):
                 return
         except DatabaseError as another:
             error = another
-        log.warning("the index for searching waits: %s", error)
+        log.warning("the search index waits: %s", error)
         connections["default"].close_if_unusable_or_obsolete()
 
     def _notice(self, feeder: Feeder) -> None:

@@ -86,7 +86,7 @@ def start(alias: str, actor: Actor, *, agreed: bool = False) -> None:
             return
         raise Invalid(_("This database is adopted already."))
     record("adopted", actor.name, source=alias)
-    log.info("%s begins to adopt %s", actor.name, opened.where)
+    log.info("%s started to adopt %s", actor.name, opened.where)
     _start(alias)
 
 

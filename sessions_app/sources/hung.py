@@ -120,7 +120,7 @@ def _probe(alias: str) -> None:
     try:
         while alias in registry.sources and not _answers(alias):
             if alias not in _hung:
-                log.warning("source %s: the server does not answer; whoever asks it gets an error at once", alias)
+                log.warning("source %s: the server does not answer; requests for it get an error at once", alias)
                 _hung.add(alias)
             with _lock:
                 waited_for = list(_connections[alias])

@@ -75,6 +75,6 @@ class SQLite(Steps):
         except OperationalError as error:
             if "interrupted" not in str(error):
                 raise
-            log.info("%s: the index %s is left out: building it would hold up whoever writes", self.alias, name)
+            log.info("%s: the index %s is left out: building it would hold up writers", self.alias, name)
         finally:
             connection.set_progress_handler(None, 0)

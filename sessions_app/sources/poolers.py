@@ -38,7 +38,7 @@ class PreparedCursor(psycopg.Cursor[Any]):
             return super().execute(query, params, **more)
         except (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement) as error:
             name = self.connection.info.dbname
-            log.warning("there is a pooler before %s, so no statement is prepared there any more: %s", name, error)
+            log.warning("there is a pooler in front of %s, so statements are no longer prepared there: %s", name, error)
             self.source["prepares"], self.connection.prepare_threshold = False, None
             if self.connection.info.transaction_status != _IDLE:
                 raise

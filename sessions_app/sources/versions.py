@@ -35,7 +35,7 @@ def why_refused(made_by: Migrations) -> str:
         last = max(name for app, name in made_by if app == FIRST[0])
         return (
             f"was made before the first release of adkweb, and its tables are not the last ones from then ({last}). To keep "
-            "it, see “From before the first release” in docs/operations.md; to begin anew, move it away."
+            "it, see “From before the first release” in docs/operations.md; to start over, move it away."
         )
     loader = _loader()
     known = set(loader.disk_migrations).union(*(each.replaces for each in loader.disk_migrations.values()))

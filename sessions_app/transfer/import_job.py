@@ -197,7 +197,7 @@ class _Import:
                 self.report.resumed += 1
                 self.write(item, chain([rest], batches) if rest else batches, found.events, last)
         elif found.is_incomplete:
-            self.skip(item, "it is half-imported, and somebody wrote to it since: delete it, and import again")
+            self.skip(item, "it is partly imported, and someone has written to it since: delete it, and import again")
         elif why := self.difference(found, item):
             self.skip(item, why)
         elif self.compare(ref, found, batches)[1] is None:

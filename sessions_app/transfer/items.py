@@ -142,7 +142,7 @@ _replaces: Final[ContextVar[bool]] = ContextVar("replaces", default=False)
 
 @contextmanager
 def replacing_nul(replaces: bool) -> Iterator[None]:
-    """Makes every `parse` inside put “�” in place of characters that PostgreSQL cannot hold, if it is for
+    """Makes every `parse` inside replace characters that PostgreSQL can't hold with “�”, if it is for
     PostgreSQL."""
     token = _replaces.set(replaces)
     try:

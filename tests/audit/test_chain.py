@@ -250,7 +250,7 @@ def test_a_row_sealed_with_a_key_from_before_is_whole_if_that_key_is_named(own: 
     fill(1)
     before, settings.SECRET_KEY = settings.SECRET_KEY, "another"
     fill(1)
-    assert "bears no seal" in verify().fault
+    assert "has no seal" in verify().fault
     settings.SECRET_KEY_FALLBACKS = [before]
     assert verify()[::2] == (2, "")
 

@@ -97,8 +97,8 @@ def test_a_new_machine_and_a_store_not_yet_adopted_are_nothing_wrong(
     before = None if "://" in place else Path(place).read_bytes()
     code, found = findings(tmp_path, place)
     assert code == 0
-    assert "is not there yet" in found[0]
-    assert "is not adopted" in found[1]
+    assert "doesn't exist yet" in found[0]
+    assert "isn't adopted" in found[1]
     assert before is None or Path(place).read_bytes() == before
 
 
@@ -186,9 +186,9 @@ def test_so_is_one_that_does_it_for_an_agents_role_or_in_this_database(
     ("settings", "code", "sentence"),
     [
         ({"ADKWEB_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x"}, 1, "own database (ADKWEB_DATABASE_URL) cannot"),
-        ({"ADKWEB_ALLOWED_HOSTS": "adkweb.example.com"}, 1, "nobody could sign in there: adkweb createsuperuser"),
-        ({"ADKWEB_ALLOWED_HOSTS": "https://127.0.0.1"}, 1, "“https://127.0.0.1” can match no request"),
-        ({"ADKWEB_ALLOWED_HOSTS": "127.0.0.1:8000"}, 1, "“127.0.0.1:8000” can match no request"),
+        ({"ADKWEB_ALLOWED_HOSTS": "adkweb.example.com"}, 1, "no one could sign in there: adkweb createsuperuser"),
+        ({"ADKWEB_ALLOWED_HOSTS": "https://127.0.0.1"}, 1, "“https://127.0.0.1” matches no request"),
+        ({"ADKWEB_ALLOWED_HOSTS": "127.0.0.1:8000"}, 1, "“127.0.0.1:8000” matches no request"),
         ({"ADKWEB_ALLOWED_HOSTS": "*"}, 1, "requests for any host name are answered"),
         ({"ADKWEB_TRUSTED_ORIGINS": "localhost"}, 1, "needs its scheme"),
         ({"ADKWEB_TRUSTED_ORIGINS": "https://a.example.com"}, 1, "ADKWEB_ALLOWED_HOSTS lacks a.example.com"),
@@ -221,7 +221,7 @@ def test_the_folders_of_artifacts_are_looked_at(tmp_path: Path) -> None:
     assert code == 1
     about = [line for line in told if "ADKWEB_ARTIFACTS" in line]
     assert [line[0] for line in about] == ["✗", "!"]
-    assert "ghost, which is no folder" in about[0]
+    assert "ghost, which isn't a folder" in about[0]
     assert "none, which has no folder `apps`" in about[1]
 
 
@@ -284,8 +284,8 @@ def test_a_folder_that_others_can_read_and_tables_that_wait_are_told(tmp_path: P
 
 EVENT = "UPDATE events SET event_data = {} WHERE rowid = (SELECT max(rowid) FROM events)"
 BROKEN = [
-    ("DROP INDEX adkweb_events_seq", "this was taken away: adkweb_events_seq. adkweb adopt agent.db adds it again"),
-    ("DROP TRIGGER adkweb_keep_initial_state", "taken away: adkweb_keep_initial_state"),
+    ("DROP INDEX adkweb_events_seq", "this was removed: adkweb_events_seq. adkweb adopt agent.db adds it again"),
+    ("DROP TRIGGER adkweb_keep_initial_state", "removed: adkweb_keep_initial_state"),
     ("DROP TABLE app_states", "the table “app_states” has no app_name"),
     ("ALTER TABLE events RENAME COLUMN event_data TO actions", "ADK's old schema (v0)"),
     (EVENT.format("'no json'"), "1 of the newest 209 events cannot be loaded by google-adk, and with them"),
@@ -293,7 +293,7 @@ BROKEN = [
     (EVENT.format("json_set(event_data, '$.actions.surprise', 1)"), "(actions.surprise: ADK does not know this field"),
     (
         """UPDATE sessions SET state = '{"adkweb:importing": true}' WHERE id = 'seoul-trip'""",
-        "1 sessions are half-imported: booking/ana/seoul-trip",
+        "1 sessions are partly imported: booking/ana/seoul-trip",
     ),
     (
         "UPDATE sessions SET state = json_set(state, '$.searches', 99) WHERE id = 'seoul-trip'",
@@ -343,10 +343,7 @@ def test_a_row_of_state_that_adk_needs_is_missed(
             adk.append(session, "refused")
         code, (line,) = findings(tmp_path, place)
         assert code == 1
-        assert (
-            "1 rows are missing without which DatabaseSessionService appends nothing: booking/ana in user_states"
-            in line
-        )
+        assert "1 rows are missing that DatabaseSessionService needs to append: booking/ana in user_states" in line
         event = {"author": "system", "actions": {"state_delta": {"user:x": 1}}}
         append_event(key_of(alias), event, actor=Actor.holding("maria", "admin"))  # as it is told
         assert findings(tmp_path, place) == (0, [])
@@ -386,7 +383,7 @@ def test_what_was_taken_away_is_named_and_adopt_adds_it_again(
         db.execute(statement)
     code, found = findings(tmp_path, server_store)
     assert code == 1
-    assert f"taken away: {lacking}. adkweb adopt" in found[0]
+    assert f"removed: {lacking}. adkweb adopt" in found[0]
     assert run(tmp_path, "adopt", server_store)[0] == 0
     assert findings(tmp_path, server_store) == (0, [])
 
@@ -402,7 +399,7 @@ def test_a_user_who_may_only_read_is_told_which_rights_are_missing(tmp_path: Pat
     try:
         code, (line,) = findings(tmp_path, as_reader)
         assert code == 0
-        assert "this user may not write to events, sessions, user_states: GRANT" in line
+        assert "this user can't write to events, sessions, user_states: GRANT" in line
     finally:
         with psycopg.connect(server_store) as db:
             db.execute("DROP OWNED BY reader")
@@ -498,10 +495,10 @@ def test_drift_of_what_sessions_share_is_suspected_once_a_user_and_once_an_app(
     assert findings(tmp_path, place) == (0, [])
     code, (line,) = findings(tmp_path, place, "--drift")
     assert code == 0
-    assert line.startswith("! user: or app: keys of 2 users and apps are not what was last written to them")
+    assert line.startswith("! user: or app: keys of 2 users and apps don't have the value that was last written")
     assert line.count("app (app:p: 2, by its events 1): /s/") == 1
     assert line.count("app/omar (user:u: 2, by its events 1): /s/") == 1
-    assert "can only be suspected" in line
+    assert "only a suspicion" in line
 
 
 @pytest.mark.usefixtures("ready")
@@ -574,6 +571,6 @@ def test_what_is_kept_of_a_source_that_is_not_named_is_told(tmp_path: Path, read
         )
         own.execute(f'INSERT INTO sessions_app_sessionhold ("where", digest, names, reason, by, at) {of}')
     own.close()
-    told = f"of a source that was not named here, opened last as {tmp_path / 'gone.db'}: 1 session hold. Name it"
+    told = f"about a source that was not named here, opened last as {tmp_path / 'gone.db'}: 1 session hold. Name it"
     assert told in run(tmp_path, "doctor", "here.db")[1]
-    assert "belongs to one that was named" in run(tmp_path, "doctor", "here.db", "gone.db")[1]
+    assert "belongs to a named one" in run(tmp_path, "doctor", "here.db", "gone.db")[1]

@@ -84,7 +84,7 @@ def test_a_store_leaves_and_enters_another(tmp_path: Path, store: Path) -> None:
     assert "11 │ new sessions imported" in told.decode()
     assert run(tmp_path, "export", store) == (0, file, "")
     code, told, errors = run(tmp_path, "import", "demo.jsonl", "demo.jsonl", "--into", store)
-    assert (code, errors, told.decode().count("11 │ sessions are there already")) == (0, "", 2)
+    assert (code, errors, told.decode().count("11 │ sessions already exist")) == (0, "", 2)
     _code, part, _errors = run(tmp_path, "export", store, "--app", "support")
     assert 0 < part.count(b'"type":"session"') < 10
 
@@ -243,7 +243,7 @@ def test_an_import_killed_twice_ends_as_one_that_was_not(
             started.kill()
     code, told, errors = run(tmp_path, "import", file, "--into", text)
     assert (code, errors) == (0, "")
-    assert "1 │ half-imported sessions finished" in told.decode()
+    assert "1 │ partly imported sessions finished" in told.decode()
     with_path = tmp_path / "whole.jsonl"
     with_path.write_bytes(exported(source))
     fresh = new_database("sqlite")
@@ -310,7 +310,7 @@ def test_secrets_of_credentials_are_exported_only_when_asked(
     assert warning not in run(tmp_path, "import", "whole.jsonl", "--into", other)[1].decode()
     assert run(tmp_path, "export", other, "--with-secrets")[1] == whole
     code, told, _errors = run(tmp_path, "import", "plain.jsonl", "--into", other, "--state")
-    assert (code, "1 │ sessions are there already" in told.decode(), warning in told.decode()) == (0, True, True)
+    assert (code, "1 │ sessions already exist" in told.decode(), warning in told.decode()) == (0, True, True)
     assert run(tmp_path, "export", other, "--with-secrets")[1] == whole
 
 

@@ -39,7 +39,7 @@ def test_a_token_is_made_listed_and_revoked(data: Path) -> None:
     assert text.startswith("adkweb_")
     assert text.count("\n") == 1
     assert len(text) > 40
-    assert "booking agent: right append, apps booking*. It is shown only now" in told
+    assert "booking agent: right append, apps booking*. It is shown only once" in told
     assert text.strip() not in told
 
     code, listed, told = token(data, "list")
@@ -58,9 +58,9 @@ def test_a_token_is_renewed_and_only_the_new_text_is_on_standard_output(data: Pa
     code, text, told = token(data, "renew", "agent", "--hours", "2")
     assert (code, text.count("\n"), text != before) == (0, 1, True)
     assert text.startswith("adkweb_")
-    assert "its text from before goes on until" in told
-    assert "renewed; the text from before goes on until" in token(data, "list")[1]
-    assert "its text from before is refused" in token(data, "renew", "agent", "--hours", "0")[2]
+    assert "its old text works until" in told
+    assert "renewed; the old text works until" in token(data, "list")[1]
+    assert "its old text no longer works" in token(data, "renew", "agent", "--hours", "0")[2]
 
 
 def test_a_script_that_says_scope_still_works(data: Path) -> None:
@@ -77,7 +77,7 @@ def test_only_a_hash_of_a_token_is_kept(data: Path) -> None:
 
 
 def test_without_any_token_the_list_says_how_to_make_one(data: Path) -> None:
-    assert token(data, "list") == (0, "", "There is no token yet: adkweb token create NAME\n")
+    assert token(data, "list") == (0, "", "No tokens yet. Create one: adkweb token create NAME\n")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def keep(at: float, number: int, digest: str) -> None:
         log.error("The audit's heads cannot be written (%s). Keep this line: %s", error, head)
     else:
         if before and before.day < head.day:
-            log.info("the audit's head of a day that is over: %s", before)
+            log.info("the audit's head of a past day: %s", before)
 
 
 def _write(head: Head) -> Head | None:

@@ -42,7 +42,7 @@ def verify(published: Head | None = None) -> Result:
             raise Fault(
                 rows + 1,
                 f"Row {rows + 1} is missing, and what came after it: the head that was published on {published.day} is row "
-                f"{published.number}. If adkweb's own database was begun anew or restored since, publish its head again.",
+                f"{published.number}. If adkweb's own database was replaced or restored since, publish its head again.",
             )
     except Fault as fault:
         return Result(rows, digest, fault.text, fault.number)
@@ -76,7 +76,7 @@ def _checked(rows: Iterable[AuditRow], kept: list[Head]) -> Iterator[AuditRow]:
         if not record.is_sealed(row):
             raise Fault(
                 number,
-                f"Row {number} bears no seal of this adkweb: somebody without its key wrote it, or the key was changed; "
+                f"Row {number} has no seal of this adkweb: someone without its key wrote it, or the key was changed; "
                 "ADKWEB_SECRET_KEY_FALLBACKS names keys from before.",
             )
         for head in by_number[number]:
@@ -102,5 +102,5 @@ def _check_end(number: int, kept: list[Head]) -> None:
             raise Fault(
                 number + 1,
                 f"Row {number + 1} is missing, and what came after it: the head of {head.day} is row {head.number}. If "
-                f"adkweb's own database was begun anew or restored, move {heads.file()} away.",
+                f"adkweb's own database was replaced or restored, move {heads.file()} away.",
             )

@@ -57,7 +57,7 @@ def _database() -> Iterator[Finding]:
     configured = settings.DATABASES["default"]
     where, sqlite = str(configured["NAME"]), configured["ENGINE"].endswith("sqlite3")
     if sqlite and not Path(where).exists():  # connecting would create it
-        yield Finding(NOTE, f"adkweb's own database {where} is not there yet: the first start of adkweb makes it.")
+        yield Finding(NOTE, f"adkweb's own database {where} doesn't exist yet: the first start of adkweb creates it.")
         return
     try:
         waiting, why = versions.missing(), versions.why_refused(versions.applied())
@@ -73,7 +73,7 @@ def _database() -> Iterator[Finding]:
             "applies them; other servers need that first.",
         )
     elif sqlite and not os.access(where, os.W_OK):
-        yield Finding(BAD, f"adkweb's own database {where} may not be written by this user: nobody could sign in.")
+        yield Finding(BAD, f"adkweb's own database {where} can't be written by this user: no one could sign in.")
     else:
         yield Finding(OK, f"adkweb's own database answers and is up to date: {where}")
 
@@ -103,11 +103,11 @@ def _accounts(outside: list[str], *, ready: bool) -> Iterator[Finding]:
     if ready and sign_in.admin_exists():
         yield Finding(OK, "An account with a password exists")
     elif settings.OIDC_ISSUER:
-        yield Finding(NOTE, "No admin has a password: while the identity provider is away, nobody can sign in")
+        yield Finding(NOTE, "No admin has a password: while the identity provider is down, no one can sign in")
     elif outside:
         yield Finding(
             BAD,
-            f"ADKWEB_ALLOWED_HOSTS names {', '.join(outside)}, and nobody could sign in there: adkweb createsuperuser",
+            f"ADKWEB_ALLOWED_HOSTS names {', '.join(outside)}, but no one could sign in there: adkweb createsuperuser",
         )
     else:
         yield Finding(OK, "No account has a password, and this machine needs none: adkweb prints a link that signs in")
@@ -122,7 +122,7 @@ def _provider() -> Iterator[Finding]:
 
 def _hosts(outside: list[str]) -> Iterator[Finding]:
     problems = [
-        Finding(BAD, f"ADKWEB_ALLOWED_HOSTS: “{host}” can match no request. It takes host names: adkweb.example.com")
+        Finding(BAD, f"ADKWEB_ALLOWED_HOSTS: “{host}” matches no request. Use host names: adkweb.example.com")
         for host in settings.ALLOWED_HOSTS
         if "/" in host or (":" in host and not host.startswith("["))
     ]
@@ -203,9 +203,9 @@ def _artifacts() -> Iterator[Finding]:
             continue
         path = Path(folder)
         if not path.is_dir():
-            yield Finding(BAD, f"ADKWEB_ARTIFACTS names {folder}, which is no folder on this machine.")
+            yield Finding(BAD, f"ADKWEB_ARTIFACTS names {folder}, which isn't a folder on this machine.")
         elif not os.access(path, os.R_OK | os.X_OK):
-            yield Finding(BAD, f"ADKWEB_ARTIFACTS names {folder}, which this user may not read.")
+            yield Finding(BAD, f"ADKWEB_ARTIFACTS names {folder}, which this user can't read.")
         elif not (path / "apps").is_dir():
             yield Finding(
                 NOTE,

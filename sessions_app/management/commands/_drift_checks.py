@@ -26,7 +26,7 @@ _PAGE: Final = 1_000
 def drift(source: Source, every_session: bool) -> Iterator[Finding]:
     """Checks that the state of sessions matches their events."""
     if not database.is_numbered(source.alias):
-        yield Finding(NOTE, "whether states are what events say cannot be told before it is adopted.")
+        yield Finding(NOTE, "drift can't be checked before the source is adopted.")
         return
     drifted: list[str] = []
     looked = 0
@@ -58,13 +58,13 @@ def drift(source: Source, every_session: bool) -> Iterator[Finding]:
             "or another program wrote to the table itself. Open these paths in adkweb: each key can be repaired there.",
         )
     else:
-        yield Finding(OK, f"the state of {which} is what their events make of it")
+        yield Finding(OK, f"the state of {which} matches their events")
 
 
 def shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
     """Checks the state that sessions share: once for each app and each user, through one of their sessions."""
     if not ready:
-        yield Finding(NOTE, "the drift of user: and app: keys can be told when adkweb's own database is there.")
+        yield Finding(NOTE, "drift of user: and app: keys can only be checked with adkweb's own database.")
         return
     drifted: list[str] = []
     apps: set[str] = set()
@@ -83,12 +83,12 @@ def shared_drift(source: Source, ready: bool) -> Iterator[Finding]:
     if drifted:
         yield Finding(
             NOTE,
-            f"user: or app: keys of {len(drifted)} users and apps are not what was last written to them, as far as is "
-            f"known: {some(drifted)}. It can only be suspected: a session that wrote them last may be deleted by now. "
+            f"user: or app: keys of {len(drifted)} users and apps don't have the value that was last written, as far as "
+            f"known: {some(drifted)}. This is only a suspicion: a session that wrote them last may be deleted by now. "
             "Open these paths in adkweb.",
         )
     else:
-        yield Finding(OK, "no drift of user: and app: keys is suspected")
+        yield Finding(OK, "no suspected drift of user: and app: keys")
 
 
 def _shared(ref: SessionRef, scope: Scope) -> list[Change]:

@@ -32,7 +32,7 @@ def check(source: Source, *, every_session: bool, ready: bool) -> Iterator[Findi
         with database.connected(source):
             shape = adoption.inspect(source.alias)
         if shape.empty:
-            yield Finding(NOTE, "is empty: the agent, or adkweb as soon as it opens it, makes ADK's tables.")
+            yield Finding(NOTE, "is empty: the agent, or adkweb when it opens it, creates ADK's tables.")
             return
         database.open_source(source)
     except SourceError as error:
@@ -82,7 +82,7 @@ def _file(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding]:
 def _server(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding]:
     number, version = int(query(db, "SHOW server_version_num")[0][0]), query(db, "SHOW server_version")[0][0]
     if number < _OLDEST_POSTGRESQL:
-        yield Finding(NOTE, f"opens: PostgreSQL {version}, which gets no fixes any more: update the server.")
+        yield Finding(NOTE, f"opens: PostgreSQL {version}, which no longer gets fixes: update the server.")
     else:
         yield Finding(OK, f"opens: PostgreSQL {version}, as {_writer(db)} writes it")
 
@@ -104,7 +104,7 @@ def _durable(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     if lenient:
         yield Finding(NOTE, f"synchronous_commit is off for {some(lenient)}: {_DURABLE['synchronous_commit']}")
     if not off and not lenient:
-        yield Finding(OK, "acknowledges what is on the disk")
+        yield Finding(OK, "acknowledges only what is on the disk")
 
 
 _DURABLE: Final = {
@@ -125,18 +125,18 @@ def _adopted(_db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     lacking = adoption.missing(source.alias)
     own = {"events.seq", "sessions.initial_state"}
     if not lacking:
-        yield Finding(OK, "is adopted, and all that adopting adds is there")
+        yield Finding(OK, "is adopted completely")
     elif own.issubset(lacking) or (source.dialect.is_file and own & set(lacking)):
         yield Finding(
             NOTE,
-            f"is not adopted: lists are slower and initial state is not kept. adkweb {in_shell(source.where)}, or "
+            f"isn't adopted: lists are slower and initial state isn't kept. adkweb {in_shell(source.where)}, or "
             f"adkweb adopt {in_shell(source.where)}",
         )
     else:
         yield Finding(
             BAD,
-            f"is adopted, but this was taken away: {', '.join(lacking)}. adkweb adopt {in_shell(source.where)} adds it again"
-            + (", and adkweb by itself while it serves." if set(lacking) <= schema.INDEXES else "."),
+            f"is adopted, but this was removed: {', '.join(lacking)}. adkweb adopt {in_shell(source.where)} adds it again"
+            + (", as does adkweb itself while it serves." if set(lacking) <= schema.INDEXES else "."),
         )
 
 
@@ -145,21 +145,21 @@ def _permissions(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
     if problem:
         yield Finding(NOTE, f"{problem} adkweb shows it with --read-only.")
     else:
-        yield Finding(OK, "may be written")
+        yield Finding(OK, "can be written")
 
 
 def _problem_of_file(db: BaseDatabaseWrapper, _source: Source) -> str:
     path = Path(db.settings_dict["ADKWEB"]["path"])
     if not os.access(path, os.W_OK):
-        return "the file may not be written by this user:"
+        return "the file can't be written by this user:"
     if not os.access(path.parent, os.W_OK | os.X_OK):  # for the journal
-        return "its folder may not be written by this user, which SQLite needs to write the file:"
+        return "its folder can't be written by this user, which SQLite needs to write the file:"
     return ""
 
 
 def _problem_of_server(db: BaseDatabaseWrapper, source: Source) -> str:
     if query(db, "SELECT pg_is_in_recovery()")[0][0]:
-        return "the server is a replica, which cannot be written:"
+        return "the server is a replica, which can't be written:"
     rows = query(
         db,
         """SELECT relname, has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'UPDATE')
@@ -169,9 +169,9 @@ def _problem_of_server(db: BaseDatabaseWrapper, source: Source) -> str:
     )
     refused = [name for name, may_write, _owns in rows if not may_write]
     if refused:
-        return f"this user may not write to {', '.join(refused)}: GRANT SELECT, INSERT, UPDATE, DELETE. Without,"
+        return f"this user can't write to {', '.join(refused)}: GRANT SELECT, INSERT, UPDATE, DELETE. Without that,"
     if not database.is_adopted(source.alias) and not all(owns for _name, _may, owns in rows):
-        return "only the tables' owner can adopt it: adkweb adopt, as that user. Without,"
+        return "only the tables' owner can adopt it: adkweb adopt, as that user. Without that,"
     return ""
 
 
@@ -193,7 +193,7 @@ def _rows_of_state(db: BaseDatabaseWrapper, _source: Source) -> Iterator[Finding
     if missing:
         yield Finding(
             BAD,
-            f"{number} rows are missing without which DatabaseSessionService appends nothing: {some(missing)}. To make "
+            f"{number} rows are missing that DatabaseSessionService needs to append: {some(missing)}. To make "
             "one, set any user: or app: key of such a session in adkweb.",
         )
     else:
@@ -206,11 +206,11 @@ def _half_imported(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]
     if sessions:
         yield Finding(
             BAD,
-            f"{len(sessions)} sessions are half-imported: {some('/'.join(row) for row in sessions)}. Repeat the "
+            f"{len(sessions)} sessions are partly imported: {some('/'.join(row) for row in sessions)}. Repeat the "
             "adkweb import that was interrupted, or delete them.",
         )
     else:
-        yield Finding(OK, "no import was left half-done")
+        yield Finding(OK, "no unfinished import")
 
 
 def _orphans(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
@@ -292,7 +292,7 @@ def _clock(db: BaseDatabaseWrapper, source: Source) -> Iterator[Finding]:
         yield Finding(
             NOTE,
             f"the server's clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's. Whether an "
-            "agent runs is told by times: set both clocks by NTP.",
+            "agent is running is derived from times: set both clocks with NTP.",
         )
     else:
         yield Finding(OK, "the server's clock and this machine's agree")

@@ -16,7 +16,7 @@ class Command(OverSources):
     """Adopts databases, as their owner. If it was interrupted, it continues where it stopped."""
 
     help = (
-        "Add what adkweb needs to ADK's databases: columns, triggers and indexes beside ADK's own. Agents go on writing; "
+        "Add what adkweb needs to ADK's databases: columns, triggers and indexes beside ADK's own. Agents can keep writing; "
         "building the indexes of a very large SQLite file makes them wait. Undone by `release`."
     )
     done = "adopted"
@@ -27,11 +27,11 @@ class Command(OverSources):
         parser.add_argument(
             "--wal",
             action="store_true",
-            help="give SQLite files a write-ahead log, too, for whoever opens them from then on: appends are faster",
+            help="also give SQLite files a write-ahead log, for every program that opens them: appends are faster",
         )
 
         parser.add_argument(
-            "--yes", action="store_true", help="also where ADK's schema has a version that this adkweb does not know"
+            "--yes", action="store_true", help="also if adkweb doesn't know the version of ADK's schema"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -38,7 +38,7 @@ class Form:
 class Command(BaseCommand):
     """Prints a script for a shell to evaluate."""
 
-    help = "Print what completes adkweb's commands in a shell."
+    help = "Print a script that completes adkweb's commands in a shell."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -13,12 +13,14 @@ from ...sources.finding import SESSION_FILE
 class Command(BaseCommand):
     """Makes ADK's tables in an empty database."""
 
-    help = "Make a database with ADK's tables, which google-adk's own session services use at once."
+    help = "Create a database with ADK's tables, ready for google-adk's own session services."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Defines FILE|URL [--format]"""
-        parser.add_argument("source", metavar="FILE|URL", help="a SQLite file to make, or the URL of an empty database")
+        parser.add_argument(
+            "source", metavar="FILE|URL", help="a SQLite file to create, or the URL of an empty database"
+        )
         parser.add_argument(
             "--format",
             choices=["sqlite", "database"],

@@ -23,7 +23,7 @@ from ._source_checks import check
 from ._terminal import plain, silence_logs
 
 _NO_SOURCE: Final = (
-    "no source was named, so no session was looked at: adkweb doctor --drift SOURCE, where SOURCE is a folder, a SQLite "
+    "no source was named, so no session was checked: adkweb doctor --drift SOURCE, where SOURCE is a folder, a SQLite "
     "file or a postgresql:// URL; or set ADKWEB_SOURCES."
 )
 _STYLES: Final = {OK: "green", NOTE: "bold yellow", BAD: "bold red"}
@@ -43,10 +43,10 @@ class Command(BaseCommand):
             "source",
             nargs="*",
             metavar="SOURCE",
-            help="a folder, a SQLite file or a postgresql:// URL; none: those of ADKWEB_SOURCES",
+            help="a folder, a SQLite file or a postgresql:// URL; by default, those of ADKWEB_SOURCES",
         )
         parser.add_argument(
-            "--drift", action="store_true", help="fold the events of every session, not only of the newest 100"
+            "--drift", action="store_true", help="replay the events of every session, not only of the newest 100"
         )
         parser.add_argument(
             "--audit", action="store_true", help="verify every row of the audit, and name the first that is wrong"
@@ -54,7 +54,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--head",
             metavar="LINE",
-            help="what `adkweb audit-head` once printed: with --audit, check that the audit still has it",
+            help="an earlier line of `adkweb audit-head`: with --audit, check that the audit still has it",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -107,16 +107,16 @@ class Command(BaseCommand):
         try:
             left = orphans(registry.aliases())
         except DatabaseError as error:
-            yield Finding(BAD, f"adkweb's own database cannot be asked what it keeps of which source: {error}")
+            yield Finding(BAD, f"adkweb's own database can't be read for what it stores about sources: {error}")
             return
         for orphan in left:
             rows = ", ".join(f"{n} {kind}" for kind, n in orphan.rows.items())
             label = f", opened last as {orphan.label}" if orphan.label else ""
             yield Finding(
-                NOTE, f"of a source that was not named here{label}: {rows}. Name it, and they are there.{maybe}"
+                NOTE, f"about a source that was not named here{label}: {rows}. Name it to get them back.{maybe}"
             )
         if not left:
-            yield Finding(OK, "everything that people keep of sources belongs to one that was named")
+            yield Finding(OK, "everything that people stored about sources belongs to a named one")
 
     def _say(self, heading: str, findings: Iterable[Finding]) -> None:
         self._print(Text(plain(heading), "bold"))

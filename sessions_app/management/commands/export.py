@@ -33,18 +33,20 @@ class Command(BaseCommand):
         parser.add_argument("source", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
         parser.add_argument("--app", help="only this app's sessions")
         parser.add_argument("--user", help="only this user's sessions")
-        parser.add_argument("--session", help="only the session of this id")
+        parser.add_argument("--session", help="only the session with this id")
         parser.add_argument(
             "--format",
             choices=WRITTEN,
             default="jsonl",
-            help="of the file (jsonl)",
+            help="the format of the file (jsonl)",
         )
         parser.add_argument(
-            "--with-secrets", action="store_true", help="with tokens and passwords, and all that rules hide (jsonl)"
+            "--with-secrets",
+            action="store_true",
+            help="with tokens and passwords, and everything that rules hide (jsonl)",
         )
         parser.add_argument(
-            "--skip-damaged", action="store_true", help="leave out what cannot be read, and name it in the first line"
+            "--skip-damaged", action="store_true", help="leave out what can't be read, and list it in the first line"
         )
         parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (standard output)")
 
@@ -81,7 +83,7 @@ class Command(BaseCommand):
         except BrokenPipeError as error:  # `adkweb export … | head`
             with suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise CommandError("Nobody reads the export any more.") from error
+            raise CommandError("The reader of the export is gone.") from error
         except OSError as error:
             raise CommandError(
                 f"{options['output'] or 'standard output'} cannot be written: {error.strerror}"

@@ -46,7 +46,7 @@ class Command(BaseCommand):
     """Brings the index up to date, and searches it."""
 
     help = (
-        "Find sessions by words, filters and state, as the pages do. Nothing is adopted, and no source is changed. "
+        "Find sessions by words, filters and state, as on pages. Nothing is adopted, and no source is changed. "
         "Words at the end that are paths or URLs are sources."
     )
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
@@ -58,14 +58,17 @@ class Command(BaseCommand):
             "source",
             nargs="*",
             metavar="SOURCE",
-            help="a folder, a SQLite file or a postgresql:// URL; none: those of ADKWEB_SOURCES",
+            help="a folder, a SQLite file or a postgresql:// URL; by default, those of ADKWEB_SOURCES",
         )
         parser.add_argument(
-            "--sort", choices=[*results.SORTS], default="last", help="by what (last); numbers and times: greatest first"
+            "--sort",
+            choices=[*results.SORTS],
+            default="last",
+            help="the column to sort by (last); numbers and times: greatest first",
         )
-        parser.add_argument("--reverse", action="store_true", help="the other way round")
-        parser.add_argument("--limit", type=_limit, default=20, metavar="N", help="how many sessions at most (20)")
-        parser.add_argument("--json", action="store_true", help="a JSON object on each line, as the API has them")
+        parser.add_argument("--reverse", action="store_true", help="in reverse order")
+        parser.add_argument("--limit", type=_limit, default=20, metavar="N", help="maximum number of sessions (20)")
+        parser.add_argument("--json", action="store_true", help="one JSON object per line, as in the API")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prints the sessions, and on standard error how many there are."""
@@ -87,7 +90,7 @@ class Command(BaseCommand):
         except DatabaseError as error:
             if damage.mend(error):
                 raise CommandError(
-                    "The index of words was damaged. Run the command again: it reads the sources anew.", returncode=2
+                    "The search index was damaged. Run the command again to rebuild it.", returncode=2
                 ) from error
             raise CommandError(
                 f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}", returncode=2
@@ -95,7 +98,7 @@ class Command(BaseCommand):
         except BrokenPipeError:  # `adkweb find … | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt as error:
-            raise CommandError("Interrupted; what is missing is read the next time.", returncode=130) from error
+            raise CommandError("Interrupted; the rest is read the next time.", returncode=130) from error
 
     def _feed(self, named: Sequence[str]) -> None:
         """Indexes what is new in these sources; without any, in those of ADKWEB_SOURCES."""
@@ -127,7 +130,7 @@ class Command(BaseCommand):
     def _note(self, first: results.Results, shown: int) -> None:
         """Prints on standard error what the lines don't show."""
         notes = [
-            f"“{plain(part)}” is part of many words: only words that begin with it were looked for."
+            f"“{plain(part)}” is part of many words: only words that start with it were searched."
             for part in first.broad
         ]
         if not shown:

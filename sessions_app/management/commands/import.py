@@ -27,7 +27,7 @@ from ._terminal import plain, short
 class Command(BaseCommand):
     """Imports sessions. Importing a file twice is the same as importing it once."""
 
-    help = "Bring sessions into a source. What is there already stays; an interrupted import goes on."
+    help = "Import sessions into a source. Existing sessions stay; an interrupted import continues."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -36,15 +36,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--into", required=True, metavar="SOURCE", help="the database: a SQLite file or a postgresql:// URL"
         )
-        parser.add_argument("--preview", action="store_true", help="say what would be done, and write nothing")
+        parser.add_argument("--preview", action="store_true", help="report what would be done, and write nothing")
         parser.add_argument(
             "--state", action="store_true", help="also set app: and user: keys that have other values in the source"
         )
         parser.add_argument(
-            "--replace-nul", action="store_true", help="put “�” in place of characters that PostgreSQL cannot hold"
+            "--replace-nul", action="store_true", help="replace characters that PostgreSQL can't hold with “�”"
         )
         readable = [name for name, form in FORMATS.items() if form.read]
-        parser.add_argument("--format", choices=["auto", *readable], default="auto", help="of FILE (found out)")
+        parser.add_argument(
+            "--format", choices=["auto", *readable], default="auto", help="the format of FILE (detected)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Checks every file to its end, and then imports them."""
@@ -69,9 +71,9 @@ class Command(BaseCommand):
         except Error as error:
             raise CommandError(error.message) from error
         except KeyboardInterrupt as error:
-            raise CommandError("Interrupted. The same command goes on where this stopped.", returncode=130) from error
+            raise CommandError("Interrupted. Run the same command again to continue.", returncode=130) from error
         if skipped:
-            raise CommandError(f"{skipped} sessions were skipped, as the source has others under their names.")
+            raise CommandError(f"{skipped} sessions were skipped because the source has others with their names.")
 
     def _tell(self, name: str, report: import_job.Report, options: dict[str, Any]) -> None:
         would = "would be " if options["preview"] else ""
@@ -80,11 +82,11 @@ class Command(BaseCommand):
         table.add_column()
         for number, what in (
             (report.new, f"new sessions {would}imported"),
-            (report.resumed, f"half-imported sessions {would}finished"),
+            (report.resumed, f"partly imported sessions {would}finished"),
             (report.events, f"events {would}written"),
-            (report.same, "sessions are there already"),
+            (report.same, "sessions already exist"),
             (report.skipped_count, f"sessions {would}skipped"),
-            (report.states_made, f"app and user states {would}made"),
+            (report.states_made, f"app and user states {would}created"),
             (report.differing_count, "app and user states differ from the source's"),
         ):
             table.add_row(f"{number:,}", what)

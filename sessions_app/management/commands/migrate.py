@@ -25,7 +25,7 @@ _LASTING: Final = ("authentication", "password", "pg_hba", "does not exist", "un
 class Command(migrate.Command):
     """Does what Django's command does, but waits for the database, and only one process does it at a time."""
 
-    help = "Make or complete the tables of adkweb's own database, as every start of adkweb does. --check only looks."
+    help = "Create or migrate the tables of adkweb's own database, as every start of adkweb does. --check only checks."
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrates. Exits with 2 if the database cannot be used, or is of an adkweb that this one does not know."""

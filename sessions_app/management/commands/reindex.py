@@ -19,8 +19,8 @@ class Command(OverSources):
     """Rebuilds the index, which is in adkweb's own database. This reads all events of the source."""
 
     help = (
-        "Forget, and read anew, which events of a source wrote which keys: by that, state at an event and histories of "
-        "keys are found. adkweb keeps it up to date by itself. Events and state stay as they are."
+        "Rebuild the search index and the key history of a source, which time travel and histories of "
+        "keys use. adkweb keeps both up to date automatically. Events and state are not changed."
     )
     done = "reindexed"
 
@@ -36,7 +36,7 @@ class Command(OverSources):
                 f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}", returncode=2
             ) from error
         except KeyboardInterrupt as error:
-            raise CommandError("Interrupted; what is missing is read when it is needed.", returncode=130) from error
+            raise CommandError("Interrupted; the rest is read when it is needed.", returncode=130) from error
 
     def do(self, source: registry.Source) -> None:
         """Reindexes a source, with a progress bar."""

@@ -16,7 +16,7 @@ from ._sources import OverSources
 class Command(OverSources):
     """Undoes `adopt`. Events and state stay."""
 
-    help = "Take away what adopting added: ADK's tables are then as they were. Edits stay, as the events they are."
+    help = "Remove what adopting added: ADK's tables are then as they were. Edits stay, because they are events."
     done = "released"
 
     def do(self, source: registry.Source) -> None:

@@ -17,14 +17,14 @@ from ._terminal import plain
 class Command(BaseCommand):
     """Restores a backup."""
 
-    help = "Restore adkweb's own database from a backup, on SQLite or PostgreSQL, whichever it was made from."
+    help = "Restore adkweb's own database from a backup, into SQLite or PostgreSQL, whatever it was made from."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Defines FILE [--replace]"""
-        parser.add_argument("file", metavar="FILE", type=Path, help="that adkweb backup wrote")
+        parser.add_argument("file", metavar="FILE", type=Path, help="a file from adkweb backup")
         parser.add_argument(
-            "--replace", action="store_true", help="although there are accounts or other data, which are then lost"
+            "--replace", action="store_true", help="even if there are accounts or other data, which are then lost"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

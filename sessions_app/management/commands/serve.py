@@ -34,7 +34,7 @@ _UNREAD_MILLISECONDS: Final = 30_000
 _LAST_SECONDS: Final = 5  # for requests to finish when the server stops
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104
 _UNENCRYPTED: Final = (
-    "Passwords, cookies and tokens cross the network in clear. Put a proxy with TLS before adkweb, and set "
+    "Passwords, cookies and tokens cross the network unencrypted. Put a TLS proxy in front of adkweb, and set "
     "ADKWEB_HTTPS=true: docs/operations.md."
 )
 
@@ -54,11 +54,11 @@ class Command(BaseCommand):
         )
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on (8000)")
-        parser.add_argument("--read-only", action="store_true", help="adopt nothing, write nothing, show everything")
+        parser.add_argument("--read-only", action="store_true", help="write nothing, adopt nothing")
         parser.add_argument(
-            "--adopt", action="store_true", help="adopt PostgreSQL databases without asking first; agents go on writing"
+            "--adopt", action="store_true", help="adopt PostgreSQL databases without asking; agents can keep writing"
         )
-        parser.add_argument("--demo", action="store_true", help="open the demo, beside the sources given")
+        parser.add_argument("--demo", action="store_true", help="also open the demo")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prepares adkweb's own database, opens the sources, prints the link and serves."""

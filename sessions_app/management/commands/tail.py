@@ -50,7 +50,7 @@ class Command(BaseCommand):
         parser.add_argument("source", metavar="SOURCE", help="a folder, a SQLite file or a postgresql:// URL")
         parser.add_argument("--app", help="only this app's events")
         parser.add_argument("--user", help="only this user's events")
-        parser.add_argument("--session", help="only the events of the session of this id")
+        parser.add_argument("--session", help="only the events of the session with this id")
         parser.add_argument(
             "--lines", type=_lines, default=10, metavar="N", help="how many of the newest events come first (10)"
         )

@@ -21,46 +21,46 @@ _HOLDER = "a person who has its text, as an account is called; may be given agai
 class Command(BaseCommand):
     """Creates, lists, renews and revokes tokens."""
 
-    help = "Tokens, with which programs sign in: HttpSessionService, ADK's REST routes, adkweb's own API."
+    help = "Manage the tokens with which programs sign in: HttpSessionService, ADK's REST routes, adkweb's own API."
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Defines create NAME [--right] [--apps] [--days] [--rate] | list | renew NAME [--hours] | revoke NAME"""
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="create|list|renew|revoke")
         create = verbs.add_parser(
-            "create", help="make a token; its text is printed this once, alone on standard output"
+            "create", help="create a token; its text is printed only once, alone on standard output"
         )
-        create.add_argument("name", metavar="NAME", help="of the program that uses it")
+        create.add_argument("name", metavar="NAME", help="the name of the program that uses it")
         create.add_argument(
             "--right",
             "--scope",  # its former name, which scripts may still use
             choices=RIGHTS,
             default="append",
-            help="what it may do: read; append, what an agent needs, edits too; admin, which also deletes and imports",
+            help="what it may do: read; append (for agents and edits); admin (also delete and import)",
         )
         create.add_argument(
-            "--apps", metavar="PATTERN", default="*", help="apps that it may use: booking, booking-* (*)"
+            "--apps", metavar="PATTERN", default="*", help="the apps that it may use: booking, booking-* (*)"
         )
-        create.add_argument("--days", metavar="N", type=int, help="until it expires (never)")
-        create.add_argument("--rate", metavar="N", type=int, help="requests a minute that it may send (as all tokens)")
+        create.add_argument("--days", metavar="N", type=int, help="days until it expires (never)")
+        create.add_argument(
+            "--rate", metavar="N", type=int, help="its limit of requests per minute (that of all tokens)"
+        )
         create.add_argument("--holder", metavar="NAME", action="append", default=[], help=_HOLDER)
         verbs.add_parser("list", help="every token, without its text")
-        renew = verbs.add_parser(
-            "renew", help="give a token a new text, printed this once; it has as many days as before"
-        )
-        renew.add_argument("name", metavar="NAME", help="of the token")
+        renew = verbs.add_parser("renew", help="give a token a new text, printed only once, and as many days as before")
+        renew.add_argument("name", metavar="NAME", help="the name of the token")
         renew.add_argument(
             "--hours",
             metavar="N",
             type=int,
             default=tokens.OVERLAP_HOURS,
-            help=f"in which the text from before goes on ({tokens.OVERLAP_HOURS})",
+            help=f"hours for which the old text still works ({tokens.OVERLAP_HOURS})",
         )
         renew.add_argument(
-            "--holder", metavar="NAME", action="append", help=f"{_HOLDER}; those from before if left out"
+            "--holder", metavar="NAME", action="append", help=f"{_HOLDER}; by default, the same as before"
         )
         revoke = verbs.add_parser("revoke", help="end a token, within a second")
-        revoke.add_argument("name", metavar="NAME", help="of the token")
+        revoke.add_argument("name", metavar="NAME", help="the name of the token")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Runs the verb that was given."""
@@ -75,21 +75,21 @@ class Command(BaseCommand):
         token, text = tokens.create(**given, by=_me(), holders=options["holder"])
         ends = f", until {_day(token.expires)}" if token.expires else ""
         self.stderr.write(
-            f"The token {token.name}: right {token.right}, apps {token.apps}{ends}. It is shown only now:"
+            f"Created the token {token.name}: right {token.right}, apps {token.apps}{ends}. It is shown only once:"
         )
         self.stdout.write(text)
 
     def _renew(self, options: dict[str, Any]) -> None:
         token = ApiToken.objects.named(options["name"])
         text = token.renew(by=_me(), hours=options["hours"], holders=options["holder"])
-        before = f"goes on until {token.overlap:%Y-%m-%d %H:%M} UTC" if token.overlaps else "is refused"
-        self.stderr.write(f"The token {token.name} is renewed; its text from before {before}. It is shown only now:")
+        before = f"works until {token.overlap:%Y-%m-%d %H:%M} UTC" if token.overlaps else "no longer works"
+        self.stderr.write(f"Renewed the token {token.name}; its old text {before}. The new one is shown only once:")
         self.stdout.write(text)
 
     def _list(self, options: dict[str, Any]) -> None:
         listed = ApiToken.objects.listed()
         if not listed:
-            self.stderr.write("There is no token yet: adkweb token create NAME")
+            self.stderr.write("No tokens yet. Create one: adkweb token create NAME")
             return
         head = ("NAME", "RIGHT", "APPS", "CREATED", "EXPIRES", "LAST USED", "")
         rows = [head, *(_row(token) for token in listed)]
@@ -100,7 +100,7 @@ class Command(BaseCommand):
     def _revoke(self, options: dict[str, Any]) -> None:
         token = ApiToken.objects.named(options["name"])
         token.revoke(by=_me())
-        self.stderr.write(f"The token {token.name} is revoked.")
+        self.stderr.write(f"Revoked the token {token.name}.")
 
 
 def _row(token: ApiToken) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def _standing(token: ApiToken) -> str:
     if token.orphaned:
         return f"ended with {token.maker}"
     if token.overlaps:
-        return f"renewed; the text from before goes on until {_day(token.overlap)}"
+        return f"renewed; the old text works until {_day(token.overlap)}"
     return "expires soon" if token.ends_soon else ""
 
 

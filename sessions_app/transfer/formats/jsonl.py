@@ -106,7 +106,7 @@ class Lines:
         while (item := self._item()) is not None:
             yield item
         if self._read():
-            raise Invalid("the file goes on after its end")
+            raise Invalid("the file continues after its end")
 
     def _read(self) -> str:
         self._line += 1
