@@ -120,7 +120,7 @@ def _items(reader: Reader, told: Told) -> Iterator[Item]:
         for item in reader:
             told(reader)
             if isinstance(item, SessionItem) and item.is_incomplete:
-                raise Invalid("the session is half-imported there: finish its import, or delete it, first")
+                raise Invalid("the session is only partly imported there: finish its import, or delete it, first")
             yield item
     except Fault:
         raise

@@ -116,7 +116,7 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
             drifted(key, json.dumps(IMPORTING)),
             execute(source, "UPDATE events SET invocation_id = 'x' WHERE id = 'e1' AND session_id = 'a'"),
         ),
-        "half-imported, and somebody": lambda key: drifted(key, json.dumps({**IMPORTING, "z": 1})),
+        "partly imported, and someone": lambda key: drifted(key, json.dumps({**IMPORTING, "z": 1})),
         "half-imported, with more": lambda ref: (
             append_event(ref, {"id": "more"}, actor=ANA),
             drifted(ref, json.dumps(IMPORTING)),

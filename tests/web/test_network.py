@@ -192,7 +192,7 @@ def test_a_proxy_of_this_machine_that_ends_tls_has_cookies_made_secure(server: S
 def test_on_every_address_only_the_hosts_that_were_named_are_answered(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "0.0.0.0", admin=True, ADKWEB_ALLOWED_HOSTS=NAME) as server:
         assert f"Open http://{NAME}:{server.port}/" in server.log
-        assert "cross the network in clear" in server.log
+        assert "cross the network unencrypted" in server.log
         for host, status in ((NAME, 200), ("evil.example", 400), ("127.0.0.1", 400)):
             assert httpx.get(f"{server.address}/sign-in/", headers={"Host": host}).status_code == status
 
