@@ -137,7 +137,7 @@ def test_a_session_that_exists_otherwise_is_skipped_and_reported(source: str, fi
 @pytest.mark.parametrize("preview", [True, False])
 def test_a_file_with_a_session_that_is_half_imported_there_is_refused(source: str, preview: bool) -> None:
     marked = file_of(session_line("a", 1, state={**IMPORTING, "n": 1}), event_line("e1"))
-    with pytest.raises(Fault, match="half-imported there") as raised:
+    with pytest.raises(Fault, match="partly imported there") as raised:
         imported(source, marked, preview=preview)
     assert (raised.value.detail["place"], counts(source)["sessions"]) == ("line 2", 0)
 
