@@ -45,6 +45,7 @@ class Running:
     waiting: bool  # for answers to long-running calls, confirmations and sign-ins
     waits_for: tuple[str, ...] = ()  # the names of the tools that wait
     passed_over: bool = False  # the user said something else after they asked
+    calls: tuple[str, ...] = ()  # the names of the tools that are running
 
 
 def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> Running | None:
@@ -73,7 +74,8 @@ def running_of(told: Iterable[Told], now: float, silence: float) -> Running | No
             continue
         busy = found.open or (found.at_work and name not in waits)  # waiting pauses the workflow agents
         if busy and not found.copied and not found.ended and not now - found.last > silence:
-            in_flight.append(Running(name, found.since, found.last, waiting=False))
+            tools = tuple(dict.fromkeys(found.calls.values()))
+            in_flight.append(Running(name, found.since, found.last, waiting=False, calls=tools))
         elif name in waits:
             passed = session.said > session.invocations[name].asked
             if not passed or now - session.said_at <= PASSED_OVER:
@@ -117,6 +119,7 @@ class _Invocation:
     asked: int = 0  # the number of the event in which it asked last
     newly_asked: dict[str, str] = field(default_factory=dict)  # in its newest event: call id to tool name
     answers: frozenset[str] = frozenset()  # the ids of the calls that a user answers in its only event
+    calls: dict[str, str] = field(default_factory=dict)  # tools that are running: id of the call to name of the tool
 
     def say(self, branch: str, goes_on: bool) -> None:
         """Notes that a branch has spoken. This continues from the branches above; a last word also ends those below."""
@@ -154,6 +157,8 @@ class _Session:
         self.invocations[name] = found
         found.copied, found.ended = is_copy(event), False
         gap, found.since, found.last = at - found.last, found.since or at, max(at, found.last)
+        for part in said.responses:
+            found.calls.pop(part.id or part.name, None)
         _take_checkpoint(found, branch, said)
         goes_on = _goes_on(event, said)
         if goes_on is None:
@@ -177,7 +182,9 @@ class _Session:
 
     def _hear_agent(self, name: str, branch: str, goes_on: bool, said: Description) -> None:
         found = self.invocations[name]
+        found.calls |= {call.id or call.name: call.name for call in said.calls if not _is_asking(call)}
         if "error" in said.kinds:
+            found.calls.clear()
             found.at_work.clear()  # if only one sub-agent ended, the next one's checkpoint follows at once
             for call_id in found.newly_asked:
                 if call_id in self.asked and _within(self.asked[call_id][1], branch):

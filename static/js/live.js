@@ -83,6 +83,42 @@
     }, TOLD_EVERY);
   }
 
+  // --- That the agent runs -----------------------------------------------------------------------------------------
+
+  let mark = ""; // of the page's title
+
+  /** What runs, and for how long, is the last line of the timeline; a tab that is not looked at says it in its title. */
+  function showRunning() {
+    const [now, line] = [$("#status [data-running]"), $("#working")];
+    if (!line) return;
+    const hasEnded = !line.hidden && !now;
+    const isFollowed = document.querySelector("[data-timeline]").dataset.following === "true";
+    line.hidden = !now;
+    if (now) {
+      line.querySelector("[data-working]").textContent = now.dataset.calls || line.dataset.word;
+      line.querySelector("time").dateTime = new Date(1000 * now.dataset.last).toISOString();
+      if (isFollowed) $("[data-timeline-end]").click();
+    }
+    const isFailed = [...document.querySelectorAll("#events .ev")].at(-1)?.matches(".error");
+    if (now) mark = "● ";
+    else if (isFailed) mark = "⚠ ";
+    else if ($("#status [data-waiting]")) mark = "? ";
+    else if (hasEnded && document.hidden) mark = "✓ ";
+    else if (mark !== "✓ ") mark = "";
+    showMark();
+  }
+
+  function showMark() {
+    const [, count, title] = /^(\(\d+\+?\) )?(?:[●⚠?✓] )?(.*)$/su.exec(document.title); // watching.js counts
+    document.title = `${count ?? ""}${mark}${title}`;
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden || mark !== "✓ ") return;
+    mark = "";
+    showMark();
+  });
+
   // --- What is put into the page -----------------------------------------------------------------------------------
 
   function addRows(html) {
@@ -209,6 +245,9 @@
     if (message.status !== undefined) {
       $("#status").replaceChildren(parsed(message.status));
       tell(0);
+    }
+    if (message.status !== undefined || message.events) {
+      showRunning();
     }
     if (message.stats) htmx.swap($("#stats"), message.stats, { swapStyle: "innerHTML" });
     if (message.watching) showPeople(message.watching);
@@ -366,9 +405,13 @@
 
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiding);
-    if (document.hidden) hiding = setTimeout(close, HIDDEN);
+    if (document.hidden) hiding = setTimeout(leave, HIDDEN);
     else if (!paused && !over) start();
   });
+  function leave() {
+    if ($("#status [data-running]")) hiding = setTimeout(leave, HIDDEN); // the title says when it ends
+    else close();
+  }
   addEventListener("online", () => {
     if (!paused && !over) start();
   });
@@ -382,5 +425,6 @@
     else open();
   }
 
+  showRunning();
   start();
 })();

@@ -90,7 +90,11 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
     expect(running).to_have_count(0)
 
     agent.begin(session, say=FLIGHT, pause=1.0, held=True)
-    expect(badge).to_contain_text("invocation running")
+    expect(badge).to_contain_text("Running")
+    expect(page).to_have_title(re.compile("^● "))
+    working = page.locator("#working")
+    expect(working).to_have_text(re.compile(r"\d s$"))
+    expect(working).to_be_in_viewport()
     expect(running).to_be_visible()
     expect(running).to_contain_text(re.compile(r"\d s"))
     expect(badge.locator("time")).to_have_text(re.compile(r"^([2-9]|\d\d) s$"))  # it counts
@@ -99,6 +103,8 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
     ended = time.time()
     expect(badge).to_have_count(0)
     expect(running).to_have_count(0)
+    expect(working).to_be_hidden()
+    expect(page).not_to_have_title(re.compile("^●"))
     first = list(agent.stored[session])
     assert len(first) == 5
     expect_rows(page, first)

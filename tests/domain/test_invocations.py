@@ -82,6 +82,22 @@ def test_an_invocation_runs_until_its_final_response() -> None:
     assert [status(*turn[:n]) for n in range(1, 5)] == ["running", "running", "running", "idle"]
 
 
+@pytest.mark.parametrize(
+    ("last", "tools"),
+    [
+        ([calls()], ("tool",)),
+        ([calls("c1", "search"), calls("c2", "pay")], ("search", "pay")),
+        ([calls("c1", "search"), calls("c2", "pay"), answers("c1", name="search")], ("pay",)),
+        ([calls(), answers()], ()),
+        ([calls("", "search"), answers("", name="search")], ()),
+    ],
+)
+def test_the_tools_that_are_running_are_named(last: list[Event], tools: tuple[str, ...]) -> None:
+    run = now(user(), *last)
+    assert run is not None
+    assert run.calls == tools
+
+
 def test_its_beginning_and_its_newest_event_are_told() -> None:
     assert now(user(at=1), calls(at=2), answers(at=4)) == Running("e-1", 1001, 1004, waiting=False)
 
@@ -427,7 +443,7 @@ def test_any_json_is_told_of_without_an_error(events: list[Any], at: float) -> N
 @pytest.mark.parametrize("time_of", ["2026", None, float("nan"), float("inf"), -1, 10**400, [], 1.7e12])
 def test_a_time_that_is_none_is_no_sign_of_life(time_of: Any) -> None:
     assert status({**user(), "timestamp": time_of}) == "idle"
-    assert now(user(), {**calls(), "timestamp": time_of}) == Running("e-1", 1000, 1000, waiting=False)
+    assert now(user(), {**calls(), "timestamp": time_of}) == Running("e-1", 1000, 1000, False, calls=("tool",))
 
 
 @pytest.mark.parametrize(

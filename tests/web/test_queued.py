@@ -169,14 +169,14 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
         return page.one(id="status").text, " ".join(head.text for head in page.all("li", "inv"))
 
     sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"'}
-    assert "invocation running" in shown()[0]
+    assert "Running" in shown()[0]
     send(maria, running, sent, "apply-now")
     status, heads = shown()
     assert "ended by an edit of maria" in status
     assert "ended invocation i1" in heads
     say(running, "agent", content={"parts": [{"function_call": {"id": "c", "name": "pay", "args": {}}}]})
     status, heads = shown()
-    assert "invocation running" in status
+    assert "Running" in status
     assert "invocation i1 took it in and went on" in heads
     assert "ended invocation" not in heads
     end(running)
