@@ -88,8 +88,8 @@ class Sessions(Schema):
 
 
 class MatchedLine(Schema):
-    """A line of an event that has the words, in three parts: `text` is what matched. `seq` is null in a PostgreSQL
-    database that is not adopted."""
+    """A line of an event that has the words, or a key with the value that it got, in three parts: `text` is what matched.
+    `seq` is null in a PostgreSQL database that is not adopted."""
 
     seq: int | None
     kind: str

@@ -70,6 +70,17 @@ def event(ref: SessionRef, event_id: str, *, actor: Actor) -> EventView:
         return view
 
 
+def events_at(ref: SessionRef, seqs: Collection[Seq], *, actor: Actor) -> list[EventView]:
+    """Returns those of a session's events that have one of a few seqs, in append order."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        query = ordered(events_of(ref).filter(seq__in=seqs), ref.source, newest=False)
+        page, _more = views(query, ref.source, actor, EVENTS, ref=ref) if seqs else ([], False)
+        if page:
+            add_changes(ref, page, actor)
+        return page
+
+
 def events_after(
     ref: SessionRef,
     seq: Seq | str,

@@ -1,7 +1,7 @@
 """Finds sessions: a page of them, each with the line that matched."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
@@ -15,6 +15,7 @@ from ..access.actor import Actor
 from ..access.handles import shown_user
 from ..access.shown import shown, shown_object
 from ..domain.clock import Took
+from ..domain.description import Description
 from ..domain.errors import Invalid, SourceError
 from ..domain.invocations import PASSED_OVER
 from ..domain.json_values import as_object, read_stored_or_none
@@ -33,9 +34,9 @@ from . import tree
 from .index import feed
 from .index.read import Names, Owner, rows_of, shared_states
 from .index.tables import ref_of
-from .lines import lines_of
+from .lines import flat, lines_of
 from .matching import newest_pieces
-from .selecting import Selection, seen_apps, select
+from .selecting import Selection, newest_writes, path_of, seen_apps, select
 from .sql import is_one_of, rows
 from .words import asked, spans, where_in
 
@@ -44,11 +45,14 @@ from .words import asked, spans, where_in
 _BEFORE: Final = 48  # characters of a line before what matched
 _AFTER: Final = 160
 _MOST: Final = 300  # events of a piece
+_WRITES: Final = 3  # events for each condition on a key
+MATCHED: Final = 5  # of a session
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line that matched: the event's seq and kind, and the line in three parts. `text` is what matched."""
+    """A line that matched: the event's seq and kind, and the line in three parts. `text` is what matched; of a state, the
+    value that an event gave to a key."""
 
     seq: Seq
     kind: str
@@ -62,6 +66,34 @@ def match_of(ref: SessionRef, piece: tuple[int, int], text: str, actor: Actor) -
 
     The source must be open.
     """
+    term = asked(text)
+    for seq, told, event in _events(ref, piece, actor):
+        for line in lines_of(event, told):
+            if parts := _cut(line, term):
+                return Match(seq, told.kind, *parts)
+    return None
+
+
+def write_of(ref: SessionRef, seq: Seq, path: str, actor: Actor) -> Match | None:
+    """Returns what an event gave to a key, or to what is at a path in it, as far as the actor may see it; of one that it
+    removed, the key alone. The source must be open."""
+    for _seq, told, _event in _events(ref, (seq, seq), actor):
+        keys = [key for key in told.delta if path == key or path.startswith(f"{key}.")]
+        for key in sorted(keys, key=len, reverse=True):
+            value: Any = told.delta[key]
+            for part in path[len(key) + 1 :].split(".") if path != key else ():
+                value = as_object(value).get(part)
+            text = "" if key in told.removed else _one_line(flat(value)[:_AFTER])
+            return (
+                Match(seq, told.kind, _one_line(f"{path} "), text, "") if text else Match(seq, told.kind, "", path, "")
+            )
+    return None
+
+
+def _events(
+    ref: SessionRef, piece: tuple[int, int], actor: Actor
+) -> Iterator[tuple[Seq, Description, Mapping[str, Any]]]:
+    """Yields the events of a range, the newest first, at most _MOST."""
     db = connections[ref.source]
     seq = dialect.of(db).seq_in_session
     with db.cursor() as cursor:
@@ -72,18 +104,13 @@ def match_of(ref: SessionRef, piece: tuple[int, int], text: str, actor: Actor) -
             [*ref[1:], *piece],
         )
         rows = cursor.fetchall()
-    term = asked(text)
     for number_of, event_id, stored in rows:
         if large(stored):
             beginning = beginning_of(ref, event_id, actor)
             event = event_in_seconds(beginning.event) if beginning else {}
         else:
             event = as_object(shown(event_in_seconds(read_stored_or_none(stored)), actor, ref.app_name, "event"))
-        told = describe(event)
-        for line in lines_of(event, told):
-            if parts := _cut(line, term):
-                return Match(Seq(number_of), told.kind, *parts)
-    return None
+        yield Seq(number_of), describe(event), event
 
 
 def _cut(line: str, term: list[str]) -> tuple[str, str, str] | None:
@@ -127,7 +154,7 @@ class Row(Facts):
     """A session in a table of results.
 
     `title` is never empty. `columns` are the values of state that were asked for. `match` is the newest line that the words
-    stand in.
+    stand in, or the newest value that an event gave to a key as it was asked for. `matched` are the events, in order.
     """
 
     ref: SessionRef
@@ -138,6 +165,7 @@ class Row(Facts):
     tags: tuple[str, ...] = ()
     columns: dict[str, Any] = field(default_factory=dict)
     match: Match | None = None
+    matched: tuple[Seq, ...] = ()
 
 
 _FACTS: Final = {each.name: each.type for each in fields(Facts)}
@@ -321,7 +349,7 @@ def _rows(page: list[tuple[Any, ...]], selection: Selection, columns: Sequence[s
                     error=said(row.error, row.ref, actor),
                     tags=label.tags,
                     columns={path: _at(path, row.ref, state, shared, actor) for path in columns},
-                    match=lines.match(row.ref, number),
+                    **lines.of(row.ref, number),
                 )
     return [shown_rows[each[0]] for each in page if each[0] in shown_rows]
 
@@ -355,14 +383,26 @@ def _names(ref: SessionRef) -> Names:
 
 
 class _Lines:
-    """Finds the lines that matched. What the index is asked for one session, it is asked for all of the page."""
+    """Finds the lines and the events that matched. What the index is asked for one session, it is asked for all of the
+    page."""
 
     def __init__(self, selection: Selection, numbers: Sequence[int], actor: Actor) -> None:
         self._questions = sorted(selection.questions, key=lambda each: -len(each[0].text))
         self._numbers, self._actor = numbers, actor
         self._pieces: dict[int, dict[int, tuple[int, int]]] = {}
+        self._written = [(path_of(node), newest_writes(numbers, node, _WRITES)) for node in selection.written]
 
-    def match(self, ref: SessionRef, number: int) -> Match | None:
+    def of(self, ref: SessionRef, number: int) -> dict[str, Any]:
+        """Returns the fields of a row about what matched."""
+        writes = [(path, seqs[number]) for path, seqs in self._written if number in seqs]
+        match = self._line(ref, number)
+        if match is None and writes:
+            path, (newest, *_older) = max(writes, key=lambda each: each[1][0])
+            match = write_of(ref, newest, path, self._actor)
+        seqs = {seq for _path, some in writes for seq in some} | ({match.seq} if match else set())
+        return {"match": match, "matched": tuple(sorted(seqs)[-MATCHED:])}
+
+    def _line(self, ref: SessionRef, number: int) -> Match | None:
         """Returns the newest line in which the longest of the texts that has one stands: it tells the most."""
         for turn, (text, question) in enumerate(self._questions):
             if turn not in self._pieces:

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -17,6 +17,7 @@ from ..access.actor import PEOPLE, Actor
 from ..access.handles import sees_ids, shown_user
 from ..domain.errors import Slow
 from ..domain.invocations import PASSED_OVER
+from ..domain.positions import Seq
 from ..domain.session_ref import digest_of
 from ..models import SearchSession, SearchSource
 from ..sources import dialect, registry
@@ -54,9 +55,9 @@ _STATE: Final = {
 # What events wrote, `v` as well.
 _WROTE: Final = {
     False: """+s.id IN (SELECT v.session_id FROM sessions_app_searchname AS n
-        JOIN sessions_app_searchwrite AS v ON v.name_id = n.id WHERE n.kind = 'key' AND n.value = %s AND {holds})""",
+        JOIN sessions_app_searchwrite AS v ON v.name_id = n.id WHERE n.kind = 'key' AND {holds})""",
     True: """EXISTS (SELECT 1 FROM sessions_app_searchwrite AS v JOIN sessions_app_searchname AS n ON n.id = v.name_id
-        WHERE v.session_id = s.id AND n.kind = 'key' AND n.value = %s AND {holds})""",
+        WHERE v.session_id = s.id AND n.kind = 'key' AND {holds})""",
 }
 _WRITERS: Final = """v.writer_id IN (SELECT b.id FROM sessions_app_searchname AS b
     WHERE b.kind IN ('author', 'edited') AND {position} > 0)"""
@@ -71,12 +72,14 @@ MANY: Final = 500  # users or names that a filter means
 class Selection:
     """The rows of the index that a query selects, as a condition over `s` with its values.
 
-    `questions` are those that the index of words is asked, for the lines that match.
+    `questions` are those that the index of words is asked, for the lines that match; `written` are conditions on keys, for
+    the events that wrote what they ask for.
     """
 
     sql: str = "TRUE"
     values: list[Any] = field(default_factory=list)
     questions: list[tuple[tree.Text, Question]] = field(default_factory=list)
+    written: list[tree.State | tree.Wrote] = field(default_factory=list)
 
     @property
     def broad(self) -> list[str]:
@@ -120,6 +123,26 @@ def among(numbers: Collection[int], query: tree.Query, *, now: float, actor: Act
     return {row[0] for row in selected}
 
 
+def newest_writes(sessions: Sequence[int], node: tree.State | tree.Wrote, most: int) -> dict[int, list[Seq]]:
+    """Returns the seqs of the newest events that wrote what a condition asks for, at most so many of each session, the
+    newest first."""
+    selection = Selection()
+    holds = _Builder(selection, time.time()).written(node)
+    some: list[Any] = []
+    writes = rows(
+        f"""SELECT session, seq FROM (SELECT v.session_id AS session, v.seq AS seq,
+            row_number() OVER (PARTITION BY v.session_id ORDER BY v.seq DESC) AS turn
+            FROM sessions_app_searchname AS n JOIN sessions_app_searchwrite AS v ON v.name_id = n.id
+            WHERE {is_one_of("v.session_id", sessions, some)} AND n.kind = 'key' AND v.seq > 0 AND {holds}) AS w
+        WHERE turn <= {most} ORDER BY seq DESC""",
+        [*some, *selection.values],
+    )
+    seqs: dict[int, list[Seq]] = {}
+    for session, seq in writes:
+        seqs.setdefault(session, []).append(Seq(seq))
+    return seqs
+
+
 class _Builder:
     """Builds the condition of a tree."""
 
@@ -135,6 +158,8 @@ class _Builder:
 
     def of(self, node: tree.Node, positive: bool = True) -> str:
         """Returns the condition of a node."""
+        if positive and isinstance(node, tree.State | tree.Wrote):
+            self._selection.written.append(node)
         match node:
             case tree.And(children):
                 return f"({' AND '.join([self.of(child, positive) for child in children])})"
@@ -257,21 +282,26 @@ class _Builder:
         """What a key was, is what events wrote and, of the session's own, what it is: it may have begun with that."""
         now = ""
         if not node.ever or node.scope == "session":
-            self._values.append(_path(node))
+            self._values.append(path_of(node))
             now = _STATE[bool(self._few)].format(owner=_OWNERS[node.scope], holds=self._holds(node))
         if not node.ever:
             return now
-        self._values.append(_path(node))
-        was = _WROTE[bool(self._few)].format(holds=f"v.kind <> '{REMOVED.kind}' AND ({self._holds(node)})")
+        was = self._wrote(node)
         return f"({now} OR {was})" if now else was
 
-    def _wrote(self, node: tree.Wrote) -> str:
-        self._values.append(_path(node))
-        holds = "v.changed" if node.name == "changed" else "v.seq > 0"
+    def _wrote(self, node: tree.State | tree.Wrote) -> str:
+        return _WROTE[bool(self._few)].format(holds=self.written(node))
+
+    def written(self, node: tree.State | tree.Wrote) -> str:
+        """Returns the condition for the key `n` and what events wrote, `v`."""
+        self._values.append(path_of(node))
+        if isinstance(node, tree.State):
+            return f"n.value = %s AND v.kind <> '{REMOVED.kind}' AND ({self._holds(node)})"
+        holds = "n.value = %s AND " + ("v.changed" if node.name == "changed" else "v.seq > 0")
         if node.by:
             self._values.append(marked(node.by))
             holds += f" AND {_WRITERS.format(position=dialect.of(connection).position('b.folded'))}"
-        return _WROTE[bool(self._few)].format(holds=holds)
+        return holds
 
     def _holds(self, node: tree.State) -> str:
         if node.op == "exists":
@@ -293,7 +323,8 @@ class _Builder:
         return "(v.kind = %s AND v.text = %s)"
 
 
-def _path(node: tree.State | tree.Wrote) -> str:
+def path_of(node: tree.State | tree.Wrote) -> str:
+    """Returns the path of a key, with its prefix, as the index has it."""
     return _PREFIXES[node.scope] + ".".join(node.path)
 
 

@@ -19,8 +19,9 @@ from sessions_app.search.completing import complete
 from sessions_app.search.index import read
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
-from tests.search.finding import feed, ids
+from tests.search.finding import feed, ids, rows
 from tests.support.people import ALICE
+from tests.support.stored import events_of
 
 OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 pytestmark = [pytest.mark.django_db, OWN]
@@ -157,3 +158,24 @@ def test_only_apps_that_the_actor_may_see_are_asked(source: str) -> None:
     for text in ("was.st", "was.step = ", "set:st"):
         assert complete(text, len(text), actor=SYSTEM)
         assert not complete(text, len(text), actor=of_another)
+
+
+def test_a_row_has_the_value_that_matched_and_the_events_that_wrote_it(source: str) -> None:
+    deltas = [{"cart": {"total": 900}}, {"user:tier": "gold"}, {"cart": {"total": 5}}, {"cart": {"total": 901}}]
+    ref = session(source, "a", *deltas)
+    edit_state(ref, [Entry("cart", ABSENT, {"total": 901})], actor=Actor.holding("maria", "append"))
+    feed(source)
+    seqs = [seq for seq, *_rest in events_of(ref)]
+
+    def matched(text: str) -> tuple[str, list[int]]:
+        (row,) = rows(text)
+        line = row.match
+        return f"{line.before}[{line.text}]" if line else "", [seqs.index(seq) for seq in row.matched]
+
+    assert matched("was.cart.total > 100") == ("cart.total [901]", [0, 3])
+    assert matched("was.cart.total > 100 set:user:tier") == ("cart.total [901]", [0, 1, 3])
+    assert matched("user:tier = gold") == matched("set:user:tier") == ("user:tier [gold]", [1])
+    assert matched('changed:"cart by maria"') == ("[cart]", [4])
+    assert matched("set:cart") == ("[cart]", [2, 3, 4]), "only the newest ones"
+    assert matched("gold was.cart.total = 5") == ("user:tier [gold]", [1, 2]), "words come first"
+    assert matched("-was.cart.total = 6") == ("", [])

@@ -29,6 +29,7 @@ from sessions_app.search.language import parse
 from sessions_app.search.results import MOST_COLUMNS, Match, Results, Row
 from sessions_app.web.search import columns, histogram, params, results
 from sessions_app.web.search.params import Asked
+from tests.search.finding import feed
 from tests.support.stored import events_of
 from tests.web.conftest import Browser
 from tests.web.html import Element, page_of
@@ -520,6 +521,34 @@ def test_the_preview_shows_the_events_around_the_match_and_the_state(
     assert "limit" in pane.text
     newest = maria.open("preview", htmx=True, **ref._asdict())
     assert newest.all("li", "ev")[-1].one("a", "line").text == "word 11"
+
+
+def test_the_preview_shows_the_events_that_matched_with_their_turns_first_line(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    for turn, step in enumerate(("failed", "pay", "failed")):
+        add(ref, {"text": f"question {turn}"}, author="user")
+        for number in range(9):
+            delta = {"actions": {"state_delta": {"step": step}}} if number == 8 else {}
+            add(ref, {"text": f"word {turn}.{number}"}, **delta)
+    for number in range(9):
+        add(ref, {"text": f"end {number}"})
+    feed(ref.source)
+
+    def shown(query: str) -> tuple[list[str], list[str]]:
+        (address,) = [row["data-preview"] for row in open_(maria, query).all("tr") if "data-preview" in row]
+        pane = maria.open(address, htmx=True)
+        lines = [(line.one("a", "line").text, "selected" in line["class"]) for line in pane.all("li", "ev")]
+        return [text for text, _selected in lines], [text for text, selected in lines if selected]
+
+    turns = [["question 0", "word 0.8"], ["question 1", "word 1.8"], ["question 2", "word 2.8"]]
+    assert shown("was.step = failed") == ([*turns[0], *turns[2]], ["word 0.8", "word 2.8"])
+    assert shown("set:step") == ([*turns[0], *turns[1], *turns[2]], [turn[1] for turn in turns])
+    around = [*(f"word 1.{n}" for n in range(5, 9)), "question 2", "word 2.0", "word 2.1"]
+    assert shown("was.step = pay") == (["question 1", *around], ["word 1.8"])
+    assert shown("-was.step = lost") == (["question 2", *(f"end {n}" for n in range(2, 9))], [])
+    page = open_(maria, "was.step = pay")
+    assert (page.one("span", "matched").text, page.one("span", "matched").one("mark").text) == ("step pay", "pay")
 
 
 def test_the_preview_alone_is_the_session_and_one_of_nothing_is_not_there(ref: SessionRef, maria: Browser) -> None:

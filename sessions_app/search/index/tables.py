@@ -23,6 +23,8 @@ from ...models import (
     SearchValue,
     SearchWrite,
 )
+from ...sources import dialect
+from ...sources.dialect import Either
 from .. import learning, masked, vocabulary
 from ..folding import Summary
 from ..learning import forget_users
@@ -63,6 +65,12 @@ _UPSERT_SPAN: Final = """INSERT INTO sessions_app_searchspan
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (session_id, kind, number)
     DO UPDATE SET name_id = excluded.name_id, took = excluded.took, failed = excluded.failed, tokens = excluded.tokens,
         prompt = excluded.prompt, output = excluded.output, sign = excluded.sign"""
+_WRITES: Final = "INSERT INTO sessions_app_searchwrite (session_id, name_id, seq, writer_id, changed, kind, text)"
+_INSERT_WRITES: Final = Either(
+    sqlite=f"{_WRITES} VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+    postgresql=f"""{_WRITES} SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],
+        %s::boolean[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING""",
+)
 # By kind of span, the kind of its name.
 _NAMED: Final = {"c": "tool", "f": "failure", "t": "model", "m": "model", "a": "artifact"}
 
@@ -284,8 +292,9 @@ class Keeper:
                 if (value, now) != (before, writer):
                     kept.append((number, name, seq, now, value != before, value.kind, value.text))
                 before, writer = value, now
-        columns = ("session_id", "name_id", "seq", "writer_id", "changed", "kind", "text")
-        _insert("write", columns, sorted(kept), "ON CONFLICT DO NOTHING")
+        if kept:
+            with connection.cursor() as cursor:
+                dialect.of(connection).insert(cursor, _INSERT_WRITES.on(connection), sorted(kept))
 
 
 def _last_writes(wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Value, int]]:

@@ -1,12 +1,13 @@
 """The page “Sessions”: what a query selects over all sources, as a table with a histogram and a preview."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
@@ -21,7 +22,8 @@ from ...reads.labels import Labels, labels_of
 from ...reads.paging import write_cursor
 from ...search import labels
 from ...search.language import parse, with_filter, without
-from ...search.results import Results, Row, search
+from ...search.outline import Reached, outline, reached
+from ...search.results import MATCHED, Results, Row, search
 from ...search.saved import watching
 from ...search.saved.views import SavedView
 from ...search.selecting import HASTY, PATIENT, patience
@@ -141,8 +143,10 @@ def _shown(row: Row, asked: Asked, query: Query, news: Collection[SessionRef]) -
     )
     error = row.error if row.status == "failed" or is_about_errors else ""
     seq: Seq | None = row.match.seq if row.match else row.error_seq if error else None
-    at = f"?seq={seq}" if seq else ""
-    address, preview = (reverse(name, kwargs=row.ref._asdict()) + at for name in ("session", "preview"))
+    session, preview = (reverse(name, kwargs=row.ref._asdict()) for name in ("session", "preview"))
+    address = session + (f"?seq={seq}" if seq else "")
+    shown = row.matched or ((seq,) if seq else ())
+    preview += f"?{urlencode({'seq': shown}, doseq=True)}" if shown else ""
     cells = [(column, column.value(row)) for column in asked.columns]
     return Shown(row, cells, _status(row.status), address, preview, error, row.ref in news)
 
@@ -230,32 +234,45 @@ class Scope:
 
 @require_GET
 def preview(request: HttpRequest, **names: str) -> HttpResponse:
-    """Renders a session in short, around the event ?seq= or at its end."""
+    """Renders a session in short: around the event ?seq=, with several of them these events, or at its end."""
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(reverse("session", kwargs=names))
     who = actor(request)
     view = views.session(ref, partly=True, actor=who)
-    seq = Seq(number_in(request.GET["seq"])) if "seq" in request.GET else None
-    if seq is not None and not 0 <= seq < 2**63:
+    seqs = [Seq(number_in(each)) for each in request.GET.getlist("seq")[:MATCHED]]
+    if not all(0 <= seq < 2**63 for seq in seqs):
         raise Invalid(_("The number in this link is not valid."))
-    events = _events(ref, seq, who)
+    upto = reached(ref, actor=who)
+    events = _with_first_lines(ref, _events(ref, seqs, who), upto, who)
     context: dict[str, Any] = {
         "ref": ref,
         "view": view,
-        "around": next((event.id for event in events if event.seq == seq), ""),
-        "turns": grouped(ref, events, who),
+        "matched": seqs,
+        "turns": grouped(ref, events, who, upto=upto),
         "scopes": _scopes(view, who),
         "tags": labels_of([ref], actor=who).get(ref, Labels()).tags,
     }
     return page(request, "search/results/_preview.html", context)
 
 
-def _events(ref: SessionRef, seq: Seq | None, who: Actor) -> list[EventView]:
-    if seq is None:
+def _events(ref: SessionRef, seqs: Sequence[Seq], who: Actor) -> list[EventView]:
+    if not seqs:
         return timeline.events(ref, limit=_BEFORE + _AFTER, actor=who).rows
+    if len(seqs) > 1:
+        return timeline.events_at(ref, seqs, actor=who)
+    (seq,) = seqs
     before = timeline.events(ref, before=write_cursor(seq + 1), limit=_BEFORE, actor=who)
     return before.rows + timeline.events_after(ref, seq, limit=_AFTER, actor=who).rows
+
+
+def _with_first_lines(ref: SessionRef, events: list[EventView], upto: Reached, who: Actor) -> list[EventView]:
+    """Returns events with the first one of each of their turns, which has the user's words."""
+    seqs = [event.seq for event in events if event.seq]
+    known = outline(ref, (), also=seqs, actor=who, upto=upto)
+    begun = {turn.seq for seq in seqs if (turn := known.turn_of(seq))}
+    first = timeline.events_at(ref, begun.difference(seqs), actor=who)
+    return sorted([*first, *events], key=lambda event: event.seq or 0) if first else events
 
 
 def _scopes(view: views.SessionView, who: Actor) -> list[Scope]:
