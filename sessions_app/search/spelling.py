@@ -14,7 +14,7 @@ from .words import tokens
 
 _CODE: Final = re.compile(r"\d")  # nobody mistypes an id as another one
 _SHORTEST: Final = 4  # characters; a shorter word is like too many
-_LONG: Final = 8  # characters, of which two may be wrong
+_LONG: Final = 6  # characters, of which two may be wrong
 _TRIED: Final = 3  # words
 
 

@@ -551,6 +551,18 @@ def test_the_preview_shows_the_events_that_matched_with_their_turns_first_line(
     assert (page.one("span", "matched").text, page.one("span", "matched").one("mark").text) == ("step pay", "pay")
 
 
+def test_where_nothing_matches_the_words_are_spelt_as_a_session_has_them(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    add(ref, {"text": "the booking failed"})
+    feed(ref.source)
+    respelt = open_(maria, 'boking "faild" -kind:call').one("div", "empty").all("a", "btn")[0]
+    assert respelt.text == "Did you mean “booking failed -kind:call”?"
+    assert len(open_(maria, asked_of(respelt["href"])["q"]).all("a", "rowlink")) == 1
+    assert "Did you mean" not in open_(maria, "zebra").one("div", "empty").text
+    assert "Did you mean" not in open_(maria, "-boking tool:faild").one("div", "empty").text
+
+
 def test_the_preview_alone_is_the_session_and_one_of_nothing_is_not_there(ref: SessionRef, maria: Browser) -> None:
     address = reverse("preview", kwargs=ref._asdict())
     assert maria.get(address)["Location"] == reverse("session", kwargs=ref._asdict())

@@ -27,7 +27,8 @@ from ...search.results import MATCHED, Results, Row, search
 from ...search.saved import watching
 from ...search.saved.views import SavedView
 from ...search.selecting import HASTY, PATIENT, patience
-from ...search.tree import And, Node, Query, leaves
+from ...search.spelling import nearest
+from ...search.tree import And, Node, Query, Text, leaves
 from ..html.render import page
 from ..html.state_panel import Group, of_session, who_wrote
 from ..request import actor, person_of
@@ -39,6 +40,7 @@ from .histogram import chosen_range
 from .params import LINKED, Asked, pieces, read
 
 _OFFERED: Final = 200  # tags that the field completes
+_RESPELT: Final = 5  # words of a query, the last ones
 _DIALS: Final = ("from", "to", "move", "choose")  # what a form asks for; the answer is another address
 
 
@@ -113,7 +115,7 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
         "statuses": list(_statuses(asked)),
         "known_tags": labels.known_tags("", _OFFERED, actor=actor(request)),
         "views": SavedView.objects.listed(person),
-        **_instead(asked, query, selected),
+        **_instead(asked, query, selected, actor(request)),
     }
     template = "search/results/_results.html" if request.htmx else "search/results/results.html"  # type: ignore[attr-defined]
     return page(request, template, context)
@@ -194,15 +196,26 @@ def _statuses(asked: Asked) -> Iterator[tuple[str, str, bool]]:
         yield words, asked.with_text(text).address, is_this
 
 
-def _instead(asked: Asked, query: Query, selected: Results) -> dict[str, Any]:
-    """Returns what to try where nothing was selected: the query without each of its conditions."""
+def _instead(asked: Asked, query: Query, selected: Results, who: Actor) -> dict[str, Any]:
+    """Returns what to try where nothing was selected: words spelt as some session has them, and the query without each of
+    its conditions."""
     if selected.rows or len(asked.text) > LINKED:
         return {}
     return {
+        "respelt": _respelt(asked, query, who),
         "instead": [
             (asked.text[node.start : node.end], asked.with_text(rest).address) for node, rest in _less(asked, query)
-        ]
+        ],
     }
+
+
+def _respelt(asked: Asked, query: Query, who: Actor) -> Asked | None:
+    """Returns the query with its words that no session has spelt as some session has them; None if there are none."""
+    nodes, text = query.tree.children if isinstance(query.tree, And) else (query.tree,), asked.text
+    for node in reversed(nodes[-_RESPELT:]):
+        if isinstance(node, Text) and (word := nearest(node.text, actor=who)):
+            text = text[: node.start] + word + text[node.end :]
+    return asked.with_text(text) if text != asked.text else None
 
 
 def _less(asked: Asked, query: Query) -> Iterator[tuple[Node, str]]:
