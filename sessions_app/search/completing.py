@@ -36,6 +36,7 @@ _KEY: Final = re.compile(
     r"""(?:\s*(?P<sign>[!<>=]{1,2})|\s+(?P<typed>[a-z]{0,6}))$""",
     re.IGNORECASE,
 )
+_BY: Final = re.compile(r'"(?P<begun>[^"]+? by )(?P<name>[^"]*)', re.IGNORECASE)
 _HOLDERS: Final = {  # of names, each with those whose they are
     "fact": [("session", "{}.session_id")],
     "value": [("session", "{}.owner_id"), ("owner", "-{}.owner_id")],
@@ -86,6 +87,9 @@ def _piece(before: str, actor: Actor) -> list[Suggestion]:
         keys = [f"state.{key}" for key in _keys("", typed, actor)] if typed else []
         labelled = [*((each, _("filter")) for each in names), *((each, _("key")) for each in keys)]
         return [Suggestion(text, start, label) for text, label in labelled] or _respelt(typed, start, actor)
+    if by := _BY.fullmatch(typed) if name in ("set", "changed") else None:
+        names = _some("o.value", "searchname AS o", "o.kind IN ('author', 'edited')", [], marked(by["name"]), actor)
+        return [Suggestion(tree.quoted(by["begun"] + each), start, name) for each in names]
     if name in _OF_KEYS:
         return [Suggestion(key, start, _("key")) for key in _any_keys(typed.removeprefix('"'), actor)]
     label = _("key") if name == "state." else name

@@ -92,6 +92,29 @@ def test_typing_searches_cancels_what_is_under_way_and_is_one_step_of_the_histor
     expect(page.locator("#query")).to_have_value("")
 
 
+def test_a_key_goes_on_with_an_operator_and_what_is_unknown_is_searched_for(page: Page) -> None:
+    page.goto("/edits/")
+    page.keyboard.press("/")
+    field = page.locator("#query")
+    page.keyboard.type("was.booking_step ")
+    expect(page.get_by_role("option", name="in ( one of")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(field).to_have_value("was.booking_step = ")
+    page.get_by_role("option", name='"confirm"').click()
+    page.keyboard.type("zebra crossing")
+    search = page.get_by_role("option", name='Search for “was.booking_step = "confirm" zebra crossing”')
+    expect(search).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="No session matches")).to_be_visible()
+    page.goto("/sessions/?q=was.booking_step+%3D+confirm")
+    expect(page.locator(".matched").first).to_have_text("booking_step confirm")
+    expect(page.locator("#preview .ev.selected .delta").filter(has_text="booking_step").first).to_contain_text(
+        "confirm"
+    )
+
+
 def test_ctrl_k_goes_to_pages_and_does_actions(page: Page) -> None:
     page.goto(path("s", *own("keys")))
     page.locator(".ev .line").last.focus()

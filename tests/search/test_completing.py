@@ -122,6 +122,8 @@ SUGGESTED: Final = [
     ("changed:ti¦", ["changed:user:tier"]),
     ("set:ap¦", ["set:app:theme"]),
     ('set:"od¦', ['set:"odd key"']),
+    ('changed:"step by ¦', ['changed:"step by billing"']),
+    ('set:"user:tier by bi¦', ['set:"user:tier by billing"']),
     # nothing
     ("zzz¦", []),
     ("user:nobody¦", []),

@@ -81,7 +81,7 @@ def test_a_new_event_can_be_found_after_one_feed(own: str, followed: tuple[str, 
         feed(source, feeder)
         assert ids(word) == ids(f"step = {word}") == ["s0"]
         assert [row.events for row in rows()] == [number]
-    assert ids("step = expired") == []
+    assert (ids("step = expired"), ids("was.step = expired"), ids("changed:step")) == ([], ["s0"], ["s0"])
     assert ids("expired") == ["s0"], "the event is still there"
 
 

@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,8 @@ class Told:
     state: dict[str, Any]
     lines: list[str] = field(default_factory=list)
     facts: set[tuple[str, str]] = field(default_factory=set)
+    began: dict[str, Any] = field(default_factory=dict)
+    writes: list[tuple[str, Any, str]] = field(default_factory=list)  # full key, value, author
     first: float = 0.0
     last: float = 0.0
     took: float = 0.0
@@ -78,7 +80,7 @@ class Maker:
             del state["cart"]
         source = self.random.choice(self.sources)
         ref = create_session(source, app, user, session_id=f"S-{number}", state=state, actor=ALICE)
-        told = Told(ref, state)
+        told = Told(ref, state, began=dict(state))
         at = DAY + self.random.randrange(5) * 3600
         for turn in range(self.random.randrange(4)):
             at = self._turn(told, turn, at + 60)
@@ -102,10 +104,11 @@ class Maker:
                 told.failed = True
                 told.facts.add(("error", f"{tool}: {said}"))
         if self.random.random() < 0.4:
-            key, value = self.random.choice(("tier", "user:tier", "app:tier")), self.random.choice(TIERS)
+            keys = ("tier", "step", "user:tier", "app:tier")
+            key, value = self.random.choice(keys), self.random.choice((*TIERS, "pay", 3))
             self._append(told, author, at + 3, delta={key: value})
-            owner = told.state if key == "tier" else self._owner(told.ref, key)
-            owner["tier"] = value
+            owner = self._owner(told.ref, key) if ":" in key else told.state
+            owner[key.partition(":")[2] or key] = value
         self._append(told, author, at + 5, text=self.random.choice(SAYINGS), count=self.random.choice((0, 10, 500)))
         return at + 5
 
@@ -125,6 +128,7 @@ class Maker:
         if "delta" in what:
             event["actions"] = {"state_delta": what["delta"]}
             told.facts.add(("kind", "state"))
+            told.writes += [(key, value, author) for key, value in what["delta"].items()]
             told.lines += [f"{key} {flat(value)}" for key, value in what["delta"].items()]
         if what.get("count"):
             event["usage_metadata"] = {"total_token_count": what["count"]}
@@ -184,7 +188,9 @@ class Plain:
             case tree.Number():
                 return compare(node.op, getattr(told, node.name), node.value, node.upto)
             case tree.State():
-                return self._state(node, told)
+                return any(self._compares(node, value) for value in self._values(node, told))
+            case tree.Wrote():
+                return self._wrote(node, told)
         raise AssertionError(node)
 
     def _match(self, node: tree.Match, told: Told) -> bool:
@@ -200,13 +206,31 @@ class Plain:
             return any(folded(value) == wanted if node.exact else wanted in folded(value) for value in each)
         return any(begins_a_word(wanted, folded(value)) for value in each)
 
-    def _state(self, node: tree.State, told: Told) -> bool:
+    def _values(self, node: tree.State, told: Told) -> list[Any]:
+        """The value that a key has or, if that is asked, those that it had."""
         owner = {"session": None, "user": told.ref.user_id, "app": ""}[node.scope]
-        state: Any = told.state if owner is None else self.shared.get((*told.ref[:2], owner), {})
-        for part in node.path:
-            if not isinstance(state, dict) or part not in state:
-                return False
-            state = state[part]
+        now = told.state if owner is None else self.shared.get((*told.ref[:2], owner), {})
+        if node.ever:
+            written = [value for value, _author in self._written(node, told)]
+            return written if owner is not None else [*written, *at(node.path, told.began), *at(node.path, now)]
+        return at(node.path, now)
+
+    def _written(self, node: tree.State | tree.Wrote, told: Told) -> list[tuple[Any, str]]:
+        """What events wrote at a path, and who, in order."""
+        (first, *rest), prefix = node.path, "" if node.scope == "session" else f"{node.scope}:"
+        writes = [(value, author) for key, value, author in told.writes if key == prefix + first]
+        return [(inner, author) for value, author in writes for inner in at(rest, value)]
+
+    def _wrote(self, node: tree.Wrote, told: Told) -> bool:
+        before = at(node.path, told.began) if node.scope == "session" else []
+        for value, author in self._written(node, told):
+            changed = not before or not (same(*before, value) or json.dumps(before[0]) == json.dumps(value))
+            before = [value]
+            if (changed or node.name == "set") and begins_a_word(folded(node.by), author):
+                return True
+        return False
+
+    def _compares(self, node: tree.State, state: Any) -> bool:
         if node.op == "exists":
             return True
         if node.op == "in":
@@ -217,6 +241,15 @@ class Plain:
         numbers = [each for each in (state, value) if isinstance(each, int | float) and not isinstance(each, bool)]
         texts = [each for each in (state, value) if isinstance(each, str)]
         return (len(numbers) == 2 or len(texts) == 2) and compare(node.op, state, value)
+
+
+def at(path: Sequence[str], value: Any) -> list[Any]:
+    """The value at a path, if there is one."""
+    for part in path:
+        if not isinstance(value, dict) or part not in value:
+            return []
+        value = value[part]
+    return [value]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -268,9 +301,30 @@ leaves = st.one_of(
         st.integers(0, 4).map(float),
         st.integers(5, 600).map(float),
     ),
-    st.builds(tree.State, scopes, paths, st.sampled_from(["=", "!=", "<", ">", "<=", ">="]), st.tuples(scalars)),
-    st.builds(tree.State, scopes, paths, st.just("in"), st.lists(scalars, min_size=1, max_size=3).map(tuple)),
-    st.builds(tree.State, scopes, paths, st.just("exists")),
+    st.builds(
+        tree.State,
+        scopes,
+        paths,
+        st.sampled_from(["=", "!=", "<", ">", "<=", ">="]),
+        st.tuples(scalars),
+        ever=st.booleans(),
+    ),
+    st.builds(
+        tree.State,
+        scopes,
+        paths,
+        st.just("in"),
+        st.lists(scalars, min_size=1, max_size=3).map(tuple),
+        ever=st.booleans(),
+    ),
+    st.builds(tree.State, scopes, paths, st.just("exists"), ever=st.booleans()),
+    st.builds(
+        tree.Wrote,
+        st.sampled_from(["set", "changed"]),
+        scopes,
+        paths,
+        st.sampled_from(["", *AUTHORS, "Bill", "age", "nobody"]),
+    ),
 )
 
 
