@@ -224,9 +224,11 @@
   }
 
   function showFeed(section, html) {
-    const [fresh, focused] = [parsed(html), document.activeElement];
+    const fresh = parsed(html);
+    let focused = document.activeElement;
     const choose = chooser(section, "data-feed", (row, before) => {
       if (!before) row.classList.add("fresh");
+      else if (before.contains(focused)) focused = row.querySelector("a"); // it says something new of the same turn
     });
     for (const row of fresh.querySelectorAll("[data-feed]")) row.replaceWith(choose(row));
     section.replaceChildren(fresh);
