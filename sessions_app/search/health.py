@@ -344,20 +344,23 @@ def histogram(query: tree.Query, *, actor: Actor, most: int = MOST) -> list[Bar]
     bars = max(0, int((last - start) // step) + 1)
     end = start + bars * step
     bar = dialect.of(connection).whole
+    spans = "FROM chosen JOIN sessions_app_searchspan AS p ON p.session_id = chosen.id WHERE a < b - 1 AND p.kind"
+    # Sessions that began and ended in bars beside each other, as most do, have nothing in between: their spans are not read.
     counted = rows(
         f"""WITH chosen AS MATERIALIZED (
-            SELECT s.id, s.first, s.last, s.failed {table} AND s.last >= %s AND s.first < %s
-        ), active (at, id, failed) AS (
-            SELECT first, id, FALSE FROM chosen UNION ALL SELECT last, id, failed FROM chosen UNION ALL
-            SELECT p.at, p.session_id, FALSE FROM chosen JOIN sessions_app_searchspan AS p ON p.session_id = chosen.id
-            AND p.kind IN ('t', 'c', 'f') UNION ALL
-            SELECT p.at + p.took, p.session_id, FALSE FROM chosen JOIN sessions_app_searchspan AS p
-            ON p.session_id = chosen.id AND p.kind = 'c' AND p.took > 0
-        ), in_bars (bar, id, failed) AS (
-            SELECT {bar("(at - %s) / %s")}, id, max(CASE WHEN failed THEN 1 ELSE 0 END) FROM active
-            WHERE at >= %s AND at < %s GROUP BY 1, 2
-        ) SELECT bar, count(*), sum(failed) FROM in_bars GROUP BY 1""",
-        [*selection.values, start, end, start, step, start, end],
+            SELECT s.id, CASE WHEN s.first < %s THEN -1 ELSE {bar("(s.first - %s) / %s")} END AS a,
+            CASE WHEN s.last >= %s THEN {bars} ELSE {bar("(s.last - %s) / %s")} END AS b,
+            CASE WHEN s.failed THEN 1 ELSE 0 END AS failed {table} AND s.last >= %s AND s.first < %s
+        ), between_them AS (
+            SELECT a, b, session_id, {bar("(at - %s) / %s")} AS bar FROM (
+                SELECT a, b, p.session_id, p.at {spans} IN ('t', 'c', 'f') UNION ALL
+                SELECT a, b, p.session_id, p.at + p.took {spans} = 'c' AND p.took > 0
+            ) AS done WHERE at >= %s AND at < %s
+        ), active AS (
+            SELECT b AS bar, failed FROM chosen UNION ALL SELECT a, 0 FROM chosen WHERE a < b UNION ALL
+            SELECT bar, 0 FROM (SELECT DISTINCT bar, session_id FROM between_them WHERE bar > a AND bar < b) AS each_once
+        ) SELECT bar, count(*), sum(failed) FROM active GROUP BY bar""",
+        [start, start, step, end, start, step, *selection.values, start, end, start, step, start, end],
     )
     active = {number: (sessions, failures) for number, sessions, failures in counted}
     return [Bar(start + n * step, start + (n + 1) * step, *map(int, active.get(n, (0, 0)))) for n in range(bars)]
