@@ -31,6 +31,9 @@
   /** 09:05 today, 20 Nov, 09:05. */
   const minute = (at, now = new Date()) => (isToday(at, now) ? hour(at) : withTime(day(at, now), hour(at)));
 
+  /** 09:05:12 today, 20 Nov, 09:05:12. */
+  const second = (at, now = new Date()) => (isToday(at, now) ? clock(at) : withTime(day(at, now), clock(at)));
+
   /** Within an hour, how long ago: now, 3 min ago, in 3 min; or else as `short`. */
   function ago(at, now = new Date()) {
     const passed = (now - at) / 1000;
@@ -56,5 +59,5 @@
     return `${minute(from, now)} – ${end}`;
   }
 
-  Object.assign(window.adkweb, { dates: { day, weekday, short, minute, ago, clock, exact, whole, range } });
+  window.adkweb = { ...window.adkweb, dates: { day, weekday, short, minute, second, ago, clock, exact, whole, range } };
 })();

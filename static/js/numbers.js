@@ -20,5 +20,5 @@
     return `${Math.round(seconds / size)} ${unit}`;
   }
 
-  Object.assign(window.adkweb, { numbers: { count, duration } });
+  window.adkweb = { ...window.adkweb, numbers: { count, duration } };
 })();

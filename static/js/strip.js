@@ -111,7 +111,7 @@
       (first === last ? wordEvent : wordEvents).replace("{n}", first).replace("{m}", last),
       kind && track.getAttribute(`data-word-${kind}`),
       line?.textContent.replace(/\s+/g, " ").trim() ??
-        dates.minute(new Date(numbersOf(track.dataset.times)[bar] * 1000)),
+        dates.second(new Date(numbersOf(track.dataset.times)[bar] * 1000)),
     ].filter(Boolean);
   }
 

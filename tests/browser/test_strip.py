@@ -36,7 +36,7 @@ def test_the_pointer_tells_turn_and_number_of_an_event_and_the_legend_is_shown_t
     tip = strip.locator(".tip")
     expect(tip).to_be_hidden()
     point_at(page, strip.locator("svg > .bar").first)
-    expect(tip).to_have_text(re.compile(r"^event 1 · Turn 1 · \w+ \d+, \d\d:\d\d · (?:[≥≤≈] )?[\d.]+ (s|min)"))
+    expect(tip).to_have_text(re.compile(r"^event 1 · Turn 1 · \d+ \w+, \d\d:\d\d · (?:[≥≤≈] )?[\d.]+ (s|min)"))
     point_at(page, strip.locator("svg > .bar").last)
     count = strip.locator("svg > .bar").count()
     expect(tip).to_have_text(re.compile(rf"^event {count} · "))
