@@ -10,7 +10,8 @@ what is shown up to date, and writes the same: it is given the words of `words_f
 """
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 from django.utils import timezone
 from django.utils.dates import MONTHS_3, WEEKDAYS_ABBR
@@ -27,8 +28,8 @@ def ago(seconds: float, now: float) -> str:
         return short(seconds, now)
     minutes = int(abs(passed) / _MINUTE)
     if not minutes:
-        return _now()
-    return (_ago() if passed > 0 else _ahead()) % {"n": minutes}
+        return _words().now
+    return (_words().ago if passed > 0 else _words().ahead) % {"n": minutes}
 
 
 def short(seconds: float, now: float) -> str:
@@ -60,29 +61,55 @@ def clock(seconds: float) -> str:
 def exact(seconds: float) -> str:
     """Returns date and time to the millisecond: 20 Nov 2026, 09:05:12.433."""
     local = _local(seconds)
-    return _at() % {"date": _date(local), "time": f"{local:%H:%M:%S}.{local.microsecond // 1000:03}"}
+    return _words().at % {"date": _date(local), "time": f"{local:%H:%M:%S}.{local.microsecond // 1000:03}"}
 
 
 def whole(seconds: float) -> str:
     """Returns date and time to the second, with their zone: 20 Nov 2026, 09:05:12 UTC+1."""
     local = _local(seconds)
-    return _at() % {"date": _date(local), "time": f"{local:%H:%M:%S} {_zone(local.utcoffset())}"}
+    return _words().at % {"date": _date(local), "time": f"{local:%H:%M:%S} {_zone(local.utcoffset())}"}
 
 
 def words_for_scripts() -> dict[str, str]:
     """Returns the words and the forms with which a script writes the same, by the names of its data."""
     blanks = {name: f"{{{name}}}" for name in ("n", "day", "month", "year", "date", "time", "weekday")}
     return {
-        "now": _now(),
-        "ago": _ago() % blanks,
-        "ahead": _ahead() % blanks,
-        "day": _form() % blanks,
-        "year": _form_with_year() % blanks,
-        "at": _at() % blanks,
-        "weekday": pgettext("a date", "%(weekday)s %(date)s") % blanks,
-        "months": " ".join(_cased(name) for name in MONTHS_3.values()),
-        "weekdays": " ".join(_cased(name) for name in WEEKDAYS_ABBR.values()),
+        name: " ".join(words) if isinstance(words, tuple) else words % blanks
+        for name, words in _words()._asdict().items()
     }
+
+
+class _Words(NamedTuple):
+    now: str
+    ago: str
+    ahead: str
+    day: str
+    year: str
+    at: str
+    weekday: str
+    months: tuple[str, ...]
+    weekdays: tuple[str, ...]
+
+
+def _words() -> _Words:
+    return _words_of(get_language() or "en")
+
+
+@cache
+def _words_of(language: str) -> _Words:
+    """Returns the words of a language, which is the one of the moment: a page has hundreds of times."""
+    cased = str.title if language.startswith("en") else str.lower  # Nov; within a sentence nov
+    return _Words(
+        pgettext("a time", "now"),
+        pgettext("a time", "%(n)s min ago"),
+        pgettext("a time", "in %(n)s min"),
+        pgettext("a date", "%(day)s %(month)s"),
+        pgettext("a date", "%(day)s %(month)s %(year)s"),
+        pgettext("a date", "%(date)s, %(time)s"),
+        pgettext("a date", "%(weekday)s %(date)s"),
+        tuple(cased(str(name)) for name in MONTHS_3.values()),
+        tuple(cased(str(name)) for name in WEEKDAYS_ABBR.values()),
+    )
 
 
 def _local(seconds: float) -> datetime:
@@ -91,17 +118,13 @@ def _local(seconds: float) -> datetime:
 
 def _with_date(seconds: float, now: float, clock: str) -> str:
     local, today = _local(seconds), _local(now)
-    return clock if local.date() == today.date() else _at() % {"date": _date(local, today.year), "time": clock}
+    return clock if local.date() == today.date() else _words().at % {"date": _date(local, today.year), "time": clock}
 
 
 def _date(local: datetime, this_year: int = 0) -> str:
-    form = _form() if local.year == this_year else _form_with_year()
-    return form % {"day": local.day, "month": _cased(MONTHS_3[local.month]), "year": local.year}
-
-
-def _cased(name: object) -> str:
-    """Returns a name of Django's as it stands within a sentence: Nov, in Spanish nov."""
-    return str(name).title() if (get_language() or "en").startswith("en") else str(name).lower()
+    words = _words()
+    form = words.day if local.year == this_year else words.year
+    return form % {"day": local.day, "month": words.months[local.month - 1], "year": local.year}
 
 
 def _zone(offset: timedelta | None) -> str:
@@ -109,27 +132,3 @@ def _zone(offset: timedelta | None) -> str:
     hours, rest = divmod(abs(minutes), 60)
     sign = "+" if minutes > 0 else "\u2212"
     return "UTC" + (f"{sign}{hours}" if minutes else "") + (f":{rest:02}" if rest else "")
-
-
-def _now() -> str:
-    return pgettext("a time", "now")
-
-
-def _ago() -> str:
-    return pgettext("a time", "%(n)s min ago")
-
-
-def _ahead() -> str:
-    return pgettext("a time", "in %(n)s min")
-
-
-def _form() -> str:
-    return pgettext("a date", "%(day)s %(month)s")
-
-
-def _form_with_year() -> str:
-    return pgettext("a date", "%(day)s %(month)s %(year)s")
-
-
-def _at() -> str:
-    return pgettext("a date", "%(date)s, %(time)s")
