@@ -24,8 +24,8 @@ _OWN: Final = "path/to/session.db"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Holds what a page of the demo says: the `command` for one's own sessions, "" for whoever does not run adkweb; `line` is
-    False once somebody closed it.
+    """Holds what a page of the demo says: the `command` for one's own sessions, "" for whoever does not run adkweb; `line`
+    is False once somebody closed it.
 
     The tour is about the session `ref`: its event `failed`, the one that `changed` a key wrongly, and the one `before`.
     """

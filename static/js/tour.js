@@ -1,24 +1,35 @@
 // The tour of the demo: the bar #tour shows one [data-tour-step] after the other, and outlines what each is about. It begins by
-// itself on the page data-story, and anew by [data-tour-start]; how far it is stays in localStorage, from page to page.
+// itself on the page data-story, and anew by [data-tour-start]; how far it is stays in localStorage, from page to page. It is
+// shown on the pages of that session, and on those of a fork of it. The end says what was done only if no step was skipped.
 // Of a step, data-aim names what is outlined: selectors with " | " between, of which the first that is visible counts. The tour goes
-// on by [data-tour-next], or once the person has done it: an element is there (data-done), the address ends so or that of the
-// page beside the timeline (data-done-at), or an element has these words (data-says-in, data-says). What was so already counts only after it was not.
+// on once the person has done it, and otherwise by [data-tour-next], which skips it. It is done if an element is there (data-done),
+// the address ends so or that of the page beside the timeline (data-done-at), or an element has these words (data-says-in,
+// data-says). What was so already counts only after it was not.
 (() => {
   const card = document.querySelector("#tour");
   if (!card) return;
   const KEPT = "tour";
-  const steps = [...card.querySelectorAll("[data-tour-step]")];
+  const all = [...card.querySelectorAll("[data-tour-step]")];
+  const [ending, skippedEnding] = ["done", "skipped"].map((name) => card.querySelector(`[data-tour-${name}]`));
+  const steps = all.filter((each) => each !== skippedEnding);
+  const last = steps.length - 1;
   const part = (name) => card.querySelector(`[data-tour-${name}]`);
   const [words, there, back, next, skip] = ["words", "there", "back", "next", "skip"].map(part);
-  const wordNext = next.textContent;
+  const wordSkip = next.textContent;
 
   let step = -1; // which one is shown; none before the tour and after it
   let held = false; // what it waits for was so when it began
+  let skipped = []; // the numbers of those that were not done
   let aimed = null;
   let shown = null;
   let framed = false;
 
   const keep = (value) => window.adkweb.keep(KEPT, JSON.stringify(value));
+  const keepPlace = () => keep({ step, held, skipped });
+
+  const isAbout = () =>
+    location.pathname.startsWith(card.dataset.story) ||
+    document.querySelector(`#forks a[href^='${card.dataset.story}?at=']`);
 
   const visible = (element) => element.checkVisibility({ visibilityProperty: true });
 
@@ -51,35 +62,42 @@
   }
 
   function show() {
-    const isNew = shown !== steps[step];
+    const now = steps[step] === ending && skipped.length ? skippedEnding : steps[step];
+    const isNew = shown !== now;
     if (isNew) {
-      shown = steps[step];
+      shown = now;
       card.hidden = false;
       words.replaceChildren(...[...shown.childNodes].map((node) => node.cloneNode(true)));
-      const last = step === steps.length - 1;
       back.hidden = step === 0;
-      skip.hidden = last;
-      next.textContent = last ? next.dataset.wordEnd : wordNext;
+      skip.hidden = step === last;
     }
+    next.textContent = step === last ? next.dataset.wordEnd : held ? next.dataset.wordNext : wordSkip;
+    next.classList.toggle("primary", held || step === last);
     aim(isNew);
   }
 
   function go(number) {
     step = number;
     held = isDone(steps[step]);
-    keep({ step, held });
+    keepPlace();
     show();
+  }
+
+  function goOn(isDone) {
+    skipped = skipped.filter((each) => each !== step);
+    if (!isDone) skipped.push(step);
+    go(step + 1);
   }
 
   /** Goes on if the person has done what the step asks for. */
   function look() {
     framed = false;
-    if (step < 0) return;
+    if (step < 0 || !isAbout()) return;
     const done = isDone(steps[step]);
-    if (done && !held) return go(step + 1);
+    if (done && !held) return goOn(true);
     if (!done && held) {
       held = false;
-      keep({ step, held });
+      keepPlace();
     }
     show();
   }
@@ -100,8 +118,9 @@
     if (!button) return;
     if (button.matches("[data-tour-start]"))
       keep({ step: 0, focus: true }); // the page that it leads to begins
-    else if (button === skip || (button === next && step === steps.length - 1)) end();
-    else go(step + (button === back ? -1 : 1));
+    else if (button === skip || (button === next && step === last)) end();
+    else if (button === back) go(step - 1);
+    else goOn(held);
   });
   // keys.js would take Escape for something else of the page.
   card.addEventListener("keydown", (event) => {
@@ -117,9 +136,10 @@
 
   const { over, focus, ...before } = window.adkweb.keptJson(KEPT) ?? {};
   if (over || (before.step === undefined && location.pathname !== card.dataset.story)) return;
-  step = Math.min(before.step ?? 0, steps.length - 1);
+  step = Math.min(before.step ?? 0, last);
   held = before.held ?? isDone(steps[step]);
-  keep({ step, held });
+  skipped = before.skipped ?? [];
+  if (before.step === undefined || before.held === undefined) keepPlace();
   look();
   if (focus) card.focus({ preventScroll: true });
 })();
