@@ -89,6 +89,7 @@
     const keys = new URL(detail.pathInfo.requestPath, location.href).searchParams.getAll("key");
     const row = keys.length === 1 ? rowOf(keys[0]) : null;
     slot.dataset.key = row ? keys[0] : "";
+    sent = "";
     if (row) row.before(slot);
     else list.prepend(slot);
   });
@@ -97,11 +98,16 @@
     window.adkweb.showTab("state"); // where it is
   });
 
+  let sent = ""; // the last key of a form that was sent: a new one has no row until the state is pushed
+
   function giveBack() {
-    const row = slot.dataset.key ? rowOf(slot.dataset.key) : null;
-    const target = row?.querySelector('[data-row-key="e"]') ?? document.querySelector('[data-key="e"]');
-    if (document.activeElement === document.body) target?.focus({ preventScroll: true });
+    const key = slot.dataset.key || sent;
+    const row = key ? rowOf(key) : null;
+    const opener = document.querySelector('[data-key="e"]');
+    const target = row?.querySelector('[data-row-key="e"]') ?? opener;
+    if ([document.body, opener].includes(document.activeElement)) target?.focus({ preventScroll: true });
     row?.scrollIntoView({ block: "nearest" });
+    if (row) sent = "";
   }
 
   /** The form is in sight as a whole, also when it grows. */
@@ -112,13 +118,20 @@
 
   if (slot) {
     new MutationObserver(() => slot.childElementCount || giveBack()).observe(slot, { childList: true });
+    new MutationObserver(() => sent && !slot.childElementCount && rowOf(sent) && giveBack()).observe(list, {
+      childList: true,
+      subtree: true,
+    });
+    slot.addEventListener("submit", ({ target }) => {
+      sent = [...target.querySelectorAll("[name^=key-]")].at(-1)?.value ?? "";
+    });
     new ResizeObserver(keepInSight).observe(slot);
   }
   // Where a page is loaded anew after an edit, it begins at the row.
   if (slot && !document.querySelector("#pane")) {
     document.addEventListener("htmx:beforeOnLoad", ({ detail: { elt, xhr } }) => {
       if (slot.contains(elt) && xhr.getResponseHeader("HX-Redirect"))
-        window.adkweb.keep("edited", slot.dataset.key, "sessionStorage");
+        window.adkweb.keep("edited", slot.dataset.key || sent, "sessionStorage");
     });
     slot.dataset.key = window.adkweb.kept("edited", "sessionStorage") ?? "";
     window.adkweb.keep("edited", "", "sessionStorage");
@@ -164,6 +177,7 @@
     if (asString) useString(asString.closest("json-editor"));
     if (!slot?.contains(target) || !target.closest("[data-close-form]")) return;
     event.preventDefault();
+    sent = "";
     slot.replaceChildren();
   });
   showOperations();

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.places import open_form, own, path, type_json
+from tests.browser.conftest import Visit
+from tests.browser.places import SEOUL, open_form, own, path, type_json
 from tests.browser.seed import APP, FAMILY, FAMILY_KEYS, USER
 
 REF = own("in-place")
@@ -79,6 +80,13 @@ def test_what_others_write_meanwhile_leaves_the_form_alone_and_the_row_has_the_f
     page.get_by_role("button", name="Apply").click()
     expect(row(page, "aaa")).to_have_count(0)
     expect(pencil(page, "count")).to_be_focused()  # the next one
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Edit state").click()
+    page.get_by_label("Key to edit or add").fill("brand new")
+    page.keyboard.press("Enter")
+    type_json(page, "1")
+    page.keyboard.press("ControlOrMeta+Enter")
+    expect(pencil(page, "brand new")).to_be_focused()
 
 
 @pytest.mark.long
@@ -94,3 +102,45 @@ def test_a_page_that_is_loaded_anew_begins_at_the_row(page: Page) -> None:
         open_beside(page, "user:in-place")
     page.keyboard.press("Escape")
     expect(pencil(page, "user:in-place")).to_be_focused()
+
+
+# --- What can be done with a key --------------------------------------------------------------------------------------
+
+
+def box_of(part: Locator) -> tuple[float, float, float, float]:
+    """From where to where a part is: left, top, right, bottom."""
+    box = part.bounding_box()
+    assert box
+    return box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"]
+
+
+KEYS = ("app:total_searches", "user:tier", "user:name", "booking", "fare", "__session_metadata__")
+
+
+def test_what_can_be_done_with_a_key_stands_in_the_same_columns_in_each_row_and_is_aligned(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    expect(page.locator("#travel")).to_be_visible()
+    lefts = set()
+    for key in KEYS:
+        line = row(page, key)
+        expect(line.locator(".rowacts")).to_have_css("opacity", "0")
+        line.hover()
+        expect(line.locator(".rowacts")).to_have_css("opacity", "1")
+        acts = [box_of(act) for act in line.locator(".rowacts > *").all()]
+        name = box_of(line.locator(".key").first)
+        assert all(abs((top + bottom - name[1] - name[3]) / 2) < 1 for _left, top, _right, bottom in acts), key
+        lefts.add(tuple(round(act[0]) for act in acts))
+    assert len(lefts) == 1
+
+
+@pytest.mark.parametrize("width", [390, 820])
+def test_without_a_pointer_it_is_always_there_and_covers_no_value(visit: Visit, width: int) -> None:
+    page = visit(viewport={"width": width, "height": 900}, has_touch=True, is_mobile=True)
+    page.goto(path("s", *SEOUL))
+    page.locator("[role=tab][data-tab-target=state]").click()
+    lefts = set()
+    for key in KEYS:
+        acts, value = box_of(row(page, key).locator(".rowacts")), box_of(row(page, key).locator(".value").first)
+        assert acts[0] >= value[2] or acts[1] >= value[3] - 1, key
+        lefts.add(round(acts[0]))
+    assert len(lefts) == 1

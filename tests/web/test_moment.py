@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -70,8 +70,8 @@ def test_the_panel_shows_all_scopes_as_they_were_after_the_event(
     edit_state(ref, [Entry("user:tier", "iron", "bronze")], actor=actor)
     second = add(ref, **change(step="done"))
     assert rows(at(maria, ref, first)) == {
-        "app:limit": "11 | other session",
-        "user:tier": '"silver" | other session',
+        "app:limit": "11 | other session ↗",
+        "user:tier": '"silver" | other session ↗',
         "count": "4 | event",
         "nothing": "null | at creation",
         "step": '"pay" | event',
@@ -116,15 +116,23 @@ def test_of_many_keys_now_those_that_were_written_last_are_shown(ref: SessionRef
     assert len(rows(whole)) == 1_005
 
 
+UUID: Final = "3f2a9c1e-44d2-4b6e-9a57-0c1f2e3d91cc"
+
+
+@pytest.mark.parametrize(
+    ("session_id", "title", "shown"), [("other", "", "other"), ("other", "Trip", "Trip"), (UUID, "", "3f2a…91cc")]
+)
 def test_a_writer_leads_to_the_state_just_after_it_in_whichever_session(
-    ref: SessionRef, maria: Browser, add: Add, actor: Actor
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor, session_id: str, title: str, shown: str
 ) -> None:
-    other = create_session(*ref[:3], session_id="other", actor=actor)
+    state = {"__session_metadata__": {"displayName": title}} if title else {}
+    other = create_session(*ref[:3], session_id=session_id, state=state, actor=actor)
     theirs = add(other, **change(user__tier="silver"))
     mine = add(ref, **change(step="pay"))
-    links = at(maria, ref, mine).links()
-    assert links["event"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
-    assert links["other"] == reverse("session", kwargs=other._asdict()) + f"?at={theirs}"
+    for page in (at(maria, ref, mine), maria.open("session", **ref._asdict()).one("div", id="groups")):
+        link = page.links()[f"{shown} ↗"]
+        assert link == reverse("session", kwargs=other._asdict()) + f"?at={theirs}"
+    assert at(maria, ref, mine).links()["event"] == reverse("session", kwargs=ref._asdict()) + f"?at={mine}"
 
 
 def test_what_the_event_changed_is_marked_with_the_value_before(

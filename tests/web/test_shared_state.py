@@ -53,13 +53,13 @@ def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
     edit.edit_app_state(*ref[:2], [Entry("app:notice", "hi", ABSENT)], actor=actor)
     page = app_page(maria, ref)
     told = rows(page)
-    assert told["app:limit"] == "11 | bobs"
+    assert told["app:limit"] == "11 | bobs ↗"
     assert told["app:new"] == "1 | at creation"
     assert told["app:notice"] == '"hi" | event · maria'
     assert set(told) == {"app:limit", "app:new", "app:notice"}
     assert reverse("session", kwargs=bob._asdict()) + f"?at={theirs}" in addresses(page)
     page = user_page(maria, ref)
-    assert rows(page) == {"user:tier": '"silver" | s1'}
+    assert rows(page) == {"user:tier": '"silver" | s1 ↗'}
     assert reverse("session", kwargs=ref._asdict()) + f"?at={mine}" in addresses(page)
 
 
@@ -82,7 +82,7 @@ def test_while_the_source_is_being_read_state_shows_without_writers(
     monkeypatch.setattr("sessions_app.history.moments.consult", behind)
     assert rows(user_page(maria, ref)) == {"user:tier": '"silver" |'}
     monkeypatch.undo()
-    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | s1'}
+    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | s1 ↗'}
 
 
 @pytest.mark.parametrize(("scope", "opened"), [("app", app_page), ("user", user_page)])

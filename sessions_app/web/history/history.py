@@ -57,7 +57,7 @@ class Line:
 @require_GET
 def session(request: HttpRequest, **names: str) -> HttpResponse:
     """Shows the history of a key of any scope, as a session sees it."""
-    return _history(request, of_session(views.session(SessionRef(**names), actor=actor(request)), {}))
+    return _history(request, of_session(views.session(SessionRef(**names), actor=actor(request))))
 
 
 @require_GET

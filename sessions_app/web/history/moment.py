@@ -26,7 +26,17 @@ from ...search.outline import Reached
 from ...sources import database, errors
 from ..html.difference import Differences
 from ..html.render import data, page
-from ..html.state_panel import MOST_ROWS, ROWS, Group, Row, address_at, turn_of, written_last
+from ..html.state_panel import (
+    MOST_ROWS,
+    ROWS,
+    Group,
+    Row,
+    address_at,
+    others_called,
+    session_of,
+    turn_of,
+    written_last,
+)
 from ..request import actor
 from ..session.event import about
 from ..session.updates import number_in
@@ -114,12 +124,19 @@ def _state(
     after = moments.state_at(ref, event.id, actor=who)
     writers = written_last(ref, after.writers.values())
     known = outline.outline(ref, [event.seq] if event.seq is not None else [], actor=who, also=writers, upto=upto)
-    turns = known.turn_numbers(writers)
+    turns, called = known.turn_numbers(writers), others_called(ref, after.writers.values(), who)
     changed = {change.key: change for change in _changes(ref, event, who)}
     groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
     unknown = [] if only_changes else [row for group in groups for row in group.rows if row.unknown]
     groups = [
-        replace(group, rows=[replace(row, turn=turn_of(row.writer, turns)) for row in group.rows if row not in unknown])
+        replace(
+            group,
+            rows=[
+                replace(row, turn=turn_of(row.writer, turns), session=session_of(row.writer, called))
+                for row in group.rows
+                if row not in unknown
+            ],
+        )
         for group in groups
     ]
     shown = {row.key for group in groups for row in group.rows}

@@ -21,7 +21,7 @@ from ...reads.paging import write_cursor
 from ...search import outline
 from ...sources import database
 from ..html.render import page
-from ..html.state_panel import ROWS, Row, turn_of, written_last
+from ..html.state_panel import ROWS, Row, others_called, session_of, turn_of, written_last
 from ..request import actor
 
 _AROUND: Final = 40  # events before the one that is asked for, and after it
@@ -65,11 +65,12 @@ def _steps(ref: SessionRef, events: Sequence[EventView], request: HttpRequest) -
     changes = changes_along(ref, events, actor=who)
     if changes is None:
         return {}
-    also = written_last(ref, [held.writer for each in changes for held in each.values() if held.writer])
+    writers = [held.writer for each in changes for held in each.values() if held.writer]
+    also, called = written_last(ref, writers), others_called(ref, writers, who)
     known = outline.outline(ref, [event.seq for event in events if event.seq is not None], actor=who, also=also)
     turns = known.turn_numbers(also)
     rows = [
-        _rows(each, moments.made(event, actor=who) if number else {}, turns)
+        _rows(each, moments.made(event, actor=who) if number else {}, turns, called)
         for number, (event, each) in enumerate(zip(events, changes, strict=True))
     ]
     start = moments.state_at(ref, events[0].id, actor=who).state
@@ -83,13 +84,16 @@ def _steps(ref: SessionRef, events: Sequence[EventView], request: HttpRequest) -
     return {"steps": steps, "numbers": known.numbers}
 
 
-def _rows(changes: Mapping[str, Held], made: Mapping[str, Any], turns: Mapping[Seq, int]) -> list[Row]:
+def _rows(
+    changes: Mapping[str, Held], made: Mapping[str, Any], turns: Mapping[Seq, int], called: Mapping[SessionRef, str]
+) -> list[Row]:
     """Returns the rows of what was written since the event before; what this event itself `made` is marked."""
     return [
         Row(
             *(name, held.value, held.writer, held.initial),
             Change(name, held.before, made.get(name, UNKNOWN)) if held.own else None,
             turn=turn_of(held.writer, turns),
+            session=session_of(held.writer, called),
         )
         for name, held in sorted(changes.items())
     ]

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -16,7 +17,7 @@ from ...edits import edit as edits
 from ...edits.edit import Entry
 from ...history import drift, moments
 from ...reads import deltas as reads_writers
-from ...reads import views
+from ...reads import lists, views
 from ...reads.deltas import Writer, written_beside
 from ...search import outline
 from ...writes.append import Appended
@@ -31,7 +32,8 @@ class Row:
 
     At an event, `change` is what the event wrote, and `unknown` says why the value is unknown. `said` is the value that
     the events give the key, if a different one is stored. `turn` is the number of the turn in which it was written, 0 if
-    nobody knows. `beside` has the agents that wrote it at the same time.
+    nobody knows. `beside` has the agents that wrote it at the same time, `session` what another session is called in which
+    it was written.
     """
 
     key: str
@@ -43,6 +45,7 @@ class Row:
     said: Any = UNKNOWN
     turn: int = 0
     beside: tuple[str, ...] = ()
+    session: str = ""
 
     @property
     def drifted(self) -> bool:
@@ -80,6 +83,21 @@ class Target:
     drifted: int = 0
 
 
+class Wrote(NamedTuple):
+    """Who wrote the keys of a state last, and which were set at creation; what the events say for keys that drifted; the
+    turns in which they were written; who else wrote a key at the same time; what other sessions of writers are called."""
+
+    writers: Mapping[str, Writer] = MappingProxyType({})
+    initial: Collection[str] = ()
+    drifted: Mapping[str, Any] = MappingProxyType({})
+    turns: Mapping[Seq, int] = MappingProxyType({})
+    beside: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    called: Mapping[SessionRef, str] = MappingProxyType({})
+
+
+NOBODY: Final = Wrote()
+
+
 def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more: str) -> str:
     """Returns the URL of a session's page at an event. Empty values of `more` are left out."""
     asked = {"at": event_id, **{name: value for name, value in more.items() if value}}
@@ -88,11 +106,8 @@ def address_at(ref: SessionRef, event_id: str, name: str = "session", /, **more:
     return f"{reverse(name, kwargs=ref._asdict())}?{query}"
 
 
-def who_wrote(
-    view: views.SessionView, who: access_actor.Actor, upto: outline.Reached | None = None
-) -> tuple[Mapping[str, Writer], Collection[str], State, Mapping[Seq, int], Mapping[str, tuple[str, ...]]]:
-    """Returns the last writers of the keys, the keys set at creation, what the events say for keys that drifted, the turns
-    in which the writers wrote, and who else wrote a key at the same time.
+def who_wrote(view: views.SessionView, who: access_actor.Actor, upto: outline.Reached | None = None) -> Wrote:
+    """Returns who wrote the keys of a session.
 
     While the source is still being indexed, returns what the newest events of this session tell about its own keys.
     """
@@ -103,14 +118,23 @@ def who_wrote(
         drifted = {} if view.is_incomplete else drift.glance(now, actor=who)
         writers = {name: now.writers[name] for name in shown & now.writers.keys()}
         turns, beside = _turns_in(view.ref, writers.values(), who, upto), written_beside(view.ref, writers, actor=who)
-        return writers, now.initial & shown, drifted, turns, beside
+        called = others_called(view.ref, writers.values(), who)
+        return Wrote(writers, now.initial & shown, drifted, turns, beside, called)
     except (Behind, Invalid):
         last = reads_writers.writers(view.ref, actor=who)
         writers = {name: writer for name, writer in last.items() if scope_of(name)[0] == "session"}
         began = split(view.initial_state or {}).session
         unwritten = view.state.session.keys() - last.keys()
         initial = {name for name in unwritten if same(began.get(name, ABSENT), view.state.get(name))}
-        return writers, initial, {}, _turns_in(view.ref, writers.values(), who, upto), {}
+        return Wrote(writers, initial, turns=_turns_in(view.ref, writers.values(), who, upto))
+
+
+def others_called(
+    ref: SessionRef, writers: Iterable[Writer | None], who: access_actor.Actor
+) -> Mapping[SessionRef, str]:
+    """Returns what other sessions are called in which these writers wrote."""
+    others = {writer.ref for writer in writers if writer and writer.ref != ref}
+    return lists.titles(sorted(others)[:ROWS], actor=who) if others else {}
 
 
 def _turns_in(
@@ -126,22 +150,13 @@ def written_last(ref: SessionRef, writers: Iterable[Writer]) -> list[Seq]:
     return sorted(seqs, reverse=True)[:ROWS]
 
 
-def of_session(
-    view: views.SessionView,
-    writers: Mapping[str, Writer] | None = None,
-    initial: Collection[str] = (),
-    drifted: Mapping[str, Any] | None = None,
-    turns: Mapping[Seq, int] | None = None,
-    beside: Mapping[str, tuple[str, ...]] | None = None,
-    *,
-    whole: bool = True,
-) -> Target:
+def of_session(view: views.SessionView, wrote: Wrote = NOBODY, *, whole: bool = True) -> Target:
     """Returns a session's merged state with its three scopes, and its writers if the caller has asked `who_wrote`.
 
     Unless `whole`, each scope shows the ROWS keys that were written last, and those that drifted.
     """
+    writers, drifted = wrote.writers, wrote.drifted
     ref = view.ref
-    writers, drifted = writers or {}, drifted or {}
     groups = []
     for scope in STORED:
         values = {full_key(scope, bare): value for bare, value in view.state.scope(scope).items()}
@@ -152,10 +167,11 @@ def of_session(
                 name,
                 values.get(name, ABSENT),
                 writers.get(name),
-                name in initial,
+                name in wrote.initial,
                 said=drifted.get(name, UNKNOWN),
-                turn=turn_of(writers.get(name), turns or {}),
-                beside=(beside or {}).get(name, ()),
+                turn=turn_of(writers.get(name), wrote.turns),
+                beside=wrote.beside.get(name, ()),
+                session=session_of(writers.get(name), wrote.called),
             )
             for name in shown
         ]
@@ -172,6 +188,11 @@ def of_session(
         groups,
         len(drifted),
     )
+
+
+def session_of(writer: Writer | None, called: Mapping[SessionRef, str]) -> str:
+    """Returns what the session of a writer is called, if it is another one."""
+    return called.get(writer.ref, "") if writer else ""
 
 
 def turn_of(writer: Writer | None, turns: Mapping[Seq, int]) -> int:
@@ -238,7 +259,11 @@ def with_writers(target: Target, who: access_actor.Actor, *, whole: bool) -> Tar
     except (Behind, Invalid):
         writers, initial = {}, frozenset()
     shown = sorted(_newest(target.state, writers, whole=whole))
-    rows = [Row(name, target.state[name], writers.get(name), name in initial) for name in shown]
+    called = others_called(target.ref, writers.values(), who)
+    rows = [
+        Row(name, target.state[name], writer := writers.get(name), name in initial, session=session_of(writer, called))
+        for name in shown
+    ]
     return replace(target, groups=[Group(target.kind, rows, len(target.state) - len(rows), target.groups[0].size)])
 
 

@@ -290,7 +290,7 @@ def _with_first_lines(ref: SessionRef, events: list[EventView], upto: Reached, w
 
 def _scopes(view: views.SessionView, who: Actor) -> list[Scope]:
     """Returns the session's own keys first; scopes without keys are left out."""
-    groups = of_session(view, *who_wrote(view, who), whole=False).groups
+    groups = of_session(view, who_wrote(view, who), whole=False).groups
     scopes = []
     for group in sorted(groups, key=lambda each: each.scope != "session"):
         newest = sorted(group.rows, key=lambda row: -row.writer.timestamp if row.writer else 0.0)[:_KEYS]

@@ -32,7 +32,7 @@ from ...sources import database, errors
 from ..history.moment import chosen, panel, renamed
 from ..history.pins import MOST, pinned
 from ..html.render import page
-from ..html.state_panel import address_at, of_session, who_wrote
+from ..html.state_panel import NOBODY, address_at, of_session, who_wrote
 from ..request import actor
 from . import labels
 from .chosen_range import ChosenRange, by_numbers, chosen_range, counted, query_of
@@ -62,7 +62,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     upto = outline.reached(ref, actor=actor(request))
     then = panel(request, ref, event_id, upto) if event_id else {}
     whole = "all" in request.GET and not event_id
-    writers = () if "behind" in then else who_wrote(view, actor(request), upto)  # the page does not wait twice
+    wrote = NOBODY if "behind" in then else who_wrote(view, actor(request), upto)  # the page does not wait twice
     running, cut = timeline.standing(ref, actor=actor(request))
     context = {
         **then,
@@ -78,7 +78,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "queued": queue.of_session(ref, actor=actor(request)),
         "numbered": database.is_numbered(ref.source),
         "ordered": database.has_order(ref.source),
-        "target": of_session(view, *writers, whole=whole),
+        "target": of_session(view, wrote, whole=whole),
         **labels.of_session(ref, actor(request)),
         **_timeline(request, ref, then.get("event"), upto),
     }

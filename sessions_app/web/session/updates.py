@@ -77,7 +77,7 @@ def following(ref: SessionRef, seq: Seq, chosen: Filter, who: Actor, last: TurnR
 
 def state(view: views.SessionView, who: Actor) -> str:
     """Renders the groups of the state panel."""
-    return fragment("html/state/_groups.html", target=of_session(view, *who_wrote(view, who), whole=False))
+    return fragment("html/state/_groups.html", target=of_session(view, who_wrote(view, who), whole=False))
 
 
 def status(running: Running | None, cut: EventView | None, revision: float) -> str:

@@ -1,6 +1,6 @@
 """Ends rows of state: what can be done with a key, and who wrote it last."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.html import format_html
@@ -11,9 +11,12 @@ from ...domain.json_values import KEY_LENGTH
 from ...domain.masks import has_dots
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...domain.shorten import words
+from ..html.json_tree import ends
 from ..html.state_panel import Row, Target, address_at
 from .links import icon, query, session_name
 from .tags import register
+
+_WHOLE_ID: Final = 20  # characters of a session's id; of a longer one, both ends are shown
 
 
 @register.simple_tag(takes_context=True)
@@ -54,7 +57,8 @@ def _edit(form: str, key: str) -> SafeString:
 def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
     """Returns the end of a key's row: its buttons, the link to its history, and who wrote it last.
 
-    The turn links to the state just after the event that wrote it. An event of another session has the session's name.
+    The turn links to the state just after the event that wrote it. An event of another session has the session's name, and
+    an arrow.
     """
     pin = _pin(row.key) if kind == "session" else ""
     acts = format_html('<span class="rowacts">{}{}{}</span>', edit, pin, _history(row.key, ref, kind))
@@ -66,9 +70,10 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> S
     if row.writer.ref == ref:
         by = format_html('<a href="{}" data-at="{}">{}</a>', there, row.writer.event_id, turn)
     else:
-        other = session_name(row.writer.ref)
+        other = session_name(row.writer.ref, row.session)
         edited = row.writer.ref.session_id == OWN_NAME
-        name = turn if edited else format_html('<span class="bidi">{}</span>', words(other, 40))
+        short = words(other, 40) if other != row.writer.ref.session_id or len(other) <= _WHOLE_ID else ends(other)
+        name = turn if edited else format_html('<span class="bidi">{}</span> <span aria-hidden="true">↗</span>', short)
         by = format_html('<a href="{}" title="{}">{}</a>', there, other, name)
     return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
 
