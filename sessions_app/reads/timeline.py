@@ -22,7 +22,7 @@ from ..domain.session_ref import SessionRef
 from ..sources import database
 from ..sources.dialect import Either, if_json
 from .deltas import add_changes
-from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, ordered, view_of, views
+from .event_views import EventView, after_cursor, before_cursor, events_of, filtered, measured, ordered, view_of, views
 from .lists import GLANCE
 from .paging import Page
 from .size_limits import LARGE, size_of_event
@@ -188,6 +188,22 @@ def glimpses(ref: SessionRef, seqs: Collection[Seq], actor: Actor) -> dict[Seq, 
     return {
         seq: Glimpse(at, str(shown({"author": name or ""}, actor, ref.app_name, "event")["author"]))
         for seq, at, name in rows
+    }
+
+
+def tools_of(ref: SessionRef, seqs: Collection[Seq], *, actor: Actor) -> dict[Seq, list[str]]:
+    """Returns the names of the tools whose answers are in the events with these seqs, by seq, as far as all of them weigh
+    less than a page may."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        events = measured(events_of(ref)).filter(seq__in=seqs)
+        some, _more = views(events, ref.source, actor, len(seqs), ref=ref)
+    return {
+        view.seq: [
+            *dict.fromkeys(part.name for part in view.description.parts if part.kind == "response" and part.name)
+        ]
+        for view in some
+        if view.seq is not None
     }
 
 

@@ -82,11 +82,12 @@ def test_a_users_key_was_written_in_any_of_their_sessions(
     edit_user_state(*anywhere[:3], [Entry("user:tier", "platinum", "silver")], actor=actor)
     page = maria.open("user-history", query={"key": "user:tier"}, **names_of(anywhere, 3))
     assert told(page) == ['"silver"→"platinum"', '"gold"→"silver"', 'new"gold"']
-    assert [row.texts("a", "where") for row in rows(page)] == [["adkweb"], ["s2"], ["s1"]]
+    assert [row.texts("a", "where") for row in rows(page)] == [["Changes of this user ↗"], ["s2 ↗"], ["s1 ↗"]]
     assert rows(page)[1].one("a", "where")["href"] == reverse("session", kwargs=other._asdict())
     beside = session_page(maria, anywhere, "user:tier")
     assert told(beside) == told(page)
-    assert [row.texts("a", "where") for row in rows(beside)] == [["adkweb"], ["s2"], []]  # the last is this session
+    assert [row.texts(class_="where") for row in rows(beside)] == [["Changes of this user ↗"], ["s2 ↗"], ["s1"]]
+    assert [len(row.all("a", "where")) for row in rows(beside)] == [1, 1, 0]  # the last is this session
 
 
 def test_an_apps_key_was_written_by_any_of_its_users(
@@ -97,7 +98,24 @@ def test_an_apps_key_was_written_by_any_of_its_users(
     edit_app_state(*anywhere[:2], [Entry("app:limit", 30, 20)], actor=actor, reason="More of them")
     page = maria.open("app-history", query={"key": "app:limit"}, **names_of(anywhere, 2))
     assert told(page) == ["More of them 20→30", "10→20", "new10"]
-    assert [row.texts("a", "where") for row in rows(page)] == [["adkweb"], ["ben / s9"], ["ana / s1"]]
+    assert [row.texts("a", "where") for row in rows(page)] == [
+        ["Changes of this app ↗"],
+        ["ben / s9 ↗"],
+        ["ana / s1 ↗"],
+    ]
+
+
+def test_a_write_names_its_turn_and_its_tool(anywhere: SessionRef, maria: Browser, add: Add, actor: Actor) -> None:
+    answer = [{"function_response": {"id": "c", "name": "set_price", "response": {}}}] * 2
+    for _turn in range(2):
+        add(anywhere, {"text": "Cheaper, please"}, author="user")
+        add(anywhere, content={"role": "user", "parts": answer}, **delta(count=_turn))
+    edit_state(anywhere, [Entry("count", 7, 1)], actor=actor)
+    newest, second, first, begun = [
+        row.one("span", "whence").text for row in rows(session_page(maria, anywhere, "count"))
+    ]
+    assert (second, first) == ("agent turn 2 set_price", "agent turn 1 set_price")
+    assert (newest, begun) == (f"{actor.name} turn 2", "initial state")
 
 
 def test_null_removed_and_not_there_are_three_things(
@@ -157,36 +175,50 @@ def test_a_number_has_a_line_and_the_line_has_words(anywhere: SessionRef, maria:
     for number in (5, 1, 4):
         add(anywhere, **delta(count=number))
     figure = session_page(maria, anywhere, "count").one("figure")
-    assert figure.one("svg")["aria-label"] == "From 3 to 4; lowest 1, highest 5"
-    assert figure.texts("span") == ["first 3", "lowest 1", "highest 5", "last 4"]
-    assert len(figure.one("polyline")["points"].split()) == 4
+    assert figure.all("svg")[0]["aria-label"] == "From 3 to 4; lowest 1, highest 5"
+    assert figure.one("div", "values").texts("span") == ["5", "1"]
+    assert [step.one("text").text for step in figure.all("g", "step")] == ["3", "5", "1", "4"]
+    assert len(figure.one("polyline")["points"].split()) == 8
+    assert len(figure.one("figcaption").all("time")) == 2
     assert session_page(maria, anywhere, "step").all("figure") == []
 
 
 @pytest.mark.parametrize(
     ("values", "stretches"),
     [
-        ([1, 2], [2]),
-        ([1, None, 2, 3], [2, 2]),  # one point alone is drawn twice, as a dot
+        ([1, 2], [4]),
+        ([1, None, 2, 3], [2, 4]),
         ([1, float("nan"), True, "4", 10**400, 2], [2, 2]),
-        ([-1.7e308, 1.7e308], [2]),
-        ([5e-324, 0.0], [2]),
-        ([7, 7, 7], [3]),
+        ([-1.7e308, 1.7e308], [4]),
+        ([5e-324, 0.0], [4]),
+        ([7, 7, 7], [6]),
         ([1], None),
         ([], None),
         (["a", "b"], None),
     ],
 )
-def test_a_line_has_a_point_for_each_number_and_a_gap_for_anything_else(
+def test_a_line_has_a_step_for_each_number_and_a_gap_for_anything_else(
     values: list[Any], stretches: list[int] | None
 ) -> None:
-    drawn = line(values)
+    drawn = line((float(at), value) for at, value in enumerate(values))
     assert (drawn and [len(points.split()) for points in drawn.stretches]) == stretches
     for point in " ".join(drawn.stretches).split() if drawn else ():
         x, y = map(float, point.split(","))
         assert drawn
         assert 0 <= x <= drawn.width
         assert 0 <= y <= drawn.height
+
+
+def test_a_value_is_as_wide_as_it_lasted_and_a_long_wait_is_folded() -> None:
+    drawn = line([(0.0, 1), (10.0, 2), (30.0, 3), (40.0, 2), (86_440.0 * 2, 4)])
+    assert drawn
+    one, two, three, waited, _last = [float(step.width.rstrip("%")) for step in drawn.steps]
+    assert abs(two - 2 * one) < 1
+    assert abs(three - one) < 0.1
+    assert waited < 60  # two days, beside seconds
+    (fold,) = drawn.folds
+    assert fold.days == 2
+    assert float(drawn.steps[3].x.rstrip("%")) < float(fold.x.rstrip("%"))
 
 
 # --- Pages and keys ---------------------------------------------------------------------------------------------------
@@ -245,11 +277,12 @@ def test_the_key_can_be_edited_from_here_unless_adkweb_only_reads(
 ) -> None:
     add(ref, **delta(step="pay"))
     links = session_page(maria, ref, "step").links()
+    assert "Restore" in links
     assert links["Edit e"] == reverse("session-edit", kwargs=ref._asdict()) + "?key=step"
     settings.READ_ONLY = True
     links = session_page(maria, ref, "step").links()
-    assert not {"Edit e", "Restore this value"} & links.keys()
-    assert "Compare with now" in links
+    assert not {"Edit e", "Restore"} & links.keys()
+    assert "Compare" in links
 
 
 # --- Hostile values ---------------------------------------------------------------------------------------------------

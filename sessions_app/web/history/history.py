@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
@@ -14,42 +15,67 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
-from ...domain.errors import Behind, Invalid
+from ...domain.errors import Behind, Invalid, NotFound
 from ...domain.positions import Seq
-from ...domain.session_ref import SessionRef
+from ...domain.session_ref import OWN_NAME, SessionRef
+from ...domain.shorten import words
 from ...domain.state import ABSENT, STORED, scope_of
 from ...history import key_history, moments
 from ...history.key_history import KeyWrite
-from ...reads import views
+from ...reads import lists, timeline, views
 from ...search import outline
 from ..html import difference
 from ..html.render import page
 from ..html.state_panel import Target, of_app, of_session, of_user
 from ..request import actor
+from ..templatetags.links import session_name
+from ..templatetags.links import user as user_of
+from .strip_axis import Label, axis_of_times, label, share
 
 KEYS: Final = 500  # that are offered for choosing
+_TOLD: Final = 12  # sessions of a page whose turns and tools are named
 _WIDTH: Final = 600  # of the line, in its own units
 _HEIGHT: Final = 48
+_LATE: Final = 80  # of 100: a value that begins behind this is told from the right
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A write, with its difference. `elsewhere` tells whether another session wrote it."""
+    """A write, with its difference. `elsewhere` tells whether another session wrote it, `where` what the session is called,
+    with its user if the key is an app's; `turn` is 0, and `tools` are none, if nobody knows."""
 
     write: KeyWrite
     shown: SafeString
     elsewhere: bool
+    where: str
+    turn: int = 0
+    tools: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LineStep:
+    """A value for as long as it stood: from where to where, and where it is told, from the right if it `is_late`."""
+
+    x: str
+    width: str
+    at: str
+    is_late: bool
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The values of a number as a line: the points of each stretch without a gap, and the extremes."""
+    """The values of a number over time: as steps, the points of each stretch without a gap, and the extremes."""
 
     stretches: list[str]
+    steps: list[LineStep]
+    folds: list[Label]
     lowest: Any
     highest: Any
     first: Any
     last: Any
+    began: float
+    ended: float
     width: int = _WIDTH
     height: int = _HEIGHT
 
@@ -72,25 +98,35 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
     return _history(request, of_user(source, app_name, user_id, actor(request)))
 
 
-def line(values: Iterable[Any]) -> Line | None:
-    """Draws the line of a number's values, the oldest first. None for fewer than two numbers."""
-    heights = list(dropwhile(lambda each: each[0] is None, ((finite(value), value) for value in values)))
-    known = [(height, value) for height, value in heights if height is not None]
+def line(written: Iterable[tuple[float, Any]]) -> Line | None:
+    """Draws the values of a number over time, each with the time at which it was written, the oldest first. None for fewer
+    than two numbers."""
+    values = [(at, value, finite(value)) for at, value in written]
+    values = list(dropwhile(lambda each: each[2] is None, values))
+    known = [(height, value) for _at, value, height in values if height is not None]
     if len(known) < 2:
         return None
     (low, lowest), (high, highest) = (pick(known, key=itemgetter(0)) for pick in (min, max))
     span = high / 2 - low / 2  # halved first, so that no difference overflows
+    axis = axis_of_times([at for at, _value, _height in values])
     stretches: list[list[str]] = [[]]
-    for number, (height, _value) in enumerate(heights):
+    steps = []
+    for (_at, value, height), (left, right) in zip(values, pairwise([*axis.lefts, 100.0]), strict=True):
+        is_late = left > _LATE
+        at_end = share(right if is_late else left)
+        steps.append(LineStep(share(left), share(max(0.0, right - left)), at_end, is_late, value))
         if height is None:
             stretches.append([])
             continue
-        share = (height / 2 - low / 2) / span if span else 0.5
-        stretches[-1].append(f"{number * _WIDTH / (len(heights) - 1):.1f},{_HEIGHT * (1 - share):.1f}")
-    drawn = [
-        " ".join(points if len(points) > 1 else points * 2) for points in stretches if points
-    ]  # a single point is not a line
-    return Line(drawn, lowest, highest, known[0][1], known[-1][1])
+        y = f"{_HEIGHT * (1 - ((height / 2 - low / 2) / span if span else 0.5)):.1f}"
+        stretches[-1] += [f"{left * _WIDTH / 100:.1f},{y}", f"{right * _WIDTH / 100:.1f},{y}"]
+    return Line(
+        [" ".join(points) for points in stretches if points],
+        steps,
+        [label(fold) for fold in axis.folds],
+        *(lowest, highest, known[0][1], known[-1][1]),
+        *(values[0][0], values[-1][0]),
+    )
 
 
 def _history(request: HttpRequest, target: Target) -> HttpResponse:
@@ -105,15 +141,15 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     if target.kind not in ("session", scope):
         raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": name, "scope": target.kind})
     writes = key_history.history(target.ref, name, before, actor=actor(request))
-    shown, now = difference.Differences(), target.state.get(name, ABSENT)
+    now = target.state.get(name, ABSENT)
     context |= {
         "scope": scope,
         "now": now,
         "value": difference.value(now),
-        "rows": [_row(write, target, shown) for write in writes.rows],
+        "rows": _rows(writes.rows, target, scope, actor(request)),
         "older": writes.next,
         "numbers": _numbers(target, writes.rows, actor(request)),
-        "line": line(reversed(_values(writes.rows))),
+        "line": line((write.timestamp, write.change.new) for write in reversed(writes.rows)),
     }
     more = before and request.htmx  # type: ignore[attr-defined]
     return page(request, "history/history/_rows.html" if more else "history/history/history.html", context)
@@ -134,21 +170,42 @@ def _names(target: Target) -> dict[str, str]:
     return dict(list(names.items())[: {"app": 2, "user": 3}.get(target.kind, 4)])
 
 
-def _row(write: KeyWrite, target: Target, shown: difference.Differences) -> Row:
-    return Row(
-        write, shown.html(write.change.old, write.change.new), target.kind != "session" or write.ref != target.ref
-    )
+def _where(ref: SessionRef, called: str, scope: str) -> str:
+    name = words(session_name(ref, called), 60)
+    return f"{words(user_of(ref), 40)} / {name}" if scope == "app" and ref.session_id != OWN_NAME else name
+
+
+def _rows(writes: Sequence[KeyWrite], target: Target, scope: str, who: Actor) -> list[Row]:
+    """Returns the rows of some writes. Of the sessions that wrote last, says also in which turns, and by which tools."""
+    shown = difference.Differences()
+    by_ref: dict[SessionRef, list[Seq]] = {}
+    for write in writes:
+        by_ref.setdefault(write.ref, []).extend([write.seq] if write.event_id else [])
+    called = lists.titles(by_ref, actor=who)
+    turns: dict[tuple[SessionRef, Seq], int] = {}
+    tools: dict[tuple[SessionRef, Seq], list[str]] = {}
+    for ref, seqs in list(by_ref.items())[:_TOLD]:
+        with suppress(NotFound):  # deleted since
+            known = outline.outline(ref, (), also=seqs, actor=who).turn_numbers(seqs)
+            turns |= {(ref, seq): number for seq, number in known.items()}
+            tools |= {(ref, seq): names for seq, names in timeline.tools_of(ref, seqs, actor=who).items()}
+    return [
+        Row(
+            write,
+            shown.html(write.change.old, write.change.new),
+            target.kind != "session" or write.ref != target.ref,
+            _where(write.ref, called[write.ref], scope),
+            turns.get((write.ref, write.seq), 0),
+            tools.get((write.ref, write.seq), ()),
+        )
+        for write in writes
+    ]
 
 
 def _numbers(target: Target, writes: Sequence[KeyWrite], who: Actor) -> dict[Seq, int]:
     """Returns the numbers of the events of the session whose history is shown, by seq."""
     seqs = [write.seq for write in writes if write.event_id and write.ref == target.ref]
     return outline.numbers_of(target.ref, seqs, actor=who)
-
-
-def _values(rows: Sequence[KeyWrite]) -> list[Any]:
-    """Returns the values, the newest first, and the one before all of them."""
-    return [row.change.new for row in rows] + ([rows[-1].change.old] if rows else [])
 
 
 def finite(value: Any) -> float | None:

@@ -19,7 +19,7 @@ from ..request import actor
 from ..session.chosen_range import chosen_range
 from ..templatetags.tags import colour_of, shortened
 from .pins import pinned, pinned_lines
-from .strip_axis import Axis, Fold, Step, axis_of
+from .strip_axis import Axis, Fold, Label, Step, axis_of, label, share
 
 BOTTOM: Final = 40  # of the bars, in pixels
 _LOWEST: Final = 0.35  # of the height, for a bar that used no tokens
@@ -42,22 +42,6 @@ class Drawn:
     height: str
     wrote: bool = False
     sign: str = ""  # where the middle is, for an edit or a rewind
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A gap that is named."""
-
-    x: str
-    width: str
-    middle: str
-    seconds: float
-    waited: bool
-
-    @property
-    def days(self) -> int:
-        """Returns how many days it is; 0 for less than one."""
-        return round(self.seconds / 86_400) if self.seconds >= 86_400 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +164,13 @@ def _drawn(bar: Bar, level: float, left: float, right: float) -> Drawn:
         *(
             " ".join(filter(None, names)),
             bar.kind,
-            _share(left),
+            share(left),
             f"{BOTTOM - height:.1f}",
-            _share(width),
+            share(width),
             f"{height:.1f}",
         ),
         wrote=bar.writes > 0,
-        sign=_share(left + width / 2) if bar.kind in ("edit", "rewind") else "",
+        sign=share(left + width / 2) if bar.kind in ("edit", "rewind") else "",
     )
 
 
@@ -194,13 +178,11 @@ def _call(call: Spans, axis: Axis, levels: Sequence[float]) -> Drawn:
     left, right = axis.x(call.at), axis.x(call.at + call.took.seconds)
     height = BOTTOM * min(_HIGHEST, levels[axis.step_at(call.at + call.took.seconds)]) * _TOOLS
     css = "call failed" if call.failed else "call"
-    return Drawn(css, "", _share(left), f"{BOTTOM - height:.1f}", _share(max(_THINNEST, right - left)), f"{height:.1f}")
+    return Drawn(css, "", share(left), f"{BOTTOM - height:.1f}", share(max(_THINNEST, right - left)), f"{height:.1f}")
 
 
 def _label(fold: Fold, shown: Sequence[Bar], of_bars: Sequence[int]) -> Label:
-    waited = of_bars[fold.step] == of_bars[fold.step - 1] and shown[fold.step].author == _USER
-    middle = (fold.left + fold.right) / 2
-    return Label(_share(fold.left), _share(fold.right - fold.left), _share(middle), fold.seconds, waited)
+    return label(fold, of_bars[fold.step] == of_bars[fold.step - 1] and shown[fold.step].author == _USER)
 
 
 def _agents(shown: Sequence[Bar]) -> list[Agent]:
@@ -251,7 +233,7 @@ def _numbers(shown: Sequence[Bar], of_bars: Sequence[int], axis: Axis) -> dict[s
 def _stretch(between: SeqRange, shown: Sequence[Bar], axis: Axis) -> Stretch:
     """Returns where a range stands, to the event: a bar of several has one after the other."""
     left, right = (_x_of(seq, after, shown, axis) for seq, after in zip(between, (0, 1), strict=True))
-    return Stretch(_share(left), _share(max(_THINNEST, right - left)), _share(right))
+    return Stretch(share(left), share(max(_THINNEST, right - left)), share(right))
 
 
 def _x_of(seq: Seq, after: int, shown: Sequence[Bar], axis: Axis) -> float:
@@ -264,7 +246,3 @@ def _x_of(seq: Seq, after: int, shown: Sequence[Bar], axis: Axis) -> float:
 
 def _first(bar: Bar) -> Seq:
     return bar.first
-
-
-def _share(share: float) -> str:
-    return f"{share:.3f}%"

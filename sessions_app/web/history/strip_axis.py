@@ -7,7 +7,7 @@ the longest of these gaps are named.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Final
 
@@ -39,6 +39,22 @@ class Fold:
     left: float
     right: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A gap that is named."""
+
+    x: str
+    width: str
+    middle: str
+    seconds: float
+    waited: bool
+
+    @property
+    def days(self) -> int:
+        """Returns how many days it is; 0 for less than one."""
+        return round(self.seconds / 86_400) if self.seconds >= 86_400 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +104,19 @@ def axis_of(steps: Sequence[Step]) -> Axis:
     return Axis(steps, lefts, rights, folds)
 
 
+def axis_of_times(times: Sequence[float]) -> Axis:
+    """Returns the axis of some times, in order, of which each lasts until the next. What lasts much longer than others is
+    folded; the last goes on for as long as others usually do."""
+    lasts = [max(0.0, end - begin) for begin, end in pairwise(times)]
+    usual = median([each for each in lasts if each] or [0.0])
+    begin, gap, steps = times[0], 0.0, []
+    for each in [*lasts, usual]:
+        worked = min(each, usual * _OUTSTANDING)
+        steps.append(Step(begin, begin + worked, worked, gap))
+        begin, gap = begin + each, each - worked
+    return axis_of(steps)
+
+
 def _named(steps: Sequence[Step], long: Sequence[int]) -> set[int]:
     """Returns the numbers of the steps before which a gap is named: the longest, if they are much longer than others."""
     usual = median(steps[number].gap for number in long) if len(long) > NAMED else 0.0
@@ -98,3 +127,14 @@ def _named(steps: Sequence[Step], long: Sequence[int]) -> set[int]:
 
 def _end(step: Step) -> float:
     return step.end
+
+
+def label(fold: Fold, waited: bool = False) -> Label:
+    """Returns a gap as it is drawn."""
+    middle = (fold.left + fold.right) / 2
+    return Label(share(fold.left), share(fold.right - fold.left), share(middle), fold.seconds, waited)
+
+
+def share(of_100: float) -> str:
+    """Returns where something stands, as an attribute of SVG."""
+    return f"{of_100:.3f}%"
