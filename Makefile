@@ -60,10 +60,10 @@ docs: $(VENV)/test.stamp ## write what is made from the code: docs/guarantees.md
 	$(BIN)/python -m tests.guarantees
 	$(BIN)/python -m tests.api_docs
 
-demo: $(VENV)/test.stamp ## record the demo store anew
+demo: $(VENV)/test.stamp ## record the demo again
 	$(BIN)/python examples/record.py
 
-vendor: $(VENV)/node.stamp ## build static/vendor anew
+vendor: $(VENV)/node.stamp ## rebuild static/vendor
 	$(BIN)/pip install --quiet --disable-pip-version-check "fonttools[woff]==4.68.0"
 	$(BIN)/python frontend/vendor.py
 

@@ -359,7 +359,7 @@ def visits() -> list[Visit]:
 
 
 def main() -> None:
-    """Record the demo anew."""
+    """Record the demo again."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", nargs="?", type=Path, default=HERE / "demo.db", help="the SQLite file to write")
     path = parser.parse_args().path
