@@ -411,7 +411,8 @@
     else if (!paused && !over) start();
   });
   function leave() {
-    if ($("#status [data-running]")) hiding = setTimeout(leave, HIDDEN); // the title says when it ends
+    if ($("#status [data-running]"))
+      hiding = setTimeout(leave, HIDDEN); // the title says when it ends
     else close();
   }
   addEventListener("online", () => {

@@ -67,6 +67,7 @@
     if (isNew) {
       shown = now;
       card.hidden = false;
+      document.documentElement.dataset.touring = "";
       words.replaceChildren(...[...shown.childNodes].map((node) => node.cloneNode(true)));
       back.hidden = step === 0;
       skip.hidden = step === last;
@@ -110,6 +111,7 @@
     aimed?.removeAttribute("data-tour-aim");
     aimed = null;
     card.hidden = true;
+    delete document.documentElement.dataset.touring;
     if (focused) (document.querySelector(".demoline [data-tour-start]") ?? document.querySelector("#main")).focus();
   }
 
