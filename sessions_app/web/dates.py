@@ -49,6 +49,12 @@ def second(seconds: float, now: float) -> str:
     return _with_date(seconds, now, _second)
 
 
+def period(start: float, end: float, now: float) -> str:
+    """Returns two times to the minute: 20 Nov, 09:05 – 10:05."""
+    same_day = _local(start).date() == _local(end).date()
+    return f"{minute(start, now)} – {_hour(_local(end)) if same_day else minute(end, now)}"
+
+
 def day(seconds: float, now: float) -> str:
     """Returns the date of a time, also if it is today."""
     return _date(_local(seconds), _local(now).year)

@@ -28,6 +28,7 @@ def test_a_script_writes_what_the_server_writes(visit: Visit, language: str, zon
         forms = (dates.ago, dates.short, dates.minute, dates.second, dates.day)
         exact_forms = (dates.clock, dates.exact, dates.whole)
         expected = [[*(form(each, NOW) for form in forms), *(form(each) for form in exact_forms)] for each in TIMES]
+        periods = [dates.period(TIMES[0] - 60 * each, TIMES[0], NOW) for each in (5, 900, 600_000)]
         counts = [numbers.count(each) for each in (0, 950, 20_004, 1_234_567)]
         durations = [numbers.duration(each) for each in TOOK]
     page = visit(locale=language, timezone_id=zone)
@@ -38,5 +39,10 @@ def test_a_script_writes_what_the_server_writes(visit: Visit, language: str, zon
         [TIMES, NOW],
     )
     assert written == expected
+    assert periods == page.evaluate(
+        """([end, now]) => [5, 900, 600_000].map((each) =>
+            adkweb.dates.range(...[end - 60 * each, end, now].map((at) => new Date(1000 * at))))""",
+        [TIMES[0], NOW],
+    )
     assert page.evaluate("all => all.map(adkweb.numbers.count)", [0, 950, 20_004, 1_234_567]) == counts
     assert page.evaluate("all => all.map(adkweb.numbers.duration)", TOOK) == durations

@@ -184,6 +184,8 @@ def _label(seconds: float, step: float, now: float) -> str:
 
 
 def _range(bar: Bar, step: float, now: float) -> str:
-    """Returns from when to when a bar is: 20 Nov; 20 Nov – 26 Nov; 09:05 – 10:05."""
+    """Returns from when to when a bar is: 20 Nov; 20 Nov – 26 Nov; 20 Nov, 09:05 – 10:05."""
+    if 60 <= step < _DAY:
+        return dates.period(bar.start, min(bar.end, now), now)
     end = min(bar.end, now) if step < _DAY else bar.end - 1
     return " – ".join(dict.fromkeys(_label(each, step, now) for each in (bar.start, end)))
