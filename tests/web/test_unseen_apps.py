@@ -123,8 +123,8 @@ def test_sockets_commands_and_exports_leave_them_out_too(ref: SessionRef, other:
         updates.check(other, updates.Filter(), OWN)
     with pytest.raises(NotFound):
         updates.following(other, NO_SEQ, updates.Filter(), OWN)
-    assert {event.ref.app_name for event in home.activity(OWN).events} == set()
-    assert {event.ref.app_name for event in home.activity(SYSTEM).events} == {"weather"}
+    assert {turn.ref.app_name for turn in home.activity(OWN).turns} == set()
+    assert {turn.ref.app_name for turn in home.activity(SYSTEM).turns} == {"weather"}
     (source,) = [each for each in registry.listed() if each.alias == ref.source]
     assert [view.id for view in Following(source, Only(), actor=SYSTEM).newest(10)] == ["e1"]
     followed = Following(source, Only(), actor=OWN)
