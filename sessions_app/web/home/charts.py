@@ -10,6 +10,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ...access.actor import Actor
@@ -17,6 +18,7 @@ from ...domain.cost import cost_of
 from ...search import health
 from ...search.health import EVERYBODY, Figures, InTime, Of, Range, Tool
 from ..numbers import count, decimal, dollars, duration, in_short, percentage, share, signed_duration
+from ..templatetags.times import minute
 
 # --- The range of time: one of a few that end now (?range=24h), or any other (?from= and ?to=) ------------------------
 
@@ -86,9 +88,9 @@ HEIGHT: Final = 48
 
 
 class Bar(NamedTuple):
-    """A part of the range of time: when it begins, its number if it has one, and that in words."""
+    """A part of the range of time: when it begins, as <time>, its number if it has one, and that in words."""
 
-    start: float
+    start: SafeString
     value: float | None
     words: str
 
@@ -117,30 +119,31 @@ def charts(
 ) -> list[Chart]:
     """Returns the four charts of figures, beside those of the range before. `query` selects the sessions that `of` means."""
     whole, bars = shown.whole, shown.bars
+    starts = [minute(bar.start) for bar in bars]
     cost, note = _cost(chosen, actor, of)
     failed, slowest = f"{query} error:any".strip(), [bar.percentile(0.95) for bar in bars]
     return [
         Chart(
             *("sessions", _("Sessions"), count(whole.sessions), _grown(whole.sessions, before.sessions)),
             chosen.sessions(query),
-            *_drawn(bars, [bar.sessions for bar in bars], [count(bar.sessions) for bar in bars]),
+            *_drawn(starts, [bar.sessions for bar in bars], [count(bar.sessions) for bar in bars]),
         ),
         Chart(
             *("failed", _("Turns that failed"), _share(whole), _points(whole, before)),
             chosen.sessions(failed),
-            *_drawn(bars, [bar.failed_share if bar.turns else None for bar in bars], [_share(bar) for bar in bars]),
+            *_drawn(starts, [bar.failed_share if bar.turns else None for bar in bars], [_share(bar) for bar in bars]),
             worse=is_worse(whole, before),
         ),
         Chart(
             *("took", _("Turn, p95"), duration(whole.percentile(0.95)) or "–", _slower(whole, before)),
             chosen.sessions(query, "-took"),
-            *_drawn(bars, [time and time.seconds for time in slowest], [duration(time) or "–" for time in slowest]),
+            *_drawn(starts, [time and time.seconds for time in slowest], [duration(time) or "–" for time in slowest]),
         ),
         Chart(
             *("tokens", _("Tokens"), in_short(whole.tokens)),
             " · ".join(filter(None, (cost, _grown(whole.tokens, before.tokens)))),
             chosen.sessions(query, "-tokens"),
-            *_drawn(bars, [bar.tokens for bar in bars], [count(bar.tokens) for bar in bars]),
+            *_drawn(starts, [bar.tokens for bar in bars], [count(bar.tokens) for bar in bars]),
             note=note,
         ),
     ]
@@ -152,11 +155,10 @@ def is_worse(now: Figures | Tool | None, before: Figures | Tool | None) -> bool:
 
 
 def _drawn(
-    bars: Sequence[Figures], heights: Sequence[float | None], words: Sequence[str]
+    starts: Sequence[SafeString], heights: Sequence[float | None], words: Sequence[str]
 ) -> tuple[list["Part"], list[Bar]]:
     """Returns a chart's line, and its numbers."""
-    numbers = [Bar(bar.start, height, said) for bar, height, said in zip(bars, heights, words, strict=True)]
-    return line_of(heights), numbers
+    return line_of(heights), list(map(Bar, starts, heights, words))
 
 
 class Part(NamedTuple):
