@@ -3,8 +3,10 @@
 import argparse
 import asyncio
 import contextlib
+import json
 import logging
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from typing import Any
 
 import aiosqlite
 from google.adk.apps import App
-from google.adk.artifacts import InMemoryArtifactService
+from google.adk.artifacts import FileArtifactService
 from google.adk.cli.utils.agent_loader import AgentLoader
 from google.adk.events import Event
 from google.adk.models import LlmResponse
@@ -140,12 +142,27 @@ def models_take_time(clock: Clock) -> None:
     ScriptedModel.generate_content_async = answer_later
 
 
+def files_of(path: Path) -> Path:
+    """Return the folder of the artifacts that are recorded beside a store."""
+    return path.with_name(f"{path.stem}-artifacts")
+
+
+def forget_places(files: Path) -> None:
+    """Leave out of what ADK notes of each artifact where and when it was recorded."""
+    for note in files.rglob("metadata.json"):
+        kept = json.loads(note.read_text("utf-8"))
+        for name in ("canonicalUri", "canonical_uri", "createTime", "create_time"):
+            kept.pop(name, None)
+        note.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+
+
 class Recorder:
     """Plays visits through the Runner."""
 
     def __init__(self, path: Path) -> None:
         """Record into the store at `path`."""
         loader = AgentLoader(str(HERE / "agents"))
+        files = FileArtifactService(files_of(path))
         self._clock = Clock()
         self._sessions = Store(path, self._clock)
         self._runners: dict[str, Runner] = {}
@@ -153,9 +170,7 @@ class Recorder:
             loaded = loader.load_agent(name)
             app = loaded if isinstance(loaded, App) else App(name=name, root_agent=loaded)
             app.plugins.append(ToolsTakeTime(self._clock))
-            self._runners[name] = Runner(
-                app=app, session_service=self._sessions, artifact_service=InMemoryArtifactService()
-            )
+            self._runners[name] = Runner(app=app, session_service=self._sessions, artifact_service=files)
         models_take_time(self._clock)
 
     async def record(self, visits: list[Visit]) -> None:
@@ -364,6 +379,7 @@ def main() -> None:
     parser.add_argument("path", nargs="?", type=Path, default=HERE / "demo.db", help="the SQLite file to write")
     path = parser.parse_args().path
     path.unlink(missing_ok=True)
+    shutil.rmtree(files_of(path), ignore_errors=True)
     # adkweb makes and adopts the empty database, so that the initial state of every session in it is known.
     for command in ("create", "adopt"):
         subprocess.run([sys.executable, HERE.parent / "manage.py", command, path], check=True, stdout=sys.stderr)
@@ -372,6 +388,7 @@ def main() -> None:
     logging.getLogger("google_adk").setLevel(logging.CRITICAL)
     recorder = Recorder(path)
     asyncio.run(recorder.record(visits()))
+    forget_places(files_of(path))
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.execute("DELETE FROM adkweb_source")  # every copy of the demo is a source of its own
         file.commit()

@@ -16,7 +16,7 @@ from ..access.shown import shown, shown_words
 from ..domain.errors import NotFound, SourceError
 from ..domain.json_values import as_object
 from ..domain.session_ref import SessionRef
-from ..sources import database, registry
+from ..sources import database, demo, registry
 from . import saved
 from .buckets import SCHEME, Bucket
 from .folders import Folder
@@ -154,11 +154,13 @@ def stored_versions(ref: SessionRef, name: str, *, actor: Actor) -> list[int]:
 
 def storages_of(source: str) -> list[Storage]:
     """Returns where the artifacts of a source are: what ADKWEB_ARTIFACTS names; otherwise, beside the database that
-    `adk web` writes."""
+    `adk web` writes, and beside the demo."""
     database.get(source)
     named = settings.ARTIFACTS.get(source) or settings.ARTIFACTS.get("*")
     if named:
         return [Bucket(named.removeprefix(SCHEME)) if named.startswith(SCHEME) else Folder(Path(named))]
+    if demo.is_demo(source):
+        return [Folder(demo.artifacts())]
     file = connections.databases[source].get("ADKWEB", {}).get("path")
     if not file or Path(file).parent.name != ".adk":
         return []

@@ -20,6 +20,11 @@ def file() -> Path:
     return Path(settings.DATA_DIR) / "demo.db"
 
 
+def artifacts() -> Path:
+    """Returns the folder of the files that the agents of the demo saved; serve makes it, too."""
+    return file().with_name("demo-artifacts")
+
+
 def is_demo(alias: str) -> bool:
     """Returns whether a source is the demo. A demo.db elsewhere, such as ./demo.db, is someone's own."""
     config = connections.databases.get(alias, {}).get("ADKWEB", {})  # the alias in an address may not exist

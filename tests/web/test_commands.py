@@ -190,6 +190,11 @@ def test_serve_without_a_source_opens_the_demo_on_its_best_session(data: Path) -
         parts = urlsplit(adkweb.link)
         assert adkweb.get(f"{parts.path}?{parts.query}")[:2] == (302, "/demo/")
         assert adkweb.get("/demo/")[:2] == (302, "/s/demo/booking/ana/december-trip/")
+        adkweb.sign_in()
+        # The files that its agents saved are there.
+        kept = adkweb.open("/s/demo/booking/ana/december-trip/artifacts/?name=receipt.pdf")
+        assert "cannot be read" not in kept.one("main").text
+        assert adkweb.get("/s/demo/booking/ana/december-trip/artifacts/receipt.pdf/0/")[0] == 200
 
 
 def test_serve_demo_opens_a_copy_beside_the_sources_given(data: Path, file: Path) -> None:

@@ -212,6 +212,17 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _copy_closed(folder: Path, copy: Path) -> None:
+    """Copies a folder for its owner alone."""
+    copy.mkdir(mode=0o700)
+    for each in folder.iterdir():
+        if each.is_dir():
+            _copy_closed(each, copy / each.name)
+        else:
+            private_files.new_file(copy / each.name)
+            shutil.copyfile(each, copy / each.name)
+
+
 def _demo() -> Path:
     """Returns the demo: a copy that can be edited and is kept from one start to the next."""
     copy = demo.file()
@@ -225,4 +236,6 @@ def _demo() -> Path:
         with closing(sqlite3.connect(part)) as file:
             file.execute("PRAGMA journal_mode = WAL")
         part.replace(copy)
+    if not (files := demo.artifacts()).exists():
+        _copy_closed(settings.DEMO.with_name(files.name), files)
     return copy
