@@ -25,7 +25,7 @@
   let framed = false;
 
   const keep = (value) => window.adkweb.keep(KEPT, JSON.stringify(value));
-  const keepPlace = () => keep({ step, held, skipped });
+  const keepStep = () => keep({ step, held, skipped });
 
   const isAbout = () =>
     location.pathname.startsWith(card.dataset.story) ||
@@ -80,7 +80,7 @@
   function go(number) {
     step = number;
     held = isDone(steps[step]);
-    keepPlace();
+    keepStep();
     show();
   }
 
@@ -98,7 +98,7 @@
     if (done && !held) return goOn(true);
     if (!done && held) {
       held = false;
-      keepPlace();
+      keepStep();
     }
     show();
   }
@@ -141,7 +141,7 @@
   step = Math.min(before.step ?? 0, last);
   held = before.held ?? isDone(steps[step]);
   skipped = before.skipped ?? [];
-  if (before.step === undefined || before.held === undefined) keepPlace();
+  if (before.step === undefined || before.held === undefined) keepStep();
   look();
   if (focus) card.focus({ preventScroll: true });
 })();
