@@ -22,7 +22,7 @@ def pencil(page: Page, key: str) -> Locator:
     return row(page, key).get_by_role("link", name=f"Edit {key}", exact=True)
 
 
-def open_beside(page: Page, key: str) -> None:
+def edit_there(page: Page, key: str) -> None:
     """Opens the form of a key by keyboard."""
     pencil(page, key).focus()
     page.keyboard.press("Enter")
@@ -36,7 +36,7 @@ def top(part: Locator) -> float:
     return box["y"]
 
 
-def test_the_form_takes_the_place_of_its_row_and_nothing_else_moves(page: Page) -> None:
+def test_the_form_takes_the_place_of_its_row_and_the_filter_and_the_scroll_place_stay(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 800})
     page.goto(path("s", *FAMILY))
     page.get_by_role("searchbox", name="Filter keys").fill("number_")
@@ -44,7 +44,7 @@ def test_the_form_takes_the_place_of_its_row_and_nothing_else_moves(page: Page) 
     pencil(page, key).focus()
     scroll = page.locator("#state > .scroll")
     before, scrolled = top(row(page, key)), scroll.evaluate("(box) => box.scrollTop")
-    open_beside(page, key)
+    edit_there(page, key)
     expect(row(page, key)).to_be_hidden()
     expect(page.locator("#edit .buttons")).to_be_in_viewport(ratio=1)
     moved = scroll.evaluate("(box) => box.scrollTop") - scrolled
@@ -59,7 +59,7 @@ def test_what_others_write_meanwhile_leaves_the_form_alone_and_the_row_has_the_f
     page: Page,
 ) -> None:
     page.goto(path("s", *REF))
-    open_beside(page, "count")
+    edit_there(page, "count")
     type_json(page, "41")
     other = page.context.new_page()
     open_form(other, REF, "step", "aaa")
@@ -75,7 +75,7 @@ def test_what_others_write_meanwhile_leaves_the_form_alone_and_the_row_has_the_f
     expect(row(page, "count")).to_contain_text("412")
     expect(row(page, "count").locator(".changed")).to_have_count(1)
     expect(pencil(page, "count")).to_be_focused()
-    open_beside(page, "aaa")
+    edit_there(page, "aaa")
     page.get_by_label("What to do with this key").select_option("remove")
     page.get_by_role("button", name="Apply").click()
     expect(row(page, "aaa")).to_have_count(0)
@@ -99,7 +99,7 @@ def test_a_page_that_is_loaded_anew_begins_at_the_row(page: Page) -> None:
         type_json(page, f'"{text}"')
         page.keyboard.press("ControlOrMeta+Enter")
         expect(row(page, "user:in-place")).to_contain_text(text)
-        open_beside(page, "user:in-place")
+        edit_there(page, "user:in-place")
     page.keyboard.press("Escape")
     expect(pencil(page, "user:in-place")).to_be_focused()
 
