@@ -189,9 +189,9 @@ def test_a_file_of_the_new_format_is_recognised_and_imported(tried: dict[str, ob
 
 
 def test_an_event_of_the_new_kind_is_told_in_its_words(tried: dict[str, object]) -> None:
-    assert 'Goes on with <span class="q bidi">refund</span>' in str(tried["lines"])
+    assert 'Continues with <span class="q bidi">refund</span>' in str(tried["lines"])
     assert tried["kind"] == "route"
-    assert tried["terminal"] == "Goes on with refund"
+    assert tried["terminal"] == "Continues with refund"
 
 
 def test_the_new_right_is_asked_for_and_told(tried: dict[str, object]) -> None:
