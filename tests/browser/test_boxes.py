@@ -76,7 +76,7 @@ def test_each_head_of_the_state_is_one_line(visit: Visit, server: Adkweb, langua
     page = visit(viewport={"width": 1440, "height": 900})
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": server.address}])
     page.goto(HEADS[address])
-    heads = page.locator("#side > :not([hidden]) > :is(.sidehead, .then, .momentsteps, .momentactions)")
+    heads = page.locator("#side > :not([hidden]) :is(.sidehead, .then, .momentsteps, .momentactions)")
     heights = heads.evaluate_all("(all) => all.map(({ className, offsetHeight }) => [className, offsetHeight])")
     assert heights
     assert [head for head in heights if head[1] > ONE_LINE] == []

@@ -36,7 +36,7 @@ def top(part: Locator) -> float:
     return box["y"]
 
 
-def test_the_form_takes_the_place_of_its_row_and_nothing_else_moves(page: Page) -> None:
+def test_the_form_stands_where_its_row_was_and_the_filter_and_what_is_in_sight_stay(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 800})
     page.goto(path("s", *FAMILY))
     page.get_by_role("searchbox", name="Filter keys").fill("number_")
