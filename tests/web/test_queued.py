@@ -107,15 +107,19 @@ def test_while_an_invocation_runs_the_form_warns_and_offers_to_wait(running: Ses
     warning = form.one("p", "warn")
     assert WARNING in warning.text
     assert "data-elapsed" in warning.one("time")
-    assert [b.text for b in form.one("footer").all("button")] == ["Preview", "Apply now", "Apply when idle Ctrl ⏎"]
-    assert [b["value"] for b in form.one("footer").all("button")] == ["preview", "apply-now", "queue"]
+    assert [b.text for b in form.one("div", "buttons").all("button")] == [
+        "Preview",
+        "Apply now",
+        "Apply when idle Ctrl ⏎",
+    ]
+    assert [b["value"] for b in form.one("div", "buttons").all("button")] == ["preview", "apply-now", "queue"]
     assert form.all("button")[0]["value"] == "queue"  # what Enter does
 
 
 def test_while_nothing_runs_or_it_waits_for_a_person_the_form_is_as_ever(ref: SessionRef, maria: Browser) -> None:
     def plain() -> bool:
         form = open_form(maria, ref, "step")
-        return not form.all("p", "warn") and [b["value"] for b in form.one("footer").all("button")] == [
+        return not form.all("p", "warn") and [b["value"] for b in form.one("div", "buttons").all("button")] == [
             "preview",
             "apply",
         ]

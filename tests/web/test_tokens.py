@@ -96,7 +96,7 @@ def test_a_token_is_revoked_after_a_question(maria: Browser) -> None:
     assert page.one(role="status").text == "The token “a b/c” is revoked."
     last = page.all("tr", data_row="")[-1]
     assert "ended" in last.classes
-    assert re.search(rf"revoked [\d :-]+ · {NAME}$", last.text)
+    assert re.search(rf"revoked now · {NAME}$", last.text)
     assert last.all("a") == []
 
 
@@ -181,7 +181,7 @@ def test_a_token_is_renewed_after_a_question_and_its_new_text_is_shown_once(mari
     assert tokens.actor_of(before) == tokens.actor_of(after) is not None
     assert "goes on until" in answer.one(role="status").text
     assert "text from before:" in rows(maria)[0]
-    assert f"renewed {NAME}" in re.sub(r"[\d:-]+ |· ", "", rows(maria)[0])
+    assert f"renewed now · {NAME}" in rows(maria)[0]
 
 
 @pytest.mark.parametrize("hours", ["", "soon", "-1", "721"])
