@@ -303,6 +303,7 @@ POSTS: Final = [
     Post("add-event", "append", World.session, fixed(event='{"author": "agent"}', reason="r")),
     Post("fork", "admin", World.event, fixed(user_id="ana", session_id="s9")),
     Post("rewind", "append", World.session, revised, "?before=i2"),
+    Post("undo", "append", lambda world: {**world.session(), "event_id": "e2"}, fixed(once="o1")),
 ]
 # Eve's own things: whoever did not make them changes nothing, whatever they may do.
 ORDER: Final = ("nobody", "auditor", "viewer", "editor", "admin", "root", "superuser")
