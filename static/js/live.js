@@ -85,7 +85,7 @@
 
   // --- That the agent runs -----------------------------------------------------------------------------------------
 
-  let mark = ""; // of the page's title
+  let sign = ""; // of the page's title
 
   /** What runs, and for how long, is the last line of the timeline; a tab that is not looked at says it in its title. */
   function showRunning() {
@@ -100,23 +100,23 @@
       if (isFollowed) $("[data-timeline-end]").click();
     }
     const isFailed = [...document.querySelectorAll("#events .ev")].at(-1)?.matches(".error");
-    if (now) mark = "● ";
-    else if (isFailed) mark = "⚠ ";
-    else if ($("#status [data-waiting]")) mark = "? ";
-    else if (hasEnded && document.hidden) mark = "✓ ";
-    else if (mark !== "✓ ") mark = "";
-    showMark();
+    if (now) sign = "● ";
+    else if (isFailed) sign = "⚠ ";
+    else if ($("#status [data-waiting]")) sign = "? ";
+    else if (hasEnded && document.hidden) sign = "✓ ";
+    else if (sign !== "✓ ") sign = "";
+    showSign();
   }
 
-  function showMark() {
+  function showSign() {
     const [, count, title] = /^(\(\d+\+?\) )?(?:[●⚠?✓] )?(.*)$/su.exec(document.title); // watching.js counts
-    document.title = `${count ?? ""}${mark}${title}`;
+    document.title = `${count ?? ""}${sign}${title}`;
   }
 
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden || mark !== "✓ ") return;
-    mark = "";
-    showMark();
+    if (document.hidden || sign !== "✓ ") return;
+    sign = "";
+    showSign();
   });
 
   // --- What is put into the page -----------------------------------------------------------------------------------
