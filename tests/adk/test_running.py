@@ -189,10 +189,12 @@ def test_a_turn_with_a_tool_runs_until_its_last_word(resumable: bool) -> None:
 def test_a_run_tells_its_invocation_and_since_when() -> None:
     chat = Chat(works("a"))
     chat.say()
-    first, second = chat.recorder.seen[:2]
+    first, second, third = chat.recorder.seen[:3]
     events = chat.recorder.events
-    assert first == Running(events[0]["invocation_id"], events[0]["timestamp"], events[0]["timestamp"], False)
-    assert second == Running(events[0]["invocation_id"], events[0]["timestamp"], events[1]["timestamp"], False)
+    run, start = events[0]["invocation_id"], events[0]["timestamp"]
+    assert first == Running(run, start, start, False)
+    assert second == Running(run, start, events[1]["timestamp"], False, calls=("tool",))
+    assert third == Running(run, start, events[2]["timestamp"], False)
 
 
 @BOTH
