@@ -77,7 +77,7 @@ FAULTS = {
     "too deep": (file_of(SESSION, data(x=strategies.nested(250))), 3, "200 levels"),
     "far too deep": (raw(b'{"type":"event","data":' + b"[" * 200_000), 3, "200 levels"),
     "too many digits": (raw(b'{"type":"event","data":' + b"1" * 5_000 + b"}"), 3, "4300"),
-    "more behind the end": (GOOD + b"\n", 5, "goes on"),
+    "more behind the end": (GOOD + b"\n", 5, "continues"),
     "another end": (b'"events": 2}'.join(GOOD.rsplit(b'"events": 1}', 1)), 4, "lines are missing"),
 }
 
