@@ -23,7 +23,7 @@ from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import adk_merge_bug, key_history, moments, overview
+from sessions_app.history import key_history, moments, overview
 from sessions_app.history import unadopted as by_time
 from sessions_app.history.edit_log import edits
 from sessions_app.history.index import build, read_source
@@ -47,11 +47,8 @@ Unadopted = Callable[[], Any]
 
 
 @pytest.fixture
-def unadopted(source: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Unadopted:
-    """Within it the source is as if nobody had ever adopted it, and opened with `--read-only`. On a busy machine, the search
-    for how a file was written would be cut off."""
-    monkeypatch.setattr(adk_merge_bug, "_SECONDS", 60.0)
-    monkeypatch.setattr(adk_merge_bug, "_FAST", math.inf)
+def unadopted(source: str, settings: Settings) -> Unadopted:
+    """Within it the source is as if nobody had ever adopted it, and opened with `--read-only`."""
 
     @contextmanager
     def release() -> Iterator[None]:
