@@ -180,7 +180,11 @@ def test_missing_tables_and_columns_are_named(
         ("UPDATE sessions SET create_time = 1e99 WHERE id = 's1'", "app/ana/s1", "create_time: this is not a time"),
         ("UPDATE app_states SET state = 'x' WHERE app_name = 'app'", "state of app", "state: not valid JSON"),
         ("UPDATE user_states SET state = '1' WHERE app_name = 'Zoo'", "state of Zoo/ana", "state: not a JSON object"),
-        ("UPDATE sessions SET state = '{\"adkweb:importing\":true}' WHERE id = 's1'", "app/ana/s1", "only partly imported"),
+        (
+            "UPDATE sessions SET state = '{\"adkweb:importing\":true}' WHERE id = 's1'",
+            "app/ana/s1",
+            "only partly imported",
+        ),
     ],
 )
 def test_a_fault_names_its_place_and_nothing_enters(
