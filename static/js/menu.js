@@ -8,7 +8,7 @@
 
   document.addEventListener("click", (event) => {
     for (const menu of open()) {
-      const chosen = event.target.closest(".menu-items :is(a, button):not([data-stay])");
+      const chosen = event.target.closest(":is(.menu-items, .rest-items) :is(a, button):not([data-stay])");
       if (!menu.contains(event.target) || menu.contains(chosen)) menu.open = false;
     }
   });

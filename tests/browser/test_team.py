@@ -136,7 +136,7 @@ def test_a_team_works_with_what_each_of_them_may(team: Adkweb, visitor: Visit, w
     eva.get_by_role("button", name="Reveal").click()
     expect(eva.locator("main pre")).to_have_text(json.dumps(SECRET))
     eva.goto(SESSION)
-    eva.locator("summary", has_text="Export").click()
+    eva.locator("summary", has_text="Share").click()
     with eva.expect_download() as download:
         eva.get_by_role("button", name="jsonl").first.click()
     assert SECRET not in download.value.path().read_text("utf-8")

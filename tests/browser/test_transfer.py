@@ -134,7 +134,7 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
 
 def test_a_session_is_downloaded_deleted_and_imported_again(page: Page, tmp_path: Path) -> None:
     page.goto(path("s", *SEOUL))
-    page.locator("summary", has_text="Export").click()
+    page.locator("summary", has_text="Share").click()
     assert barriers(page, within="details[open]") == []
     with page.expect_download() as download:
         page.get_by_role("button", name="jsonl").click()
@@ -260,7 +260,7 @@ def test_pages_of_the_import_need_no_scripts(visit: Visit) -> None:
     page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_role("alert")).to_contain_text("it begins like none of these")
     page.goto(path("s", *LONG))
-    page.locator("summary", has_text="Export").click()
+    page.locator("summary", has_text="Share").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="jsonl").click()
     assert download.value.suggested_filename == "booking-bea-long.jsonl"
