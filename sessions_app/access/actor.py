@@ -28,7 +28,7 @@ def checked_pattern(text: str, field: str) -> str:
     except Invalid as error:
         raise Invalid(error.message, field=field) from error
     if not pattern.isprintable():
-        raise Invalid(_("A pattern has no line breaks or other characters that cannot be seen."), field=field)
+        raise Invalid(_("Patterns can't contain line breaks or invisible characters."), field=field)
     return pattern
 
 
@@ -149,17 +149,19 @@ class Actor:
         """Raises NotFound where the session's app does not exist for this actor, as for a session that does not
         exist."""
         if not self.may_see(ref.source, ref.app_name):
-            raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+            raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
 
     def check_may(self, right: Right, source: str, app_name: str) -> None:
         """Raises NotAllowed where this actor lacks a right in an app, whether there is such an app or not."""
         if not self.may_see(source, app_name):
-            raise NotAllowed(_("%(name)s may do nothing in the app “%(app)s”.") % {"name": self.name, "app": app_name})
+            raise NotAllowed(
+                _("%(name)s has no permissions in the app “%(app)s”.") % {"name": self.name, "app": app_name}
+            )
         if right != "read":
             self.check_may_write(source)
         if not self.may(right, source, app_name):
             raise NotAllowed(
-                _("This needs the right “%(right)s” in the app “%(app)s”, which %(name)s does not have.")
+                _("%(name)s needs the right “%(right)s” in the app “%(app)s”.")
                 % {"right": right, "app": app_name, "name": self.name}
             )
 
@@ -169,24 +171,21 @@ class Actor:
             self.check_may_write()
         if not self.has(right):
             raise NotAllowed(
-                _("This needs the right “%(right)s”, which %(name)s has in no app.")
-                % {"right": right, "name": self.name}
+                _("%(name)s needs the right “%(right)s”, and has it in no app.") % {"right": right, "name": self.name}
             )
 
     def check_runs_everything(self) -> None:
         """Raises NotAllowed unless this actor is an admin everywhere."""
         if not self.runs_everything:
-            raise NotAllowed(_("Only an admin of all sources and apps may do this."))
+            raise NotAllowed(_("Only an admin of all sources and apps can do this."))
 
     def check_may_write(self, source: str = "") -> None:
         """Raises NotAllowed where no one may change anything, in this source or at all."""
         if settings.READ_ONLY:
-            raise NotAllowed(_("adkweb was started with --read-only: it shows everything and writes nothing."))
+            raise NotAllowed(_("adkweb was started with --read-only, so nothing can be changed."))
         if source in read_only_sources:
             raise NotAllowed(
-                _(
-                    "“%(source)s” is opened for reading only, as its address asks (mode=ro): adkweb writes nothing there."
-                )
+                _("“%(source)s” was opened read-only (mode=ro in its address), so it can't be changed.")
                 % {"source": source}
             )
 

@@ -69,7 +69,7 @@ def held_keys(source: str, app_name: str, keys: Iterable[str]) -> list[str]:
 def check(source: str, app_name: str, keys: Collection[str], *, actor: Actor) -> None:
     """Raises Held where an edit of these keys needs a second person. The machine itself needs none."""
     if actor is not SYSTEM and (names := held_keys(source, app_name, keys)):
-        raise Held(_("%(keys)s: needs a second person, and was not written.") % {"keys": named(names)}, keys=names)
+        raise Held(_("%(keys)s: needs a second person. Nothing was written.") % {"keys": named(names)}, keys=names)
 
 
 def days_of(apps: Iterable[tuple[str, str]], keys: Collection[str], sessions: int = 0) -> int | None:
@@ -93,8 +93,8 @@ def check_size(source: str, app_name: str, sessions: Iterable[object]) -> None:
     if sizes and next(islice(sessions, min(sizes), None), None) is not None:
         raise NotAllowed(
             _(
-                "More than %(n)s sessions would be deleted, which needs a second person. Search for them, and delete them "
-                "as a batch first."
+                "More than %(n)s sessions would be deleted, which needs a second person. First find them and "
+                "delete them as a batch."
             )
             % {"n": min(sizes)}
         )
@@ -113,7 +113,7 @@ def make(
     by.check_may_write()
     keys = checked_pattern(keys, "keys")
     if not keys and sessions is None:
-        raise Invalid(_("Name a pattern of keys, or a number of sessions."), field="keys")
+        raise Invalid(_("Enter a key pattern or a number of sessions."), field="keys")
     if sessions is not None and not 0 <= sessions <= MOST_SESSIONS:
         raise Invalid(_("From 0 to %(most)s sessions.") % {"most": MOST_SESSIONS}, field="sessions")
     if not 1 <= days <= MOST_DAYS:
@@ -136,7 +136,7 @@ def drop(number: int, *, by: Actor) -> ApprovalRule:
     by.check_may_write()
     rule = ApprovalRule.objects.filter(pk=number).first()
     if rule is None:
-        raise NotFound(_("This rule is gone already."))
+        raise NotFound(_("This rule was already deleted."))
     with transaction.atomic():
         record(
             "approval-rule-deleted",

@@ -32,7 +32,7 @@ class Adapter(DefaultMFAAdapter):  # type: ignore[misc]
             return _cipher().decrypt(encrypted_text.encode()).decode()
         except InvalidToken as error:
             raise Invalid(
-                _("The second factor cannot be read, because the secret key was changed. An admin can reset it."),
+                _("The second factor can't be read because the secret key was changed. An admin can reset it."),
                 field="code",
             ) from error
 

@@ -30,7 +30,7 @@ def get(name: str, *, actor: Actor) -> Group:
     """Returns a group with its people. Raises NotFound."""
     group = listed(actor=actor).filter(name=name).first()
     if group is None:
-        raise NotFound(_("There is no group “%(name)s”.") % {"name": name})
+        raise NotFound(_("There's no group “%(name)s”.") % {"name": name})
     return group
 
 
@@ -69,7 +69,7 @@ def delete(name: str, *, actor: Actor) -> None:
 
 
 def _checked(name: str) -> str:
-    return checked_name(name, _("A group needs a name."), NAME_LENGTH)
+    return checked_name(name, _("Enter a name for the group."), NAME_LENGTH)
 
 
 def _save(group: Group) -> None:
@@ -77,7 +77,7 @@ def _save(group: Group) -> None:
         with transaction.atomic():
             group.save()
     except IntegrityError as error:
-        raise AlreadyExists(_("There is a group “%(name)s” already.") % {"name": group.name}, field="name") from error
+        raise AlreadyExists(_("There's already a group “%(name)s”.") % {"name": group.name}, field="name") from error
 
 
 # --- Names that people give: to a group, to a passkey -----------------------------------------------------------------
@@ -93,5 +93,5 @@ def checked_name(name: str, empty: str, limit: int) -> str:
     except Invalid as error:
         raise Invalid(error.message, field="name") from error
     if not name.isprintable():
-        raise Invalid(_("A name has no line breaks or other characters that cannot be seen."), field="name")
+        raise Invalid(_("Names can't contain line breaks or invisible characters."), field="name")
     return name

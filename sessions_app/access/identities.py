@@ -58,7 +58,7 @@ def person_of(identity: Identity) -> User:
             person = _connected(identity) or _new_person(identity)
             _set_groups(person, identity)
     except IntegrityError as error:
-        raise Conflict(_("Two sign-ins of yours met. Sign in again.")) from error
+        raise Conflict(_("Sign-in failed because another one was in progress. Try again.")) from error
     if not person.is_active:
         raise NotAllowed(_("The account “%(name)s” was deactivated. Ask an admin.") % {"name": person.get_username()})
     return person
@@ -84,7 +84,9 @@ def connect(person: User, identity: Identity) -> None:
     keep_roles()
     with transaction.atomic():
         if is_known(identity) or is_connected(person):
-            raise Conflict(_("This account, or who you are there, is connected already. Nothing was changed."))
+            raise Conflict(
+                _("This account, or your account at the provider, is already connected. Nothing was changed.")
+            )
         record("account-connected", person.get_username(), issuer=identity.issuer, subject=identity.subject)
         SocialAccount.objects.create(provider=identity.issuer, uid=identity.subject, user=person)
         _set_groups(person, identity)
@@ -99,7 +101,7 @@ def _connected(identity: Identity) -> User | None:
 def _new_person(identity: Identity) -> User:
     if not _mapped(identity):
         raise NotAllowed(
-            _("At %(provider)s, %(name)s is in no group that may use adkweb. Ask whoever runs it for access.")
+            _("%(name)s isn't in any %(provider)s group with access to adkweb. Ask an admin for access.")
             % {"provider": settings.OIDC_NAME, "name": identity.name}
         )
     try:
@@ -107,8 +109,8 @@ def _new_person(identity: Identity) -> User:
     except AlreadyExists as error:
         raise AlreadyExists(
             _(
-                "There is an account “%(name)s” already, which is not connected with %(provider)s. If it is yours, sign "
-                "in with its password, and connect it on the page Password. If not, ask an admin."
+                "There's already an account “%(name)s” that isn't connected with %(provider)s. If it is yours, "
+                "sign in with its password and connect it on the page Password. If not, ask an admin."
             )
             % {"provider": settings.OIDC_NAME, "name": identity.name}
         ) from error

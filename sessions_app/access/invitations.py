@@ -40,7 +40,7 @@ def make(
     _sources, apps = roles.checked(role, by=actor, apps=apps) if role else ("", "")
     note = note.strip()
     try:
-        check_name(note, _("This text"), NOTE_LENGTH)
+        check_name(note, _("The note"), NOTE_LENGTH)
     except Invalid as error:
         raise Invalid(error.message, field="note") from error
     text = secrets.token_urlsafe(32)
@@ -116,7 +116,7 @@ def _maker(name: str) -> Actor:
 def _with(text: str, invitations: QuerySet[Invitation]) -> Invitation:
     invitation = invitations.filter(digest=_digest(text)).first()
     if invitation is None:
-        raise NotFound(_("This invitation was used already or withdrawn, or is too old. Ask for a new one."))
+        raise NotFound(_("This invitation has expired, or was already used or cancelled. Ask for a new one."))
     return invitation
 
 

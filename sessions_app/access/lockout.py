@@ -82,14 +82,14 @@ def _too_often(request: HttpRequest, kind: str, pause: float) -> TooOften:
     request.META[RETRY_AFTER] = str(seconds)
     if kind == "code":
         text = ngettext(
-            "Too many tries were wrong. Try again in %(n)s second.",
-            "Too many tries were wrong. Try again in %(n)s seconds.",
+            "Too many wrong tries. Try again in %(n)s second.",
+            "Too many wrong tries. Try again in %(n)s seconds.",
             seconds,
         )
     else:
         text = ngettext(
-            "Too many passwords were wrong. Try again in %(n)s second.",
-            "Too many passwords were wrong. Try again in %(n)s seconds.",
+            "Too many wrong passwords. Try again in %(n)s second.",
+            "Too many wrong passwords. Try again in %(n)s seconds.",
             seconds,
         )
     return TooOften(text % {"n": seconds}, field="code" if kind == "code" else "old")

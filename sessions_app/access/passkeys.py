@@ -85,12 +85,12 @@ def get(person: User, number: int) -> Any:
 
 def begin_adding(request: HttpRequest, person: User, name: str) -> str:
     """Returns the options with which the browser makes a key of this name. Raises Invalid and Conflict."""
-    name = checked_name(name, _("A passkey needs a name."), NAME_LENGTH)
+    name = checked_name(name, _("Enter a name for the passkey."), NAME_LENGTH)
     if obstacle(request):
-        raise Invalid(_("Browsers have no passkeys at this address."), field="name")
+        raise Invalid(_("Browsers don't support passkeys at this address."), field="name")
     rows = list(_rows(person))
     if len(rows) >= MOST:
-        raise Conflict(_("You have %(n)s passkeys. Remove one first.") % {"n": len(rows)}, field="name")
+        raise Conflict(_("You have %(n)s passkeys, the maximum. Remove one first.") % {"n": len(rows)}, field="name")
     options, state = _server(request).register_begin(
         PublicKeyCredentialUserEntity(
             id=_handle(person), name=person.get_username(), display_name=person.get_username()
@@ -114,7 +114,7 @@ def add(request: HttpRequest, person: User, answer: str) -> list[str]:
     auth_data = made.response.attestation_object.auth_data
     with transaction.atomic():
         if _all_rows().filter(data__id=made["id"]).exists():
-            raise AlreadyExists(_("This passkey was added already."), field="name")
+            raise AlreadyExists(_("This passkey was already added."), field="name")
         record("second-factor-set", person.get_username(), what="passkey", passkey=note["name"])
         stored = {"id": made["id"], "name": note["name"], "host": _host(request), "count": auth_data.counter}
         Authenticator.objects.create(
@@ -195,7 +195,7 @@ def _challenge(request: HttpRequest, person: User, what: str) -> dict[str, Any]:
     note: dict[str, Any] | None = request.session.pop(_NOTE, None)
     if note is None or (note["what"], note["person"]) != (what, person.pk) or note["until"] < time.time():
         raise Invalid(
-            _("That took too long, or was done in another tab. Try again."), field="name", why="no challenge waits"
+            _("This took too long or was done in another tab. Try again."), field="name", why="no challenge waits"
         )
     return note
 
@@ -247,7 +247,7 @@ def _use(server: Fido2Server, rows: list[Any], state: Any, answer: str) -> None:
     count = response.response.authenticator_data.counter
     if (count or row.data["count"]) and count <= row.data["count"]:
         raise Invalid(
-            _("This passkey has counted backwards, as a copy of it would. It signs nobody in; ask an admin."),
+            _("This passkey may be a copy: its count of signatures went back. It was refused. Ask an admin."),
             field="name",
             why=f"its count is {count} after {row.data['count']}",
         )
@@ -265,5 +265,7 @@ def _parsed(answer: str) -> Any:
 def _refused(error: Exception) -> Invalid:
     """Returns the refusal of an answer. fido2's parsers raise various errors, because anyone can send any bytes."""
     return Invalid(
-        _("Your browser's answer does not fit. Try again."), field="name", why=str(error)[:200] or type(error).__name__
+        _("Your browser's response wasn't valid. Try again."),
+        field="name",
+        why=str(error)[:200] or type(error).__name__,
     )

@@ -30,7 +30,7 @@ def check(password: str, person: User) -> None:
 def confirm(request: HttpRequest, person: User, old: str = "") -> None:
     """Raises Invalid unless this is the person's password, if they have one, and TooOften."""
     if person.has_usable_password() and lockout.person_of(request, person.get_username(), old, "confirm") != person:
-        raise Invalid(_("This is not your password."), field="old")
+        raise Invalid(_("Wrong password."), field="old")
 
 
 def change(request: HttpRequest, person: User, old: str, new: str) -> User:
@@ -42,7 +42,7 @@ def change(request: HttpRequest, person: User, old: str, new: str) -> User:
     if identities.opens_alone(person):
         # It would still open the account long after the provider closed it.
         raise NotAllowed(
-            _("You sign in by %(provider)s, and have no password here.") % {"provider": settings.OIDC_NAME}
+            _("You sign in with %(provider)s and have no password here.") % {"provider": settings.OIDC_NAME}
         )
     confirm(request, person, old)
     check(new, person)

@@ -37,7 +37,7 @@ def keeps_people(actor: Actor) -> bool:
 def check_keeps_people(actor: Actor) -> None:
     """Raises NotAllowed unless an actor is an admin."""
     if not keeps_people(actor):
-        raise NotAllowed(_("Only an admin may see and change accounts and groups."))
+        raise NotAllowed(_("Only admins can see and change accounts and groups."))
 
 
 def listed(*, actor: Actor) -> QuerySet[User]:
@@ -51,7 +51,7 @@ def get(name: str, *, actor: Actor) -> User:
     """Returns an account with its groups. Raises NotFound."""
     person = listed(actor=actor).filter(username=name).first()
     if person is None:
-        raise NotFound(_("There is no account “%(name)s”.") % {"name": name})
+        raise NotFound(_("There's no account “%(name)s”.") % {"name": name})
     return person
 
 
@@ -111,7 +111,7 @@ def groups_named(names: Iterable[str]) -> list[Group]:
     wanted = set(names)
     rows = list(Group.objects.filter(name__in=wanted).order_by("name"))
     if missing := wanted - {row.name for row in rows}:
-        raise Invalid(_("There is no group “%(name)s”.") % {"name": min(missing)}, field="groups")
+        raise Invalid(_("There's no group “%(name)s”.") % {"name": min(missing)}, field="groups")
     return rows
 
 
@@ -133,7 +133,7 @@ def new_account(name: str) -> User:
 
 def taken(name: str) -> AlreadyExists:
     """Returns the error for a name that someone has already."""
-    return AlreadyExists(_("The name “%(name)s” is taken. Choose another one.") % {"name": name}, field="name")
+    return AlreadyExists(_("The name “%(name)s” is already taken. Choose another one.") % {"name": name}, field="name")
 
 
 def _check_not_last(person: User, admins: list[User]) -> None:
@@ -141,6 +141,6 @@ def _check_not_last(person: User, admins: list[User]) -> None:
     able = [each for each in admins if each.has_usable_password()] or admins
     if [each.pk for each in able] == [person.pk]:
         raise Conflict(
-            _("%(name)s is the last admin who can sign in; nothing was changed. Make somebody else an admin first.")
+            _("%(name)s is the last admin who can sign in, so nothing was changed. Make someone else an admin first.")
             % {"name": person.get_username()}
         )

@@ -40,8 +40,8 @@ def count(kind: Kind, name: str, most: int) -> None:
             return
     seconds = math.ceil(wait)
     text = ngettext(
-        "Too many requests; nothing was written. Try again in %(n)s second.",
-        "Too many requests; nothing was written. Try again in %(n)s seconds.",
+        "Too many requests. Nothing was written. Try again in %(n)s second.",
+        "Too many requests. Nothing was written. Try again in %(n)s seconds.",
         seconds,
     )
     raise TooOften(text % {"n": seconds}, retry_after=seconds)

@@ -137,7 +137,7 @@ def checked(role: str, *, by: Actor, sources: str = "*", apps: str = "*") -> tup
     by.check_runs_everything()
     by.check_may_write()
     if role not in ROLES:
-        raise Invalid(_("The role is one of: %(names)s.") % {"names": ", ".join(ROLES)}, field="role")
+        raise Invalid(_("Choose one of these roles: %(names)s.") % {"names": ", ".join(ROLES)}, field="role")
     if ROLES[role].right is None:
         sources = apps = ""
     return checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
@@ -159,14 +159,14 @@ def give(
     """
     sources, apps = checked(role, by=by, sources=sources, apps=apps)
     if bool(person) == bool(group):
-        raise Invalid(_("Name a person or a group."), field="holder")
+        raise Invalid(_("Choose a person or a group."), field="holder")
     holder: dict[str, Any] = {"person": _person(person)} if person else {"group": _group(group)}
     with transaction.atomic():
         given, made = Role.objects.get_or_create(
             role=role, sources=sources, apps=apps, **holder, defaults={"given_by": by.name, "reveals": reveals}
         )
         if not made and given.reveals == reveals:
-            raise AlreadyExists(_("%(name)s has this role already.") % {"name": given.holder}, field="holder")
+            raise AlreadyExists(_("%(name)s already has this role.") % {"name": given.holder}, field="holder")
         if not made:
             given.reveals, given.given_by = reveals, by.name
             given.save()
@@ -187,13 +187,13 @@ def take(number: int, *, by: Actor) -> Role:
         list(people.filter(is_superuser=True).select_for_update())
         role = Role.objects.select_related("person", "group").filter(pk=number).first()
         if role is None:
-            raise NotFound(_("This role is gone already."))
+            raise NotFound(_("This role was already removed."))
         role.delete()
         role.record_as("role-taken", by=by)
         runs_everything = Q(is_superuser=True) | Q(pk__in=whole.values("person")) | Q(groups__in=whole.values("group"))
         if not people.filter(runs_everything).exists():
             raise Conflict(
-                _("Nobody would be left who may give roles. Make somebody else an admin of everything first.")
+                _("This would leave no one who can give roles. Make someone else an admin of everything first.")
             )
     log.info("%s removed the role %s from %s", by.name, role.role, role.holder)
     return role
@@ -207,14 +207,14 @@ def make_admin(person: User) -> None:
 def _person(name: str) -> User:
     person = User.objects.filter(username=name).first()
     if person is None:
-        raise NotFound(_("There is no person “%(name)s”.") % {"name": name}, field="holder")
+        raise NotFound(_("There's no account “%(name)s”.") % {"name": name}, field="holder")
     return person
 
 
 def _group(name: str) -> Group:
     group = Group.objects.filter(name=name).first()
     if group is None:
-        raise NotFound(_("There is no group “%(name)s”.") % {"name": name}, field="holder")
+        raise NotFound(_("There's no group “%(name)s”.") % {"name": name}, field="holder")
     return group
 
 

@@ -88,9 +88,7 @@ def switch_on(person: User, session: Any, code: str) -> list[str]:
     secret = offered(session)
     number = _number_of(secret, _plain(code))
     if number is None:
-        raise Invalid(
-            _("The app does not show this code. Check the time of both devices, and try the next code."), field="code"
-        )
+        raise Invalid(_("This code is wrong. Check the time on both devices and try the next code."), field="code")
     try:
         with transaction.atomic():
             record("second-factor-set", person.get_username())
@@ -98,7 +96,7 @@ def switch_on(person: User, session: Any, code: str) -> list[str]:
             Authenticator.objects.create(user=person, type=_APP, data=stored)
             codes = first_codes(person)
     except IntegrityError as error:
-        raise AlreadyExists(_("You have an app already."), field="code") from error
+        raise AlreadyExists(_("You already have an authenticator app."), field="code") from error
     session.pop(_OFFERED, None)
     log.info("%s set up a second factor", person.get_username())
     return codes
@@ -112,7 +110,7 @@ def check(request: HttpRequest, person: User, code: str) -> None:
     if not (_uses_app(person, code) or _uses_recovery(person, code)):
         log.warning("%s: a wrong code from %s", name, request.META.get("REMOTE_ADDR", ""))
         record("sign-in-failed", name, how="code")
-        raise Invalid(_("This code is wrong or was used already. Wait for the next one."), field="code")
+        raise Invalid(_("This code is wrong or already used. Wait for the next one."), field="code")
     lockout.succeeded(tried)
 
 
@@ -143,7 +141,7 @@ def remove_app(person: User) -> None:
     """Removes a person's app, as they wish. Raises Conflict if they have none, or if everyone needs it."""
     row = _rows(person).filter(type=_APP).first()
     if row is None:
-        raise Conflict(_("You have no app."))
+        raise Conflict(_("You have no authenticator app."))
     remove(person, row)
 
 
@@ -153,7 +151,12 @@ def remove(person: User, row: Authenticator, **detail: Any) -> None:
         rows = list(_rows(person).select_for_update().filter(type__in=_FACTORS))
         is_last = rows == [row]
         if is_last and settings.REQUIRE_SECOND_FACTOR:
-            raise Conflict(_("Everybody needs a second factor here, so it stays. An admin can reset it."))
+            raise Conflict(
+                _(
+                    "adkweb requires a second factor for everyone, so you can't remove your last one. "
+                    "An admin can reset it."
+                )
+            )
         record("second-factor-removed", person.get_username(), name=person.get_username(), **detail)
         if is_last:
             _rows(person).delete()

@@ -188,7 +188,8 @@ def check_unmasked(state: Any, actor: Actor, app_name: str) -> None:
     mask = _mask(actor, app_name)
     if mask is not None and mask.has_dots(state):
         raise Invalid(
-            _("“%(dots)s” stands for a hidden value. Leave the key out, or give it a new value.") % {"dots": DOTS}
+            _("“%(dots)s” is a placeholder for a hidden value. Leave the key out, or give it a new value.")
+            % {"dots": DOTS}
         )
 
 

@@ -53,7 +53,7 @@ class TokenQuerySet(models.QuerySet["ApiToken"]):
         """Returns a token by its name. Raises NotFound."""
         token = self.filter(name=name).first()
         if token is None:
-            raise NotFound(_("There is no token “%(name)s”.") % {"name": name})
+            raise NotFound(_("There's no token “%(name)s”.") % {"name": name})
         return token
 
     def listed(self) -> list["ApiToken"]:
@@ -182,7 +182,7 @@ class ApiToken(models.Model):
         with transaction.atomic():
             self.refresh_from_db(from_queryset=ApiToken.objects.select_for_update(of=("self",)))
             if self.revoked:
-                raise Conflict(_("The token “%(name)s” is revoked; make a new one.") % {"name": self.name})
+                raise Conflict(_("The token “%(name)s” was revoked. Create a new one.") % {"name": self.name})
             record("token-renewed", by.name, app_name=self.apps, name=self.name, hours=hours, holders=held or None)
             until = now if self.ended else now + timedelta(hours=hours)
             self.old_texts.create(
@@ -269,7 +269,8 @@ def create(
             )
     except IntegrityError as error:
         raise AlreadyExists(
-            _("There is a token “%(name)s” already; a name stays with its token, revoked or not.") % {"name": name},
+            _("There's already a token “%(name)s”. A name can't be reused, even after the token is revoked.")
+            % {"name": name},
             field="name",
         ) from error
     log.info("%s created the token %s: %s, apps %s, expires %s", by.name, name, right, apps, expires or "never")
@@ -349,14 +350,14 @@ def why_refused(text: str) -> str:
     """Returns the message for a program whose token has no actor."""
     token = ApiToken.objects.with_text(text)
     if token is None:
-        return _("This token is unknown, or was revoked.")
+        return _("This token is unknown or was revoked.")
     if token.revoked:
         return _("This token was revoked.")
     if token.expired and OldTokenText.objects.filter(digest=_digest(text)).exists():
-        return _("This token was renewed, and the time of its text from before is over; use the new one.")
+        return _("This token was renewed, and the old text has expired. Use the new one.")
     if token.expired:
-        return _("This token expired; make a new one.")
-    return _("This token ended: the person who made it may not sign in any more.")
+        return _("This token has expired. Create a new one.")
+    return _("This token ended because the person who created it can no longer sign in.")
 
 
 def _person(by: Actor) -> int | None:
@@ -370,22 +371,22 @@ def _holders(names: Iterable[str]) -> list[str]:
     wanted = sorted({name.strip() for name in names} - {""})
     there = set(User.objects.filter(username__in=wanted, is_active=True).values_list("username", flat=True))
     if missing := [name for name in wanted if name not in there]:
-        raise Invalid(_("There is no person “%(name)s”.") % {"name": missing[0]}, field="holders")
+        raise Invalid(_("There's no account “%(name)s”.") % {"name": missing[0]}, field="holders")
     return wanted
 
 
 def _check(name: str, right: str) -> None:
     """Raises Invalid for what no token can have."""
     if not name:
-        raise Invalid(_("A token needs a name: that of the program that uses it."), field="name")
+        raise Invalid(_("Enter a name for the token, such as the program that uses it."), field="name")
     try:
         check_name(name, _("The name"), NAME_LENGTH)
     except Invalid as error:
         raise Invalid(error.message, field="name") from error
     if not name.isprintable():
-        raise Invalid(_("A name has no line breaks or other characters that cannot be seen."), field="name")
+        raise Invalid(_("Names can't contain line breaks or invisible characters."), field="name")
     if right not in RIGHTS:
-        raise Invalid(_("The right is one of: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")
+        raise Invalid(_("Choose one of these rights: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")
 
 
 def _new_text() -> str:
@@ -418,8 +419,8 @@ def check(field: str, number: int | None) -> None:
 def _refusal(field: str) -> Invalid:
     most = {"most": _BOUNDS[field][1]}
     text = {
-        "days": _("The days are a whole number from 1 to %(most)s.") % most,
-        "hours": _("The hours are a whole number from 0 to %(most)s.") % most,
-        "rate": _("The requests a minute are a whole number from 1 to %(most)s.") % most,
+        "days": _("Enter a whole number of days from 1 to %(most)s.") % most,
+        "hours": _("Enter a whole number of hours from 0 to %(most)s.") % most,
+        "rate": _("Enter a whole number of requests per minute from 1 to %(most)s.") % most,
     }[field]
     return Invalid(text, field=field)

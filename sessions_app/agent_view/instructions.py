@@ -46,7 +46,7 @@ def pieces(
     Raises Invalid for a template longer than LONGEST, and for one that becomes longer than MOST.
     """
     if len(template) > LONGEST:
-        raise Invalid(_("A template can have %(number)s characters here.") % {"number": LONGEST})
+        raise Invalid(_("A template can have up to %(number)s characters.") % {"number": LONGEST})
     result = []
     known: dict[str, Piece] = {}
     length = end = 0
@@ -58,7 +58,7 @@ def pieces(
         result.append(known[match[0]])
         length += len(result[-1].shown or "")
         if length > MOST:
-            raise Invalid(_("Filled in, this template has more than %(number)s characters.") % {"number": MOST})
+            raise Invalid(_("The filled-in template is longer than %(number)s characters.") % {"number": MOST})
         end = match.end()
     if end < len(template):
         result.append(_text(template[end:]))

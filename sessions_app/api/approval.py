@@ -76,7 +76,7 @@ def _of_app(request: HttpRequest, source: str, app_name: str, proposal_id: UUID)
     """Returns a proposal. Raises NotFound if its app or source isn't the one in the address."""
     each = proposals.get(proposal_id, actor=actor_of(request))
     if each.ref is None or each.ref[:2] != (source, app_name):
-        raise NotFound(_("There is no such proposal."))
+        raise NotFound(_("This proposal doesn't exist."))
     return each
 
 

@@ -132,7 +132,7 @@ def content(
     response = downloads.download(request, ref, name, version, actor=who)
     if response.status_code != 416:
         return response
-    refused = problem(416, _("The file has no such bytes."))
+    refused = problem(416, _("The file is shorter than the requested range."))
     refused.headers["Content-Range"] = response.headers["Content-Range"]
     return refused
 

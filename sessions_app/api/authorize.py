@@ -62,7 +62,7 @@ def check_order(source: str) -> None:
     """Raises Invalid if a source's events have no seq, as in a PostgreSQL database that is not adopted."""
     if not database.is_numbered(database.get(source).alias):
         raise Invalid(
-            _("after: events have no place here, as adkweb did not adopt this database; use “since” or “before”")
+            _("after: events have no numbers because adkweb didn't adopt this database. Use “since” or “before”.")
         )
 
 
@@ -95,9 +95,9 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
     if away is not None and not having:
         raise away
     if not having and not (new and every):
-        raise NotFound(_("There is no app “%(name)s” in any source.") % {"name": app_name})
+        raise NotFound(_("There's no app “%(name)s” in any source.") % {"name": app_name})
     raise Conflict(
-        _("Name the source: “%(app)s” could be in several (%(names)s).")
+        _("Name the source: “%(app)s” could be in any of %(names)s.")
         % {"app": app_name, "names": ", ".join(having or every)}
     )
 
@@ -122,6 +122,6 @@ def _check_may(request: HttpRequest, right: Right, source: str, app_name: str) -
     actor = actor_of(request)
     if not actor.may_see(source, app_name):
         note(request)
-        message = _("There is no app “%(app)s” that %(name)s may see.") % {"app": app_name, "name": actor.name}
+        message = _("There's no app “%(app)s” that %(name)s can see.") % {"app": app_name, "name": actor.name}
         raise Unseen(message, type=UNSEEN)
     actor.check_may(right, source, app_name)

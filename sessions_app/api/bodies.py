@@ -29,9 +29,9 @@ def object_of(request: HttpRequest, unchecked: str = "") -> dict[str, Any]:
     try:
         sent = typed(request.body.decode())
     except UnicodeDecodeError as error:
-        raise Invalid(_("The body is not UTF-8 (byte %(n)s).") % {"n": error.start + 1}) from error
+        raise Invalid(_("The body isn't valid UTF-8 (byte %(n)s).") % {"n": error.start + 1}) from error
     if not isinstance(sent, dict):
-        raise Invalid(_("The body is a JSON object."))
+        raise Invalid(_("The body must be a JSON object."))
     checked: dict[str, Any] = check({name: value for name, value in sent.items() if name != unchecked})
     return checked | ({unchecked: sent[unchecked]} if unchecked in sent else {})
 
@@ -42,7 +42,7 @@ def body_of(request: HttpRequest, schema: type[S], unchecked: str = "") -> S:
     sent = object_of(request, unchecked) if request.body else {}
     if unknown := sent.keys() - schema.model_fields.keys():
         known = ", ".join(schema.model_fields)
-        raise Invalid(_("%(name)s: is not known here; %(known)s are") % {"name": min(unknown), "known": known})
+        raise Invalid(_("%(name)s: unknown here. Known: %(known)s") % {"name": min(unknown), "known": known})
     try:
         return schema.model_validate(sent, strict=True)
     except ValidationError as error:
@@ -104,7 +104,7 @@ def expected_revision(request: HttpRequest) -> float | None:
         return None
     match = _REVISION.fullmatch(said.strip())
     if match is None:
-        raise Invalid(_("If-Match: must be one revision in quotes, like the ETag of a session"))
+        raise Invalid(_("If-Match must be one revision in quotes, like a session's ETag"))
     if (revision := float(match[1])) >= _NEVER:
         raise Precondition
     return revision

@@ -122,7 +122,7 @@ def _entries(body: schemas.Edit) -> list[Entry]:
     if not changes:
         raise Invalid(_("Nothing would change: neither `set` nor `remove` names a key."))
     if strange := wanted.keys() - changes.keys():
-        raise Invalid(_("%(key)s: is expected to be something, and neither set nor removed") % {"key": min(strange)})
+        raise Invalid(_("%(key)s: has an expected value but is neither set nor removed") % {"key": min(strange)})
     return [Entry(name, value, wanted.get(name, UNKNOWN)) for name, value in changes.items()]
 
 

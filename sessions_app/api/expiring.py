@@ -92,7 +92,7 @@ def _check_app(request: HttpRequest, source: str, app_name: str, expiry_id: UUID
     """Raises NotFound if its app or source isn't the one in the address."""
     ref = expiry.get(expiry_id, actor=actor_of(request)).ref
     if ref is None or ref[:2] != (source, app_name):
-        raise NotFound(_("There is no such edit."))
+        raise NotFound(_("This edit doesn't exist."))
 
 
 def end_of(body: End) -> dict[str, float]:

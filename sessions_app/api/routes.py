@@ -118,7 +118,7 @@ def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
     """Answers a missing or unknown token, or one that ended, with 401."""
     if said := request.headers.get("Authorization"):
         return problem(401, tokens.why_refused(said.partition(" ")[2]))
-    return problem(401, _("Sign in by a token: Authorization: Bearer …"))
+    return problem(401, _("Sign in with a token: Authorization: Bearer …"))
 
 
 @api.exception_handler(HttpError)
@@ -130,13 +130,13 @@ def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
 @api.exception_handler(RequestDataTooBig)
 def too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
     """Answers a body above the limit with 413. The body was not read."""
-    return problem(413, _("The body is larger than ADKWEB_MAX_BODY allows; nothing was written."))
+    return problem(413, _("The body is larger than ADKWEB_MAX_BODY allows. Nothing was written."))
 
 
 @api.exception_handler(Http404)
 def not_there(request: HttpRequest, error: Http404) -> HttpResponse:
     """Answers an unknown address with 404."""
-    return problem(404, _("There is no such address."))
+    return problem(404, _("This address doesn't exist."))
 
 
 @cache
@@ -171,7 +171,7 @@ def _methods(view: Any) -> Any:
         response = view(request, *args, **kwargs)
         if response.status_code != 405:
             return response
-        refusal = problem(405, _("This address takes %(methods)s.") % {"methods": response["Allow"]})
+        refusal = problem(405, _("This address only accepts %(methods)s.") % {"methods": response["Allow"]})
         refusal["Allow"] = response["Allow"]
         return refusal
 

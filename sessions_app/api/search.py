@@ -63,7 +63,9 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise Invalid(_("zone: “%(name)s” is no time zone, such as Asia/Seoul.") % {"name": words(name, 40)}) from error
+        raise Invalid(
+            _("zone: “%(name)s” isn't a time zone. Use one such as Asia/Seoul.") % {"name": words(name, 40)}
+        ) from error
 
 
 def _told(problem: Problem) -> dict[str, str | int]:

@@ -154,7 +154,7 @@ def get(
         ref, newest=newest, since=since, after=None if after is None else Seq(after), actor=actor_of(request)
     )
     if opened is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
+        raise NotFound(_("There's no session “%(id)s”.") % {"id": session_id})
     session, pages = opened
     return streamed(_session(session, pages, actor_of(request)), "application/json", headers_of(session.revision))
 
@@ -167,7 +167,7 @@ def standing(
     ref = ref_of(request, app_name, user_id, session_id, source)
     stands = whole_session.read_head(ref, event, actor=actor_of(request))
     if stands is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": session_id})
+        raise NotFound(_("There's no session “%(id)s”.") % {"id": session_id})
     told = {"created": stands.created, "revision": stands.revision, "newest": stands.newest, "seq": stands.seq}
     return answer(told, revision=stands.revision)
 

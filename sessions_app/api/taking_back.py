@@ -48,9 +48,12 @@ def undo(
     body = body_of(request, schemas.Undo)
     plan = undoing.undo(ref, event_id, actor=actor_of(request))
     if before := plan.event.description.actions.get("rewind_before_invocation_id"):
-        raise Invalid(_("This event rewinds to before %(id)s: rewind to before its own invocation.") % {"id": before})
+        raise Invalid(
+            _("This event is a rewind to before %(id)s. To undo it, rewind to before its own invocation.")
+            % {"id": before}
+        )
     if not body.overwrite and (contested := {step.key: step.now for step in plan.steps if step.contested}):
-        raise Conflict(_("Somebody wrote these keys since; nothing was written."), current=contested)
+        raise Conflict(_("Someone has written these keys since. Nothing was written."), current=contested)
     return _take_back(request, plan, body.reason, {"undoes": event_id})
 
 
@@ -68,7 +71,7 @@ def restore(
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body = body_of(request, schemas.Restore)
     if strange := set(body.scopes) - {*STORED}:
-        raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(strange)})
+        raise Invalid(_("There's no scope “%(name)s”.") % {"name": min(strange)})
     plan = undoing.restore(ref, body.to, keys=body.keys, scopes=cast(list[Scope], body.scopes), actor=actor_of(request))
     return _take_back(request, plan, body.reason, {"restores": body.to})
 

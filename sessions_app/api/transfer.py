@@ -49,12 +49,12 @@ def export(
     With `skip_damaged`, the header `Adkweb-Left-Out` has the names of the rows that were left out, and so has the first
     line of jsonl."""
     if format not in WRITTEN:
-        raise Invalid(_("format: one of %(names)s") % {"names": ", ".join(WRITTEN)})
+        raise Invalid(_("format: must be one of %(names)s") % {"names": ", ".join(WRITTEN)})
     alias = _source(request, app, source)
     if user is not None and app is not None:
         user = meant(alias, app, user, actor=actor_of(request))
     elif user is not None and are_hidden_anywhere(actor_of(request)):
-        raise Invalid(_("Ids of users are hidden in some apps: name the app, too."))
+        raise Invalid(_("User ids are hidden in some apps. Name the app, too."))
     only = exporting.Filter(app, user, session)
     left_out = exporting.damaged(alias, only, actor=actor_of(request)) if skip_damaged else None
     name = f'attachment; filename="export{FORMATS[format].suffix}"'
@@ -94,9 +94,7 @@ def bring(
 
     def waits(_share: float) -> None:
         if gone and gone.is_set():
-            raise Conflict(
-                _("The import was stopped, because nobody is waiting for its answer any more. Send it again to go on.")
-            )
+            raise Conflict(_("The import was stopped because the client disconnected. Send it again to continue."))
 
     upload = uploads.receive(iter(lambda: request.read(_PIECE), b""))
     try:
@@ -124,7 +122,7 @@ def _source(request: HttpRequest, app: str | None, source: str | None, every_app
     if app is not None:
         return source_of(request, app, source)
     if every_app and not (actor_of(request).sees_all_of(source) if source else actor_of(request).sees_all):
-        raise NotAllowed(_("This token is not for every app; name one."))
+        raise NotAllowed(_("This token isn't valid for every app. Name one."))
     every = [each.alias for each in registry.listed() if may_know(request, each.alias)]
     if source is None and len(every) != 1:
         raise Invalid(_("Name the source: %(names)s.") % {"names": ", ".join(every)})

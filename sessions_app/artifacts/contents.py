@@ -83,7 +83,7 @@ class Unavailable(NotFound):
     def __init__(self, content: Content) -> None:
         away = content.state == "away"
         super().__init__(
-            _("The bucket does not answer") if away else _("The content of this artifact cannot be read here.")
+            _("The bucket isn't answering") if away else _("The content of this artifact can't be read here.")
         )
         self.content = content
 

@@ -100,7 +100,7 @@ def send(view: EventView, number: int, *, actor: Actor) -> HttpResponseBase:
     part = files[number]
     text = part.value.get("data")
     if not isinstance(text, str):
-        raise NotFound(_("The data itself is not stored in this event, only where it is."))
+        raise NotFound(_("This event doesn't store the data itself, only its location."))
     mime_type, headers = "application/octet-stream", as_download(_file_name(part) or f"data-{number}")
     if part.kind == "image":
         mime_type, headers = part.value["mime_type"], {}
@@ -128,7 +128,7 @@ def _decoded(texts: Iterable[str]) -> Iterator[bytes]:
         left = left.rstrip("=")
         yield base64.b64decode(left + "=" * (-len(left) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Invalid(_("The data of this event is not valid base64.")) from error
+        raise Invalid(_("The data in this event isn't valid base64.")) from error
 
 
 def _file_name(part: Part) -> str:

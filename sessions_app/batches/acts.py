@@ -77,7 +77,7 @@ class Edit:
         state = views.session(ref, actor=SYSTEM).state
         entries = self._entries(state)
         if any(is_hidden(e.key, (e.seen, e.value), self.actor, ref.app_name) for e in entries):
-            raise NotAllowed(_("You may not see what stands in these keys."))
+            raise NotAllowed(_("You can't see the values of these keys."))
         return Tried(TO_DO, json.dumps(_digests(entries))) if _changes(entries) else Tried(SAME, "")
 
     def do(self, ref: SessionRef, expects: str, *, first: bool, begin: Begin) -> Done | None:

@@ -68,7 +68,7 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
             [Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()], actor, reason
         )
     if job.state == HELD or job.step == DOING or (job.state == WAITING and is_held(job)):
-        raise Conflict(_("This batch is under way, or done."))
+        raise Conflict(_("This batch is already running or done."))
     task.pop("approved_by", None)
     task |= {"values": [_kept(key, value) for key, value in values.items()], "reason": reason}
     runner.start(job, step=TRYING, task=json.dumps(task), **runner.fields_of(actor))
@@ -90,7 +90,7 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     if job.state in (DONE, HELD):
         return
     if job.state != READY and job.step != DOING:
-        raise Conflict(_("The dry run of this batch has not ended yet."))
+        raise Conflict(_("The dry run of this batch isn't finished."))
     if job.state == WAITING and is_held(job):
         return
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
@@ -115,7 +115,7 @@ def apply(batch_id: uuid.UUID, *, dry_run: str, actor: Actor) -> None:
     with transaction.atomic():
         record("proposal-applied", actor.name, batch=str(job.pk), of=job.actor)
         if not runner.start(job, step=DOING, task=json.dumps(task), due=None):
-            raise Conflict(_("This batch does not wait any more."))
+            raise Conflict(_("This batch is no longer waiting."))
 
 
 def decline(batch_id: uuid.UUID, *, actor: Actor, why: str = "") -> None:
@@ -126,11 +126,11 @@ def decline(batch_id: uuid.UUID, *, actor: Actor, why: str = "") -> None:
     actor.check_may_write()
     job = _held(batch_id, actor, own=True)
     own = held.is_own(job, actor)
-    said = _("%(name)s withdrew it.") if own else _("%(name)s declined it.")
+    said = _("%(name)s cancelled it.") if own else _("%(name)s declined it.")
     message = " ".join(filter(None, (said % {"name": actor.name}, why.strip()[:REASON_LENGTH])))
     act = f"proposal-{'withdrawn' if own else 'declined'}"
     if not record_with(lambda: _let_go(job, message), act, actor.name, batch=str(job.pk), of=job.actor):
-        raise Conflict(_("This batch does not wait any more."))
+        raise Conflict(_("This batch is no longer waiting."))
 
 
 def lapse_due() -> int:
@@ -138,16 +138,16 @@ def lapse_due() -> int:
     if settings.READ_ONLY:
         return 0
     due = jobs().filter(state=HELD, due__lte=time.time())
-    return sum(_let_go(job, _("Nobody applied it in time.")) for job in due)
+    return sum(_let_go(job, _("It lapsed before anyone applied it.")) for job in due)
 
 
 def _held(batch_id: uuid.UUID, actor: Actor, *, own: bool = False) -> Job:
     """Returns the job of a held batch that the actor may decide on; with `own`, also of their own."""
     job = job_of(batch_id, actor)
     if job.state != HELD or (job.due is not None and job.due <= time.time()):
-        raise Conflict(_("This batch does not wait any more."))
+        raise Conflict(_("This batch is no longer waiting."))
     if not (held.may_decide(job, actor) or (own and held.is_own(job, actor))):
-        raise NotAllowed(_("This needs a second person, who may edit all apps of this batch."))
+        raise NotAllowed(_("This needs a second person who can edit all apps of this batch."))
     return job
 
 
@@ -172,7 +172,7 @@ def discard(batch_id: uuid.UUID, *, actor: Actor) -> None:
     """Forgets a batch that has done nothing yet. Raises NotAllowed, NotFound, Conflict."""
     job = _own(batch_id, actor)
     if job.step == DOING or job.state == HELD:
-        raise Conflict(_("This batch is under way, or done."))
+        raise Conflict(_("This batch is already running or done."))
     runner.cancel(job)
 
 
@@ -184,7 +184,7 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
     """
     job = _own(batch_id, actor)
     if job.state == WAITING and is_held(job):
-        raise Conflict(_("This batch is under way: stop it first."))
+        raise Conflict(_("This batch is running. Stop it first."))
     if job.state == WAITING:  # or another process would continue with it
         stop(batch_id, actor=actor)
         return undo(batch_id, actor=actor, reason=reason)
@@ -193,7 +193,7 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
         return uuid.UUID(result["undone"])
     changed = items.of(job.pk, items.CHANGED).exclude(event_id="")
     if not changed.exists():
-        raise Invalid(_("This batch has changed nothing that can be undone."))
+        raise Invalid(_("This batch changed nothing that can be undone."))
     keys = held.keys_of(json.loads(job.task))
     task = {"act": "undo", **_sender(actor), "values": [], "keys": keys, "reason": reason, "undoes": str(job.pk)}
     made = _create(task, DRAFT, actor, step=DOING)
@@ -218,7 +218,7 @@ def _own(batch_id: uuid.UUID, actor: Actor) -> Job:
 
 
 def _tried_again() -> Conflict:
-    return Conflict(_("This batch was tried again meanwhile: look at what it would do now."))
+    return Conflict(_("Someone repeated the dry run of this batch. Review the new result."))
 
 
 def _sender(actor: Actor) -> dict[str, str]:

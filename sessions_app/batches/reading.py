@@ -178,7 +178,7 @@ def job_of(batch_id: uuid.UUID, actor: Actor) -> Job:
     """Returns the job of a batch. Raises NotFound."""
     job: Job | None = jobs().filter(pk=batch_id).first()
     if job is None or not _is_seen(job, actor):
-        raise NotFound(_("This batch is not here any more."))
+        raise NotFound(_("This batch no longer exists."))
     return job
 
 

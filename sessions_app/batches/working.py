@@ -58,7 +58,7 @@ def asked_for(text: str, zone: str, now: float, actor: Actor) -> Iterator[Sessio
     query = parse(text, now=now, zone=_zone(zone))
     if query.problems:
         raise Invalid(
-            _("The query has a mistake, so it is not sure which sessions are meant: %(message)s")
+            _("The query has a mistake, so it isn't clear which sessions are meant: %(message)s")
             % {"message": query.problems[0].message}
         )
     return every(query, actor)
@@ -161,7 +161,7 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
             except NotAllowed as error:  # no longer: someone else who may can continue
                 return Outcome(STOPPED, error.message)
             if held.needs_another(task, ref, size):  # by a rule that was added since it started
-                items.note(item, outcome=REFUSED, message=_("A batch of so many sessions needs a second person."))
+                items.note(item, outcome=REFUSED, message=_("A batch of this size needs a second person."))
                 done += 1
                 continue
             outcome, message = _done(act, ref, item, first=ref.app_name not in apps)

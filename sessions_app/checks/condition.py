@@ -29,19 +29,19 @@ Values = Mapping[str, Mapping[str, Value]]  # by scope and path
 def read(text: str) -> tree.Node:
     """Reads a condition. Raises Invalid, which says what is wrong."""
     if len(text) > MOST_CHARACTERS:
-        raise Invalid(_("A rule has at most %(n)s characters.") % {"n": MOST_CHARACTERS}, field="condition")
+        raise Invalid(_("A rule can have up to %(n)s characters.") % {"n": MOST_CHARACTERS}, field="condition")
     query = parse(text, now=time.time(), zone=UTC)
     for problem in query.problems:
         raise _mistake(problem.message, problem)
     if query.tree is None:
         raise Invalid(
-            _("A rule says what the state has to be, such as %(example)s.") % {"example": EXAMPLE}, field="condition"
+            _("Write a condition on the state, for example %(example)s.") % {"example": EXAMPLE}, field="condition"
         )
     leaves = list(tree.leaves(query.tree))
     for leaf in leaves:
         if not isinstance(leaf, tree.State) or leaf.ever:
             raise _mistake(
-                _("“%(text)s” is no condition on state, such as %(example)s.")
+                _("“%(text)s” isn't a condition on state. Use one such as %(example)s.")
                 % {"text": text[leaf.start : leaf.end][:40], "example": EXAMPLE},
                 leaf,
             )
@@ -49,7 +49,7 @@ def read(text: str) -> tree.Node:
         raise _mistake(_("A key in a rule has at most %(n)s characters.") % {"n": KEY_LENGTH}, long)
     if len(leaves) > MOST_CONDITIONS or len(keys_of(query.tree)) > MOST_KEYS:
         most = {"n": MOST_CONDITIONS, "keys": MOST_KEYS}
-        raise Invalid(_("A rule has at most %(n)s conditions, with %(keys)s keys.") % most, field="condition")
+        raise Invalid(_("A rule can have up to %(n)s conditions with %(keys)s keys.") % most, field="condition")
     return query.tree
 
 

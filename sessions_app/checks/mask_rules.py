@@ -52,13 +52,13 @@ def checked(apps: str, kind: str, pattern: str, *, ids: bool = False) -> MaskRul
         if text.count("*") + text.count("?") > _STARS:
             raise Invalid(_("A pattern has at most %(n)s stars.") % {"n": _STARS}, field=field)
     if kind not in KINDS:
-        raise Invalid(_("There is no such kind of rule."), field="kind")
+        raise Invalid(_("This type of rule doesn't exist."), field="kind")
     if problem := _problem(kind, pattern):
         raise Invalid(problem, field="pattern")
     if ids and kind != FORM:
-        raise Invalid(_("Only a form hides ids of users."), field="ids")
+        raise Invalid(_("Only a rule by format can hide user ids."), field="ids")
     if ids and apps != "*":  # a user has the same handle in every app
-        raise Invalid(_("Ids of users are hidden in all apps or in none: leave the apps empty."), field="apps")
+        raise Invalid(_("User ids are hidden in all apps or in none. Leave the apps empty."), field="apps")
     return MaskRule(apps=apps, kind=kind, pattern=pattern, ids=ids)
 
 
@@ -67,11 +67,11 @@ def _problem(kind: str, pattern: str) -> str:
         return "" if pattern in FORMS else _("Choose one of: %(forms)s.") % {"forms": ", ".join(FORMS)}
     if kind == PATH:
         path = path_of(pattern)
-        return "" if len(path) > 1 and all(path) else _("A path looks like this: profile.card.number")
+        return "" if len(path) > 1 and all(path) else _("Write a path like this: profile.card.number")
     if kind == TOOL:
         tool, path = tool_of(pattern)
-        return "" if tool and all(path) else _("Write the tool, a colon and the argument: charge_card: card_number")
-    return "" if pattern else _("Write the name of a key, or a pattern like *token*.")
+        return "" if tool and all(path) else _("Enter the tool, a colon and the argument: charge_card: card_number")
+    return "" if pattern else _("Enter the name of a key, or a pattern like *token*.")
 
 
 def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Actor) -> MaskRule:
@@ -85,7 +85,7 @@ def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Acto
     rule = checked(apps, kind, pattern, ids=ids)
     rule.created, rule.created_by = time.time(), actor.name[:150]
     if MaskRule.objects.count() >= MOST:
-        raise Invalid(_("There are at most %(n)s rules.") % {"n": MOST})
+        raise Invalid(_("There can be up to %(n)s rules.") % {"n": MOST})
     try:
         with transaction.atomic():
             _record("mask-rule-made", rule, actor)
@@ -93,7 +93,7 @@ def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Acto
                 MaskRule.objects.filter(apps=rule.apps, kind=rule.kind, pattern=rule.pattern, ids=False).delete()
             rule.save()
     except IntegrityError:
-        raise AlreadyExists(_("There is such a rule already."), field="pattern") from None
+        raise AlreadyExists(_("There's already a rule like this."), field="pattern") from None
     masking.forget()
     labels.mask_again()
     for where in SearchSource.objects.values_list("where", flat=True):
@@ -112,7 +112,7 @@ def delete(number: int, *, actor: Actor) -> None:
     with transaction.atomic():
         rule = MaskRule.objects.filter(pk=number).first()
         if rule is None:
-            raise NotFound(_("There is no such rule; it may have been deleted."))
+            raise NotFound(_("This rule doesn't exist. It may have been deleted."))
         _record("mask-rule-removed", rule, actor)
         rule.delete()
     masking.forget()

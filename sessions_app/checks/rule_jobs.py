@@ -44,10 +44,10 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         return Outcome(DONE)
     source, asked = registry.alias_of(rule.where) or "", checked(rule)
     if asked is None:
-        raise Invalid(_("This rule cannot be read any more."))
+        raise Invalid(_("This rule can no longer be read."))
     database.get(source)
     if not database.has_order(source):
-        raise Invalid(_("The events of this source have no order: its past cannot be checked."))
+        raise Invalid(_("The order of events in this source can't be known, so its past can't be checked."))
     sessions = SearchSession.objects.filter(source__where=rule.where, app_owner__digest=rule.digest).order_by("pk")
     done, total = sessions.filter(pk__lte=rule.walked).count(), sessions.count()
     while some := list(sessions.filter(pk__gt=rule.walked)[:TOGETHER]):

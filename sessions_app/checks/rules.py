@@ -46,7 +46,7 @@ def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -
     fields = _fields(title, text)
     check_unmasked([*fields.values()], actor, app_name)
     if Rule.objects.filter(**of_app).count() >= MOST:
-        raise Invalid(_("An app has at most %(n)s rules.") % {"n": MOST})
+        raise Invalid(_("An app can have up to %(n)s rules.") % {"n": MOST})
     with transaction.atomic():
         made = Rule.objects.create(
             **of_app, **fields, names=json.dumps([app_name]), created=time.time(), created_by=actor.name[:150]
@@ -116,7 +116,7 @@ def _row(source: str, app_name: str, number: int, actor: Actor) -> Rule:
     views.app(source, app_name, partly=True, actor=actor)
     row = Rule.objects.filter(**_of_app(source, app_name), pk=number).first()
     if row is None:
-        raise NotFound(_("There is no such rule; it may have been deleted."))
+        raise NotFound(_("This rule doesn't exist. It may have been deleted."))
     return row
 
 

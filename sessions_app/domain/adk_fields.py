@@ -69,14 +69,14 @@ def _problem(error: ValidationError) -> Message:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     match error.kind:
         case ValidationErrorKind.Required():
-            return _("%(place)s: is missing") % {"place": f"{path}.{error.kind.property}".removeprefix(".")}
+            return _("%(place)s: missing") % {"place": f"{path}.{error.kind.property}".removeprefix(".")}
         case ValidationErrorKind.FalseSchema():
-            problem = _("%(place)s: ADK does not know this field and could not load the session again")
+            problem = _("%(place)s: ADK doesn't know this field and couldn't load the session again")
             return problem % {"place": path.removeprefix(".")}
     expected: Any = {"$defs": models()}
     for step in error.schema_path[:-1]:
         expected = expected[step]
-    problem = _("%(place)s: ADK expects another type here (%(kind)s)")
+    problem = _("%(place)s: ADK expects another type (%(kind)s)")
     return problem % {"place": path.removeprefix("."), "kind": ", ".join(_types(expected))}
 
 

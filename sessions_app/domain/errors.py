@@ -22,15 +22,15 @@ class Error(Exception):
 
 
 class Invalid(Error):
-    """The input is not valid."""
+    """The input isn't valid."""
 
 
 class NotFound(Error):
-    """It does not exist, or it was deleted."""
+    """It doesn't exist or was deleted."""
 
 
 class NotAllowed(Error):
-    """This is not allowed."""
+    """You don't have permission to do this."""
 
 
 class Held(NotAllowed):
@@ -38,7 +38,7 @@ class Held(NotAllowed):
 
 
 class AlreadyExists(Error):
-    """It exists already."""
+    """It already exists."""
 
 
 class StaleSession(Error):
@@ -46,19 +46,19 @@ class StaleSession(Error):
 
 
 class Conflict(Error):
-    """Somebody else changed it meanwhile; nothing was written."""
+    """Someone else changed it in the meantime. Nothing was written."""
 
 
 class SourceError(Error):
-    """The database cannot be used."""
+    """Can't use the database."""
 
 
 class NotKept(Error):
-    """The file cannot be kept on this machine."""
+    """Couldn't store the file on this machine."""
 
 
 class NotOpen(SourceError):
-    """Its database is not among adkweb's sources now."""
+    """Its database isn't one of adkweb's sources right now."""
 
 
 class Slow(Error):
@@ -66,7 +66,7 @@ class Slow(Error):
 
 
 class NotRecorded(Error):
-    """This could not be recorded in the audit, so it was not done. The log of adkweb says what is in the way."""
+    """The audit couldn't record this, so nothing was changed. The log of adkweb has the reason."""
 
 
 class TooOften(Error):
@@ -74,4 +74,4 @@ class TooOften(Error):
 
 
 class Behind(Error):
-    """The events of this source are still being read."""
+    """This source is still being indexed."""

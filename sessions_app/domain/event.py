@@ -35,7 +35,7 @@ def check_event(event: Any, *, newer: bool = False) -> Event:
     `newer` one may have actions that this adkweb does not know: the google-adk that made it has checked them.
     """
     if not isinstance(event, Mapping):
-        raise Invalid(_("An event is a JSON object."))
+        raise Invalid(_("An event must be a JSON object."))
     # A key that an edit removes may have a name that no new key can have: another program stored it.
     checked = check(event, known=frozenset(removed_by(event)))
     stored: Event = {key: value for key, value in checked.items() if value is not None}
@@ -104,7 +104,7 @@ def _check_actions(actions: dict[str, Any], *, newer: bool) -> dict[str, Any]:
     unknown = sorted(actions.keys() - ACTION_FIELDS)
     if unknown and not newer:
         raise Invalid(
-            _("actions: ADK does not know %(names)s and could not load the session again")
+            _("actions: ADK doesn't know %(names)s and couldn't load the session again")
             % {"names": ", ".join(map(dumps, unknown))}
         )
     kept = {key: value for key, value in actions.items() if value is not None}

@@ -56,7 +56,7 @@ def check(value: Any, where: str = "", depth: int = 1, known: Container[str] = (
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise Invalid(at(where, _("NaN and infinity are not JSON")))
+            raise Invalid(at(where, _("NaN and infinity aren't valid JSON")))
         return int(value) if abs(value) >= _WHOLE else value
     if isinstance(value, list | tuple | Mapping):
         if depth > MAX_DEPTH:
@@ -67,7 +67,7 @@ def check(value: Any, where: str = "", depth: int = 1, known: Container[str] = (
                 for k, v in value.items()
             }
         return [check(v, f"{where}[{i}]", depth + 1, known) for i, v in enumerate(value)]
-    raise Invalid(at(where, _("%(type)s is not a JSON type") % {"type": type(value).__name__}))
+    raise Invalid(at(where, _("%(type)s isn't a JSON type") % {"type": type(value).__name__}))
 
 
 def loads(text: str) -> Any:
@@ -103,11 +103,11 @@ def read_stored(text: str) -> Any:
     try:
         return _read(text)
     except RecursionError as error:
-        raise Invalid(_("What is stored here is nested too deep to be read.")) from error
+        raise Invalid(_("The stored value is nested too deep to read.")) from error
     except ValueError as error:
         if looks_encrypted(text):
-            raise Invalid(_("What is stored here is encrypted: only a program with the key can read it.")) from error
-        raise Invalid(_("What is stored here is not JSON.")) from error
+            raise Invalid(_("The stored value is encrypted. Only a program with the key can read it.")) from error
+        raise Invalid(_("The stored value isn't JSON.")) from error
 
 
 def read_stored_or_none(text: str | bytes | None) -> Any:
@@ -127,7 +127,7 @@ def damage_of(text: str | bytes) -> str:
             value = read_stored(text if isinstance(text, str) else text.decode("utf-8", "replace"))
         except Invalid as error:
             return error.message
-    return "" if isinstance(value, dict) else str(_("What is stored here is JSON, but not an object."))
+    return "" if isinstance(value, dict) else str(_("The stored value is JSON, but not an object."))
 
 
 def holds_values(text: str) -> bool:
@@ -200,7 +200,7 @@ def dumps(value: Any, indent: int | None = None) -> str:
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
     except RecursionError as error:
         if indent is None:
-            raise Invalid(_("This value is nested too deep to be shown.")) from error
+            raise Invalid(_("This value is nested too deep to show.")) from error
         return dumps(value)
 
 
@@ -265,11 +265,10 @@ def kind(value: Any) -> str:
 def check_name(name: str, what: str, limit: int) -> str:
     """Returns an id or name unchanged. Raises Invalid if its column cannot hold it."""
     if not isinstance(name, str):
-        raise Invalid(_("%(what)s is not a string") % {"what": what})
+        raise Invalid(_("%(what)s isn't a string") % {"what": what})
     if len(name) > limit:
         raise Invalid(
-            _("%(what)s has %(n)s characters; at most %(limit)s can be kept")
-            % {"what": what, "n": len(name), "limit": limit}
+            _("%(what)s has %(n)s characters, more than %(limit)s") % {"what": what, "n": len(name), "limit": limit}
         )
     _check_text(name, what)
     return name
@@ -279,13 +278,13 @@ def _check_text(text: str, where: str, known: Container[str] = ()) -> None:
     if known and text in known:
         return
     if "\0" in text:
-        raise Invalid(at(where, _("the character U+0000 cannot be stored in a database")))
+        raise Invalid(at(where, _("the character U+0000 can't be stored in a database")))
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise Invalid(
-                at(where, _("half of a surrogate pair at character %(n)s is not a character") % {"n": error.start + 1})
+                at(where, _("half of a surrogate pair at character %(n)s isn't a character") % {"n": error.start + 1})
             ) from error
 
 
@@ -302,7 +301,7 @@ def at(where: str | Message, problem: Message) -> Message:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise Invalid(Message("%(problem)s (%(name)s)", {"problem": _("NaN and infinity are not JSON"), "name": name}))
+    raise Invalid(Message("%(problem)s (%(name)s)", {"problem": _("NaN and infinity aren't valid JSON"), "name": name}))
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

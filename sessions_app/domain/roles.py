@@ -8,9 +8,9 @@ from .translation import gettext_lazy as _
 Right = Literal["read", "append", "admin"]
 RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
 OF_TOKENS: Final[dict[Right, Message]] = {  # what a program with such a token may do
-    "read": _("sees sessions, events and state"),
-    "append": _("also creates sessions, appends events, edits state: what an agent needs"),
-    "admin": _("also deletes sessions, and imports"),
+    "read": _("can see sessions, events and state"),
+    "append": _("can also create sessions, append events and edit state: what an agent needs"),
+    "admin": _("can also delete and import sessions"),
 }
 
 
@@ -23,10 +23,10 @@ class RoleKind(NamedTuple):
 
 
 ROLES: Final[dict[str, RoleKind]] = {
-    "viewer": RoleKind("read", _("sees sessions, events and state")),
-    "editor": RoleKind("append", _("also edits state, appends events, creates sessions")),
+    "viewer": RoleKind("read", _("can see sessions, events and state")),
+    "editor": RoleKind("append", _("can also edit state, append events and create sessions")),
     "admin": RoleKind(
-        "admin", _("also deletes, forks and imports; for all sources and apps, gives roles and makes tokens")
+        "admin", _("can also delete, fork and import; for all sources and apps, can also give roles and create tokens")
     ),
-    "auditor": RoleKind(None, _("reads the audit and nothing else"), audits=True),
+    "auditor": RoleKind(None, _("can read the audit and nothing else"), audits=True),
 }

@@ -54,13 +54,13 @@ def edit(d: Description, event: Mapping[str, Any]) -> Pieces:
         yield Piece(_("Forked from") + " ")
         yield Piece(words(forked.get("session"), _NAME), own=True, aside=True)
     elif d.edit.get("undoes") and d.edit.get("expired"):
-        yield Piece(_("Taken back when its time was over"))
+        yield Piece(_("Undone automatically"))
     elif d.edit.get("undoes"):
         yield Piece(_("Undo of an earlier event"))
     elif d.edit.get("restores"):
-        yield Piece(_("State brought back to an earlier event"))
+        yield Piece(_("State restored to an earlier event"))
     elif d.parts:
-        yield Piece(_("Event added by hand") + " ")
+        yield Piece(_("Event added manually") + " ")
         yield _aside(d.text)
     else:
         yield Piece(_("State edit"))
@@ -94,26 +94,26 @@ def interrupted(d: Description, event: Mapping[str, Any]) -> Pieces:
 def auth(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which tools ask someone to sign in."""
     if d.calls:
-        yield Piece(_("Asks for a sign-in") + " ")
+        yield Piece(_("Asks to sign in") + " ")
         yield from _listed(d.calls, lambda call: [_aside(call.name, _NAME), _SPACE])
     else:
         yield from _listed(d.responses, lambda response: [_name(response), _SPACE])
-        yield Piece(_("waits for a sign-in"), aside=True)
+        yield Piece(_("waiting for a sign-in"), aside=True)
 
 
 def confirmation(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which tools ask someone to confirm."""
     if d.calls:
-        yield Piece(_("Asks for a confirmation") + " ")
+        yield Piece(_("Asks for confirmation") + " ")
         yield from _listed(d.calls, lambda call: [_aside(_asked_about(call), _NAME), _SPACE])
     else:
         yield from _listed(d.responses, lambda response: [_name(response), _SPACE])
-        yield Piece(_("waits for the confirmation"), aside=True)
+        yield Piece(_("waiting for confirmation"), aside=True)
 
 
 def long_running(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which calls wait for an answer."""
-    waits = Piece(_("long-running, waits for an answer") + " ", aside=True)
+    waits = Piece(_("long-running, waiting for an answer") + " ", aside=True)
     yield from _listed(d.calls, lambda call: [*_call(call), _SPACE, *([waits] if call.waiting else [])])
 
 
@@ -128,7 +128,7 @@ def transfer(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 def escalation(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which tool escalated the conversation."""
-    yield Piece(_("Escalates to the agent above") + " ")
+    yield Piece(_("Escalates to its parent agent") + " ")
     yield from _listed(d.responses, lambda response: [_aside(response.name, _NAME), _SPACE])
 
 
@@ -168,7 +168,7 @@ def media(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 def transcription(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says what was heard, otherwise what was spoken."""
-    yield Piece((_("Heard or said so far") if d.interim else _("Heard or said")) + " ")
+    yield Piece((_("Spoken so far") if d.interim else _("Spoken")) + " ")
     yield _aside(d.heard)
 
 
@@ -239,7 +239,7 @@ def live(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 def empty(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which fields an event without content has."""
-    yield Piece(_("An event without content") + " ")
+    yield Piece(_("Event without content") + " ")
     yield _fields(event)
 
 
@@ -251,7 +251,7 @@ def cut_off(event: Mapping[str, Any]) -> str:
 
 def unknown(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which fields there are."""
-    yield Piece(_("An event that adkweb does not know") + " ")
+    yield Piece(_("Unknown event") + " ")
     yield _fields(event)
 
 

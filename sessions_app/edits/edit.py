@@ -131,7 +131,7 @@ def state_event(
     whose value is hidden from the actor are written even if they already have it. Raises Invalid."""
     for entry in entries:
         if only and scope_of(entry.key)[0] != only:
-            raise Invalid(_("%(key)s: here, a key begins with %(scope)s:") % {"key": entry.key, "scope": only})
+            raise Invalid(_("%(key)s: keys must start with %(scope)s: here") % {"key": entry.key, "scope": only})
     changes = _changes(entries, actor, app_name)
     _check(entries, changes)
     event_id = edit_id(once, entries)
@@ -296,14 +296,14 @@ def _check(entries: Sequence[Entry], changes: Sequence[Entry]) -> None:
         if scope not in STORED:
             raise Invalid(_("%(key)s: temp: keys live for one invocation and are never stored") % {"key": entry.key})
         if not bare and entry.seen is ABSENT:
-            raise Invalid(_("A key needs a name."))
+            raise Invalid(_("Enter a name for the key."))
     if not changes:
         raise Invalid(_("Nothing would change."))
 
 
 def _check_reason(reason: str) -> str:
     if len(reason) > REASON_LENGTH:
-        raise Invalid(_("The reason is longer than %(n)s characters.") % {"n": REASON_LENGTH})
+        raise Invalid(_("The reason is longer than %(n)s characters. Shorten it.") % {"n": REASON_LENGTH})
     return reason.strip()
 
 
@@ -329,7 +329,7 @@ def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason
     if checked.get("partial"):
         raise Invalid(_("partial: a partial event is never stored"))
     if camel := [name for name in checked if name != name.lower()]:
-        raise Invalid(_("%(names)s: fields are written in snake_case here") % {"names": ", ".join(camel)})
+        raise Invalid(_("%(names)s: use snake_case for field names") % {"names": ", ".join(camel)})
     check_fields(checked)
     checked["author"] = checked["author"] or SYSTEM
     checked["invocation_id"] = checked["invocation_id"] or EDIT_PREFIX + str(uuid.uuid4())

@@ -98,7 +98,7 @@ def _take_back(job: Job, ref: SessionRef) -> Outcome:
     left = [*(step.key for step in plan.steps if step.contested), *plan.unknown]
     if not steps:
         return _over(LEFT, left)
-    why = (_("Its time was over.") + " " + json.loads(job.task)["reason"]).strip()[: edit.REASON_LENGTH]
+    why = (_("Expired.") + " " + json.loads(job.task)["reason"]).strip()[: edit.REASON_LENGTH]
     of = {"undoes": event_id, "expired": job.due}
     written, seen = edit.state_event([step.entry for step in steps], Actor(job.actor, ()), why, of=of)
     end_id = expiry.end_id(job)

@@ -78,12 +78,12 @@ def end_of(of: Mapping[str, Any]) -> float:
     """Returns when an edit that is written now ends: `lasts` seconds from now, or at `until`. Raises Invalid."""
     now = time.time()
     if "lasts" in of and "until" in of:
-        raise Invalid(_("An edit ends after a while or at a time, not both."))
+        raise Invalid(_("Give a duration or an end time, not both."))
     until = float(now + of["lasts"] if "lasts" in of else of["until"])
     if not until > now:
-        raise Invalid(_("The time at which this edit would end is over."))
+        raise Invalid(_("The end of this edit is in the past."))
     if until > now + LONGEST:
-        raise Invalid(_("An edit can last for a year at most."))
+        raise Invalid(_("A temporary edit can last up to a year."))
     return until
 
 
@@ -198,10 +198,10 @@ def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Lease:
     approval.check(alias, job.app_name, [each["key"] for each in json.loads(job.task)["changes"]], actor=actor)
     lease = Lease.take_soon(job)
     if lease is None:
-        raise Conflict(_("This edit is being taken back just now, or has ended already."))
+        raise Conflict(_("This edit is being undone right now, or has already ended."))
     if lease.written(lambda ref: taken_back(job, ref)) is not None:
         lease.end(Outcome(ENDED, fields={"result": json.dumps({"written": True})}))
-        raise Conflict(_("This edit was taken back already."))
+        raise Conflict(_("This edit was already undone."))
     return lease
 
 
@@ -211,7 +211,7 @@ def _job_of(expiry_id: uuid.UUID | str, actor: Actor) -> Job:
     except ValidationError:  # not a UUID
         job = None
     if job is None or not may_see(actor, job):
-        raise NotFound(_("There is no such edit."))
+        raise NotFound(_("This edit doesn't exist."))
     return job
 
 

@@ -102,7 +102,7 @@ def name(ref: SessionRef, user_id: str, session_id: str, once: str) -> SessionRe
 
 
 def _raise_nameless() -> str:
-    raise Invalid(_("A session needs a user."), field="user_id")
+    raise Invalid(_("Enter a user for the session."), field="user_id")
 
 
 class Copying:
@@ -113,7 +113,7 @@ class Copying:
         state = moments.state_at(ref, event.id, actor=MACHINE).state.session
         whole = whole_session.stream(ref, actor=MACHINE)
         if whole is None:
-            raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+            raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
         self._pages = whole[1]
         self._left_out = _notes(ref, into)
         with database.using(ref.source):
@@ -170,10 +170,10 @@ class Copying:
         except NotFound:
             return 0, None
         if not there.is_incomplete:
-            words = _("The session %(id)s exists already.")
+            words = _("There's already a session “%(id)s”.")
             raise AlreadyExists(words % {"id": self.into.session_id}, field="session_id")
         words = _(
-            "The session %(id)s is half-made, and somebody else has written to it: delete it, or choose another id."
+            "The session “%(id)s” is incomplete, and someone else has written to it. Delete it, or choose another id."
         )
         taken = AlreadyExists(words % {"id": self.into.session_id}, field="session_id")
         if not is_untouched(there.state.session):
@@ -199,7 +199,7 @@ class Copying:
                 return
             if new:
                 yield new, False
-        raise NotFound(_("Events of this session were deleted while they were copied."))
+        raise NotFound(_("Events of this session were deleted during the copy."))
 
 
 def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
@@ -215,7 +215,7 @@ def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
             if bare and note_in(ref, event, MACHINE):
                 notes.append(event_id)
             elif event_id == note_id(into):
-                raise Conflict(_("%(id)s: an event has this fork's own id; choose another.") % {"id": into.session_id})
+                raise Conflict(_("%(id)s: an event already has this id. Choose another one.") % {"id": into.session_id})
     return notes
 
 
@@ -232,7 +232,7 @@ def _copied(ref: SessionRef, row: whole_session.StoredEvent, into: SessionRef) -
     try:
         event = as_object(json.loads(row.text))
     except (ValueError, RecursionError) as error:
-        words = _("Event %(id)s cannot be copied: what is stored there cannot be read as JSON.")
+        words = _("Event %(id)s can't be copied: the stored JSON can't be read.")
         raise Invalid(words % {"id": row.id}) from error
     metadata = as_object(event.get("custom_metadata"))
     origin = as_object(metadata.get(ORIGIN)) or {
@@ -272,7 +272,7 @@ def check_values(values: Values, actor: Actor, reason: str) -> None:
     for key in values:
         if scope_of(key)[0] != "session":
             raise Invalid(
-                _("%(key)s: a fork can begin with other values of its own keys only; user and app state is shared.")
+                _("%(key)s: a fork can start with other values of its own keys only. User and app state is shared.")
                 % {"key": key}
             )
     if values:

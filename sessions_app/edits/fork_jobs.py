@@ -117,7 +117,9 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         fork.take_away(into, actor)
         raise
     if job.done and not copying.copied:
-        raise NotFound(_("Session %(id)s not found.") % {"id": into.session_id})  # someone deleted it in the meantime
+        raise NotFound(
+            _("There's no session “%(id)s”.") % {"id": into.session_id}
+        )  # someone deleted it in the meantime
     copying.run(actor, lambda copied, total: beat(lease.Progress(copied, total)))
     fork.write_values(into, values, actor, task["reason"])
     return Outcome(DONE)

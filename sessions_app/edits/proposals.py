@@ -115,12 +115,12 @@ def keep(ref: SessionRef, event: Event, expected: Mapping[str, Any], revision: f
         },
     )
     if not made and (job.state != WAITING or delta_of(event_of(job)) != delta_of(event)):
-        raise Conflict(_("This was proposed before, and is decided: make a new edit."))
+        raise Conflict(_("This proposal was already decided. Make a new edit."))
     broadcast.tell("queued", ref)
     names = approval.held_keys(ref.source, ref.app_name, delta_of(event))
     if made:
         record("proposed", actor.name, ref=ref, proposal=str(job.pk), keys=names)
-    message = _("%(keys)s: needs a second person. The edit waits until another editor applies it.")
+    message = _("%(keys)s: needs a second person. Another editor has to apply it.")
     return Held(message % {"keys": approval.named(names)}, proposal=str(job.pk), keys=names)
 
 
@@ -136,7 +136,7 @@ def job_of(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
     except ValidationError:  # not a UUID
         job = None
     if job is None or not may_see(actor, job):
-        raise NotFound(_("There is no such proposal."))
+        raise NotFound(_("This proposal doesn't exist."))
     return job
 
 
@@ -198,11 +198,11 @@ def standing(proposal: Proposal, *, actor: Actor) -> Standing:
     try:
         job = job_of(proposal.id, actor)
         if (ref := session_of(job)) is None:
-            return Standing([], _("Its database is not among adkweb's sources now."))
+            return Standing([], _("Its database isn't one of adkweb's sources right now."))
         view = views.session(ref, actor=SYSTEM)
         revision = json.loads(job.task)["revision"]
         if revision is not None and revision != view.revision:
-            return Standing([], _("Somebody wrote to this session since."))
+            return Standing([], _("Someone has written to this session since."))
         pairs = [Change(key, value, view.state.get(key)) for key, value in expected_of(job).items()]
         return Standing([shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)])
     except Error as error:  # deleted, or away

@@ -103,7 +103,7 @@ def job_of(queued_id: uuid.UUID | str, actor: Actor) -> Job:
     except ValidationError:  # not a UUID
         job = None
     if job is None or not may_see(actor, job):
-        raise NotFound(_("There is no such edit."))
+        raise NotFound(_("This edit doesn't exist."))
     return job
 
 
@@ -256,11 +256,11 @@ def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     _check_may_end(job, person, actor)
     lease = Lease.take_soon(job)
     if lease is None:
-        raise Conflict(_("This edit is being applied just now, or does not wait any more."))
+        raise Conflict(_("This edit is being applied right now, or is no longer waiting."))
     before = lease.written(lambda ref: edits.stored(ref, event_of(view_of(job, SYSTEM))[0]))
     if before is not None:
         finish(lease, _applied(before.seq))
-        raise Conflict(_("This edit was applied already."))
+        raise Conflict(_("This edit was already applied."))
     outcome = Outcome(WITHDRAWN, actor.name, {"told": job.person_id == person.pk})
     keys = [each["key"] for each in json.loads(job.task)["entries"]]
     record_with(
@@ -277,7 +277,7 @@ def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     job = job_of(queued_id, actor)
     author = job.person
     if job.finished is None or (author is not None and author.is_active and author.pk != person.pk):
-        raise NotFound(_("There is no such edit of yours."))
+        raise NotFound(_("You have no such edit."))
     _check_may_end(job, person, actor)
     jobs().filter(pk=job.pk).update(told=True)
     _tell(job)
@@ -388,7 +388,7 @@ def is_idle(ref: SessionRef) -> bool:
 
 def _author(person: User | None) -> Actor:
     if person is None or not person.is_active:
-        raise NotAllowed(_("Whoever queued it has no account any more."))
+        raise NotAllowed(_("The person who queued this no longer has an account."))
     actor_of(person).check_may_write()
     return actor_of(person)
 

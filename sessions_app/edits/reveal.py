@@ -21,7 +21,7 @@ def check_may_reveal(ref: SessionRef, actor: Actor) -> None:
     """Raises NotFound if the app does not exist for this actor, NotAllowed if none of their roles may reveal."""
     actor.check_sees(ref)
     if not actor.may_reveal(ref.source, ref.app_name):
-        raise NotAllowed(_("No role of %(name)s may reveal masked values here.") % {"name": actor.name})
+        raise NotAllowed(_("No role of %(name)s allows revealing masked values here.") % {"name": actor.name})
 
 
 def key(ref: SessionRef, name: str, reason: str, *, actor: Actor, only: Scope | None = None) -> Any:
@@ -32,9 +32,9 @@ def key(ref: SessionRef, name: str, reason: str, *, actor: Actor, only: Scope | 
     why = _checked(reason)
     value = stored_state(ref, only, None).get(name, ABSENT)
     if value is ABSENT:
-        raise NotFound(_("There is no key “%(key)s” in this state.") % {"key": name})
+        raise NotFound(_("There's no key “%(key)s” in this state.") % {"key": name})
     if not is_hidden(name, [value], actor, ref.app_name):
-        raise Invalid(_("Nothing of it is hidden."))
+        raise Invalid(_("Nothing in it is hidden."))
     record("revealed", actor.name, ref=ref, key=name, reason=why)
     return value
 
@@ -45,9 +45,9 @@ def event(ref: SessionRef, event_id: str, reason: str, *, actor: Actor) -> Any:
     why = _checked(reason)
     stored = timeline.event(ref, event_id, actor=SYSTEM)
     if stored.size:
-        raise Invalid(_("This event is too large to be shown here."))
+        raise Invalid(_("This event is too large to show here."))
     if shown(stored.data, actor, ref.app_name, "event") == stored.data:
-        raise Invalid(_("Nothing of it is hidden."))
+        raise Invalid(_("Nothing in it is hidden."))
     record("revealed", actor.name, ref=ref, event=event_id, reason=why)
     return stored.data
 
@@ -55,7 +55,7 @@ def event(ref: SessionRef, event_id: str, reason: str, *, actor: Actor) -> Any:
 def _checked(reason: str) -> str:
     reason = reason.strip()
     if not reason:
-        raise Invalid(_("Say why: the reason is recorded."))
+        raise Invalid(_("Enter a reason. It is recorded."))
     if len(reason) > REASON_LENGTH:
-        raise Invalid(_("The reason is longer than %(n)s characters.") % {"n": REASON_LENGTH})
+        raise Invalid(_("The reason is longer than %(n)s characters. Shorten it.") % {"n": REASON_LENGTH})
     return reason

@@ -90,7 +90,7 @@ def plan(ref: SessionRef, invocation_id: str, *, actor: Actor) -> Plan:
         rows = ordered(found.filter(invocation_id=invocation_id), ref.source, newest=False)[:1] if invocation_id else []
         first = next((view_of(ref, row, actor) for row in rows), None)
     if first is None:
-        raise NotFound(_("There is no invocation “%(id)s” in this session.") % {"id": invocation_id})
+        raise NotFound(_("There's no invocation “%(id)s” in this session.") % {"id": invocation_id})
     then = moments.state_at(ref, first.id, before=True, actor=actor).state.session
     unknown = {name for name, value in then.items() if value is UNKNOWN}
     own = {name: value for name, value in session.state.session.items() if name not in unknown}
@@ -166,7 +166,7 @@ def _written(ref: SessionRef, event_id: str, invocation_id: str, actor: Actor) -
     except NotFound:
         return None
     if found.description.actions.get("rewind_before_invocation_id") != invocation_id:
-        raise Invalid(_("Another event of this session has the id %(id)s.") % {"id": event_id})
+        raise Invalid(_("This session already has an event with the id %(id)s.") % {"id": event_id})
     return found
 
 

@@ -74,10 +74,10 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
     check_complete(views.session(ref, actor=MACHINE).state.session)
     stored = timeline.event(ref, event_id, actor=MACHINE)
     if stored.size:
-        raise Invalid(_("This event is too large to be read whole, so it cannot be undone."))
+        raise Invalid(_("This event is too large to be undone."))
     wrote = moments.made(stored, actor=MACHINE)
     if not wrote:
-        raise Invalid(_("This event changed no state: there is nothing to undo."))
+        raise Invalid(_("This event changed no state, so there is nothing to undo."))
     before = moments.state_at(ref, event_id, before=True, actor=MACHINE).state
     now = moments.state_now(ref, actor=MACHINE)
     plan, settled = _plan(event, wrote, before.get, now.state, actor)
@@ -144,7 +144,7 @@ def restore(
     then, stand = moment.state.merged(), now.state.merged()
     for name in keys:
         if name not in then and name not in stand:
-            raise Invalid(_("There is no key “%(key)s”, neither then nor now.") % {"key": name})
+            raise Invalid(_("There's no key “%(key)s”, neither then nor now.") % {"key": name})
     names = set(keys) or {name for name in then.keys() | stand.keys() if scope_of(name)[0] in scopes}
     plan = Plan(event)
     for name in sorted(names):
@@ -154,7 +154,7 @@ def restore(
         elif not same(value, current):
             plan.steps.append(Step(name, value, current, current))
     if not plan.steps:
-        raise Invalid(_("Nothing differs from that moment.") + _left_alone(plan.unknown))
+        raise Invalid(_("The state is the same as at that moment.") + _left_alone(plan.unknown))
     return plan
 
 
@@ -162,9 +162,9 @@ def _nothing(
     event: EventView, settled: list[str], unknown: list[str], writers: Mapping[str, Writer], actor: Actor
 ) -> Error:
     if not settled and not unknown:
-        return Invalid(_("This event changed no value: it wrote what stood there already."))
+        return Invalid(_("This event wrote the values that were already there, so there is nothing to undo."))
     if not settled:
-        return Invalid(_("This cannot be undone.") + _left_alone(unknown))
+        return Invalid(_("This can't be undone.") + _left_alone(unknown))
     removed = [name for name in settled if name not in writers][:_LOOKED_UP]
     told = [
         *(writers[name] for name in settled if name in writers),
@@ -173,11 +173,15 @@ def _nothing(
     others = [writer for writer in told if writer and (writer.ref, writer.event_id) != (event.ref, event.id)]
     last = max(others, key=lambda writer: writer.seq or 0, default=None)
     if last is None:
-        return Invalid(_("The values from before this event are there again.") + _left_alone(unknown))
+        return Invalid(
+            _("Nothing to undo: the keys already have the values from before this event.") + _left_alone(unknown)
+        )
     if _undoes(last, event, actor):
-        said = _("This was undone already, by event %(id)s.") % {"id": last.event_id}
+        said = _("This was already undone by event %(id)s.") % {"id": last.event_id}
     else:
-        said = _("The values from before this event are there again: event %(id)s wrote them.") % {"id": last.event_id}
+        said = _("Nothing to undo: event %(id)s already restored the values from before this event.") % {
+            "id": last.event_id
+        }
     return Invalid(said + _left_alone(unknown), writer=last)
 
 
@@ -203,4 +207,4 @@ def _left_alone(unknown: list[str]) -> str:
     if not unknown:
         return ""
     named = ", ".join(unknown[:10]) + ("…" if len(unknown) > 10 else "")
-    return " " + _("Earlier values unknown: %(keys)s.") % {"keys": named}
+    return " " + _("Earlier values are unknown: %(keys)s.") % {"keys": named}

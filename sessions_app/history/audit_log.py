@@ -183,7 +183,7 @@ def _entry(edit_at: EditAt, view: EventView) -> AuditRow:
 
 def _missing(problem: Error) -> str:
     # The error may name paths and hosts, which an auditor need not know.
-    words = _("Edits of the source “%(source)s” are missing: it does not answer, or is still being read.")
+    words = _("Edits from the source “%(source)s” are missing: it isn't answering, or is still being indexed.")
     return words % {"source": problem.detail["source"]}
 
 

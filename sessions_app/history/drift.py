@@ -205,7 +205,7 @@ def _head(db: BaseDatabaseWrapper, ref: SessionRef, actor: Actor) -> _Head | Non
         )
         row = cursor.fetchone()
     if row is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+        raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
     if any(map(large, row[1:3])):
         return None
     state, initial = (None if text is None else shown_object(text, actor, ref.app_name) for text in row[1:3])

@@ -86,7 +86,7 @@ def state_at_seq(ref: SessionRef, seq: Seq, *, actor: Actor) -> Moment:
     with database.using(ref.source):
         event_id = ordered(events_of(ref).filter(seq__lte=seq), ref.source).values_list("id", flat=True).first()
     if event_id is None:
-        raise NotFound(_("There is no event here; it may have been deleted."))
+        raise NotFound(_("There's no such event here. It may have been deleted."))
     return state_at(ref, event_id, actor=actor)
 
 

@@ -128,11 +128,11 @@ def event_at(ref: SessionRef, seq: Seq, steps: int = 0, *, actor: Actor, to: str
         build.catch_up(ref.source, ref=ref)
         near = _after(ref, to, seq, steps) if steps > 0 else _before(ref, to, _within(ref, seq, actor), -steps)
         if near is None and to == ERROR:
-            raise NotFound(_("No later event failed.") if steps > 0 else _("No earlier event failed."))
+            raise NotFound(_("No later errors.") if steps > 0 else _("No earlier errors."))
         return event_at(ref, near or seq, actor=actor)
     with database.using(ref.source):
         if 0 < seq < _END and stands_for_time(seq) == database.is_numbered(ref.source):
-            raise NotFound(_("This database was adopted, or released, since this page was loaded: load it again."))
+            raise NotFound(_("This database was adopted or released since you loaded the page. Reload it."))
 
         def ask(steps: int, *, newest: bool, **where: Seq) -> str | None:
             ids = ordered(events_of(ref).filter(**where), ref.source, newest=newest).values_list("id", flat=True)

@@ -98,9 +98,7 @@ class Unadopted:
     def __init__(self, source: str) -> None:
         if not database.has_order(source):
             raise Invalid(
-                _(
-                    "The events of this database have no order: no index of it has their times, and it was never adopted."
-                )
+                _("The order of events in this database can't be known: it was never adopted and has no index by time.")
             )
         self._source = source
         self._total = 0

@@ -74,7 +74,7 @@ def _seqs_of(ref: SessionRef, ids: Sequence[str]) -> list[Seq]:
     with database.using(ref.source):
         rows = list(ordered(events_of(ref), ref.source, newest=False).values_list("id", "seq")[: len(ids)])
     if [event_id for event_id, _seq in rows] != list(ids):
-        raise Conflict(_("The session changed while it was read. Try again."))
+        raise Conflict(_("The session changed while it was being read. Try again."))
     return [seq for _id, seq in rows]
 
 

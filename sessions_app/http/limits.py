@@ -95,7 +95,7 @@ class Limited:
     def _take(self) -> None:
         self._uploads += 1
         if self._uploads > UPLOADS:
-            raise Refused(503, _("Too many files are being received just now; try again in a moment."))
+            raise Refused(503, _("Too many files are being uploaded. Try again in a moment."))
 
 
 class _Body:
@@ -130,7 +130,7 @@ class _Body:
             async with asyncio.timeout(self._began + allowed - time.monotonic()):
                 message = await self._receive()
         except TimeoutError:
-            raise Refused(408, _("The body came too slowly; nothing was written.")) from None
+            raise Refused(408, _("The request body arrived too slowly. Nothing was written.")) from None
         self._whole = not message.get("more_body", False)
         self._length += len(message.get("body", b""))
         await self._check(self._length)
@@ -142,7 +142,7 @@ class _Body:
                 await database_sync_to_async(self._check_sender)()
             self._known = True
         if length > self._limit:
-            message = _("The body is larger than the %(n)s bytes that %(name)s allows; nothing was written.")
+            message = _("The body is larger than the %(n)s bytes that %(name)s allows. Nothing was written.")
             raise Refused(413, message % {"n": self._limit, "name": self._name})
 
     def _check_sender(self) -> None:
@@ -161,7 +161,7 @@ class _Body:
         address = (self._scope.get("client") or [""])[0]
         actor = tokens.actor_of(text, address) if kind.lower() == "bearer" else None
         if actor is None:
-            raise Refused(401, _("Only who has a token may send so much: Authorization: Bearer …"))
+            raise Refused(401, _("Sign in with a token to send requests this large: Authorization: Bearer …"))
         return actor
 
     def _person(self) -> access_actor.Actor:
@@ -169,7 +169,9 @@ class _Body:
         key = cookies.get(settings.SESSION_COOKIE_NAME, "")
         person = sign_in.signed_in([key]).get(key)
         if person is None:
-            raise Refused(403, _("You are signed out; nothing was written. Sign in in another tab, then reload."))
+            raise Refused(
+                403, _("You have been signed out, and nothing was written. Sign in in another tab, then reload.")
+            )
         return roles.actor_of(person)
 
 

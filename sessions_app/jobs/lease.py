@@ -209,7 +209,7 @@ def ref_of(job: Job) -> SessionRef:
     """Returns the session of a job. Raises NotOpen while its source is not among adkweb's."""
     ref = session_of(job)
     if ref is None:
-        raise NotOpen(_("Its database is not among adkweb's sources now."))
+        raise NotOpen(_("Its database isn't one of adkweb's sources right now."))
     return ref
 
 

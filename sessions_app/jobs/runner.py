@@ -128,7 +128,7 @@ def take_over() -> int:
             continue
         if job.crashes + 1 >= MOST_CRASHES and not was_let_go(job):
             with translation.override(job.language or None):
-                _end(claim, Outcome(STOPPED, _("adkweb ended, or its database was away, several times.")))
+                _end(claim, Outcome(STOPPED, _("adkweb stopped several times, or couldn't reach its database.")))
             continue
         how = "ended" if was_let_go(job) else "died"
         log.warning("continuing the %s %s, whose process %s", job.kind, job.pk, how)
@@ -270,4 +270,4 @@ def _work(job: Job, beat: Beat) -> Outcome | None:
         raise
     except Exception:
         log.exception("the %s %s stopped", job.kind, job.pk)
-        return Outcome(STOPPED, _("adkweb made a mistake; the log says more."))
+        return Outcome(STOPPED, _("Something went wrong. See the log for details."))

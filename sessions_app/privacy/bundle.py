@@ -114,7 +114,7 @@ def _write_sessions(writing: _Writing, total: int) -> list[SessionRef]:
 
 def _no_user(source: str, app_name: str, user_id: str, actor: Actor) -> NotFound:
     name = shown_user(source, app_name, user_id, actor)
-    return NotFound(_("There is no user “%(name)s” in this app.") % {"name": name})
+    return NotFound(_("There's no user “%(name)s” in this app.") % {"name": name})
 
 
 def _items(writing: _Writing) -> Iterator[Item]:

@@ -73,7 +73,7 @@ def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUI
     old = Job.objects.filter(kind=KIND.name, finished__lt=time.time() - KEPT_SECONDS)
     old.exclude(state=WAITING).delete()
     record("user-erased", actor.name, ref=SessionRef(source, app_name, user_id, ""))
-    return user_jobs.begin(KIND, source, app_name, user_id, _("This user is being erased already."), actor=actor)
+    return user_jobs.begin(KIND, source, app_name, user_id, _("This user is already being erased."), actor=actor)
 
 
 def go_on(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
@@ -84,7 +84,7 @@ def go_on(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, ac
     try:
         runner.start(job, **runner.fields_of(actor))
     except IntegrityError as error:
-        raise Conflict(_("This user is being erased already.")) from error
+        raise Conflict(_("This user is already being erased.")) from error
 
 
 def stop(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, *, actor: Actor) -> None:
@@ -133,11 +133,11 @@ def _check(source: str, app_name: str, user_id: str, actor: Actor) -> None:
     actor.check_may("admin", source, app_name)
     database.get(source)
     if user_id == OWN_NAME:
-        raise Conflict(_("adkweb keeps its edits of app state under this name: it is no user."))
+        raise Conflict(_("This name is reserved for adkweb's edits of app state. It isn't a user."))
 
 
 def _job(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, actor: Actor) -> Job:
     job = user_jobs.about(KIND, source, app_name, user_id, actor=actor).filter(pk=erasure_id).first()
     if job is None:
-        raise NotFound(_("This report is not here any more."))
+        raise NotFound(_("This report no longer exists."))
     return job

@@ -52,7 +52,7 @@ def begin(source: str, app_name: str, user_id: str, *, actor: Actor) -> uuid.UUI
     database.get(source)
     sweep()
     record("exported", actor.name, ref=SessionRef(source, app_name, user_id, ""), what="everything of the user")
-    return user_jobs.begin(KIND, source, app_name, user_id, _("This user is being exported already."), actor=actor)
+    return user_jobs.begin(KIND, source, app_name, user_id, _("This user is already being exported."), actor=actor)
 
 
 def listed(source: str, app_name: str, user_id: str, *, actor: Actor) -> list[Export]:
@@ -115,7 +115,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         if not Job.objects.filter(pk=job.pk).exists():  # it was discarded just now
             _path(job).unlink(missing_ok=True)
     except OSError as error:
-        raise NotKept(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
+        raise NotKept(_("Couldn't store the file on this machine: %(why)s") % {"why": error.strerror}) from error
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
@@ -145,9 +145,7 @@ def _path(job: Job) -> Path:
 
 def _gone() -> NotFound:
     return NotFound(
-        _(
-            "This file is not here any more: it is kept for a day, or until rules of masking change. Export the user again."
-        )
+        _("This file no longer exists: it is kept for a day, or until masking rules change. Export the user again.")
     )
 
 

@@ -37,7 +37,7 @@ def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
     views.session(ref, actor=SYSTEM, partly=True)  # raises NotFound
     reason = " ".join(reason.replace("\0", " ").split())
     if not reason:
-        raise Invalid(_("Say why this session is to be kept."), field="reason")
+        raise Invalid(_("Enter a reason for the hold."), field="reason")
     if len(reason) > REASON_LENGTH:
         raise Invalid(_("A reason has at most %(n)s characters.") % {"n": REASON_LENGTH}, field="reason")
     before = _rows(ref).first()

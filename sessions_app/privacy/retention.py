@@ -113,7 +113,7 @@ def remove(number: int, *, actor: Actor) -> None:
     """Removes a rule; a current run ends soon. Raises NotFound, NotAllowed."""
     rule = next((each for each in RetentionRule.objects.administered_by(actor) if each.pk == number), None)
     if rule is None:
-        raise NotFound(_("There is no such rule."))
+        raise NotFound(_("This rule doesn't exist."))
     actor.check_may_write()
     record("retention-removed", actor.name, source=rule.source, app_name=rule.app_name)
     RetentionRule.objects.filter(pk=number).delete()
@@ -123,7 +123,7 @@ def check_days(text: str) -> int:
     """Returns a number of days that was typed. Raises Invalid."""
     text = text.strip()
     if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MOST_DAYS and len(text) < 9):
-        raise Invalid(_("Type a number of days, from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
+        raise Invalid(_("Enter a number of days from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
     return int(text)
 
 
@@ -137,7 +137,7 @@ def _check(source: str, app_name: str, days: int, actor: Actor) -> None:
     actor.check_may("admin", source, app_name)
     database.get(source)
     if not 0 < days <= MOST_DAYS:
-        raise Invalid(_("Type a number of days, from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
+        raise Invalid(_("Enter a number of days from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
 
 
 # --- Sessions to which no one has written for a time ------------------------------------------------------------------

@@ -164,7 +164,7 @@ def _export(refs: Sequence[SessionRef]) -> set[SessionRef]:
             os.fsync(file.fileno())
         part.replace(folder / f"{name}.zip")
     except OSError as error:
-        raise NotKept(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
+        raise NotKept(_("Couldn't store the file on this machine: %(why)s") % {"why": error.strerror}) from error
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)

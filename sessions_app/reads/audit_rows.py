@@ -34,14 +34,14 @@ class Filter:
             first = datetime.combine(date.fromisoformat(self.day), datetime.min.time(), UTC)
             return first.timestamp(), (first + timedelta(days=1)).timestamp()
         except (ValueError, OverflowError) as error:
-            words = _("“%(day)s” is no day: write it as 2026-11-25.")
+            words = _("“%(day)s” isn't a date. Use 2026-11-25.")
             raise Invalid(words % {"day": self.day[:40]}, field="day") from error
 
 
 def check_audits(actor: Actor) -> None:
     """Raises NotAllowed unless an actor may read the audit."""
     if not actor.audits:
-        raise NotAllowed(_("Only an auditor or an admin of all sources and apps may read the audit."))
+        raise NotAllowed(_("Only auditors and admins of all sources and apps can read the audit."))
 
 
 def newest(only: Filter, below: int | None, limit: int, *, actor: Actor) -> list[AuditRow]:

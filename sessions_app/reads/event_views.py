@@ -242,7 +242,7 @@ def filtered(
     filter."""
     if kind:
         if kind not in FILTERS:
-            raise Invalid(_("There is no filter “%(name)s”.") % {"name": kind})
+            raise Invalid(_("There's no filter “%(name)s”.") % {"name": kind})
         events = events.filter(RawSQL(FILTERS[kind].on(ref.source), [], BooleanField()))
     if author:
         events = events.filter(RawSQL(BY_AUTHOR.on(ref.source), [author], BooleanField()))
@@ -293,7 +293,7 @@ def _pieces(source: str, sql: str, column: str, names: Sequence[str]) -> Iterato
             cursor.execute(sql.replace("%s", f"substr({text}, {first:d}, {_PIECE:d})", 1), names)
             row = cursor.fetchone()
         if row is None:
-            raise NotFound(_("This is not here any more."))
+            raise NotFound(_("This no longer exists."))
         if not row[0]:
             return
         yield row[0]

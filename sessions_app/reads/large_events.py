@@ -232,5 +232,5 @@ def text_at(ref: SessionRef, event_id: str, cut: Cut, *, actor: Actor) -> Iterat
             cursor.execute(f"SELECT substr({text}, %s, {_PIECE}) {_EVENT}", [path, first, *ref[1:], event_id])
             row = cursor.fetchone()
         if row is None or row[0] is None:
-            raise NotFound(_("This is not here any more."))
+            raise NotFound(_("This no longer exists."))
         yield row[0]

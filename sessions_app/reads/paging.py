@@ -38,5 +38,5 @@ def read_cursor(text: str, *types: type) -> list[Any]:
             elif not 0 <= value < (2**63 if isinstance(value, int) else 2**33):
                 raise ValueError
     except (ValueError, RecursionError, Invalid) as error:
-        raise Invalid(_("This link's place in the list is not valid.")) from error
+        raise Invalid(_("The page in this link isn't valid.")) from error
     return values

@@ -64,7 +64,7 @@ def event(ref: SessionRef, event_id: str, *, actor: Actor) -> EventView:
     with database.using(ref.source):
         row = events_of(ref).filter(id=event_id).first() if actor.may_see(ref.source, ref.app_name) else None
         if row is None:
-            raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
+            raise NotFound(_("There's no event “%(id)s” in this session. It may have been deleted.") % {"id": event_id})
         view = view_of(ref, row, actor)
         add_changes(ref, [view], actor)
         return view
@@ -228,7 +228,7 @@ def turn_at(ref: SessionRef, event_id: str = "", *, actor: Actor) -> Turn:
         rows = events_of(ref)
         row = (rows.filter(id=event_id) if event_id else ordered(rows, ref.source)).first()
         if row is None and event_id:
-            raise NotFound(_("There is no event %(id)s in this session; it may have been deleted.") % {"id": event_id})
+            raise NotFound(_("There's no event “%(id)s” in this session. It may have been deleted.") % {"id": event_id})
         turn = _around(view_of(ref, row, actor), actor) if row else Turn()
         add_changes(ref, turn.events, actor)
         return turn

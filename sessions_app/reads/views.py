@@ -51,7 +51,7 @@ def app(source: str, app_name: str, *, actor: Actor, partly: bool = False) -> tu
         text = App.objects.using(source).filter(app_name=app_name).values_list(_STATE, flat=True).first()
         is_there = text is not None or sessions_of(source, app_name).exists()
         if not is_there or not actor.may_see(source, app_name):
-            raise NotFound(_("There is no app “%(name)s” in this source.") % {"name": app_name})
+            raise NotFound(_("There's no app “%(name)s” in this source.") % {"name": app_name})
         return app_rows(source, [app_name])[0], {} if partly else _read_state(text, "app", actor, app_name)
 
 
@@ -67,7 +67,7 @@ def user_state(source: str, app_name: str, user_id: str, *, actor: Actor, partly
         is_there = text is not None or sessions.exists()
         if not is_there or not actor.may_see(source, app_name):
             raise NotFound(
-                _("There is no user “%(name)s” in this app.") % {"name": shown_user(source, app_name, user_id, actor)}
+                _("There's no user “%(name)s” in this app.") % {"name": shown_user(source, app_name, user_id, actor)}
             )
         return {} if partly else _read_state(text, "user", actor, app_name)
 
@@ -79,7 +79,7 @@ def _read_state(text: str | None, scope: Scope, actor: Actor, app_name: str) -> 
 
 
 def _too_large(size: int) -> str:
-    return _("This state is too large to be read here: %(n)s characters.") % {"n": size}
+    return _("This state is too large to show here: %(n)s characters.") % {"n": size}
 
 
 def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionView:
@@ -99,7 +99,7 @@ def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionVi
         )
         row = cursor.fetchone()
     if row is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+        raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
     sizes: dict[Scope, int] = {
         scope: size for scope, text in zip(_SCOPES, row[2:5], strict=True) if (size := large(text))
     }

@@ -206,7 +206,7 @@ def _pages(ref: SessionRef, last: Seq, since: float | None, after: Seq, actor: A
                         break
         if not rows:
             if since is None or read_head(ref, actor=SYSTEM) is None:
-                raise NotFound(_("The session was deleted while it was read."))
+                raise NotFound(_("The session was deleted while it was being read."))
             return
         after, page = rows[-1][-1], [_event(row, actor, ref.app_name) for row in rows]
         del rows, row  # they may be large
@@ -248,5 +248,5 @@ def _names(ref: SessionRef) -> dict[str, Any]:
 def read_state(text: str | None, most: int | None, scope: Scope, actor: Actor, app_name: str) -> State:
     """Returns the state of a scope in a JSON text. Raises Invalid for a text that weighs more than `most`."""
     if most is not None and weight(text) > most:
-        raise Invalid(_("This state is too large to be read here: %(n)s characters.") % {"n": len(text or "")})
+        raise Invalid(_("This state is too large to show here: %(n)s characters.") % {"n": len(text or "")})
     return shown_object(text, actor, app_name, scope) if text else {}

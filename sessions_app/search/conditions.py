@@ -53,7 +53,7 @@ def text_condition(token: str) -> Text:
     """Reads words, with or without quotes: `expired`, `"fare expired"`."""
     text = _unquoted(token) if token.startswith('"') else token
     if not text.strip():
-        raise Invalid(_("Nothing stands between the quotes."))
+        raise Invalid(_("There is nothing between the quotes."))
     if token[-1] == ":" and token[:-1].lower() in FILTERS:
         raise Invalid(_("Something is missing after “%(sign)s”.") % {"sign": token})
     return Text(text)
@@ -67,9 +67,9 @@ def filter_condition(token: str, now: float, zone: tzinfo) -> Leaf:
     known = FILTERS.get(name)
     if known is None:
         hint = _likely(f"{name}:", [f"{each}:" for each in FILTERS]) or " " + _(
-            "Put it in quotes to search for the text."
+            "To search for it as text, put it in quotes."
         )
-        raise Invalid(_("There is no filter “%(given)s:”.") % {"given": words(name, 40)} + hint)
+        raise Invalid(_("There's no filter “%(given)s:”.") % {"given": words(name, 40)} + hint)
     if known.is_time:
         return Time(name, time_of(value, now, zone), value)
     if known.units:
@@ -77,9 +77,9 @@ def filter_condition(token: str, now: float, zone: tzinfo) -> Leaf:
     if name in ("set", "changed"):
         return _wrote(name, value.strip())
     if name == "kind":
-        return Kind(_one_of(KINDS, value, _("“%(given)s” is no kind of event.")))
+        return Kind(_one_of(KINDS, value, _("“%(given)s” isn't a kind of event.")))
     if name == "status":
-        return Status(_one_of(STATUSES, value, _("“%(given)s” is no status.")))
+        return Status(_one_of(STATUSES, value, _("“%(given)s” isn't a status.")))
     if known.of_some and not exact and value.lower() in ("any", "none"):
         return Presence(name, value.lower() == "any")
     return Match(name, value, exact)
@@ -91,7 +91,7 @@ def filter_condition(token: str, now: float, zone: tzinfo) -> Leaf:
 def _one_of(names: Sequence[str], given: str, problem: str) -> str:
     if given.lower() in names:
         return given.lower()
-    hint = _likely(given, names) or " " + _("There are: %(names)s.") % {"names": ", ".join(names)}
+    hint = _likely(given, names) or " " + _("Use one of: %(names)s.") % {"names": ", ".join(names)}
     raise Invalid(problem % {"given": words(given, 40)} + hint)
 
 
@@ -129,9 +129,9 @@ def _number(name: str, given: str, units: dict[str, str]) -> Number:
     amounts = [_amount(each, units) for each in (first, upto) if each is not None]
     if None in amounts:
         raise Invalid(
-            _("“%(given)s” is no duration, such as 5s, 2m or 1h..3h.") % {"given": words(given, 40)}
+            _("“%(given)s” isn't a duration. Use 5s, 2m or 1h..3h.") % {"given": words(given, 40)}
             if units is _SECONDS
-            else _("“%(given)s” is no number, such as 3, 10k or 5..10.") % {"given": words(given, 40)}
+            else _("“%(given)s” isn't a number. Use 3, 10k or 5..10.") % {"given": words(given, 40)}
         )
     return Number(name, cast(Any, op), *cast(list[float], amounts))
 
@@ -150,7 +150,7 @@ def time_of(given: str, now: float, zone: tzinfo) -> float:
         datetime.fromtimestamp(seconds, zone)
     except (ValueError, OverflowError) as error:
         raise Invalid(
-            _("“%(given)s” is no time, such as 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.")
+            _("“%(given)s” isn't a time. Use 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.")
             % {"given": words(given, 40)}
         ) from error
     return seconds

@@ -47,7 +47,7 @@ def rename(ref: SessionRef, title: str, *, actor: Actor) -> str:
     actor.check_may("append", ref.source, ref.app_name)
     line = _one_line(title)
     if len(line) > LENGTH:
-        raise Invalid(_("A title has at most %(n)s characters.") % {"n": LENGTH}, field="title")
+        raise Invalid(_("A title can have up to %(n)s characters.") % {"n": LENGTH}, field="title")
     own = _own_title(ref)
     names: dict[str, Any] = {"where": registry.identity(ref.source), "digest": digest_of(*ref[1:])}
     with transaction.atomic():
@@ -68,7 +68,7 @@ def change(ref: SessionRef, *, title: str | None, tags: Collection[str] | None, 
     Raises what `rename` and `tag` do."""
     actor.check_may("append", ref.source, ref.app_name)
     if not list(_existing([ref])):
-        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+        raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
     with transaction.atomic():
         if title is not None:
             rename(ref, title, actor=actor)
@@ -97,7 +97,7 @@ def tag(refs: Collection[SessionRef], tag: str, *, actor: Actor) -> list[Session
         check_unmasked(line, actor, app)
     there = list(_existing(refs))
     if refs and not there:
-        raise NotFound(_("Session %(id)s not found.") % {"id": next(iter(refs)).session_id})
+        raise NotFound(_("There's no session “%(id)s”.") % {"id": next(iter(refs)).session_id})
     with transaction.atomic():
         tagged: list[SessionRef] = []
         for where, digests in batches(there):
@@ -185,9 +185,9 @@ def _tag(text: str) -> tuple[str, str]:
     line = _one_line(text)
     key = folded(line)
     if not key:
-        raise Invalid(_("A tag is a word or a few."), field="tag")
+        raise Invalid(_("Enter one or a few words as a tag."), field="tag")
     if len(line) > TAG_LENGTH or len(key) > 2 * TAG_LENGTH:
-        raise Invalid(_("A tag has at most %(n)s characters.") % {"n": TAG_LENGTH}, field="tag")
+        raise Invalid(_("A tag can have up to %(n)s characters.") % {"n": TAG_LENGTH}, field="tag")
     return line, key
 
 
@@ -233,7 +233,7 @@ def _own_title(ref: SessionRef) -> str:
     with database.using(ref.source) as db:
         row = rows_of(db, [ref[1:]]).get(ref[1:])
         if row is None:
-            raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+            raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
         state = masked.state(state_of(db, row), ref.app_name)
     stored = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
     summary = stored.values_list("summary", flat=True).first()

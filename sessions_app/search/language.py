@@ -71,10 +71,10 @@ class _Reader:
             self._feed(token)
         last = self._last
         if last and '"' in last and last.type in ("PHRASE", "FILTER") and not is_closed(last[last.index('"') :]):
-            self._problem(last, _("This quote is not closed."))
+            self._problem(last, _("This quote isn't closed."))
         if len(self._text) > MOST_CHARACTERS:
             self._cut(
-                MOST_CHARACTERS, _("A query has at most %(n)s characters: the rest is left out."), MOST_CHARACTERS
+                MOST_CHARACTERS, _("A query can have up to %(n)s characters. The rest is ignored."), MOST_CHARACTERS
             )
         return self._feed(Token(_END, ""))
 
@@ -93,13 +93,13 @@ class _Reader:
         self._signs += 1
         self._conditions += token.type in ("WORD", "PHRASE", "FILTER", "VALUE", "ITEM", "EXISTS")
         if token.type == "LPAR" and len(self._open) == MOST_BRACKETS:
-            message, most = _("At most %(n)s brackets stand in each other: the rest is left out."), MOST_BRACKETS
+            message, most = _("Brackets can be nested %(n)s deep. The rest is ignored."), MOST_BRACKETS
         elif self._conditions > MOST_CONDITIONS:
-            message, most = _("A query has at most %(n)s conditions: the rest is left out."), MOST_CONDITIONS
+            message, most = _("A query can have up to %(n)s conditions. The rest is ignored."), MOST_CONDITIONS
         elif self._signs > MOST_SIGNS:
-            message, most = _("A query has at most %(n)s words and signs: the rest is left out."), MOST_SIGNS
+            message, most = _("A query can have up to %(n)s words and signs. The rest is ignored."), MOST_SIGNS
         elif len(self._problems) >= MOST_MISTAKES:
-            message, most = _("There are %(n)s mistakes up to here: the rest is left out."), MOST_MISTAKES
+            message, most = _("The query has %(n)s mistakes up to here. The rest is ignored."), MOST_MISTAKES
         else:
             return False
         self._cut(token.start_pos or 0, message, most)
@@ -141,13 +141,13 @@ class _Reader:
         if token.type == _END:
             opening = self._open.pop()
             if not self._is_cut:
-                self._problem(opening, _("This bracket is not closed."))
+                self._problem(opening, _("This bracket isn't closed."))
             return Token("RPAR", "")
         self._cannot_stand(token)
         return None
 
     def _cannot_stand(self, token: Token) -> None:
-        self._problem(token, _("“%(sign)s” cannot stand here.") % {"sign": words(str(token), 40)})
+        self._problem(token, _("“%(sign)s” isn't allowed here.") % {"sign": words(str(token), 40)})
 
     def _problem(self, token: Token, message: str) -> None:
         self._problems.append(Problem(token.start_pos or 0, token.end_pos or len(self._text), message))

@@ -219,7 +219,7 @@ def search(
     began = time.perf_counter()
     order, descending = _order(sort)
     if len(columns) > MOST_COLUMNS:
-        raise Invalid(_("A table has at most %(n)s columns of state.") % {"n": MOST_COLUMNS})
+        raise Invalid(_("A table can have up to %(n)s state columns.") % {"n": MOST_COLUMNS})
     selection = select(query, actor)
     keys = [order, *_within()]
     page, count = _page(selection, keys, descending, cursor, limit + 1)
@@ -281,7 +281,7 @@ def _order(sort: str) -> tuple[str, bool]:
     name = sort.removeprefix("-")
     if name not in SORTS:
         raise Invalid(
-            _("Sessions cannot be sorted by “%(name)s”, only by: %(names)s.")
+            _("Sessions can't be sorted by “%(name)s”. Choose one of: %(names)s.")
             % {"name": name, "names": ", ".join(SORTS)}
         )
     return SORTS[name], sort.startswith("-")

@@ -76,7 +76,7 @@ def start(alias: str, actor: Actor, *, agreed: bool = False) -> None:
     opened = database.get(alias)
     unknown = not database.is_agreed(alias)
     if unknown and not agreed:
-        raise Invalid(_("Say first that adkweb may write to this version."))
+        raise Invalid(_("First confirm that adkweb may write to this version."))
     if unknown and not database.is_read_only(alias):
         record("adopted", actor.name, source=alias, version=database.newer(alias))
         database.agree(alias)
@@ -84,7 +84,7 @@ def start(alias: str, actor: Actor, *, agreed: bool = False) -> None:
     if database.keeps_creations(alias):
         if unknown:
             return
-        raise Invalid(_("This database is adopted already."))
+        raise Invalid(_("This database is already adopted."))
     record("adopted", actor.name, source=alias)
     log.info("%s started to adopt %s", actor.name, opened.where)
     _start(alias)
@@ -130,7 +130,7 @@ def _start(alias: str) -> None:
     with _lock:
         thread = _threads.get(alias)
         if thread and thread.is_alive():
-            raise Conflict(_("This database is being adopted already."))
+            raise Conflict(_("This database is already being adopted."))
         _threads[alias] = _Thread(alias)
         _threads[alias].start()
 
@@ -168,7 +168,7 @@ class _Thread(threading.Thread):
             return error.message
         except Exception:
             log.exception("adopting %s", self._alias)
-            return _("adkweb made a mistake; the log says more.")
+            return _("Something went wrong. See the log for details.")
         return ""
 
     def _moved(self, progress: Progress) -> None:

@@ -88,7 +88,7 @@ def inspect(alias: str) -> Shape:
             _check_visible(alias)
         if tables:
             raise SourceError(
-                _("This is a database, but not one of ADK's: it has the tables %(tables)s and no “sessions”.")
+                _("This isn't an ADK database: it has the tables %(tables)s but no “sessions”.")
                 % {"tables": ", ".join(sorted(tables)[:5])}
             )
         return Shape(empty=True)
@@ -172,24 +172,24 @@ def _check_visible(alias: str) -> None:
     if closed := [name for name, may_look in schemas.items() if not may_look]:
         raise SourceError(
             _(
-                "This user sees no tables of ADK's here, though there are some. Their owner can allow it: GRANT USAGE ON "
-                "SCHEMA %(schema)s TO %(user)s; GRANT SELECT ON ALL TABLES IN SCHEMA %(schema)s TO %(user)s;"
+                "This database user can't see ADK's tables. Their owner can run: GRANT USAGE ON SCHEMA "
+                "%(schema)s TO %(user)s; GRANT SELECT ON ALL TABLES IN SCHEMA %(schema)s TO %(user)s;"
             )
             % {"schema": closed[0], "user": user}
         )
     if schemas:
         raise SourceError(
             _(
-                "ADK's tables are in another schema than this address names: %(schemas)s. Name one in the address: "
-                "?search_path=%(first)s"
+                "ADK's tables are in a schema that this address doesn't name: %(schemas)s. Add one to the "
+                "address: ?search_path=%(first)s"
             )
             % {"schemas": ", ".join(schemas), "first": quote(min(schemas))}
         )
     if current is None:
         raise SourceError(
             _(
-                "This user may use no schema of this database, so adkweb cannot tell what is in it. Its owner can allow "
-                "it: GRANT USAGE ON SCHEMA public TO %(user)s;"
+                "This database user can't use any schema, so adkweb can't see what is in the database. Its "
+                "owner can run: GRANT USAGE ON SCHEMA public TO %(user)s;"
             )
             % {"user": user}
         )
@@ -206,7 +206,7 @@ def _check_readable(alias: str) -> None:
         tables, user = cursor.fetchone()
     if tables:
         raise SourceError(
-            _("This user may not read %(tables)s. Their owner can allow it: GRANT SELECT ON %(tables)s TO %(user)s;")
+            _("This database user can't read %(tables)s. Their owner can run: GRANT SELECT ON %(tables)s TO %(user)s;")
             % {"tables": tables, "user": user}
         )
 
@@ -245,7 +245,7 @@ def use_wal(alias: str) -> None:
         (mode,) = cursor.fetchone()
     if mode != "wal":
         raise SourceError(
-            _("This file cannot have a write-ahead log: its journal mode stays “%(mode)s”.") % {"mode": mode}
+            _("This file can't use a write-ahead log. Its journal mode stays “%(mode)s”.") % {"mode": mode}
         )
 
 
@@ -283,7 +283,7 @@ def _check_columns(columns: Mapping[str, Mapping[str, str]]) -> None:
     if "actions" in events and "event_data" not in events:
         raise SourceError(
             _(
-                "This database has the columns of ADK's old schema (v0) or of adk-go. Bring its sessions into a new one: "
+                "This database has ADK's old schema (v0) or adk-go's. Import its sessions into a new one: "
                 "adkweb create new.db, then adkweb import THIS --into new.db"
             )
         )
@@ -291,6 +291,6 @@ def _check_columns(columns: Mapping[str, Mapping[str, str]]) -> None:
         missing = wanted - set(columns.get(table, ()))
         if missing:
             raise SourceError(
-                _("This database is not one of ADK's: the table “%(table)s” has no %(columns)s.")
+                _("This isn't an ADK database: the table “%(table)s” has no %(columns)s.")
                 % {"table": table, "columns": ", ".join(sorted(missing))}
             )

@@ -71,7 +71,7 @@ def get(alias: str, *, adopting: bool = False) -> Source:
     it."""
     source = registry.sources.get(alias) or next((s for s in registry.listed() if s.alias == alias), None)
     if source is None:
-        raise NotFound(_("There is no source “%(alias)s” here.") % {"alias": alias})
+        raise NotFound(_("There's no source “%(alias)s”.") % {"alias": alias})
     open_source(source, adopting=adopting)
     return source
 
@@ -121,7 +121,7 @@ def _open(source: Source, adopting: bool) -> None:
                 identity.identify(source, writes=shape.adopted and not is_read_only(source.alias))
         if shape.empty:
             raise SourceError(
-                _("%(where)s is empty: no agent has written here yet.") % {"where": source.where}, empty=True
+                _("%(where)s is empty: no agent has written to it yet.") % {"where": source.where}, empty=True
             )
         _note(source, shape)
         opened_files[source.alias] = file
@@ -310,7 +310,7 @@ def writing(alias: str) -> Iterator[BaseDatabaseWrapper]:
             adopt_open(alias)
         if not is_adopted(alias):
             raise NotAllowed(
-                _("%(where)s is not adopted yet, so adkweb shows it and writes nothing: adkweb adopt %(where)s")
+                _("%(where)s isn't adopted yet, so it is read-only. To edit, run: adkweb adopt %(where)s")
                 % {"where": in_shell(registry.sources[alias].where)}
             )
         yield connection
@@ -341,13 +341,13 @@ def why_shown(alias: str) -> str:
     except NotAllowed as error:
         return error.message
     if alias in identity.standbys:
-        return _("%(where)s is a standby: it follows another server, and only that one can be written.") % {
+        return _("%(where)s is a standby and can only be read. Write to the server that it follows.") % {
             "where": registry.sources[alias].where
         }
     if not is_agreed(alias):
         return _(
-            "%(where)s has version %(version)s of ADK's schema, which this adkweb does not know, so it is shown and nothing "
-            "is written. To write all the same: adkweb adopt --yes %(where)s"
+            "%(where)s has version %(version)s of ADK's schema, which this adkweb doesn't know, so it is "
+            "read-only. To write anyway, run: adkweb adopt --yes %(where)s"
         ) % {"where": in_shell(registry.sources[alias].where), "version": newer(alias)}
     return ""
 
@@ -376,7 +376,7 @@ def problem(alias: str, error: Exception) -> SourceError:
     log.warning("source %s (%s): %s", alias, where, text)
     if sentence := errors.sentence(text):
         return SourceError(f"{where}: {sentence} ({text})", alias=alias)
-    return SourceError(_("%(where)s cannot be used: %(error)s") % {"where": where, "error": text}, alias=alias)
+    return SourceError(_("Can't use %(where)s: %(error)s") % {"where": where, "error": text}, alias=alias)
 
 
 def forget(alias: str) -> None:
@@ -405,7 +405,7 @@ def _connect_once(source: Source) -> None:
         return
     path = Path(connection.settings_dict["ADKWEB"]["path"])
     if not path.exists():
-        raise SourceError(_("the file is gone."))
+        raise SourceError(_("the file no longer exists."))
     if path.is_dir():
         raise SourceError(_("this is a folder, not a file."))
 

@@ -47,7 +47,7 @@ def tells_where(error: Error) -> bool:
 
 def unusable() -> str:
     """Returns the message that everyone sees for a source that does not answer."""
-    return _("A source cannot be used at the moment. An admin can see why.")
+    return _("This source can't be used right now. An admin can see why.")
 
 
 def of_own(error: Exception) -> str:
@@ -55,14 +55,15 @@ def of_own(error: Exception) -> str:
     text = str(error)
     lowered = text.lower()
     if "is full" in lowered or "no space left" in lowered:
-        return _("The disk of adkweb's own database is full; nothing was half-written. Make space, and try again.")
+        return _("The disk of adkweb's own database is full, so nothing was changed. Free some space and try again.")
     if "is gone" in lowered:
-        return _("%(error)s. Put the file back, or restart adkweb, which makes a new one.") % {"error": text.strip()}
+        return _("%(error)s. Put the file back, or restart adkweb to create a new one.") % {"error": text.strip()}
     if "readonly database" in lowered or "read-only" in lowered:
         return _(
-            "adkweb's own database cannot be written: its file, disk or server is read-only; nothing was half-written."
+            "adkweb's own database can't be written, because its file, disk or server is read-only. Nothing was "
+            "changed."
         )
-    return _("adkweb's own database is locked or does not answer; nothing was half-written. Try again.")
+    return _("adkweb's own database is locked or isn't answering. Nothing was changed; try again.")
 
 
 _LOST: Final = (  # messages of libpq and psycopg when an existing connection ends; a mistake in an address isn't one
@@ -74,62 +75,60 @@ _LOST: Final = (  # messages of libpq and psycopg when an existing connection en
 
 def _of_files() -> list[tuple[str, str]]:
     return [
-        ("database is locked", _("another program has locked the file; nothing was written. Try again.")),
+        ("database is locked", _("another program has locked the file. Nothing was written; try again.")),
         (
             "readonly database",
             _(
-                "the file has a write-ahead log: even to read it, SQLite writes files beside it, and this folder is "
+                "the file has a write-ahead log: SQLite writes files beside it even to read, and this folder is "
                 "read-only. Copy it to a folder that can be written."
             )
             if settings.READ_ONLY
-            else _("adkweb may not write this file; to only look at it: --read-only."),
+            else _("adkweb has no permission to write this file. To open it read-only, use --read-only."),
         ),
         (
             "unable to open",
             _(
-                "the file cannot be opened. May adkweb read it, and write in its folder? To only look at it: --read-only, "
-                "or ?mode=ro."
+                "the file can't be opened. Check that adkweb can read it and write in its folder; to open it "
+                "read-only, use --read-only or ?mode=ro."
             ),
         ),
-        ("not a database", _("this file is not a SQLite database.")),
-        ("image is malformed", _("the file is damaged or half-written. SQLite's “.recover” may save what is in it.")),
-        ("disk i/o", _("the disk does not answer; nothing was written.")),
-        ("disk is full", _("the disk is full; nothing was written.")),
+        ("not a database", _("this isn't a SQLite database.")),
+        ("image is malformed", _("the file is damaged or incomplete. SQLite's “.recover” may save its content.")),
+        ("disk i/o", _("the disk isn't answering. Nothing was written.")),
+        ("disk is full", _("the disk is full. Nothing was written.")),
     ]
 
 
 def _of_servers() -> list[tuple[str, str]]:
     return [
-        ("password authentication", _("the server refuses this user and password.")),
-        ("no password supplied", _("the server asks for a password: it belongs in ~/.pgpass, or in the URL.")),
+        ("password authentication", _("the server refused this user and password.")),
+        ("no password supplied", _("the server requires a password. Put it into ~/.pgpass or the URL.")),
         (
             "root certificate",
-            _(
-                "sslmode asks for a check of the server's certificate. Name the file to check it with: sslrootcert=FILE."
-            ),
+            _("sslmode requires a check of the server's certificate. Add the file to check it with: sslrootcert=FILE."),
         ),
-        ("does not support ssl", _("the server has no TLS, which sslmode in its address asks for.")),
+        ("does not support ssl", _("the server doesn't support TLS, which sslmode in its address requires.")),
         (
             "startup parameter",
-            _("the pooler refuses the options of this address; it can be told to ignore them."),
+            _("the pooler refuses this address's options. Configure it to ignore them."),
         ),
-        ("too many", _("the server has no free connection. adkweb tries again with every request.")),
-        ("pg_hba", _("the server does not let this user in from here (pg_hba.conf).")),
+        ("too many", _("the server has no free connection. adkweb retries with every request.")),
+        ("pg_hba", _("the server doesn't allow this user from here (pg_hba.conf).")),
         (
             "definition of service",
-            _("there is no such service in ~/.pg_service.conf, nor in the file of PGSERVICEFILE."),
+            _("this service is neither in ~/.pg_service.conf nor in PGSERVICEFILE."),
         ),
-        ("does not exist", _("the server answers, but has nothing of this name.")),
-        ("permission denied", _("this user may not do that.")),
-        ("read-only transaction", _("this server is a standby or read-only; nothing was written.")),
-        ("must be owner", _("this user does not own ADK's tables.")),
-        ("could not translate host", _("there is no host with this name.")),
-        ("failed to resolve", _("there is no host with this name.")),
-        ("codec can't encode", _("there is no host with this name.")),
-        ("refused", _("no server answers there. adkweb tries again with every request.")),
-        ("couldn't get a connection", _("the server does not answer. adkweb tries again with every request.")),
-        ("timeout", _("the server does not answer in time. adkweb tries again with every request.")),
-        ("terminat", _("the server closed the connection; nothing was half-written. Try again.")),
-        ("running locally", _("no server has its socket in this folder.")),
-        *((sign, _("the connection to the server is lost; nothing was half-written. Try again.")) for sign in _LOST),
+        ("does not exist", _("the server answers, but has nothing with this name.")),
+        ("permission denied", _("this database user has no permission to do that.")),
+        ("read-only transaction", _("this server is a standby or read-only. Nothing was written.")),
+        ("must be owner", _("this database user doesn't own ADK's tables.")),
+        ("could not translate host", _("this host name can't be found.")),
+        ("failed to resolve", _("this host name can't be found.")),
+        ("codec can't encode", _("this host name can't be found.")),
+        ("refused", _("no server is listening there. adkweb retries with every request.")),
+        ("couldn't get a connection", _("the server isn't answering. adkweb retries with every request.")),
+        ("timeout", _("the server isn't answering in time. adkweb retries with every request.")),
+        ("terminat", _("the server closed the connection. Nothing was changed; try again.")),
+        ("running locally", _("no server has a socket in this folder.")),
+        *((sign, _("the connection to the server was lost. Nothing was changed; try again.")) for sign in _LOST),
     ]

@@ -61,7 +61,7 @@ def existing_file(path: Path) -> Path:
         raise SourceError(_("%(path)s is a folder, not a file.") % {"path": path})
     if not path.exists():
         raise SourceError(
-            _("%(path)s does not exist. To make a new database there: adkweb create %(path)s")
+            _("No such file or folder: %(path)s. To create a new database there, run: adkweb create %(path)s")
             % {"path": in_shell(short(path))}
         )
     return path

@@ -100,7 +100,7 @@ class _Looks:
         self._ended.wait(max(0.0, until - time.monotonic()))
         now, seen, waiting = time.monotonic(), self._seen, not self._ended.is_set()
         if seen is None or (waiting and (now - self._began > SILENT_SECONDS or now - seen[0] > KEPT_SECONDS)):
-            return State((REACHABLE,), _("the server does not answer in time. adkweb tries again with every request."))
+            return State((REACHABLE,), _("the server isn't answering in time. adkweb retries with every request."))
         return seen[1]
 
     def _run(self) -> None:
@@ -150,12 +150,13 @@ def _own_database() -> State:
     connection = connections["default"]
     if versions.why_refused(versions.applied()):
         return State(
-            (SCHEMA,), _("adkweb's own database is of another version of adkweb: adkweb doctor says what to do.")
+            (SCHEMA,),
+            _("adkweb's own database belongs to another version of adkweb. Run adkweb doctor to see what to do."),
         )
     if waiting := len(versions.missing()):
         why = ngettext(
-            "adkweb's own database lacks %(n)s migration, which adkweb applies as it starts.",
-            "adkweb's own database lacks %(n)s migrations, which adkweb applies as it starts.",
+            "adkweb's own database lacks %(n)s migration. Restart adkweb to apply it.",
+            "adkweb's own database lacks %(n)s migrations. Restart adkweb to apply them.",
             waiting,
         )
         return State((SCHEMA,), why % {"n": waiting})
@@ -185,7 +186,7 @@ def _source(source: Source) -> State:
                 cursor.execute("SELECT pg_is_in_recovery(), has_table_privilege('events', 'INSERT')")
                 follows, may_write = cursor.fetchone()
             if follows and not database.is_read_only(source.alias):
-                why = _("this server is a standby: only the one that it follows can be written.")
+                why = _("this server is a standby and can only be read. Write to the server that it follows.")
                 return State((WRITABLE,), why, amiss=True)
             if why := database.why_shown(source.alias):
                 return State((WRITABLE,), why)
@@ -205,11 +206,14 @@ def _file(path: Path) -> State:
     """Returns whether a SQLite file may be written, and its folder, in which SQLite keeps files beside it."""
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         return State()
-    return State((WRITABLE,), f"{path}: " + _("adkweb may not write this file; to only look at it: --read-only."))
+    return State(
+        (WRITABLE,),
+        f"{path}: " + _("adkweb has no permission to write this file. To open it read-only, use --read-only."),
+    )
 
 
 def _server(*, may_write: bool) -> State:
-    return State() if may_write else State((WRITABLE,), _("this user may not do that."))
+    return State() if may_write else State((WRITABLE,), _("this database user has no permission to do that."))
 
 
 _lock: Final = threading.Lock()

@@ -73,8 +73,7 @@ def _error(alias: str) -> SourceError:
     source = registry.sources.get(alias)
     where = source.where if source else alias
     return SourceError(
-        _("%(where)s: the server does not answer. adkweb keeps asking, and goes on as soon as it does.")
-        % {"where": where},
+        _("%(where)s: the server isn't answering. adkweb keeps trying and continues when it does.") % {"where": where},
         alias=alias,
     )
 

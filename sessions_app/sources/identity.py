@@ -90,7 +90,7 @@ def copy_of(alias: str) -> str:
     original = copies.get(alias)
     if not original:
         return ""
-    text = _("a copy of %(source)s that follows it") if alias in standbys else _("a copy of %(source)s")
+    text = _("a standby of %(source)s") if alias in standbys else _("a copy of %(source)s")
     return text % {"source": original}
 
 
@@ -143,8 +143,8 @@ def _decided(source: Source, seen: Seen) -> KnownSource:
     if there is None:  # another source that was named may be it
         raise SourceError(
             _(
-                "this is %(label)s, or a copy of it. To tell which, adkweb must reach all other sources that were named: "
-                "mend them, or name them no longer."
+                "this is either %(label)s or a copy of it. To find out, adkweb must reach all other sources in "
+                "its list: repair them, or remove them from the list."
             )
             % {"label": known.label}
         )
@@ -330,7 +330,7 @@ def _claim(source: Source, seen: Seen, key: str) -> None:
         return
     duplicates.add(source.alias)
     raise SourceError(
-        _("this is the same database as “%(alias)s” (%(where)s), which is shown already.")
+        _("this is the same database as “%(alias)s” (%(where)s), which is already shown.")
         % {"alias": other, "where": named.where}
     )
 
@@ -350,8 +350,8 @@ def _is_still(other: Source, seen: Seen) -> bool:
         return False
     raise SourceError(
         _(
-            "this is a copy of “%(alias)s” (%(where)s), made with its whole server, so that nothing tells the two apart. "
-            "Name only one of them."
+            "this is a copy of “%(alias)s” (%(where)s) made with its whole server, so the two can't be told "
+            "apart. Name only one of them."
         )
         % {"alias": other.alias, "where": other.where}
     )

@@ -35,8 +35,8 @@ def add(alias: str, moved: Moved = lambda progress: None, *, patient: bool = Fal
     except (DatabaseError, psycopg.Error) as error:
         raise SourceError(
             _(
-                "Adopting this database stopped: %(error)s It goes on where it stopped when it is started again. It needs "
-                "the tables' owner; until it is done, adkweb shows the database and writes nothing."
+                "Adopting stopped: %(error)s Start it again to continue from there. It must run as the tables' "
+                "owner; until it is done, the database is read-only."
             )
             % {"error": f"{error}".strip().rstrip(".") + "."}
         ) from error

@@ -49,7 +49,7 @@ def check_not_java(events: Mapping[str, str]) -> None:
     """Raises SourceError if these are the columns of adk-java, which resemble those of google-adk's old schema."""
     if "event_data" not in events and events.get("actions") == "jsonb":
         raise SourceError(
-            _("This is a database of adk-java; adkweb can neither open nor import it. Nothing was changed.")
+            _("This is an adk-java database, which adkweb can neither open nor import. Nothing was changed.")
         )
 
 
@@ -65,9 +65,9 @@ def _check_readable(cursor: CursorWrapper) -> None:
     if 2 * sum(map(looks_encrypted, values)) > len(values):
         raise SourceError(
             _(
-                "What is stored here is encrypted in the way of adk-secure-sessions: only programs with its key can read "
-                "it, and adkweb has no key. Nothing was changed. To see these sessions in adkweb, have a program with the "
-                "key copy them into a database that is not encrypted, and open that."
+                "The sessions here are encrypted by adk-secure-sessions, and adkweb has no key. Nothing was "
+                "changed. To see them in adkweb, have a program with the key copy them into an unencrypted "
+                "database, and open that."
             )
         )
 
@@ -84,8 +84,9 @@ def _check_types(tables: Tables) -> None:
         first, *_rest = wrong
         raise SourceError(
             _(
-                "The column %(table)s.%(column)s is %(kind)s, where google-adk makes %(right)s, so adkweb cannot work with "
-                "it. Nothing was changed. Its owner can change that; agents wait while it runs: %(statements)s"
+                "The column %(table)s.%(column)s is %(kind)s, but google-adk creates %(right)s, so adkweb can't "
+                "use the database. Nothing was changed. Its owner can change the column; agents wait while this "
+                "runs: %(statements)s"
             )
             % {
                 "table": first[0],
@@ -130,9 +131,9 @@ def _of_sqlite(cursor: CursorWrapper, tables: Tables) -> bool:
     if len(kinds) > 1 or (numbers and (set(declared.values()) != {"REAL"} or kinds - {"seconds"})):
         raise SourceError(
             _(
-                "The times in this database are of several kinds (%(kinds)s), as where google-adk and adk-js write to the "
-                "same file, so that nobody can tell their order. Nothing was changed. Bring its sessions into a new one: "
-                "adkweb create new.db, then adkweb import THIS --into new.db"
+                "The times in this database have several formats (%(kinds)s), as when google-adk and adk-js "
+                "write to the same file, so their order can't be known. Nothing was changed. Import its "
+                "sessions into a new database: adkweb create new.db, then adkweb import THIS --into new.db"
             )
             % {"kinds": ", ".join(sorted(kinds | ({"seconds"} if numbers else set())))}
         )
@@ -161,7 +162,7 @@ def _kind(stored_as: str, value: Any) -> str:
 def _unknown(table: str, column: str, kind: str) -> SourceError:
     return SourceError(
         _(
-            "This database was made by a program that adkweb does not know: %(table)s.%(column)s is %(kind)s, which neither "
+            "This database is from an unknown program: %(table)s.%(column)s is %(kind)s, which neither "
             "google-adk nor adk-js writes. Nothing was changed."
         )
         % {"table": table, "column": column, "kind": kind}

@@ -71,7 +71,7 @@ def read(text: str) -> File | Server:
     if kind in ("postgresql", "postgres"):
         return _server(url)
     raise SourceError(
-        _("%(scheme)s:// is not supported: a source is a folder, a SQLite file or a postgresql:// URL. %(advice)s")
+        _("%(scheme)s:// isn't supported: a source is a folder, a SQLite file or a postgresql:// URL. %(advice)s")
         % {"scheme": scheme, "advice": _advice(kind)}
     )
 
@@ -80,14 +80,14 @@ def _advice(kind: str) -> str:
     """Returns advice for people whose sessions are where adkweb can't open them."""
     if kind == "agentengine":
         return _(
-            "To bring its sessions into a database: adkweb create new.db, then adkweb import "
+            "To import its sessions into a database: adkweb create new.db, then adkweb import "
             "'agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME' --into new.db"
         )
     if kind in ("http", "https", "adkweb"):
-        return _("This is an address for agents. Name the database itself that is behind it.")
+        return _("This is an address for agents. Give the address of the database behind it.")
     return _(
-        "An agent whose sessions are elsewhere can keep them in adkweb, with its HttpSessionService, and adkweb import "
-        "brings older ones from files and other databases: docs/agents.md, docs/transfer.md."
+        "If your agent keeps its sessions elsewhere, let it use HttpSessionService, or import them with adkweb "
+        "import: docs/agents.md, docs/transfer.md."
     )
 
 
@@ -133,29 +133,22 @@ def _file(kind: str, rest: str) -> File:
             host, _slash, name = name[2:].partition("/")
             if host not in ("", "localhost"):
                 raise SourceError(
-                    _("file://%(host)s/… is a file on another machine. A file on this one is file:///%(path)s")
+                    _("file://%(host)s/… is a file on another machine. For a file on this one, use file:///%(path)s")
                     % {"host": host, "path": name}
                 )
             name = f"/{name}"
     if name in ("", ":memory:", "/"):
-        raise SourceError(
-            _(
-                "This names no file: such a database exists only in the memory of its program. A file is sqlite:///agent.db"
-            )
-        )
+        raise SourceError(_("This URL names no file, only a database in memory. For a file, use sqlite:///agent.db"))
     path = Path(name).expanduser()
     # SQLAlchemy takes the name as it is written, SQLite and most people quote it.
     path = path if kind == "sqlite" and path.exists() else Path(unquote(name)).expanduser()
     options = dict(_pairs(query.partition("#")[0], "sqlite:///…"))
     mode, immutable = options.pop("mode", "rw"), _yes("immutable", options.pop("immutable", "0"))
     if mode not in ("ro", "rw", "rwc"):
-        raise SourceError(
-            _("A source cannot have mode=%(mode)s. It can have mode=ro: the file is only read.") % {"mode": mode}
-        )
+        raise SourceError(_("mode=%(mode)s isn't supported. Use mode=ro to open the file read-only.") % {"mode": mode})
     for option in options.keys() - _TUNES_SQLITE:
         raise SourceError(
-            _("adkweb does not know the option “%(option)s” of a SQLite file; it knows mode=ro and immutable=1.")
-            % {"option": option}
+            _("Unknown option “%(option)s” for a SQLite file. Use mode=ro or immutable=1.") % {"option": option}
         )
     return File(path.absolute(), read_only=immutable or mode == "ro", immutable=immutable)
 
@@ -169,7 +162,8 @@ def _two_slashes(name: str) -> str:
     if name[2:] and not Path(path).exists():
         raise SourceError(
             _(
-                "sqlite:%(name)s has too few slashes: a path from here is sqlite:///%(path)s, an absolute one sqlite:////%(path)s"
+                "sqlite:%(name)s has too few slashes. Use sqlite:///%(path)s for a relative path, "
+                "sqlite:////%(path)s for an absolute one."
             )
             % {"name": name, "path": name[2:]}
         )
@@ -236,18 +230,16 @@ _TELLS: Final = ("hostaddr", "service", "options", "target_session_attrs")  # wh
 def _server(url: str) -> Server:
     where, parts = without_password(url), _URL.fullmatch(url)
     if parts is None:
-        raise SourceError(_("This is not a URL: postgresql://user@host/database is one."))
+        raise SourceError(_("This isn't a valid URL. Use postgresql://user@host/database."))
     if _is_badly_quoted(parts) or parts[5]:
-        raise SourceError(
-            _("%(url)s: in a password, / ? # and @ are written %%2F %%3F %%23 and %%40.") % {"url": where}
-        )
+        raise SourceError(_("%(url)s: in a password, write / ? # @ as %%2F %%3F %%23 %%40.") % {"url": where})
     account, _at, hosts = parts[2].rpartition("@")
     user, _colon, password = account.partition(":")
     name = parts[3].removeprefix("/")
     if "/" in name:
         raise SourceError(
             _(
-                "%(url)s: a name with “/” is written with %%2F. The folder of a socket is an option: "
+                "%(url)s: write “/” in a name as %%2F. Give the folder of a socket as an option: "
                 "postgresql://user@/database?host=/cloudsql/project:region:instance"
             )
             % {"url": where}
@@ -285,7 +277,7 @@ def _addresses(hosts: str, parameters: dict[str, str], where: str) -> list[tuple
         ports = [_port(each, where) for each in parameters["port"].split(",")]
         ports = ports * len(addresses) if len(ports) == 1 else ports
         if len(ports) != len(addresses):
-            raise SourceError(_("%(url)s: it must name as many ports as hosts.") % {"url": where})
+            raise SourceError(_("%(url)s: give as many ports as hosts.") % {"url": where})
         addresses = [(host, port) for (host, _port), port in zip(addresses, ports, strict=True)]
     return addresses
 
@@ -322,9 +314,9 @@ class _Known:
             elif option not in _TUNES:
                 raise SourceError(
                     _(
-                        "%(url)s: adkweb does not know the option “%(option)s”. It knows libpq's, such as sslmode, and "
-                        "search_path. A setting of the server is written options=-c%%20NAME%%3DVALUE; what only tunes a "
-                        "driver can be left out."
+                        "%(url)s: unknown option “%(option)s”. Allowed are libpq's options, such as sslmode, "
+                        "and search_path. For a server setting, write options=-c%%20NAME%%3DVALUE. Leave out "
+                        "options that only tune a driver."
                     )
                     % {"url": self._where, "option": written}
                 )
@@ -370,23 +362,23 @@ def _address(text: str, where: str) -> tuple[str, str]:
     if text.startswith("["):
         host, closed, port = text[1:].partition("]")
         if not closed or port[:1] not in ("", ":"):
-            raise SourceError(_("This is not a URL: %(error)s") % {"error": where})
+            raise SourceError(_("This isn't a valid URL: %(error)s") % {"error": where})
         port = port.removeprefix(":")
     elif text.count(":") > 1:
-        raise SourceError(_("%(url)s: an IPv6 address is written in brackets: [::1]:5432") % {"url": where})
+        raise SourceError(_("%(url)s: write an IPv6 address in brackets: [::1]:5432") % {"url": where})
     else:
         host, _colon, port = text.partition(":")
     host = unquote(host)
     try:
         host.removesuffix(".").encode("idna")
     except UnicodeError as error:
-        raise SourceError(_("%(url)s: a host cannot have this name.") % {"url": where}) from error
+        raise SourceError(_("%(url)s: this isn't a valid host name.") % {"url": where}) from error
     return host, _port(port, where)
 
 
 def _port(text: str, where: str) -> str:
     if text and not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
-        raise SourceError(_("%(url)s: the port is not a number.") % {"url": where})
+        raise SourceError(_("%(url)s: the port isn't a number.") % {"url": where})
     return text
 
 

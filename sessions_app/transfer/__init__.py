@@ -63,7 +63,7 @@ FORMATS: Final[dict[str, Format]] = {
         suffix=".jsonl",
         lossless=True,
         words=gettext_lazy("adkweb's own format"),
-        offer=gettext_lazy("Lossless. An import into any database restores it as it was."),
+        offer=gettext_lazy("Lossless. Importing it restores everything as it was."),
         mime_type="application/jsonl",
     ),
     "adk-json": Format(
@@ -72,7 +72,7 @@ FORMATS: Final[dict[str, Format]] = {
         adk_json.write,
         suffix=".json",
         words=gettext_lazy("a session as adk web exports it"),
-        offer=gettext_lazy("As adk web exports a session."),
+        offer=gettext_lazy("As exported by adk web"),
         one_session=True,
         names=adk_json.NAMES,
     ),
@@ -81,8 +81,8 @@ FORMATS: Final[dict[str, Format]] = {
         evalset.read,
         evalset.write,
         suffix=".evalset.json",
-        words=gettext_lazy("cases of an ADK evaluation"),
-        offer=gettext_lazy("The conversation as a case for adk eval."),
+        words=gettext_lazy("eval cases"),
+        offer=gettext_lazy("The conversation as an eval case for adk eval."),
         names=evalset.NAMES,
     ),
     "html": Format(
@@ -176,7 +176,7 @@ def _while_allowed(items: Iterator[Item], actor: Actor) -> Iterator[Item]:
         if actor.account and time.monotonic() >= until:
             until = time.monotonic() + ASK_SECONDS
             if roles.actor_now(actor.name, actor.account).grants != actor.grants:
-                raise NotAllowed(_("Your rights have changed meanwhile. Begin the export again."))
+                raise NotAllowed(_("Your permissions have changed. Start the export again."))
         yield item
 
 

@@ -91,7 +91,7 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
     job = _own(import_id, actor)
     source = registry.alias_of(job.where)
     if source is None:
-        raise NotFound(_("The source of this import is not open any more."))
+        raise NotFound(_("The source of this import is no longer open."))
     if job.state not in (READY, STOPPED) and (job.state != WAITING or is_held(job)):
         return
     step, lane = ("importing", f"{KIND.name} {job.where}") if job.result else ("checking", "")
@@ -102,7 +102,7 @@ def go_on(import_id: uuid.UUID, actor: Actor, *, state: bool = False) -> None:
     try:
         runner.start(job, step=step, lane=lane, task=task, **runner.fields_of(actor))
     except IntegrityError as error:
-        raise Conflict(_("Another import into this source is under way; wait until it is done.")) from error
+        raise Conflict(_("Another import into this source is running. Wait until it is done.")) from error
 
 
 def discard(import_id: uuid.UUID, *, actor: Actor) -> None:
@@ -191,7 +191,7 @@ def _jobs() -> Any:
 def _job(import_id: uuid.UUID, actor: Actor) -> Job:
     job: Job | None = _jobs().filter(pk=import_id).first()
     if job is None or not _is_seen(job, actor):
-        raise NotFound(_("This import is not here any more; files are kept for a day. Send the file again."))
+        raise NotFound(_("This import no longer exists: files are kept for a day. Upload the file again."))
     return job
 
 
@@ -200,7 +200,7 @@ def _own(import_id: uuid.UUID, actor: Actor) -> Job:
     actor.check_may_write()
     job = _job(import_id, actor)
     if not _may_act(job, actor):
-        raise NotAllowed(_("This needs who began the import, or an admin of all sources and apps."))
+        raise NotAllowed(_("Only the person who started the import or an admin of all sources and apps can do this."))
     return job
 
 

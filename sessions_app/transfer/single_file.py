@@ -64,10 +64,10 @@ def gathered(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None =
     actor.check_sees(ref)
     row = exporting.head(ref, actor)
     if row is None:
-        raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+        raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
     if row.events > MOST_EVENTS:
         raise Invalid(
-            _("This session has %(n)s events, and a page holds at most %(most)s. Export it as jsonl.")
+            _("This session has %(n)s events, and a file can hold up to %(most)s. Export it as jsonl.")
             % {"n": row.events, "most": MOST_EVENTS}
         )
     items: list[Item] = []
@@ -77,9 +77,7 @@ def gathered(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None =
         length += len(item.text) if isinstance(item, EventItem) else 0
         if length > MOST_LENGTH:
             raise Invalid(
-                _(
-                    "The events of this session are larger than %(n)s MB, which is what a page holds. Export it as jsonl."
-                )
+                _("The events of this session are larger than %(n)s MB, too large for a page. Export it as jsonl.")
                 % {"n": MOST_LENGTH // 1_000_000}
             )
     events = [item for item in items if isinstance(item, EventItem)]

@@ -77,7 +77,7 @@ def receive(chunks: Iterable[bytes]) -> Upload:
                 file.write(chunk)
     except OSError as error:
         discard(upload)
-        raise NotKept(_("The file cannot be kept on this machine: %(why)s") % {"why": error.strerror}) from error
+        raise NotKept(_("Couldn't store the file on this machine: %(why)s") % {"why": error.strerror}) from error
     except BaseException:  # for example, the sender has disconnected
         discard(upload)
         raise
@@ -171,9 +171,9 @@ def _looked_at(
     except Fault as error:  # the sender must not learn the file's path
         raise Fault(error.message.replace(str(upload.path), _("the file")), **error.detail) from error
     except FileNotFoundError as error:
-        raise NotFound(_("This file is not here any more: send it again.")) from error
+        raise NotFound(_("This file no longer exists. Upload it again.")) from error
     except OSError as error:
-        raise NotKept(_("The file cannot be read: %(why)s") % {"why": error.strerror}) from error
+        raise NotKept(_("Couldn't read the file: %(why)s") % {"why": error.strerror}) from error
 
 
 class _Heart:

@@ -204,11 +204,11 @@ def _taken(moment: Moment, name: str) -> str:
     """Returns the template in a key's value."""
     value = moment.state.get(name)
     if value is ABSENT:
-        raise NotFound(_("There is no key “%(key)s” in this state.") % {"key": name})
+        raise NotFound(_("There's no key “%(key)s” in this state.") % {"key": name})
     if value is UNKNOWN:
         raise Invalid(_("The value of “%(key)s” at this event was not recorded.") % {"key": name})
     if not isinstance(value, str):
-        raise Invalid(_("The value of “%(key)s” is not a string, so it cannot be a template.") % {"key": name})
+        raise Invalid(_("The value of “%(key)s” isn't a string, so it can't be used as a template.") % {"key": name})
     return value
 
 
@@ -317,8 +317,8 @@ _WORDS: Final = {
     "internal": gettext_lazy("internal"),
     "progress": gettext_lazy("of a tool's progress"),
     "half": gettext_lazy("with half of a call"),
-    "overtaken": gettext_lazy("overtaken by a later response"),
-    "unread": gettext_lazy("too large to be read"),
+    "overtaken": gettext_lazy("replaced by a later response"),
+    "unread": gettext_lazy("too large to read"),
 }
 
 

@@ -212,7 +212,7 @@ def image(request: HttpRequest, artifact: str, version: int, **names: str) -> Ht
     views.session(ref, partly=True, actor=who)
     with contents.opened(ref, artifact, version, actor=who) as (content, file):
         if not content.image:
-            raise NotFound(_("This artifact is not an image that can be shown."))
+            raise NotFound(_("This artifact isn't an image that can be shown."))
         if unchanged := get_conditional_response(request, etag=file.etag):
             unchanged.headers["Cache-Control"] = "private, no-cache"
             return unchanged

@@ -88,7 +88,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         if not choices and request.htmx:  # type: ignore[attr-defined]
             return _preview(request, ref, form)  # a choice was taken back
         if not choices:
-            raise Invalid(_("Nothing is chosen: every key is left as it is."))
+            raise Invalid(_("Nothing selected: every key stays as it is."))
         event = repair_event(choices, actor(request), given["reason"])
         if given["action"] in ("", "preview"):
             return _preview(request, ref, form, event)
@@ -100,7 +100,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     except Error as error:
         return _preview(request, ref, form, error=error)
     if appended.seq is None:
-        messages.info(request, _("This edit was written already."))
+        messages.info(request, _("This edit was already written."))
     else:
         tell_saved(request, ref, appended.event["id"], appended.seq)
     return redirect(reverse("drift", kwargs=names))
@@ -213,7 +213,7 @@ def _seen(text: str) -> Any:
     try:
         return json.loads(text) if text else ABSENT
     except (ValueError, RecursionError) as error:
-        raise Invalid(_("This page is no longer complete; open it again.")) from error
+        raise Invalid(_("This page is outdated. Open it again.")) from error
 
 
 def _changes(event: Event) -> list[Change]:

@@ -110,10 +110,12 @@ def _damaged(request: HttpRequest, error: DatabaseError) -> HttpResponse | None:
 
     Returns None if nothing is damaged: it is a bug, then."""
     if damage.mend(error):
-        message = _("The index of words was damaged. All sources are being read anew; search again in a moment.")
+        message = _("The search index was damaged and is being rebuilt. Search again in a moment.")
     elif type(error) is DatabaseError:  # SQLite says so of a file, and of nothing else
         log.error("adkweb's own database: %s", error)
-        message = _("adkweb's own database is damaged; the log says more. Sessions are not in it, and are not harmed.")
+        message = _(
+            "adkweb's own database is damaged; see the log for details. Sessions are stored elsewhere and are safe."
+        )
         return answer(request, message, 503)
     else:
         return None
@@ -124,22 +126,22 @@ def _damaged(request: HttpRequest, error: DatabaseError) -> HttpResponse | None:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answers a URL that does not exist."""
-    return answer(request, _("There is no such page."), 404)
+    return answer(request, _("This page doesn't exist."), 404)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answers a request that Django refuses before any view runs: a wrong host name, or a form that is too large."""
     if isinstance(exception, DisallowedHost):
-        message = _("adkweb does not answer under this host name. ADKWEB_ALLOWED_HOSTS names those it does.")
+        message = _("adkweb isn't set up for this host name. Add it to ADKWEB_ALLOWED_HOSTS.")
     else:
-        message = _("This request is not valid, or too large; nothing was written.")
+        message = _("This request is invalid or too large. Nothing was written.")
     return problem(400, message) if for_programs(request.path) else data(message, _TEXT, 400)
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Answers a form without a valid CSRF token: from another site, or from a page that was opened before the sign-in."""
     return answer(
-        request, _("This page is older than your sign-in; nothing was written. Reload it and send again."), 403
+        request, _("This page is older than your sign-in. Nothing was written; reload the page and send it again."), 403
     )
 
 
@@ -147,7 +149,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Answers a bug in adkweb, and a failure of its own database before any view was reached."""
     if isinstance(error := sys.exc_info()[1], OperationalError):
         return _waits(request, error)
-    message = _("adkweb made a mistake; the log says more. Nothing was half-written.")
+    message = _("Something went wrong. Nothing was changed; see the log for details.")
     if wants_sentence(request) and (name := request_id.current()):
-        message += " " + _("Request %(name)s.") % {"name": name}
+        message += " " + _("Request id: %(name)s") % {"name": name}
     return answer(request, message, 500)

@@ -25,14 +25,14 @@ _PATTERN: Final = {"class": "mono", "maxlength": mask_rules.LENGTH, "spellcheck"
 class MaskForm(Form):
     """Adds a rule, or tries it: then nothing is hidden yet."""
 
-    kind = Text(label=gettext_lazy("Kind"))
+    kind = Text(label=gettext_lazy("Type"))
     pattern = Text(
         label=gettext_lazy("Pattern"),
         help_text=lazy(format_html, str)(
             '{} <span class="mono">{}</span>',
             gettext_lazy(
-                "A key like user:card_*, a path like profile.card.number, an argument like charge_card: card_number, or a "
-                "form:"
+                "For example user:card_* (key), profile.card.number (path), charge_card: card_number (tool "
+                "argument), or a format:"
             ),
             ", ".join(FORMS),
         ),
@@ -40,15 +40,15 @@ class MaskForm(Form):
         attrs=_PATTERN | {"placeholder": "*token*"},
     )
     ids = Check(
-        label=gettext_lazy("Include ids of users"),
+        label=gettext_lazy("Include user ids"),
         help_text=gettext_lazy(
-            "Who may not reveal values sees a handle like user-3f9a2c81d07be455 in place of an id, in addresses and "
-            "files, too. Only for all apps."
+            "People who can't reveal values see a handle such as user-3f9a2c81d07be455 in place of an id, in "
+            "addresses and files, too. Applies to all apps only."
         ),
     )
     apps = Text(
         label=gettext_lazy("Apps"),
-        help_text=gettext_lazy("One app by its name, or several by a pattern like booking-*. Left empty: all of them."),
+        help_text=gettext_lazy("An app's name, or a pattern like booking-*. Leave empty for all apps."),
         attrs=_PATTERN | {"placeholder": "*"},
     )
     trial = Check()
@@ -66,7 +66,7 @@ def masking(request: HttpRequest) -> HttpResponse:
     rule, status = act(form, do)
     said = [_words_of(each, rule) for each in mask_rules.ids(rule, actor=who)] if rule else []
     if rule and rule.pk:
-        messages.success(request, _("The rule hides values from now on. Search reads everything again without them."))
+        messages.success(request, _("Rule added. Search is being rebuilt without the hidden values."))
         for each in said:
             (messages.info if rule.ids else messages.warning)(request, each)
         return redirect("masking")
@@ -94,14 +94,14 @@ def _words_of(ids: mask_rules.Ids, rule: MaskRule) -> str:
         SERVICE: pgettext("the id of a user", "a key of a service"),
     }
     readable = (
-        _("%(n)s of the first %(users)s users of %(app)s have %(what)s as id; ids stay readable.")
+        _("%(n)s of the first %(users)s users of %(app)s have %(what)s as their id. Ids stay visible.")
         if ids.more
-        else _("%(n)s of %(users)s users of %(app)s have %(what)s as id; ids stay readable.")
+        else _("%(n)s of %(users)s users of %(app)s have %(what)s as their id. Ids stay visible.")
     )
     hidden = (
-        _("%(n)s of the first %(users)s users of %(app)s have %(what)s as id; a handle takes its place.")
+        _("%(n)s of the first %(users)s users of %(app)s have %(what)s as their id. They will appear under handles.")
         if ids.more
-        else _("%(n)s of %(users)s users of %(app)s have %(what)s as id; a handle takes its place.")
+        else _("%(n)s of %(users)s users of %(app)s have %(what)s as their id. They will appear under handles.")
     )
     values = {"n": ids.having, "users": ids.users, "app": ids.app_name, "what": forms[rule.pattern]}
     return (hidden if rule.ids else readable) % values
@@ -111,5 +111,5 @@ def _words_of(ids: mask_rules.Ids, rule: MaskRule) -> str:
 def remove(request: HttpRequest, number: int) -> HttpResponse:
     """Removes a rule: what it hid is seen again."""
     mask_rules.delete(number, actor=actor(request))
-    messages.success(request, _("The rule is removed. What it hid is seen again."))
+    messages.success(request, _("Rule removed. Its values are visible again."))
     return redirect("masking")

@@ -76,7 +76,7 @@ class AdoptForm(Form):
     """Starts to adopt. Where adkweb does not know the version of the tables, somebody agrees that it writes to them."""
 
     agreed = forms.BooleanField(
-        label=gettext_lazy("Write to it nevertheless"),
+        label=gettext_lazy("Write anyway"),
         required=False,
         widget=forms.CheckboxInput({"required": True}),
     )

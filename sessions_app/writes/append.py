@@ -119,7 +119,7 @@ def append_event(
                 return Appended(shown(before, actor, ref.app_name, "event"))
             if before is not None or isinstance(refused, IntegrityError):
                 raise Conflict(
-                    _("Another event of this session has the id %(id)s.") % {"id": stored["id"]}
+                    _("This session already has an event with the id %(id)s.") % {"id": stored["id"]}
                 ) from refused
             raise
     broadcast.tell("events", ref)

@@ -75,7 +75,7 @@ def import_session(
             if after is None:
                 _begin_import(cursor, session)
             elif not is_untouched(lock_session(cursor, ref)) or _newest_event(cursor, ref) != after:
-                raise Conflict(_("Somebody wrote to this session while it was imported."))
+                raise Conflict(_("Someone wrote to this session during the import."))
             if events:
                 milliseconds = keeps_milliseconds(db)
                 cursor.executemany(
@@ -101,7 +101,7 @@ def import_session(
                         [*ref[1:], *ref[1:]],
                     )
     except IntegrityError as error:
-        raise Conflict(_("Another event of this session has the same id.")) from error
+        raise Conflict(_("This session already has another event with this id.")) from error
     broadcast.tell("events", ref)
 
 
@@ -144,7 +144,7 @@ def _begin_import(cursor: Any, session: ImportedSession) -> None:
         [*session.ref[1:], marked, session.initial_state, created, created],
     )
     if cursor.rowcount == 0:
-        raise AlreadyExists(_("The session %(id)s exists already.") % {"id": session.ref.session_id})
+        raise AlreadyExists(_("There's already a session “%(id)s”.") % {"id": session.ref.session_id})
     for scope in ("user", "app"):  # ADK needs both rows, as in create_session
         merge(cursor, session.ref, scope, {}, (), created)
     if session.begins_here and database.keeps_creations(session.ref.source):

@@ -34,9 +34,9 @@ def check_complete(state: Mapping[str, Any]) -> None:
 def check_unmarked(keys: Collection[str]) -> None:
     """Raises Invalid if the mark is among these full keys: no one could write to the session after that."""
     if MARK in keys:
-        raise Invalid(_("The key %(key)s is adkweb's own: choose another name.") % {"key": MARK})
+        raise Invalid(_("The key %(key)s is reserved for adkweb. Choose another name.") % {"key": MARK})
 
 
 def incomplete() -> Conflict:
     """Returns the error for a writer whose session is still being copied or imported."""
-    return Conflict(_("This session is being copied or imported; it can be written to when that is done."))
+    return Conflict(_("This session is being copied or imported. You can edit it when that is done."))

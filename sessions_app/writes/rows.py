@@ -86,7 +86,7 @@ def locked(cursor: Any, ref: SessionRef) -> Any:
 
 def raise_not_found(ref: SessionRef) -> NoReturn:
     """Raises NotFound with the session's name."""
-    raise NotFound(_("Session %(id)s not found.") % {"id": ref.session_id})
+    raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
 
 
 def revision_of(cursor: Any, ref: SessionRef) -> float:
@@ -142,9 +142,7 @@ def stored_object(stored: Any) -> dict[str, Any]:
     try:
         value = json.loads(stored) if isinstance(stored, str) else stored
     except (ValueError, RecursionError) as error:  # written by another program
-        raise Invalid(
-            _("What is stored here cannot be read, so nothing was written: %(why)s") % {"why": error}
-        ) from error
+        raise Invalid(_("Couldn't read the stored value, so nothing was written: %(why)s") % {"why": error}) from error
     return value if isinstance(value, dict) else {}
 
 

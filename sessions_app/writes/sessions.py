@@ -64,7 +64,7 @@ def create_session(
             [*ref[1:], dumps(scoped.session), dumps(initial), now, now],
         )
         if cursor.rowcount == 0:
-            raise AlreadyExists(_("The session %(id)s exists already.") % {"id": ref.session_id})
+            raise AlreadyExists(_("There's already a session “%(id)s”.") % {"id": ref.session_id})
         # ADK's DatabaseSessionService needs both rows to exist, empty or not.
         for scope in ("user", "app"):
             merge(cursor, ref, scope, scoped.scope(scope), (), now)
@@ -81,7 +81,8 @@ def _check_there_is(cursor: Any, app_name: str) -> None:
             return
     raise NotAllowed(
         _(
-            "There is no app “%(app)s” yet, and a token for a pattern of apps makes none. Give one for it: --apps %(app)s"
+            "There's no app “%(app)s” yet, and a token for a pattern can't create apps. Create a token for this "
+            "app: --apps %(app)s"
         )
         % {"app": app_name}
     )
@@ -97,7 +98,7 @@ def delete_session(ref: SessionRef, *, actor: Actor, revision: float | None = No
     check_names(ref)
     database.get(ref.source)  # which may have changed since
     if is_on_hold(ref):
-        raise Conflict(_("This session is on hold: it is not deleted until an admin ends that."))
+        raise Conflict(_("This session is on hold. It can't be deleted until an admin ends the hold."))
     with database.writing(ref.source) as db, transaction_on(db), db.cursor() as cursor:
         locked(cursor, ref)
         if revision not in (None, revision_of(cursor, ref)):

@@ -393,7 +393,7 @@ def test_an_event_tells_of_a_value_what_the_state_became(source: str, ours: Ours
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"bytes": b"\xff"}, "utf-8"),
-    ({"number": float("nan")}, "NaN and infinity are not JSON"),
+    ({"number": float("nan")}, "NaN and infinity aren't valid JSON"),
     ({"said": "a\0"}, "U\\+0000"),
     ({"deep": strategies.nested(200)}, "nested deeper"),
 ]

@@ -119,7 +119,7 @@ def test_where_a_source_is_only_a_token_for_everything_learns(
             refused = token.get(path, **query)
             assert (refused.status, refused.detail) == (
                 503,
-                "A source cannot be used at the moment. An admin can see why.",
+                "This source can't be used right now. An admin can see why.",
             )
 
 

@@ -93,12 +93,12 @@ def test_without_a_query_there_are_all_sessions_in_pages_and_in_any_order(fed: S
         (
             "late (kind:x user:",
             [
-                ("(", "This bracket is not closed."),
+                ("(", "This bracket isn't closed."),
                 ("kind:x", "“x” is no kind of event. There are: "),
                 ("user:", "Something is missing after “user:”."),
             ],
         ),
-        ("a" * 10_001, [("a", "A query has at most 10,000 characters: the rest is left out.")]),
+        ("a" * 10_001, [("a", "A query can have up to 10,000 characters. The rest is ignored.")]),
         ("💳 ()", [("(", "Something is missing after “(”.")]),
     ],
 )

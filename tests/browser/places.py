@@ -127,7 +127,7 @@ def _model_got(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.locator(".ev .line").last.click()
     expect(page.locator("#moment")).to_be_visible()
-    alone(page, page.get_by_role("link", name="What the agent sees"))
+    alone(page, page.get_by_role("link", name="What the model got"))
     page.locator(".omitted summary").first.click()
     expect(page.locator(".sizetables table")).to_have_count(2)
 

@@ -56,7 +56,7 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     table.get_by_role("button", name="Undo this batch").click()
     expect(table.get_by_text("The edits of 3 sessions were undone.")).to_be_visible()
     table.get_by_role("link", name="the batch that it undoes").click()
-    expect(table.get_by_role("link", name="It was undone")).to_be_visible()
+    expect(table.get_by_role("link", name="Undone")).to_be_visible()
 
 
 @pytest.mark.long
@@ -68,7 +68,7 @@ def test_what_is_selected_is_tagged_by_keyboard_and_the_tag_taken_back(table: Pa
     said = table.locator(".toast")
     expect(said).to_contain_text("2 sessions were tagged “by keyboard”.")
     said.get_by_role("button", name="Undo").click()
-    expect(table.locator(".toast")).to_contain_text("The tag “by keyboard” was taken from 2 sessions.")
+    expect(table.locator(".toast")).to_contain_text("Removed the tag “by keyboard” from 2 sessions.")
 
 
 @pytest.mark.long

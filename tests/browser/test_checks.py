@@ -48,7 +48,7 @@ def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch:
     page.locator("ul.attention").get_by_role("link", name="No debts").first.click()
     expect(page.get_by_role("heading", name="No debts")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("The rule “No debts” is deleted.")).to_be_visible()
+    expect(page.get_by_text("Rule “No debts” deleted.")).to_be_visible()
 
 
 def look_again_until(page: Page, there: Locator) -> None:
@@ -64,7 +64,7 @@ def look_again_until(page: Page, there: Locator) -> None:
 def test_state_health_names_keys_and_leads_to_the_event_that_wrote_them(page: Page) -> None:
     write(page, own("rules"), "apiKey", '"hunter22"')
     page.goto(HEALTH)
-    row = page.locator("tr", has_text="is named like a secret").first
+    row = page.locator("tr", has_text="has a secret's name").first
     look_again_until(page, row)
     expect(row).to_contain_text("apiKey")
     expect(page.locator("main")).not_to_contain_text("hunter22")

@@ -69,12 +69,12 @@ def test_what_the_model_does_not_get_is_a_line_that_opens_by_keyboard(page: Page
 @pytest.mark.long
 def test_a_session_leads_there_from_now_and_from_an_event(page: Page) -> None:
     page.goto(path("s", *SEOUL))
-    page.get_by_role("link", name="What the agent sees").click()
-    expect(page.get_by_role("heading", name="What the agent sees")).to_be_visible()
+    page.get_by_role("link", name="What the model got").click()
+    expect(page.get_by_role("heading", name="What the model got")).to_be_visible()
     page.keyboard.press("Escape")
     page.locator(".ev .line").last.click()
     expect(page.locator("#moment")).to_be_visible()
-    page.get_by_role("link", name="What the agent sees").click()
+    page.get_by_role("link", name="What the model got").click()
     expect(page.get_by_role("heading", name="What the model got for event")).to_be_visible()
     page.get_by_role("link", name="Just after this event").click()
     expect(page.locator("#pane .pagehead")).to_contain_text("just after event")

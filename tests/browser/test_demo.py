@@ -165,7 +165,7 @@ def test_the_tour_goes_on_as_a_person_does_what_it_says(page: Page) -> None:
 
     step(page, "5/5 Try again")
     expect(page.locator(".ev.edit")).to_contain_text("booking_step")
-    expect(aimed(page)).to_have_text("What the agent sees")
+    expect(aimed(page)).to_have_text("What the model got")
     aimed(page).click()
 
     expect(page.locator("[data-tour-words] h2")).to_have_text("That's how you fix a wrong step")

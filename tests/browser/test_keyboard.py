@@ -75,7 +75,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     expect(edit).to_have_text("Edit state q")
     page.keyboard.press("?")
     page.get_by_role("button", name="Reset all keys").click()
-    expect(said).to_have_text("All keys are as they were at first.")
+    expect(said).to_have_text("All keys have their defaults.")
     page.get_by_role("button", name="Close").click()
     for each in (page, other):
         expect(each.get_by_role("link", name="Edit state")).to_have_text("Edit state e")
@@ -94,7 +94,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     change(page, "edit state", "Tab")  # goes on to the next button
     page.keyboard.press("w")
     expect(page.locator("dialog#keys [data-hint=e]")).to_have_text("e")
-    change(page, "the next one", "n")
+    change(page, "next", "n")
     expect(said).to_contain_text("is the key for “new session")
     page.keyboard.press("z")
     change(page, "edit state", "j")  # which is free now
@@ -113,8 +113,8 @@ def test_what_is_shown_later_shows_the_changed_keys_and_the_list_of_sessions_kno
     page.goto("/sessions/")
     page.keyboard.press("?")
     change(page, "select a session", "z")
-    change(page, "select all from the last one on", "Shift+Z")
-    change(page, "event before", "w")
+    change(page, "select all since the last one", "Shift+Z")
+    change(page, "previous event", "w")
     page.get_by_role("button", name="Close").click()
     for key in ("j", "x", "z", "j", "j", "Shift+X"):
         page.keyboard.press(key)

@@ -435,7 +435,7 @@ def test_without_any_websocket_the_page_looks_by_itself(
     page.context.add_init_script(HURRY)
     page.add_init_script(NO_SOCKET[way])
     watch_session(page, "lite", session, state="polling")
-    expect(words(page)).to_have_text("looks every 5 s")
+    expect(words(page)).to_have_text("updates every 5 s")
     agent.begin(session, say=FLIGHT, pause=1.0)
     expect(page.locator("#status [data-running]")).to_be_visible()
     agent.wait()

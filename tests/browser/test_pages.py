@@ -69,7 +69,7 @@ def test_keys_move_through_the_timeline_open_events_beside_it_and_lead_to_forms_
 
     page.keyboard.press("?")
     expect(page.locator("dialog#keys")).to_be_visible()
-    expect(page.locator("dialog#keys")).to_contain_text("the one before")
+    expect(page.locator("dialog#keys")).to_contain_text("previous")
     page.keyboard.press("a")  # belongs to the page below
     expect(page.locator("dialog#keys")).to_be_visible()
     page.keyboard.press("Escape")
@@ -196,7 +196,7 @@ def test_several_keys_are_one_edit(page: Page) -> None:
     type_json(page, '"pay"', 0)
     page.get_by_label("What to do with this key").nth(1).select_option("Remove key")
     expect(page.locator("json-editor").nth(1)).to_be_hidden()
-    page.get_by_label("Take note out of this edit").click()
+    page.get_by_label("Remove note from this edit").click()
     expect(page.locator(".editrow")).to_have_count(3)
     expect(page.locator("json-editor").nth(0)).to_contain_text("pay")  # what was typed stays
     type_json(page, '{"a": [1, null]}', 2)
@@ -343,7 +343,7 @@ def test_a_session_is_made_with_initial_state(page: Page, watch: Watch) -> None:
     expect(page.get_by_label("Session id")).to_have_value("made here #1")
     type_json(page, '{"first": 1, "user:likes": ["녹차"]}')
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_text("The session was created.")).to_be_visible()
+    expect(page.get_by_text("Session created.")).to_be_visible()
     expect(page.get_by_role("heading", name="made here #1")).to_be_visible()
     expect(page.locator("#state")).to_contain_text("user:likes")
     expect(page.locator("#state .kv", has_text="first")).to_contain_text("at creation")
@@ -364,7 +364,7 @@ def test_deleting_needs_the_id_typed(page: Page) -> None:
     expect(button).to_be_disabled()
     page.get_by_label("Type the session's id").fill("delete-me")
     button.click()
-    expect(page.get_by_text("The session delete-me was deleted.")).to_be_visible()
+    expect(page.get_by_text("Session “delete-me” deleted.")).to_be_visible()
     expect(page.get_by_role("link", name="delete-me")).to_have_count(0)
 
 

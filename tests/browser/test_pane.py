@@ -23,7 +23,7 @@ PAGES = {
     "add": "Add event",
     "artifacts": "Artifacts",
     "compare?a=t100&b=now": "Compare two moments",
-    "context": "What the agent sees",
+    "context": "What the model got",
     "drift": "Drift",
     "edit?key=n": "Edit state",
     "e/t396": "Event 396",
@@ -98,7 +98,7 @@ def test_what_is_offered_at_an_event_opens_beside_the_timeline(page: Page) -> No
 @pytest.mark.long
 def test_what_is_offered_now_opens_there_and_the_back_button_closes_it(page: Page) -> None:
     page.goto(SESSION)
-    for words in ("History", "Compare", "Drift", "Artifacts", "What the agent sees", "Add event"):
+    for words in ("History", "Compare", "Drift", "Artifacts", "What the model got", "Add event"):
         page.locator("#main").get_by_role("link", name=words, exact=True).click()
         expect(pane(page)).to_be_visible()
         expect(page.locator("#state")).to_be_hidden()
@@ -213,9 +213,9 @@ def test_a_link_to_an_event_goes_there_and_going_back_shows_the_pane_again(page:
 
 def test_what_the_agent_sees_follows_the_event_that_is_chosen(page: Page) -> None:
     page.goto(path("s", *FAMILY))
-    button = page.locator("#main").get_by_role("link", name="What the agent sees")
+    button = page.locator("#main").get_by_role("link", name="What the model got")
     button.click()
-    opened(page, "What the agent sees")
+    opened(page, "What the model got")
     sub = pane(page).locator(".sub")
     expect(sub).to_contain_text("now")
     page.locator("#event-last .line").click()
@@ -266,7 +266,7 @@ def test_keys_belong_to_the_pane_while_the_focus_is_in_it(page: Page) -> None:
 def test_a_narrow_screen_shows_a_pane_as_its_state(visit: Visit) -> None:
     page = visit(viewport={"width": 390, "height": 844})
     page.goto(SESSION)
-    page.locator("#main").get_by_role("link", name="What the agent sees").click()
+    page.locator("#main").get_by_role("link", name="What the model got").click()
     expect(title(page)).to_be_in_viewport()
     expect(page.locator("#events")).to_be_hidden()
     assert sideways(page, (390,)) == []

@@ -47,7 +47,7 @@ def add(page: Page, name: str) -> None:
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Make the passkey")).to_be_focused()
+    expect(page.get_by_role("button", name="Create passkey")).to_be_focused()
     page.keyboard.press("Enter")
 
 
@@ -68,14 +68,14 @@ def test_a_passkey_is_made_and_signs_in_and_what_goes_wrong_is_said(own_server: 
     give_name_and_password(page)
     add(page, "My phone")
     expect(page.locator("#recovery-codes")).to_be_visible()
-    page.get_by_role("link", name="I have kept them").click()
+    page.get_by_role("link", name="I've stored them").click()
     expect(page.locator(".passkeys")).to_contain_text("My phone")
     look(page)
 
     page.add_init_script(NO_JSON)
     add(page, "My phone again")
     expect(page.get_by_role("alert")).to_contain_text("has a passkey of yours already")
-    expect(page.get_by_role("button", name="Make the passkey")).to_be_focused()
+    expect(page.get_by_role("button", name="Create passkey")).to_be_focused()
     look(page)
     page.locator(".topbar details.menu > summary").click()
     page.get_by_role("button", name="Sign out").click()

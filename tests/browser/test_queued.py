@@ -56,12 +56,12 @@ def test_an_edit_queued_while_the_agent_runs_is_applied_after_it_and_the_run_com
     expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
     open_form(page, "by phone")
     form = page.locator("form.editbox")
-    expect(form).to_contain_text("An invocation is running")
+    expect(form).to_contain_text("Agent running")
     expect(form).to_contain_text("the agent's next append fails")
     page.get_by_label("Reason").press("Enter")  # what Enter does is what does no harm
 
     waits = page.locator("#queued article")
-    expect(waits).to_contain_text("Waits until the invocation has ended")
+    expect(waits).to_contain_text("Waiting until the agent is idle")
     for word in (getpass.getuser(), "by phone", "note", '"old"', '"new"'):
         expect(waits).to_contain_text(word)
     agent.go_on()
@@ -120,7 +120,7 @@ def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_ca
     agent.begin(session, say=FLIGHT, held=True)
     expect(page.locator("#status [data-running]")).to_be_visible(timeout=LATE)
     page.get_by_role("button", name="Apply", exact=True).click()
-    expect(page.locator("form.editbox")).to_contain_text("An invocation is running")
+    expect(page.locator("form.editbox")).to_contain_text("Agent running")
     expect(page.get_by_label("Reason")).to_have_value("thought of before")
     page.get_by_role("button", name="Apply when idle").click()
     waits = page.locator("#queued article")

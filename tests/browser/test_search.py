@@ -207,7 +207,7 @@ def test_columns_are_chosen_ordered_and_kept_in_the_address(page: Page) -> None:
     expect(heads).not_to_contain_text(["Tokens"])
     page.get_by_role("button", name="Move Took to the left").click()
     expect(heads).to_have_text(["Status", "Session", "User", "App", "Took", "Started", "Turns", "Events"])
-    page.get_by_label("A key of the state").fill("booking_step")
+    page.get_by_label("State key").fill("booking_step")
     page.keyboard.press("Enter")
     expect(heads.last).to_have_text("booking_step")
     expect(page.locator(".columnsmenu .menu-items")).to_be_visible()

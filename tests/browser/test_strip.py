@@ -48,7 +48,7 @@ def test_the_pointer_tells_turn_and_number_of_an_event_and_the_legend_is_shown_t
     expect(legend).to_be_hidden()
     button.hover()
     expect(legend).to_be_visible()
-    expect(legend).to_contain_text("a tool at work")
+    expect(legend).to_contain_text("a tool call")
     page.mouse.move(0, 0)
     expect(legend).to_be_hidden()
     strip.focus()
@@ -138,7 +138,7 @@ def test_dragging_with_shift_narrows_the_timeline_to_a_range_that_can_be_shared(
     expect(range_line(other)).to_be_visible()
 
     page.reload()
-    page.get_by_role("link", name="Compare its ends").click()
+    page.get_by_role("link", name="Compare both ends").click()
     expect(page.locator("#pane-title")).to_be_visible()
     page.go_back()
     expect(page.locator("#pane")).to_be_hidden()
@@ -159,7 +159,7 @@ def test_a_range_is_selected_without_dragging_from_one_event_to_another(page: Pa
     expect(page.get_by_role("button", name="Range", exact=True)).to_have_attribute("aria-pressed", "true")
     page.locator("#event-t371 .line").click()
     expect(page.locator("#moment [data-moment]")).to_have_attribute("data-at", "t371")
-    begun.get_by_role("button", name="Select to here").click()
+    begun.get_by_role("button", name="Select up to here").click()
     expect(page).to_have_url(re.compile(r"from=t371&to=t380"))
     expect(range_line(page)).to_contain_text("Events 371–380")
     assert numbers(page) == list(range(371, 381))
@@ -295,7 +295,7 @@ def test_at_most_five_keys_are_pinned(page: Page) -> None:
     expect(page.locator(".pin")).to_have_count(5)
     other = page.locator("[data-pin-key='payment']")
     expect(other).to_be_disabled()
-    expect(other).to_have_attribute("title", "At most 5 keys can be pinned.")
+    expect(other).to_have_attribute("title", "You can pin up to 5 keys.")
 
 
 @pytest.mark.long

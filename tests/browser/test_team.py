@@ -124,7 +124,7 @@ def test_a_team_works_with_what_each_of_them_may(team: Adkweb, visitor: Visit, w
     propose_tier(eva, "diamond")
     admin.goto("/proposals/")
     admin.get_by_text("Decline…").click()
-    admin.get_by_label("Reason to decline").fill("one tier at a time")
+    admin.get_by_label("Reason for declining").fill("one tier at a time")
     admin.get_by_role("button", name="Decline", exact=True).click()
     eva.goto("/proposals/?own=1")
     expect(eva.get_by_text("one tier at a time")).to_be_visible()

@@ -127,7 +127,7 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
     page.get_by_role("link", name="Revoke report").click()
     check(page)
     page.get_by_role("button", name="Revoke").click()
-    expect(page.get_by_role("status")).to_have_text("The token “report” is revoked.")
+    expect(page.get_by_role("status")).to_have_text("Token “report” revoked.")
     expect(page.locator("tr.ended")).to_contain_text("revoked")
     check(page)
 
@@ -156,14 +156,14 @@ def test_a_session_is_downloaded_deleted_and_imported_again(page: Page, tmp_path
     expect(page.get_by_text("adkweb's own format: 1 session, 72 events")).to_be_visible()
     check(page)
     page.get_by_role("button", name="Import").click()
-    expect(page.get_by_role("status")).to_have_text("1 session was imported. 72 events were written.")
+    expect(page.get_by_role("status")).to_have_text("1 session was imported. 72 events were imported.")
     check(page)
     page.get_by_role("link", name=SEOUL.session_id).click()
     expect(page.get_by_role("heading", name="Seoul trip")).to_be_visible()
     expect(page.locator(".ev")).to_have_count(72)
 
     choose(page, file)
-    expect(page.get_by_text("Everything in this file is there already.")).to_be_visible()
+    expect(page.get_by_text("Everything in this file already exists.")).to_be_visible()
     choose(page, {"name": "cut.jsonl", "mimeType": "", "buffer": file.read_bytes()[:-30]})
     expect(page.get_by_role("alert")).to_contain_text(
         re.compile(r"Nothing was written\. line \d+: the file is truncated")

@@ -134,7 +134,7 @@ def test_the_parts_of_an_event_stay_chosen_from_event_to_event(page: Page) -> No
     expect(page).to_have_url(re.compile("at=t396&show=changes$"))
     page.locator("#event-t397 .line").click()
     expect(moment(page)).to_contain_text("This event changed nothing")
-    page.get_by_role("link", name="Next change of the state").click()
+    page.get_by_role("link", name="Next state change").click()
     expect(moment(page).locator("[data-key-row]")).to_have_count(3)
     expect(moment(page).locator("[data-key-row='n'] :is(del, ins)")).to_have_text(["396", "400"])
     page.get_by_role("link", name="Event", exact=True).click()
@@ -440,7 +440,7 @@ def test_a_link_to_a_gone_event_leads_back_and_another_is_found_by_its_number_or
 ) -> None:
     watch.allow(400, 404)
     go(page, SESSION + "?at=gone")
-    expect(moment(page).get_by_role("alert")).to_contain_text("This event is gone")
+    expect(moment(page).get_by_role("alert")).to_contain_text("This event no longer exists")
     page.keyboard.press("Escape")
     expect(moment(page)).to_be_hidden()
     expect(value(page, "n", "#state")).to_have_text("400")
@@ -469,4 +469,4 @@ def test_a_link_to_a_gone_event_leads_back_and_another_is_found_by_its_number_or
     page.keyboard.press("Escape")
     expect(moment(page)).to_be_hidden()
     page.keyboard.press("<")  # nothing failed here
-    expect(page.locator("#toasts, .toasts").first).to_contain_text("No earlier event failed.")
+    expect(page.locator("#toasts, .toasts").first).to_contain_text("No earlier errors.")

@@ -50,7 +50,7 @@ def test_a_program_without_django_can_import_and_use_all_of_domain() -> None:
     assert int(number) == len([*(ROOT / "domain").glob("*.py")]) - 1
     assert said == [
         "actions.escalate: must be true or false",
-        "Somebody else changed it meanwhile; nothing was written.",
+        "Someone else changed it in the meantime. Nothing was written.",
         "Transfer to b",
         "step has been of type string in 1 event; this is of type number.",
     ]

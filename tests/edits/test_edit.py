@@ -222,7 +222,7 @@ def test_an_edit_does_not_mind_what_others_do_to_other_keys(ref: SessionRef, act
         ([Entry("a\0", 1, ABSENT)], r"U\+0000"),
         ([Entry("a\ud800", 1, ABSENT)], "surrogate"),
         ([Entry("a", {1: 2}, ABSENT)], "a key must be a string"),
-        ([Entry("a", object(), ABSENT)], "a: object is not a JSON type"),
+        ([Entry("a", object(), ABSENT)], "a: object isn't a JSON type"),
     ],
 )
 def test_an_edit_that_cannot_be_is_refused_with_its_place_and_writes_nothing(

@@ -409,7 +409,10 @@ def test_an_edit_of_somebody_who_has_no_account_any_more_is_not_applied(
     before = everything(ref.source)
     assert queue.apply_due() == 1
     assert everything(ref.source) == before
-    assert (now(waiting).state, now(waiting).message) == ("failed", "Whoever queued it has no account any more.")
+    assert (now(waiting).state, now(waiting).message) == (
+        "failed",
+        "The person who queued this no longer has an account.",
+    )
     assert [found.id for found in queue.of_session(ref, actor=SYSTEM)] == [waiting.id]
     queue.dismiss(waiting.id, bo)
     assert queue.of_session(ref, actor=SYSTEM) == []

@@ -141,7 +141,7 @@ def test_where_no_event_brought_the_values_back_none_is_named(ref: SessionRef, a
     execute(ref.source, "UPDATE sessions SET state = %s", [before])
     with pytest.raises(Invalid) as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
-    assert refused.value.message == "The values from before this event are there again."
+    assert refused.value.message == "Nothing to undo: the keys already have the values from before this event."
 
 
 @pytest.mark.guarantee(

@@ -188,10 +188,10 @@ def test_a_job_that_is_under_way_is_not_started_twice(kind: Callable[..., Kind])
     [
         (Invalid("a comma is missing", place="line 3"), "refused", "line 3: a comma is missing"),
         (NotFound("gone"), "refused", "gone"),
-        (SourceError("/srv/a.db: full"), "stopped", "A source cannot be used at the moment. An admin can see why."),
+        (SourceError("/srv/a.db: full"), "stopped", "This source can't be used right now. An admin can see why."),
         (NotKept("full"), "stopped", "full"),
         (Conflict("somebody writes"), "stopped", "somebody writes"),
-        (RuntimeError("a bug"), "stopped", "adkweb made a mistake; the log says more."),
+        (RuntimeError("a bug"), "stopped", "Something went wrong. See the log for details."),
     ],
 )
 def test_what_went_wrong_is_kept_with_the_job(
@@ -453,7 +453,10 @@ def test_a_job_that_ends_its_process_again_and_again_waits_for_a_person(kind: Ca
     die(job)
     assert runner.take_over() == 0
     assert [(each.pk, each.state) for each in ended] == [(job.pk, "stopped")]
-    assert (now(job).state, now(job).message) == ("stopped", "adkweb ended, or its database was away, several times.")
+    assert (now(job).state, now(job).message) == (
+        "stopped",
+        "adkweb stopped several times, or couldn't reach its database.",
+    )
     assert runner.start(now(job))
     settle("test")
     assert (now(job).state, now(job).crashes, now(job).message) == ("done", 0, "")

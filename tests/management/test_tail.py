@@ -251,7 +251,7 @@ def test_every_store_of_a_folder_is_followed_and_those_that_come_later(
     ("words", "message"),
     [
         (["missing.db"], "missing.db does not exist."),
-        (["text.db"], "this file is not a SQLite database."),
+        (["text.db"], "this isn't a SQLite database."),
         (["postgresql://nobody@127.0.0.1:1/x"], "no server answers there"),
         (["x.db", "--lines", "-1"], "-1 is not a number from 0 to 10,000"),
         (["x.db", "--lines", "many"], "many is not a number"),

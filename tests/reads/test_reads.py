@@ -245,7 +245,7 @@ def test_a_place_in_a_list_that_nobody_gave_out_is_refused_and_breaks_nothing(re
         try:
             work()
         except Invalid as error:
-            assert error.message == "This link's place in the list is not valid."  # noqa: PT017
+            assert error.message == "The page in this link isn't valid."  # noqa: PT017
 
 
 # --- What is there ----------------------------------------------------------------------------------------------------

@@ -206,10 +206,10 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
         "a",
         [("status:bad", "“bad” is no status. There are: running, waiting, failed, idle, stuck.")],
     ),
-    ("took:soon", "", [("took:soon", "“soon” is no duration, such as 5s, 2m or 1h..3h.")]),
-    ("took:5..", "", [("took:5..", "“5..” is no duration, such as 5s, 2m or 1h..3h.")]),
-    ("turns:1e5", "", [("turns:1e5", "“1e5” is no number, such as 3, 10k or 5..10.")]),
-    ("turns:１", "", [("turns:１", "“１” is no number, such as 3, 10k or 5..10.")]),
+    ("took:soon", "", [("took:soon", "“soon” isn't a duration. Use 5s, 2m or 1h..3h.")]),
+    ("took:5..", "", [("took:5..", "“5..” isn't a duration. Use 5s, 2m or 1h..3h.")]),
+    ("turns:1e5", "", [("turns:1e5", "“1e5” isn't a number. Use 3, 10k or 5..10.")]),
+    ("turns:１", "", [("turns:１", "“１” isn't a number. Use 3, 10k or 5..10.")]),
     *(
         (
             f"after:{wrong}",
@@ -223,12 +223,12 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
         )
         for wrong in ("25:00", "2026-02-30", "999999999w", "9999-12-31T23:59-14:00", "noon", "2026-W01", "1400")
     ),
-    ('a "fare exp', 'a "fare exp"', [('"fare exp', "This quote is not closed.")]),
-    ('user:"nadia', 'user:"nadia"', [('user:"nadia', "This quote is not closed.")]),
-    ('x = "a\\', 'state.x = "a\\\\"', [('"a\\', "This quote is not closed.")]),
-    ('""', "", [('""', "Nothing stands between the quotes.")]),
-    ("(a or (b", "a or b", [("(", "This bracket is not closed."), ("(", "This bracket is not closed.")]),
-    ("a) b", "a b", [(")", "“)” cannot stand here.")]),
+    ('a "fare exp', 'a "fare exp"', [('"fare exp', "This quote isn't closed.")]),
+    ('user:"nadia', 'user:"nadia"', [('user:"nadia', "This quote isn't closed.")]),
+    ('x = "a\\', 'state.x = "a\\\\"', [('"a\\', "This quote isn't closed.")]),
+    ('""', "", [('""', "There is nothing between the quotes.")]),
+    ("(a or (b", "a or b", [("(", "This bracket isn't closed."), ("(", "This bracket isn't closed.")]),
+    ("a) b", "a b", [(")", "“)” isn't allowed here.")]),
     ("a or", "a", [("or", "Something is missing after “or”.")]),
     ("or a", "a", [("or", "Something is missing before “or”.")]),
     ("a and or b", "a or b", [("and", "Something is missing after “and”.")]),
@@ -239,8 +239,8 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
     ("x = (a)", "a", [("=", "Something is missing after “=”.")]),
     ("x in (1,,2)", "state.x in (1, 2)", [(",", "Something is missing after “,”.")]),
     ("x in () a", "a", [("(", "Something is missing after “(”.")]),
-    ("x in (1, 2", "state.x in (1, 2)", [("(", "This bracket is not closed.")]),
-    ("x in (1 (2)) a", "state.x in (1, 2) a", [("(", "“(” cannot stand here."), (")", "“)” cannot stand here.")]),
+    ("x in (1, 2", "state.x in (1, 2)", [("(", "This bracket isn't closed.")]),
+    ("x in (1 (2)) a", "state.x in (1, 2) a", [("(", "“(” isn't allowed here."), (")", "“)” isn't allowed here.")]),
 ]
 
 
@@ -264,11 +264,11 @@ def test_what_no_database_holds_is_no_error() -> None:
 
 # --- Limits -----------------------------------------------------------------------------------------------------------
 
-TOO_LONG: Final = "A query has at most 10,000 characters: the rest is left out."
-TOO_MANY: Final = "A query has at most 200 conditions: the rest is left out."
-TOO_MANY_SIGNS: Final = "A query has at most 1,000 words and signs: the rest is left out."
-TOO_WRONG: Final = "There are 20 mistakes up to here: the rest is left out."
-TOO_DEEP: Final = "At most 10 brackets stand in each other: the rest is left out."
+TOO_LONG: Final = "A query can have up to 10,000 characters. The rest is ignored."
+TOO_MANY: Final = "A query can have up to 200 conditions. The rest is ignored."
+TOO_MANY_SIGNS: Final = "A query can have up to 1,000 words and signs. The rest is ignored."
+TOO_WRONG: Final = "The query has 20 mistakes up to here. The rest is ignored."
+TOO_DEEP: Final = "Brackets can be nested 10 deep. The rest is ignored."
 
 HOSTILE: Final[list[tuple[str, str | None]]] = [
     ("(" * 10_000, TOO_DEEP),
@@ -289,8 +289,8 @@ HOSTILE: Final[list[tuple[str, str | None]]] = [
     ("a-" * 5_000, None),
     ("a" + " " * 9_999, None),
     ("\\" * 10_000, None),
-    ('"' + "\\" * 9_999, "This quote is not closed."),
-    ('user:"' + "\\" * 9_994, "This quote is not closed."),
+    ('"' + "\\" * 9_999, "This quote isn't closed."),
+    ('user:"' + "\\" * 9_994, "This quote isn't closed."),
     ("user:" * 2_000, None),
     ("a.b" * 3_333, None),
     ("state." * 1_666, None),

@@ -171,7 +171,7 @@ def test_two_slashes_before_an_absolute_path_are_forgiven_if_there_is_such_a_fil
         ("postgresql://::1/shop", r"IPv6 address is written in brackets: \[::1\]"),
         ("postgresql://[::1/shop", "This is not a URL"),
         ("postgresql://db", "names no database"),
-        ("postgresql:db", "This is not a URL: postgresql://user@host/database is one"),
+        ("postgresql:db", "This isn't a valid URL: postgresql://user@host/database is one"),
         ("postgresql://ana@/cloudsql/a:b:c/shop", "socket is an option: .*host=/cloudsql/project:region:instance"),
         ("postgresql://db/sh#op", "# and @ are written"),
         (f"postgresql://{'a' * 64}.example/shop", "a host cannot have this name"),

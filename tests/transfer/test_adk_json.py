@@ -225,7 +225,7 @@ FAULTS = {
     "too many digits": (b'{"id": ' + b"1" * 5_000 + b"}", "", "4300"),
     "no app": (b'{"id": "s1", "userId": "u"}', "", "appName is missing"),
     "an unknown field": (session(revision=1), "revision", "no such field"),
-    "a name that is none": (session(userId=5), "", "userId is not a string"),
+    "a name that is none": (session(userId=5), "", "userId isn't a string"),
     "a name too long": (session(id="x" * 129), "", "129"),
     "a state that is none": (session(state=[1]), "state", "not an object"),
     "events that are none": (session(events={}), "events", "not a list"),

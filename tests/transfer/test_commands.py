@@ -305,7 +305,7 @@ def test_secrets_of_credentials_are_exported_only_when_asked(
 
     (tmp_path / "whole.jsonl").write_bytes(whole)
     (tmp_path / "plain.jsonl").write_bytes(plain)
-    warning = "This export is without secrets: agents ask for credentials again."
+    warning = "This export has no secrets, so agents will ask for credentials again."
     assert warning in run(tmp_path, "import", "plain.jsonl", "--into", other, "--preview")[1].decode()
     assert warning not in run(tmp_path, "import", "whole.jsonl", "--into", other)[1].decode()
     assert run(tmp_path, "export", other, "--with-secrets")[1] == whole

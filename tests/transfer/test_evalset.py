@@ -305,7 +305,7 @@ FAULTS = {
     "a case that is none": (b'{"eval_set_id": "s", "eval_cases": [1]}', "eval_cases[0]", "an object"),
     "nobody's session": (case(session_input=None), SECOND, "session_input is missing"),
     "a plan instead of a conversation": (case(conversation=None, conversation_scenario={}), SECOND, "no conversation"),
-    "no app": (case(session_input={"user_id": "u"}), SECOND, "app_name is not a string"),
+    "no app": (case(session_input={"user_id": "u"}), SECOND, "app_name isn't a string"),
     "a session twice": (case(eval_id="good"), SECOND, "app/u/good is there twice"),
     "a state that is none": (case(session_input={**GIVEN, "state": [1]}), SECOND, "an object"),
     "a time that is none": (case(creation_timestamp="now"), SECOND, "not a time"),

@@ -133,7 +133,7 @@ def test_what_is_in_the_way_is_said_and_the_same_button_goes_on(
         adopt_job.wait(ref.source, lambda adoption: None)
         page = maria.open("adoption", source=ref.source)
         assert "already exists" in page.one("p", role="alert").text
-        assert page.one("button", "primary").text == "Go on adopting"
+        assert page.one("button", "primary").text == "Continue adopting"
     adopted_by(maria, ref.source)
     assert sources_adoption.missing(ref.source) == []
 

@@ -165,8 +165,8 @@ def test_what_cannot_be_read_is_said_with_what_to_do(
         name: look(maria, ref, name=name).texts("h3") for name in ("memory.txt", "../../x", "gone.txt", "link.txt")
     }
     assert heads == {
-        "memory.txt": ["This file is not there"],
-        "../../x": ["No file has this name"],
+        "memory.txt": ["File not found"],
+        "../../x": ["Invalid file name"],
         "gone.txt": ["Removed by a rewind"],
         "link.txt": ["This is a link"],
     }
@@ -190,7 +190,7 @@ def test_a_source_without_a_folder_of_artifacts_says_how_to_name_one(
     ref = create_session(open_source(new_store("sqlite", "plain")), "booking", "ana", session_id="s1", actor=actor)
     add(ref, actions={"artifact_delta": {"plan.txt": 0}})
     page = look(maria, ref)
-    assert "The content cannot be read here" in page.texts("h3")
+    assert "Can't read the content here" in page.texts("h3")
     assert "ADKWEB_ARTIFACTS=/srv/artifacts" in page.one(class_="artifactfault").text
     settings.ARTIFACTS = {ref.source: str(tmp_path / "files")}
     Saving(tmp_path / "files").save(ref, "plan.txt", "text")
@@ -303,7 +303,7 @@ def test_two_versions_of_an_image_stand_side_by_side_and_other_files_are_the_sam
         return maria.open("artifact-versions", **ref._asdict(), query={"name": name}).one("main")
 
     save("logo.png", PNG, "image/png")
-    assert "both versions have the same bytes" in compared("logo.png").text
+    assert "both versions are identical" in compared("logo.png").text
     save("logo.png", PNG[:-1] + b"x", "image/png")
     page = compared("logo.png")
     assert [content_of(maria.get(each["src"])) for each in page.all("img")] == [PNG, PNG[:-1] + b"x"]
@@ -312,7 +312,7 @@ def test_two_versions_of_an_image_stand_side_by_side_and_other_files_are_the_sam
         save("x.pdf", content, "application/pdf")
     assert "The bytes differ" in compared("x.pdf").text
     add(ref, actions={"artifact_delta": {"memory.txt": 4}})
-    assert "The content cannot be read here" in compared("memory.txt").text
+    assert "Can't read the content here" in compared("memory.txt").text
     assert "not known" in compared("memory.txt").text
 
 

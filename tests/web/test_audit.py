@@ -251,7 +251,7 @@ def test_the_page_says_how_far_a_receiver_is_and_what_went_wrong(auditor: Browse
     assert auditor.open("audit").all("p", class_="notice") == []
     settings.AUDIT_SYSLOG = ("udp", "127.0.0.1", 514)
     (notice,) = auditor.open("audit").all("p", class_="notice")
-    assert notice.text == "The syslog has every row."
+    assert notice.text == "The syslog has received every row."
     record("exported", "maria")
     AuditReceiver.objects.create(name="syslog", message=f"OSError: {HOSTILE}")
     (notice,) = auditor.open("audit").all("p", class_="bad")

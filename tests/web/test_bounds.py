@@ -54,7 +54,7 @@ def test_what_is_too_large_is_a_line_with_its_size_and_can_be_downloaded_as_it_i
     page = maria.open("session", **ref._asdict())
     line = page.one("li", id="event-e1").text.replace("\xa0", " ")
     assert "éééé" in line
-    assert "15.3 MB, shown in part" in line
+    assert "15.3 MB, partly shown" in line
     assert "Hello" in page.one("li", id="event-e0").text
     (link,) = [link["href"] for link in page.all("a") if link.text == "Download"]
     assert body(maria.get(link)).decode() == '{"k": "' + "x" * LARGE + '"}'

@@ -127,7 +127,7 @@ def test_a_reference_is_told_and_not_followed(
     with pytest.raises(Unavailable):
         whole(ref, "link")
     page = maria.open("artifacts", **ref._asdict())
-    assert page.texts("h3") == ["A reference, without content"]
+    assert page.texts("h3") == ["A link without content"]
     assert address in page.one(class_="artifactfault").text
     assert not page.all("a", href=address)
 
@@ -283,7 +283,7 @@ def look(
         buckets.forget()
         page = maria.open("artifacts", **ref._asdict())
         head = page.one("h3").text
-        status = 503 if head == "The bucket does not answer" else 404  # a program may ask again
+        status = 503 if head == "The bucket isn't answering" else 404  # a program may ask again
         maria.open("artifact-file", **ref._asdict(), artifact="plan.txt", version=0, status=status)
         return head, page.one(class_="artifactfault").text
 
@@ -294,12 +294,12 @@ def look(
 @pytest.mark.parametrize(
     ("status", "head", "words"),
     [
-        (403, "adkweb may not read this bucket", "Storage Object Viewer on gs://kept"),
-        (400, "adkweb may not read this bucket", "adkweb doctor"),
-        (401, "adkweb may not read this bucket", "Storage Object Viewer"),
-        (404, "There is no such bucket", "names gs://kept"),
-        (429, "The bucket does not answer", "asked gs://kept"),
-        (503, "The bucket does not answer", "adkweb doctor"),
+        (403, "No permission to read this bucket", "Storage Object Viewer on gs://kept"),
+        (400, "No permission to read this bucket", "adkweb doctor"),
+        (401, "No permission to read this bucket", "Storage Object Viewer"),
+        (404, "This bucket doesn't exist", "names gs://kept"),
+        (429, "The bucket isn't answering", "asked gs://kept"),
+        (503, "The bucket isn't answering", "adkweb doctor"),
     ],
 )
 def test_a_bucket_that_refuses_is_told_on_the_page(
@@ -315,7 +315,7 @@ def test_a_bucket_that_is_away_is_asked_once_and_again_after_a_pause(
     look: Callable[[str], tuple[str, str]], ref: SessionRef, requested: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = f"http://127.0.0.1:{free_port()}"
-    assert look(closed)[0] == "The bucket does not answer"
+    assert look(closed)[0] == "The bucket isn't answering"
     assert len(requested) == 1
     monkeypatch.setattr(buckets, "PAUSE", -1.0)
     buckets.forget()
@@ -329,7 +329,7 @@ def test_a_bucket_that_says_nothing_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr("sessions_app.artifacts.buckets._ASK", {"timeout": (1, 0.3), "retry": None})
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert look(f"http://127.0.0.1:{silent.getsockname()[1]}")[0] == "The bucket does not answer"
+        assert look(f"http://127.0.0.1:{silent.getsockname()[1]}")[0] == "The bucket isn't answering"
     assert len(requested) == 1
 
 
@@ -339,7 +339,7 @@ def test_without_the_extra_the_page_says_what_to_install(
     monkeypatch.setitem(sys.modules, "google.cloud", None)
     monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
     head, words = look("http://127.0.0.1:9")
-    assert head == "Google Cloud's library is missing"
+    assert head == "Google Cloud's library isn't installed"
     assert "Install adkweb[gcs] with pip" in words
 
 

@@ -88,7 +88,7 @@ def test_a_failed_call_says_why(ref: SessionRef, maria: Browser, add: Add) -> No
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [({}, "no answer"), ({"long_running_tool_ids": ["c"]}, "waits for an answer")]
+    ("more", "said"), [({}, "no answer"), ({"long_running_tool_ids": ["c"]}, "is waiting for an answer")]
 )
 def test_a_call_without_an_answer_says_so(
     ref: SessionRef, maria: Browser, add: Add, more: dict[str, Any], said: str

@@ -49,7 +49,7 @@ def test_a_range_is_summed_up_and_does_not_depend_on_the_order_of_its_ends(
         more = maria.open(next(each["hx-get"] for each in line.all("span") if "hx-get" in each), htmx=True)
         assert more.texts("span") == ["1.2k tokens"]
         assert more.texts("b") == ["1 error"]
-        ends = parse_qs(urlsplit(line.links()["Compare its ends"]).query)
+        ends = parse_qs(urlsplit(line.links()["Compare both ends"]).query)
         assert ends == {"a": ["e2"], "b": ["e4"]}
     one = maria.open("session", query={"from": "e3"}, **ref._asdict())
     assert shown(one) == ["e3"]

@@ -302,7 +302,7 @@ def test_an_agents_database_is_created_before_its_first_run(data: Path, tmp_path
         (["create", "no/such/folder/new.db"], "no/such/folder/new.db cannot be made: No such file or directory"),
         (["adopt", "missing.db"], "missing.db does not exist."),
         (["adopt", "empty"], "no .adk/session.db in this folder"),
-        (["release", "text.db"], "this file is not a SQLite database."),
+        (["release", "text.db"], "this isn't a SQLite database."),
         (["adopt"], "the following arguments are required: SOURCE"),
     ],
 )

@@ -112,7 +112,7 @@ def test_an_event_is_compared_with_now(anywhere: SessionRef, two: tuple[str, str
 
 def test_the_two_can_be_swapped_and_the_link_shared(anywhere: SessionRef, two: tuple[str, str], maria: Browser) -> None:
     page = compared(maria, anywhere, *two)
-    swapped = maria.open(page.links()["Swap the two"])
+    swapped = maria.open(page.links()["Swap sides"])
     assert told(swapped)["step"] == '"pay"→"choose"'
     assert told(swapped)["count"] == "new3"
     shared = next(each["data-copy"] for each in page.all("button") if "data-copy" in each)
@@ -170,7 +170,7 @@ def test_what_nobody_recorded_is_unknown_and_stays_out_of_the_delta(
     execute(anywhere.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
     page = compared(maria, anywhere, first)
     assert told(page)["step"] == 'unknown→"pay"'
-    assert page.one("details", "unknowns").one("summary").text == "3 keys not known at both moments"
+    assert page.one("details", "unknowns").one("summary").text == "3 keys can't be compared"
     assert "s1 started before adkweb was watching" in page.one("details", "unknowns").text
     back = compared(maria, anywhere, "now", first)
     assert told(back)["step"] == '"pay"→unknown'
@@ -197,7 +197,7 @@ def test_of_many_keys_some_are_shown_and_the_delta_has_all(anywhere: SessionRef,
     page = compared(maria, anywhere, first)
     assert counts(page) == [f"Session {compare_state.ROWS + 50} added"]
     assert len(told(page)) == compare_state.ROWS
-    assert page.one("li", "cut").text == "… 50 more keys: the delta has them"
+    assert page.one("li", "cut").text == "… 50 more keys, in the delta"
     assert len(delta_of(page)) == compare_state.ROWS + 50
 
 
@@ -219,7 +219,7 @@ def test_two_sessions_are_compared_by_the_link_of_the_other(
         "nothing": "nullremoved",
     }
     assert page.one("div", "sub").text.endswith(f"with {other.session_id}")
-    swapped = maria.open(page.links()["Swap the two"])
+    swapped = maria.open(page.links()["Swap sides"])
     assert told(swapped)["mine"] == "3removed"
     assert swapped.one("div", "sub").text.startswith(other.session_id)
     then = compared(maria, anywhere, two[1], event, query={"with": f"http://testserver{link}"})
@@ -232,7 +232,7 @@ def test_two_sessions_are_compared_by_the_link_of_the_other(
 @pytest.mark.parametrize("link", ["/", "/s/", "/a/store/booking/", "http://[", "/s/a/b/c/~zz/"])
 def test_a_link_that_leads_to_no_session_comes_back_with_the_reason(ref: SessionRef, maria: Browser, link: str) -> None:
     page = compared(maria, ref, "a", "b", query={"with": link}, status=400)
-    assert page.one("p", "error").text == "This is not the link of a session, which begins with /s/."
+    assert page.one("p", "error").text == "This isn't a session link. Session links start with /s/."
     assert page.one("form", "moments").fields() == {"counted": "1", "a": "a", "b": "b", "with": link}
     assert maria.get(reverse("compare-delta", kwargs=ref._asdict()), {"a": "now", "with": link}).status_code == 400
 
@@ -243,7 +243,7 @@ def test_another_session_of_the_same_user_is_named_by_its_id(
     other = create_session(*anywhere[:3], session_id="s 2", state={"step": "done"}, actor=actor)
     page = compared(maria, anywhere, two[1], query={"with": " s 2 "})
     assert told(page)["step"] == '"pay"→"done"'
-    assert page.links()["Swap the two"].startswith(
+    assert page.links()["Swap sides"].startswith(
         reverse("compare", kwargs=other._asdict()) + f"?a=now&b={two[1]}&with="
     )
 
@@ -258,7 +258,7 @@ def test_an_id_of_no_session_comes_back_with_the_reason(anywhere: SessionRef, ma
 def test_a_session_that_is_gone_is_said_beside_its_field(ref: SessionRef, maria: Browser) -> None:
     link = reverse("session", kwargs=ref._replace(session_id="gone")._asdict())
     page = compared(maria, ref, "now", query={"with": link}, status=404)
-    assert page.one("p", "error").text == "Session gone not found."
+    assert page.one("p", "error").text == "There's no session “gone”."
 
 
 # --- Nothing to compare -----------------------------------------------------------------------------------------------

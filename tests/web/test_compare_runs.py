@@ -186,7 +186,7 @@ def test_a_fork_is_compared_from_where_it_left_its_origin(
         ("booking: It was booked: KX81-2.", "booking: It costs 400."),
     ]
     assert "both runs are the same · 4 events" in page.text
-    assert heads(page)[0] == "The turn goes on"
+    assert heads(page)[0] == "Turn, continued"
     assert page.one("div", id="first-divergence").all("a", "seq")[0].text == "A5"
     whole = maria.open(page.links()["from the beginning"])
     assert len(rows(whole)) == len(rows(page)) + 4
@@ -213,11 +213,11 @@ def test_of_long_runs_the_first_pages_that_are_the_same_are_passed_over(
     long: tuple[SessionRef, SessionRef], maria: Browser
 ) -> None:
     page = compared(maria, *long)
-    assert "Up to here, both runs are the same" in page.text
+    assert "Both runs are the same up to here" in page.text
     assert page.one("div", "empty").one("h2").text == "No difference on this page"
     on = next(text for text in page.links() if text.startswith("Go on from turn"))
     page = maria.open(page.links()[on])
-    assert "What precedes is on another page" in page.text
+    assert "Earlier differences are on another page" in page.text
     for _page in range(3):
         on = next((text for text in page.links() if text.startswith("Go on from turn")), "")
         if page.all("div", id="first-divergence"):
@@ -273,9 +273,9 @@ def test_another_run_is_chosen_from_a_list_or_by_a_link(good: SessionRef, bad: S
 @pytest.mark.parametrize(
     ("asked", "status", "said"),
     [
-        ("/", 400, "This is not the link of a session, which begins with /s/."),
-        ("nobody", 400, "ana has no session “nobody” in this app. Give its id, or the link of another session."),
-        ("/s/{source}/booking/ana/gone/", 404, "Session gone not found."),
+        ("/", 400, "This isn't a session link. Session links start with /s/."),
+        ("nobody", 400, "ana has no session “nobody” in this app. Enter a session's id or link."),
+        ("/s/{source}/booking/ana/gone/", 404, "There's no session “gone”."),
     ],
 )
 def test_what_leads_to_no_session_comes_back_with_the_reason(

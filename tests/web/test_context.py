@@ -159,7 +159,7 @@ def test_what_is_missing_is_an_error_in_its_place(ref: SessionRef, maria: Browse
         "{artifact.a}",
     ]
     assert found.one(class_="notice").text == "ADK stops here with an error: {gone}, {temp:x}, {artifact.a}"
-    assert "not there, and optional: nothing is written" in found.text
+    assert "missing but optional: left empty" in found.text
 
 
 def test_an_artifact_is_there_with_its_version_and_without_its_text(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -186,7 +186,7 @@ def test_a_link_takes_the_template_from_the_state_at_an_event(
 @pytest.mark.parametrize(
     ("name", "status", "message"),
     [
-        ("gone", 404, "There is no key “gone” in this state."),
+        ("gone", 404, "There's no key “gone” in this state."),
         ("count", 400, "is not a string, so it cannot be a template"),
     ],
 )
@@ -214,7 +214,7 @@ def test_a_template_that_is_too_long_is_kept_and_told(
     assert response.status_code == 400
     page = page_of(response)
     assert page.one("textarea").raw.strip() == "x" * 11
-    assert "A template can have 10 characters here." in page.one(id="preview").text
+    assert "A template can have up to 10 characters." in page.one(id="preview").text
 
 
 def test_a_template_of_100_kb_full_of_placeholders_is_shown_in_part(ref: SessionRef, maria: Browser) -> None:

@@ -92,7 +92,7 @@ def test_files_that_tell_nothing_are_said_to(
 ) -> None:
     (agent / "agent.py").write_bytes(content)
     add(ref, {"text": "hello"})
-    assert written(opened(maria, ref)).startswith("No instruction could be read from the files of agent.")
+    assert written(opened(maria, ref)).startswith("Couldn't read an instruction from the files of agent.")
 
 
 def test_an_instruction_that_becomes_too_long_breaks_no_page(

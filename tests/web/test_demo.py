@@ -98,7 +98,7 @@ def test_whoever_does_not_run_adkweb_reads_no_command_and_no_advice_for_others(s
 
 def test_home_says_why_it_is_empty(open_source: Callable[[str], str], tmp_path: Path) -> None:
     for role, words in (
-        ("", "You have no role yet"),
+        ("", "No access yet"),
         ("viewer", "No sessions yet"),
         ("auditor", "Your role reads the audit"),
     ):

@@ -93,8 +93,8 @@ def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
 def test_a_session_without_drift_says_so(ref: SessionRef, maria: Browser, add: Add) -> None:
     add(ref, actions={"state_delta": {"step": "pay"}})
     page = maria.open("drift", **ref._asdict())
-    assert "The stored state is what the events make of it." in page.text
-    assert "1 event was replayed." in page.text
+    assert "The stored state matches its events." in page.text
+    assert "1 event replayed" in page.text
     assert page.all("div", "driftrow") == []
     assert page.links()["Back to the session"] == reverse("session", kwargs=ref._asdict())
 
@@ -105,14 +105,18 @@ def test_each_key_is_told_with_both_values_and_why_that_can_be(drifted: SessionR
     told = {section["data-key-row"]: section for section in page.all("div", "driftrow")}
     assert list(told) == ["extra", "nothing", "step"]
     assert "3 keys don't match their event history." in page.text
-    assert "Neither the initial state nor any event has this key." in told["extra"].text
+    assert "No event and no initial state has this key." in told["extra"].text
     assert "The session was created with it, and no event removed it." in told["nothing"].text
     assert f"The update of event #{seq} was lost" in told["step"].text
     assert told["step"].links()[f"#{seq}"].endswith(f"/e/{event['id']}/")
     assert told["step"].texts("pre") == ['"pay"', '"choose"']
-    assert told["extra"].texts("pre") == ["There is no such key.", "true"]
-    assert told["extra"].texts("label") == ["Remove the key", "Keep this, and note it in an event", "Leave it as it is"]
-    assert "Leave it out, and note that in an event" in told["nothing"].text
+    assert told["extra"].texts("pre") == ["No such key", "true"]
+    assert told["extra"].texts("label") == [
+        "Remove the key",
+        "Keep this value, and record it in an event",
+        "Leave as it is",
+    ]
+    assert "Remove it, and record that in an event" in told["nothing"].text
 
 
 def test_a_null_that_is_stored_as_no_key_is_told_as_adk_of_other_languages_does_it(
@@ -143,7 +147,7 @@ def test_a_shared_key_is_told_with_what_cannot_be_excluded(ref: SessionRef, mari
     execute(ref.source, "UPDATE app_states SET state = %s", ['{"limit": 11}'])
     page = maria.open("drift", **ref._asdict())
     assert "A session that was deleted, or that ADK created with this key" in row_of(page, "user:tier").text
-    assert row_of(page, "user:tier").texts("h3") == ["What was written last", "What is stored"]
+    assert row_of(page, "user:tier").texts("h3") == ["Last write", "Stored value"]
     assert "The session s1 was created with it" in row_of(page, "app:limit").text
 
 
@@ -240,7 +244,7 @@ def test_each_key_is_repaired_as_it_was_chosen(drifted: SessionRef, maria: Brows
     assert (note["actor"], note["reason"], note["removed"]) == (NAME, "because", ["nothing"])
     page = maria.open("drift", **drifted._asdict())
     assert page.one(role="status").text == "Saved as event #2. View Undo u"
-    assert "The stored state is what the events make of it." in page.text
+    assert "The stored state matches its events." in page.text
 
 
 def test_what_was_left_is_still_there(drifted: SessionRef, maria: Browser) -> None:
@@ -254,7 +258,7 @@ def test_sent_twice_it_is_written_once(drifted: SessionRef, maria: Browser) -> N
     assert [send(maria, drifted, fields).status_code for _ in range(2)] == [302, 302]
     assert len(events_of(drifted)) == 2
     messages = maria.open("drift", **drifted._asdict()).texts(role="status")
-    assert messages == ["Saved as event #2. View Undo u", "This edit was written already."]
+    assert messages == ["Saved as event #2. View Undo u", "This edit was already written."]
 
 
 def test_where_a_key_changed_meanwhile_nothing_is_written_and_the_other_choices_stay(
@@ -281,7 +285,7 @@ def test_a_repair_of_what_is_whole_by_now_says_so(drifted: SessionRef, maria: Br
     store(drifted, step="pay", count=4, nothing=None)
     response = send(maria, drifted, fields)
     assert response.status_code == 409
-    assert "The stored state is what the events make of it." in page_of(response).text
+    assert "The stored state matches its events." in page_of(response).text
 
 
 @pytest.mark.parametrize("broken", [{"said-0": "{"}, {"stored-0": "nonsense"}, {"said-0": "[" * 100_000}])
@@ -301,7 +305,7 @@ def test_while_an_invocation_runs_the_repair_warns_and_is_written_when_it_is_wan
     held = send(maria, drifted, fields)
     assert held.status_code == 409
     page = page_of(held)
-    assert "An invocation is running" in page.text
+    assert "Agent running" in page.text
     assert page.one("button", value="apply-now").text == "Repair now"
     assert everything(drifted.source) == before
     assert send(maria, drifted, fields, "apply-now").status_code == 302
@@ -337,7 +341,7 @@ def test_the_page_of_a_long_session_comes_before_its_events_are_replayed(ref: Se
     page = maria.open("drift", **ref._asdict())
     assert "The events are being replayed" in page.text
     assert page.one("section", id="drift")["hx-get"] == reverse("drift", kwargs=ref._asdict())
-    assert page.links()["Show it without scripts"] == "?wait=no"
+    assert page.links()["Show without scripts"] == "?wait=no"
     for more in ({"htmx": True}, {"query": {"wait": "no"}}):
         found = maria.open("drift", **more, **ref._asdict())
         assert "n" in [section["data-key-row"] for section in found.all("div", "driftrow")]

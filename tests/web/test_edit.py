@@ -301,9 +301,9 @@ def test_a_key_is_taken_out_of_the_form_and_the_others_stay(ref: SessionRef, mar
         ("gold", "line 1, column 1: not valid JSON"),
         ("", "A value is missing."),
         (" \n", "A value is missing."),
-        ("NaN", "NaN and infinity are not JSON"),
+        ("NaN", "NaN and infinity aren't valid JSON"),
         ('{"a": 1, "a": 2}', 'the key "a" appears twice in one object'),
-        ('"\\u0000"', "the character U+0000 cannot be stored in a database"),
+        ('"\\u0000"', "the character U+0000 can't be stored in a database"),
         ('"\\ud800"', "half of a surrogate pair"),
         ("[" * 200 + "]" * 200, "nested deeper than 150 levels"),
     ],
@@ -334,8 +334,8 @@ def test_every_wrong_value_has_its_error(ref: SessionRef, maria: Browser) -> Non
     ("name", "message"),
     [
         ("temp:x", "temp: keys live for one invocation and are never stored"),
-        ("app:", "A key needs a name."),
-        ("user:", "A key needs a name."),
+        ("app:", "Enter a name for the key."),
+        ("user:", "Enter a name for the key."),
     ],
 )
 def test_a_key_that_cannot_be_stored_is_refused(ref: SessionRef, maria: Browser, name: str, message: str) -> None:
@@ -397,7 +397,7 @@ def test_a_session_that_was_deleted_meanwhile_is_said(ref: SessionRef, maria: Br
     delete_session(ref, actor=actor)
     response = apply(maria, ref, sent)
     assert response.status_code == 404
-    assert "Session s1 not found." in page_of(response).one("main").text
+    assert "There's no session “s1”." in page_of(response).one("main").text
 
 
 def test_a_form_has_each_key_and_each_row_once_however_often_they_are_named(ref: SessionRef, maria: Browser) -> None:
@@ -414,7 +414,7 @@ def test_a_form_of_more_keys_than_a_request_has_fields_for_is_refused(
     monkeypatch.setattr(rows, "MOST", 2)
     sent = open_form(maria, ref, "step", "count").json_fields()
     refused = page_of(maria.send("session-edit", {**sent, "new-key": "fresh"}, **ref._asdict()))
-    assert "A form can have 2 keys." in refused.one("p", "formerror").text
+    assert "One edit can have up to 2 keys." in refused.one("p", "formerror").text
     assert form_of(refused).json_fields()["rows"].split() == ["0", "1"]
     for action in ("apply", "preview"):
         forged = {**sent, "rows": "0 1 2", "action": action}
@@ -488,7 +488,7 @@ def test_where_every_other_value_stays_nothing_is_written_and_that_is_said(
     assert response["HX-Redirect" if htmx else "Location"] == reverse("session", kwargs=ref._asdict())
     assert len(events_of(ref)) == 1
     said = maria.open("session", **ref._asdict()).one(role="status").text
-    assert said == "Nothing was written: the other values stay."
+    assert said == "Nothing was written. The other values stay."
 
 
 def test_a_conflict_that_changes_again_is_a_conflict_again(
@@ -560,7 +560,7 @@ def test_an_operation_that_the_form_does_not_have_is_refused(ref: SessionRef, ma
     sent = open_form(maria, ref, "step").json_fields() | {"operation-0": "weird"}
     response = apply(maria, ref, sent)
     assert response.status_code == 400
-    assert "There is no operation “weird”." in row_of(page_of(response), 0).one("p", "error").text
+    assert "There's no operation “weird”." in row_of(page_of(response), 0).one("p", "error").text
     assert everything(ref.source) == before
 
 
@@ -588,4 +588,4 @@ def test_what_was_begun_as_json_is_not(ref: SessionRef, maria: Browser, typed: s
 def test_an_edit_sent_twice_by_one_form_is_written_once(ref: SessionRef, maria: Browser) -> None:
     sent = open_form(maria, ref, "step").json_fields() | {"value-0": '"twice"'}
     assert [apply(maria, ref, sent).status_code for _sending in range(2)] == [302, 302]
-    assert "This edit was written already." in maria.open("session", **ref._asdict()).one("div", "toasts").text
+    assert "This edit was already written." in maria.open("session", **ref._asdict()).one("div", "toasts").text

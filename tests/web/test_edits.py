@@ -70,7 +70,7 @@ def test_a_session_with_a_title_is_named_by_it_and_by_its_id_on_pointing(
 
 def test_an_event_by_hand_is_an_edit(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     add_event(ref, {"author": "user", "content": {"parts": [{"text": "hello"}]}}, actor=actor)
-    assert changes_of(maria.open("edits")) == ["event added by hand"]
+    assert changes_of(maria.open("edits")) == ["event added manually"]
 
 
 def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again(
@@ -89,7 +89,7 @@ def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again
     assert [row["Undo"] for row in rows] == ["Undo", "undone", "Undo", "Undo", "Undo", "undone"]
     assert [row["Change"].partition(" step")[0].partition(" count")[0] for row in rows[1:5]] == [
         "Rewound to before told",
-        "State brought back to an earlier event",
+        "State restored to an earlier event",
         "Undo of an earlier event",
         "Undo of an earlier event",
     ]

@@ -160,7 +160,7 @@ def test_calls_without_an_id_are_paired_with_nothing(ref: SessionRef, maria: Bro
 
 def test_a_long_running_call_waits_for_its_answer(ref: SessionRef, maria: Browser, add: Add) -> None:
     call = add(ref, {"function_call": {"id": "a", "name": "f"}}, long_running_tool_ids=["a"])
-    assert "waits for an answer" in open_event(maria, ref, call).text
+    assert "is waiting for an answer" in open_event(maria, ref, call).text
 
 
 def test_a_state_change_shows_before_and_after(ref: SessionRef, maria: Browser, add: Add, actor: Actor) -> None:
@@ -281,7 +281,7 @@ def test_a_download_keeps_its_name(ref: SessionRef, maria: Browser, add: Add, gi
 def test_broken_base64_is_said(ref: SessionRef, maria: Browser, add: Add, text: str) -> None:
     event_id = with_data(ref, add, "image/png", text)
     page = maria.open(address(ref, event_id, "event-data", number=0), status=400)
-    assert "The data of this event is not valid base64." in page.one("main").text
+    assert "The data in this event isn't valid base64." in page.one("main").text
     open_event(maria, ref, event_id)
 
 

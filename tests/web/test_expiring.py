@@ -35,7 +35,7 @@ def send(maria: Browser, ref: SessionRef, **more: str) -> int:
 
 
 def test_the_form_writes_an_edit_that_the_page_lists_extends_and_keeps(maria: Browser, ref: SessionRef) -> None:
-    assert "No expiring edits" in maria.open("expiring").text
+    assert "No temporary edits" in maria.open("expiring").text
     before = state_of(ref)["session"]["step"]
     assert send(maria, ref, lasts="3600") == 302
     (waiting,) = expiry.listed(actor=SYSTEM)

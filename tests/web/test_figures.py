@@ -135,7 +135,7 @@ def test_a_model_without_a_price_is_named(turns: list[Turn], maria: Browser, set
     append_event(ref, {"author": "agent", "model_version": "pro", "usage_metadata": used}, actor=ALICE)
     feed(ref.source)
     (aside,) = maria.open("home").one("div", "tokens").all("span", "aside")
-    assert (aside.text, aside["title"]) == ("≥ $2.00", "No price is set for flash.")
+    assert (aside.text, aside["title"]) == ("≥ $2.00", "No prices set for flash.")
 
 
 @pytest.mark.parametrize("asked", ["from=7&to=5", "from=x&to=1e400", "from=-1&to=nan", "range=99y", "from=1"])

@@ -183,8 +183,8 @@ def test_a_fork_for_another_user_writes_nothing_of_theirs(ref: SessionRef, event
 @pytest.mark.parametrize(
     ("field", "value", "status", "message"),
     [
-        ("session_id", "s1", 409, "The session s1 exists already."),
-        ("user_id", "", 400, "A session needs a user."),
+        ("session_id", "s1", 409, "There's already a session “s1”."),
+        ("user_id", "", 400, "Enter a user for the session."),
         ("session_id", "x" * 129, 400, "has 129 characters"),
         ("reason", "x" * 1001, 400, "The reason is longer"),
         ("user_id", "a\0b", 400, "U+0000"),

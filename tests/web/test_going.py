@@ -93,7 +93,7 @@ def test_one_steps_from_error_to_error_and_hears_of_the_last(day: SessionRef, ma
         assert answer["Location"] == f"{address}?at={event}"
     newest = maria.get(address, {"seq": str(2**53 - 1), "step": "-1", "errors": "1"})
     assert newest["Location"] == f"{address}?at=e6"
-    for start, step, said in (("e6", "1", "No later event failed."), ("e4", "-1", "No earlier event failed.")):
+    for start, step, said in (("e6", "1", "No later errors."), ("e4", "-1", "No earlier errors.")):
         asked = {"seq": seq[start], "step": step, "errors": "1"}
         assert said in maria.open("session", status=404, query=asked, **day._asdict()).text
 

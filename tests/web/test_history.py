@@ -135,7 +135,7 @@ def test_nan_that_an_agent_stored_is_told_from_a_text(ref: SessionRef, maria: Br
     assert told(session_page(maria, ref, "count"))[0] == "3→NaN"
     assert (
         rows(session_page(maria, ref, "count"))[0].one("ins").one("span", "n")["title"]
-        == "not JSON; the agent wrote it"
+        == "not JSON, written by the agent"
     )
 
 
@@ -325,7 +325,7 @@ def test_a_removed_key_says_so_and_has_its_history(anywhere: SessionRef, maria: 
 
 def test_a_key_that_never_was_says_so(anywhere: SessionRef, maria: Browser) -> None:
     page = session_page(maria, anywhere, "no such")
-    assert page.one("div", "empty").one("h2").text == "There is no such key"
+    assert page.one("div", "empty").one("h2").text == "No such key"
     assert rows(page) == []
 
 
@@ -380,4 +380,4 @@ def test_while_events_are_being_read_the_page_says_how_far(
     "name", ["", " ", "a\0b", "x" * 5_000, "ключ 👩‍👩‍👧‍👦", "<script>alert(1)</script>", "{{ 7|add:7 }}"]
 )
 def test_any_text_may_be_asked_for(anywhere: SessionRef, maria: Browser, name: str) -> None:
-    assert "There is no such key" in session_page(maria, anywhere, name).one("div", "empty").text
+    assert "No such key" in session_page(maria, anywhere, name).one("div", "empty").text

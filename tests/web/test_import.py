@@ -113,15 +113,15 @@ def test_a_file_is_sent_looked_at_and_imported(maria: Browser, store: str, file:
     assert tally(page) == {
         "new sessions": "4",
         "events to write": "7",
-        "there already": "0",
-        "to be skipped": "0",
-        "app and user states to make": "3",
+        "already there": "0",
+        "will be skipped": "0",
+        "app and user states to create": "3",
     }
     assert lists.apps(store, actor=SYSTEM).rows == []
     assert "name" not in page.one("form", "importform").one("button", "primary")
 
     page = confirm(maria, address)
-    assert page.one(role="status").text == "4 sessions were imported. 7 events were written."
+    assert page.one(role="status").text == "4 sessions were imported. 7 events were imported."
     assert "deleted on its own page" in page.text
     links = page.one("ul", "feed").links()
     assert len(links) > 4
@@ -134,8 +134,8 @@ def test_a_file_is_sent_looked_at_and_imported(maria: Browser, store: str, file:
 def test_the_same_file_again_is_nothing_to_import(maria: Browser, store: str, file: bytes) -> None:
     confirm(maria, sent(maria, store, file))
     page = maria.open(sent(maria, store, file))
-    assert "Everything in this file is there already." in page.text
-    assert tally(page)["there already"] == "4"
+    assert "Everything in this file already exists." in page.text
+    assert tally(page)["already there"] == "4"
     assert page.one("form", "importform").texts("button") == ["Discard the file"]
 
 
@@ -166,7 +166,7 @@ def test_a_session_that_is_there_otherwise_is_skipped_with_the_reason(maria: Bro
     line = session_line("s1", app="booking", user="ana")
     address = sent(maria, ref.source, file_of(line, session_line("s9", app="booking", user="ana")))
     page = maria.open(address)
-    assert tally(page)["to be skipped"] == "1"
+    assert tally(page)["will be skipped"] == "1"
     (item,) = page.one("ul", "differing").all("li")
     assert item.text.startswith("booking / ana / s1")
     assert "it is there with another state" in item.text
@@ -184,9 +184,9 @@ def test_an_import_that_stopped_goes_on(maria: Browser, store: str) -> None:
     execute(store, "UPDATE sessions SET state = %s", [json.dumps(IMPORTING)])
     address = sent(maria, store, file_of(*lines))
     page = maria.open(address)
-    assert tally(page)["half-imported, to be finished"] == "1"
+    assert tally(page)["half imported, to be completed"] == "1"
     assert tally(page)["events to write"] == "200"
-    assert "1 session was imported. 200 events were written." in confirm(maria, address).text
+    assert "1 session was imported. 200 events were imported." in confirm(maria, address).text
 
 
 # --- While it works ---------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_an_import_whose_process_died_is_shown_as_stopped_and_goes_on(maria: Bro
     address = sent(maria, store, file)
     hold(address, "importing", -3600)
     page = maria.open(address)
-    assert "The import stopped before its end." in page.one(role="alert").text
+    assert "The import was interrupted." in page.one(role="alert").text
     assert page.one("button", "primary").text == "Go on"
     assert maria.send(address, {})["Location"] == address
     assert settled(address).stage == "done"
@@ -328,7 +328,7 @@ def test_without_a_file_the_form_says_so_and_keeps_the_source(maria: Browser, st
 def test_an_unknown_source_keeps_no_file(maria: Browser, store: str) -> None:
     response = send(maria, "nowhere", b"x")
     assert response.status_code == 404
-    assert "There is no source “nowhere” here." in page_of(response).one(id="upload-error").text
+    assert "There's no source “nowhere”." in page_of(response).one(id="upload-error").text
     response = send(maria, "nowhere", b"x", htmx=True)
     assert (response.status_code, response["Content-Type"]) == (404, "text/plain; charset=utf-8")
     assert list(FOLDER.glob("*")) == []

@@ -59,13 +59,13 @@ def test_what_is_refused_is_said_in_the_form_and_kept_there(ref: SessionRef, mar
     response = maria.send("session-tags", {"tag": "x" * 51}, htmx=True, **ref._asdict())
     assert response.status_code == 400
     form = page_of(response).one("form", "labelform")
-    assert form.one("span", "error").text == "A tag has at most 50 characters."
+    assert form.one("span", "error").text == "A tag can have up to 50 characters."
     assert form.one(id="new-tag")["value"] == "x" * 51
     response = maria.send("session-title", {"title": "x" * 201}, htmx=True, **ref._asdict())
-    assert page_of(response).one("span", "error").text == "A title has at most 200 characters."
+    assert page_of(response).one("span", "error").text == "A title can have up to 200 characters."
     maria.send("session-title", {"title": "x" * 201}, **ref._asdict())
     page = maria.open("session", **ref._asdict())
-    assert "A title has at most 200 characters." in page.one("div", "toasts").text
+    assert "A title can have up to 200 characters." in page.one("div", "toasts").text
     assert given(ref) == Labels()
 
 

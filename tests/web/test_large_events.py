@@ -199,4 +199,4 @@ def test_an_event_of_millions_of_values_is_not_taken_apart(ref: SessionRef, mari
     execute(ref.source, "UPDATE events SET event_data = %s WHERE id = 'e1'", [many])
     first, second = timeline.events(ref, actor=SYSTEM).rows
     assert (first.size, first.description.author, second.description.author) == (len(many), "", "clerk")
-    assert "too large to be read" in maria.open("context", **ref._asdict()).one("main").text
+    assert "too large to read" in maria.open("context", **ref._asdict()).one("main").text

@@ -93,7 +93,7 @@ def test_a_place_in_a_list_that_is_none_is_refused_in_words(
     query = {"after" if name == "users" else "before": cursor}
     kwargs = names_of(ref, wanted)
     page = maria.open(name, query=query, status=400, **kwargs)
-    assert "This link's place in the list is not valid." in page.one("main").text
+    assert "The page in this link isn't valid." in page.one("main").text
     assert maria.open(name, query=query, status=400, htmx=True, **kwargs).raw.endswith("not valid.")
 
 
@@ -163,7 +163,7 @@ def test_an_app_without_sessions_says_what_to_do(ref: SessionRef, maria: Browser
     delete_session(ref, actor=actor)
     page = maria.open("app", source=ref.source, app_name=ref.app_name)
     assert "No sessions yet" in page.texts("h3")
-    assert "No user has a session yet." in page.text
+    assert "No users with sessions yet." in page.text
 
 
 def test_a_form_is_not_accepted_by_a_page_that_only_shows(ref: SessionRef, maria: Browser) -> None:

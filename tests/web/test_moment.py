@@ -145,7 +145,7 @@ def test_what_the_event_changed_is_marked_with_the_value_before(
     marked = {row["data-key-row"] for row in panel.all("div", "written")}
     assert marked == {"step", "fresh", "count", "user:tier"}
     before = [row.one("span", "value").text for row in panel.all("div", "was")]
-    assert before == ['"silver"', "the same value", "no such key", '"choose"']
+    assert before == ['"silver"', "same value", "no such key", '"choose"']
     assert "Changes 3" in panel.links()
     alone = at(maria, ref, event_id, show="changes")
     assert rows(alone).keys() == marked
@@ -197,7 +197,7 @@ def test_what_cannot_be_known_is_said_where_its_value_would_stand(ref: SessionRe
     panel = at(maria, ref, first)
     shown = rows(panel)
     folded = panel.one("details", "unknowns")
-    assert folded.one("summary").text == "3 keys not known at this moment"
+    assert folded.one("summary").text == "3 keys unknown at this point"
     assert {"step", "user:tier"} <= set(folded.texts("span", "key"))
     told = {"unknown at this point", "the session started before adkweb was watching"}
     assert set(folded.texts("span", "value")) == told
@@ -353,7 +353,7 @@ def test_a_session_without_events_has_no_strip(ref: SessionRef, maria: Browser) 
 def test_an_event_that_is_gone_is_said_with_the_way_out(ref: SessionRef, maria: Browser, add: Add) -> None:
     add(ref)
     for page in (session_at(maria, ref, 404, at="gone"), at(maria, ref, "gone", 404)):
-        assert "This event is gone" in page.texts("h3")
+        assert "This event no longer exists" in page.texts("h3")
         assert page.links()["Back to now"] == reverse("session", kwargs=ref._asdict())
     assert len(ids(session_at(maria, ref, 404, at="gone"))) == 1
 

@@ -147,7 +147,7 @@ def test_a_provider_that_sends_no_groups_takes_what_they_gave(provider: Provider
 def test_an_account_that_the_provider_made_gets_no_password_that_would_outlive_it(provider: Provider) -> None:
     browser, _answer = signs_in(provider)
     page = browser.open("new-password")
-    assert "You sign in by Our company, and have no password here." in page.text
+    assert "You sign in with Our company and have no password here." in page.text
     assert page.all("input", type="password") == []
     assert browser.send("new-password", {"password": PASSWORD}).status_code == 403
     assert not User.objects.get(username="ana").has_usable_password()
@@ -270,7 +270,7 @@ def connecting(provider: Provider, ana: User) -> Browser:
 def test_who_is_signed_in_and_knows_the_password_connects_the_account(provider: Provider, ana: User) -> None:
     browser = connecting(provider, ana)
     answer = browser.send("connect-provider", {"old": "wrong"})
-    assert (answer.status_code, "This is not your password." in page_of(answer).one(role="alert").text) == (400, True)
+    assert (answer.status_code, "Wrong password." in page_of(answer).one(role="alert").text) == (400, True)
     assert browser.send("connect-provider", {"old": PASSWORD})["Location"] == "/"
     assert browser.send("connect-provider", {"old": PASSWORD}).status_code == 404
     assert "Connect with" not in browser.open("new-password").text

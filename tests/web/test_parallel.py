@@ -15,7 +15,7 @@ from tests.api.program import Program, address
 from tests.web.conftest import Browser
 
 pytestmark = pytest.mark.django_db
-SAID = "last: also written by creative, strict in this turn: the last one won"
+SAID = "last: also written by creative, strict in this turn; the last write won"
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_lines_state_and_programs_say_it(ref: SessionRef, maria: Browser) -> Non
     assert SAID in page.one("li", id="event-e5").text
     assert "also written" not in page.one("li", id="event-e2").text
     (row,) = [each for each in page.all("div", "staterow") if each["data-key-row"] == "last"]
-    assert "also written by creative, strict in this turn: the last one won" in row.text
+    assert "also written by creative, strict in this turn; the last write won" in row.text
     assert SAID in maria.open("event", **ref._asdict(), event_id="e5").one("main").text
 
     program = Program(tokens.create("reader", "read", "*", by=TERMINAL)[1])

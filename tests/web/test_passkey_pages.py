@@ -66,7 +66,7 @@ def test_a_passkey_is_added_after_the_password_and_listed(ana: User) -> None:
     assert browser.open("second-factor").links()["Add a passkey…"] == "/second-factor/passkeys/add/"
     refused = browser.send("add-passkey", {"name": "Phone", "old": "wrong"})
     assert refused.status_code == 400
-    assert page_of(refused).one(role="alert").text == "This is not your password."
+    assert page_of(refused).one(role="alert").text == "Wrong password."
     assert page_of(refused).one("input", id="name")["value"] == "Phone"
     assert browser.send("add-passkey", {"credential": "{}"}).status_code == 400
     _device, answer = add(browser, HOSTILE)
@@ -165,7 +165,7 @@ def test_where_everybody_needs_a_second_factor_a_passkey_is_one(ana: User, setti
     assert browser.send("second-step", {"credential": "{}"}).status_code == 403
     assert not is_in(browser)
     device, answer = add(browser, address="second-step")
-    assert page_of(answer).links()["I have kept them"] == "/edits/"
+    assert page_of(answer).links()["I've stored them"] == "/edits/"
     assert is_in(browser)
     again = first_step()
     assert show(again, device).status_code == 302
@@ -179,7 +179,7 @@ def test_a_page_opened_by_an_ip_address_says_where_passkeys_work(phone: tuple[De
     assert not page.all("form", data_passkey="get")
     browser.send("second-step", {"code": phone[1][0]})
     page = browser.open("second-factor")
-    assert "good at localhost only" in page.one("ul", class_="passkeys").text
+    assert "works only at localhost" in page.one("ul", class_="passkeys").text
     assert "http://localhost:8000/" in page.one(role="note").text
     assert "Add a passkey…" not in page.links()
     assert "http://localhost:8000/" in browser.open("add-passkey").one(role="note").text

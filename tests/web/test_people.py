@@ -89,7 +89,7 @@ def test_an_invitation_gives_the_role_that_it_names_and_the_list_and_the_page_sa
         "*",
         "chief",
     )
-    assert "You have no role yet" not in ana.open("home").text
+    assert "No access yet" not in ana.open("home").text
     given = [(row.act, row.by, row.app_name) for row in AuditRow.objects.order_by("pk") if row.app_name]
     assert given == [("invited", "chief", "booking*"), ("role-given", "chief", "booking*")]
 

@@ -176,7 +176,7 @@ def test_a_password_is_shown_nowhere_however_it_is_quoted(data: Path, blank: Pat
     urls = [*BADLY_QUOTED, *UNDERSTOOD, *NONE]
     tried = [(url, words) for words in (["--port", "0"], ["doctor"]) for url in urls]
     commands = [[*words, url.format(SECRET)] for url, words in tried]
-    sentence = "postgresql://…: in a password, / ? # and @ are written %2F %3F %23 and %40."
+    sentence = "postgresql://…: in a password, write / ? # @ as %2F %3F %23 %40."
     for (url, words), (code, out, errors) in zip(tried, run_each(data, blank, commands), strict=True):
         assert code != 0, (words, url)
         assert SECRET not in out + errors, (words, url)

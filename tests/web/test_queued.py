@@ -152,7 +152,7 @@ def test_an_edit_that_is_queued_is_not_written_until_the_invocation_has_ended(
     assert (response["HX-Redirect"] if htmx else response["Location"]) == page
     assert everything(running.source) == before
     messages = maria.open("session", **running._asdict()).one("div", "toasts")
-    assert messages.text == "The edit waits until the invocation has ended."
+    assert messages.text == "The edit is queued until the agent is idle."
     end(running)
     assert queued.apply_due() == 1
     assert state_of(running)["session"]["step"] == "pay"
@@ -181,7 +181,7 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
     say(running, "agent", content={"parts": [{"function_call": {"id": "c", "name": "pay", "args": {}}}]})
     status, heads = shown()
     assert "Running" in status
-    assert "invocation i1 took it in and went on" in heads
+    assert "received by invocation i1, which continued" in heads
     assert "ended invocation" not in heads
     end(running)
     assert "last active" in shown()[0]
@@ -267,10 +267,10 @@ def test_a_form_comes_back_filled_when_the_database_goes_away(
 @pytest.mark.parametrize("name", ["add-event", "delete-session"])
 def test_what_else_would_end_the_invocation_says_so(running: SessionRef, maria: Browser, name: str) -> None:
     text = " ".join(p.text for p in maria.open(name, **running._asdict()).all("p", "warn"))
-    assert "An invocation is running" in text
+    assert "Agent running" in text
     assert "ends it" in text
     end(running)
-    assert "An invocation is running" not in maria.open(name, **running._asdict()).text
+    assert "Agent running" not in maria.open(name, **running._asdict()).text
 
 
 # --- In the session ---------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_a_waiting_edit_stands_in_the_session_with_who_and_why_and_what(
     queue(maria, running, step='"pay"', user_tier="null")
     for browser in (maria, bo):
         (article,) = listed(browser, running)
-        assert "Waits until the invocation has ended" in article.text
+        assert "Waiting until the agent is idle" in article.text
         assert article.one("p", "meta").text.startswith(NAME)
         assert "“by phone”" in article.text
         assert article.texts("span", "delta") == ['step "choose" "pay"', 'user:tier "gold" null']
@@ -301,9 +301,9 @@ def test_anybody_can_withdraw_it_and_the_author_is_told_who_did(
     else:
         assert response["Location"] == reverse("session", kwargs=running._asdict())
         page = bo.open("session", **running._asdict())
-        assert page.one("div", "toasts").text == "The edit was withdrawn; nothing was written."
+        assert page.one("div", "toasts").text == "Edit cancelled. Nothing was written."
     (notice,) = told(maria)
-    assert "Queued edit withdrawn by bo; nothing was written" in notice.text
+    assert "Queued edit cancelled by bo. Nothing was written." in notice.text
     assert notice.links()["Open the form"].endswith(f"?queued={waiting.id}")
     assert queued.apply_due() == 0
 
@@ -359,12 +359,12 @@ def test_after_a_conflict_the_form_opens_again_with_what_was_typed_beside_what_s
     end(running, actions={"state_delta": {"step": "seats", "fresh": "theirs"}})
     queued.apply_due()
     (notice,) = told(maria)
-    assert "Queued edit not applied: step, fresh changed meanwhile" in notice.text
+    assert "Queued edit not applied: step, fresh changed in the meantime" in notice.text
     form = form_of(maria.open(notice.links()["Open the form"]))
     fields = form.json_fields()
     assert [fields[f"value-{n}"] for n in range(3)] == ['"pay"', '{\n  "a": [\n    1,\n    2\n  ]\n}', "4"]
     assert fields["reason"] == "by phone"
-    assert form.texts("section", "theirs")[0].startswith("Now in the state")
+    assert form.texts("section", "theirs")[0].startswith("Current value")
     assert len(form.all("section", "theirs")) == 2
     fields |= {"choice-0": "theirs", "choice-1": "mine"}
     assert send(maria, running, fields, "apply").status_code == 302
@@ -404,7 +404,7 @@ def test_what_nobody_is_left_to_be_told_anybody_dismisses(running: SessionRef, m
     User.objects.filter(username=NAME).delete()
     queued.apply_due()
     (article,) = listed(bo, running)
-    assert "Whoever queued it has no account any more." in article.text
+    assert "The person who queued this no longer has an account." in article.text
     assert bo.send(article.one("form")["action"], {}).status_code == 302
     assert listed(bo, running) == []
 

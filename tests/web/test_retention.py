@@ -36,7 +36,7 @@ def test_a_rule_is_tried_saved_and_removed(maria: Browser, ref: SessionRef) -> N
 def test_what_is_wrong_is_said_and_what_was_typed_stays(maria: Browser, ref: SessionRef) -> None:
     answer = maria.send("retention", {"source": ref.source, "app_name": HOSTILE, "days": "soon", "save": "1"})
     page = page_of(answer)
-    assert (answer.status_code, page.one(role="alert").text) == (400, "Type a number of days, from 1 to 36500.")
+    assert (answer.status_code, page.one(role="alert").text) == (400, "Enter a number of days from 1 to 36500.")
     assert page.one("input", name="app_name")["value"] == HOSTILE
     assert RetentionRule.objects.count() == 0
     assert maria.send("retention", {"source": "nowhere", "app_name": "booking", "days": "1"}).status_code == 404

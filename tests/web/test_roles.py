@@ -227,7 +227,7 @@ def test_a_role_is_given_to_a_person_and_to_a_group_and_holds_at_once(sue: Brows
     ana = Browser()
     person = somebody("ana")
     ana.force_login(person)
-    assert "You have no role yet" in ana.open("home").text
+    assert "No access yet" in ana.open("home").text
     assert sue.send("roles", {"holder": "person:ana", "role": "viewer", "apps": "book*"}).status_code == 302
     assert ana.open("session", **ref._asdict()).one("h1")
     ana.open("session-edit", status=403, **ref._asdict())

@@ -103,7 +103,7 @@ def test_a_rule_is_changed_checked_again_deleted_and_brought_back(
     assert maria.open(address).one(id="breaches").one("tbody").texts("td")[4] == "met again"
     gone = maria.send(address, {"action": "delete"})
     page = maria.open(gone["Location"])
-    assert "The rule “Debts” is deleted." in page.text
+    assert "Rule “Debts” deleted." in page.text
     form = maria.open(page.links()["Undo"]).one("form", "newrule")
     assert form.fields()["condition"] == "cart.total < 0"
     maria.open(address, status=404)

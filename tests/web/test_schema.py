@@ -43,7 +43,7 @@ def test_the_page_of_an_app_leads_to_its_schema(ref: SessionRef, maria: Browser,
     assert rows == {
         "user:age": ["8", "number 8", "10 to 17, whole", "booking_agent 8", "–"],
         HOSTILE: ["8", "string 8", f'"{HOSTILE}" 8', "booking_agent 8", "–"],
-        "api_key": ["8", "string 8", "not told: it seems to be a secret", "booking_agent 8", "–"],
+        "api_key": ["8", "string 8", "hidden: seems to be a secret", "booking_agent 8", "–"],
         "booking_step": ["8", "string 8", '"book" 4 "pay" 4', "booking_agent 8", "–"],
     }
     assert "hunter22" not in page.text
@@ -108,7 +108,7 @@ def test_an_agent_whose_instruction_has_a_key_reads_it(
 
 def test_the_schema_is_downloaded_as_a_pydantic_model(ref: SessionRef, maria: Browser, add: Add) -> None:
     learn(ref, add, api_key="hunter22")
-    answer = maria.get(maria.open("schema", **names_of(ref, 2)).links()["As a pydantic model"])
+    answer = maria.get(maria.open("schema", **names_of(ref, 2)).links()["Export as pydantic"])
     assert answer["Content-Type"] == "text/x-python; charset=utf-8"
     assert answer["Content-Disposition"] == 'attachment; filename="state.py"'
     names = models(answer.content.decode())

@@ -261,7 +261,7 @@ def test_where_everybody_needs_one_nobody_is_in_before_it_is_set_up(ana: User, s
     assert browser.send("second-step", {"code": "000000"}).status_code == 403
     secret = browser.open("second-step").one("code", id="factor-secret").text
     page = page_of(browser.send("second-step", {"code": code_of(secret)}))
-    assert page.links()["I have kept them"] == "/edits/"
+    assert page.links()["I've stored them"] == "/edits/"
     assert is_in(browser)
     new = {"old": PASSWORD, "password": PASSWORD + "!"}
     assert browser.send("new-password", new).status_code == 302

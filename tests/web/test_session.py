@@ -361,7 +361,7 @@ KIND_WORDS: dict[str, tuple[dict[str, Any], str]] = {
         {"actions": {"transfer_to_agent": "billing", "transfer_reason": "money"}},
         "Transfer to billing money",
     ),
-    "escalation": ({"actions": {"escalate": True}}, "Escalates to the agent above"),
+    "escalation": ({"actions": {"escalate": True}}, "Escalates to its parent agent"),
     "call": (
         {"content": {"parts": [{"function_call": {"name": "find", "args": {"items": ["a"], "to": "Seoul"}}}]}},
         'find(items=["a"], to="Seoul")',
@@ -438,7 +438,7 @@ def test_a_session_of_a_file_that_was_never_adopted_is_shown_in_append_order(
 def test_a_deleted_session_is_not_found_any_more(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     delete_session(ref, actor=actor)
     page = maria.open("session", status=404, **ref._asdict())
-    assert "Session s1 not found." in page.one("main").text
+    assert "There's no session “s1”." in page.one("main").text
 
 
 def test_an_event_that_is_no_json_is_shown_as_unknown(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:

@@ -247,7 +247,7 @@ def test_after_a_few_wrong_passwords_no_other_is_looked_at_for_a_while(
     assert [guess(guest).status_code for _ in range(lockout.FREE)] == [403] * lockout.FREE
     refused = guess(guest, password=PASSWORD)
     assert (refused.status_code, refused["Retry-After"]) == (429, "5")
-    assert "Too many passwords were wrong. Try again in 5 seconds." in page_of(refused).one(role="alert").text
+    assert "Too many wrong passwords. Try again in 5 seconds." in page_of(refused).one(role="alert").text
     assert not signed_in(guest)
     assert hashed == ["wrong"] * lockout.FREE
 

@@ -87,13 +87,13 @@ def test_a_token_is_revoked_after_a_question(maria: Browser) -> None:
     make(maria, name="z")
     revoke = next(link for link in maria.open("tokens").all("a", "danger") if link["aria-label"] == "Revoke a b/c")
     page = maria.open(revoke["href"])
-    assert "This cannot be undone." in page.text
+    assert "This can't be undone." in page.text
     assert tokens.actor_of(text)
     response = maria.send(revoke["href"], page.one("form", class_="form").fields())
     assert response["Location"] == "/tokens/"
     assert tokens.actor_of(text) is None
     page = maria.open("tokens")
-    assert page.one(role="status").text == "The token “a b/c” is revoked."
+    assert page.one(role="status").text == "Token “a b/c” revoked."
     last = page.all("tr", data_row="")[-1]
     assert "ended" in last.classes
     assert re.search(rf"revoked now · {NAME}$", last.text)
@@ -142,7 +142,7 @@ def test_a_refused_form_comes_back_as_it_was_sent_with_what_is_wrong_beside_its_
 
 
 def test_a_token_that_is_not_there_is_not_found(maria: Browser) -> None:
-    assert "There is no token “nobody”." in maria.open("revoke-token", name="nobody", status=404).text
+    assert "There's no token “nobody”." in maria.open("revoke-token", name="nobody", status=404).text
 
 
 def test_the_menu_leads_to_the_settings_and_to_the_import(maria: Browser) -> None:
@@ -180,7 +180,7 @@ def test_a_token_is_renewed_after_a_question_and_its_new_text_is_shown_once(mari
     assert after not in maria.get("/tokens/").content.decode()
     assert tokens.actor_of(before) == tokens.actor_of(after) is not None
     assert "goes on until" in answer.one(role="status").text
-    assert "text from before:" in rows(maria)[0]
+    assert "old token:" in rows(maria)[0]
     assert f"renewed now · {NAME}" in rows(maria)[0]
 
 

@@ -131,7 +131,7 @@ def test_what_is_to_be_decided_is_asked_and_nothing_is_written(
     event_id = write(ref, {"step": "pay"})
     said = {
         "written since": "changed since",
-        "running": "An invocation is running",
+        "running": "Agent running",
         "unknown": "cannot be undone",
         "approval": "second person",
         "undone already": "undone already",
@@ -172,7 +172,7 @@ def test_what_was_written_since_is_shown_beside_both_and_one_is_chosen(
     form = undo_form(maria, ref, event_id)
     (conflict,) = form.all("div", "conflict")
     assert conflict.texts("pre") == ['"pay"', '"done"', '"choose"']
-    assert conflict.texts("h3") == ["The event wrote", "Now in the state", "As it was"]
+    assert conflict.texts("h3") == ["The event wrote", "Current value", "As it was"]
     sent = form.json_fields()
     number = next(name[-1] for name, value in sent.items() if name.startswith("key-") and value == "step")
     apply(maria, ref, {**sent, f"choice-{number}": "theirs"})
@@ -243,19 +243,19 @@ def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
         write(ref, {"count": number}, f"i{number}")
     event = rewind(ref, "i2", actor=actor).event
     link = maria.open("event", event_id=event["id"], **ref._asdict()).one("nav", "takeback").one("a", data_key="u")
-    assert link.text == "Take the rewind back…"
+    assert link.text == "Undo the rewind…"
     write(ref, {"count": 9}, "on")
     page = rewind_page(maria, ref, event["invocation_id"])
-    assert page.one("h1").text == "Take back the rewind of event 4"
+    assert page.one("h1").text == "Undo the rewind of event 4"
     said = page.one("form", "rewindform").text
     assert "no longer sees what was said since" in said
     assert "The agent no longer sees 1 event, event 5." in said
-    assert "2 events that were rewound" in said
+    assert "2 rewound events" in said
     back = rewind(ref, event["invocation_id"], actor=actor).event
     write(ref, {"count": 10}, "on2")
     said = rewind_page(maria, ref, back["invocation_id"]).one("form", "rewindform").text
     assert "3 events, event 2 – event 7. It does not see the others between these two now either." in said
-    assert "1 event that was rewound" in said
+    assert "1 rewound event" in said
 
 
 @pytest.mark.parametrize("name", ["undo", "fork", "event"])
@@ -304,7 +304,7 @@ def test_while_an_invocation_runs_an_undo_waits_and_keeps_what_it_undoes(
     event_id = write(ref, {"step": "pay"})
     runs(ref)
     form = undo_form(maria, ref, event_id)
-    assert "An invocation is running" in form.text
+    assert "Agent running" in form.text
     assert apply(maria, ref, form.json_fields()).status_code == 409
     assert apply(maria, ref, form.json_fields(), "queue").status_code == 302
     (waiting,) = queue.of_session(ref, actor=SYSTEM)
@@ -489,7 +489,7 @@ def test_while_an_invocation_runs_a_rewind_asks_first(
     assert response.status_code == 409
     assert everything(ref.source) == before
     asking = page_of(response)
-    assert "An invocation is running" in asking.text
+    assert "Agent running" in asking.text
     assert asking.texts("button", value="now") == ["Rewind now"]
     assert send_rewind(maria, asking, action="now").status_code == 302
 
@@ -538,7 +538,7 @@ def test_an_event_offers_what_can_be_done_and_says_what_it_is(
     lines = maria.open("session", **ref._asdict()).texts("a", "line")
     assert lines[-3:] == [
         "Undo of an earlier event",
-        "State brought back to an earlier event",
+        "State restored to an earlier event",
         "Rewound to before i1",
     ]
     facts = maria.open("event", event_id=events_of(ref)[1][1]["id"], **ref._asdict()).one("dl", "facts")

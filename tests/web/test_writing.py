@@ -70,16 +70,16 @@ def test_an_id_of_any_kind_leads_back_to_the_session(ref: SessionRef, maria: Bro
     [
         ('{\n  "author": "x"\n  "id": "y"}', "line 3, column 3: not valid JSON"),
         ("", "line 1, column 1: not valid JSON"),
-        ("[]", "An event is a JSON object."),
-        ('"text"', "An event is a JSON object."),
-        ("null", "An event is a JSON object."),
+        ("[]", "An event must be a JSON object."),
+        ('"text"', "An event must be a JSON object."),
+        ("null", "An event must be a JSON object."),
         ('{"actions": {"stateDelta": {}}}', 'actions: ADK does not know "stateDelta"'),
         ('{"actions": []}', "actions: must be an object"),
         ('{"content": {"parts": ["text"]}}', "content.parts: must be a list of objects"),
         ('{"partial": true}', "a partial event is never stored"),
         ('{"timestamp": -1}', "between the years 1970 and 2106"),
-        ('{"id": 5}', "id is not a string"),
-        ('{"x": NaN}', "NaN and infinity are not JSON"),
+        ('{"id": 5}', "id isn't a string"),
+        ('{"x": NaN}', "NaN and infinity aren't valid JSON"),
         ('{"x": 1, "x": 2}', 'the key "x" appears twice'),
     ],
 )
@@ -99,7 +99,7 @@ def test_another_event_under_an_id_is_a_conflict(ref: SessionRef, maria: Browser
     assert add_event(maria, ref, {"id": "e1", "author": "a"}).status_code == 302
     response = add_event(maria, ref, {"id": "e1", "author": "b"})
     assert response.status_code == 409
-    assert "Another event of this session has the id e1." in page_of(response).one("p", "formerror").text
+    assert "This session already has an event with the id e1." in page_of(response).one("p", "formerror").text
 
 
 def test_an_event_for_a_session_that_does_not_exist_is_not_found(ref: SessionRef, maria: Browser) -> None:
@@ -137,7 +137,7 @@ def test_a_new_session_has_its_initial_state_by_scope(store: str, maria: Browser
     assert response["Location"] == reverse("session", kwargs=ref._asdict())
     assert state_of(ref) == {"session": {"step": 1}, "user": {"tier": "gold"}, "app": {"limit": None}}
     assert events_of(ref) == []
-    assert maria.open("session", **ref._asdict()).one(role="status").text == "The session was created."
+    assert maria.open("session", **ref._asdict()).one(role="status").text == "Session created."
 
 
 def test_a_new_session_without_an_id_gets_one(store: str, maria: Browser) -> None:
@@ -159,12 +159,12 @@ def test_a_session_that_exists_is_not_made_again_and_can_be_opened(ref: SessionR
 @pytest.mark.parametrize(
     ("fields", "where", "message"),
     [
-        ({"app_name": ""}, "app_name", "This is needed."),
-        ({"user_id": ""}, "user_id", "This is needed."),
+        ({"app_name": ""}, "app_name", "This field is required."),
+        ({"user_id": ""}, "user_id", "This field is required."),
         ({"state": "{'a': 1}"}, "state", "line 1, column 2: not valid JSON"),
         ({"state": "[1]"}, "state", "Initial state is an object"),
         ({"state": '{"a": NaN}'}, "state", "NaN and infinity"),
-        ({"app_name": "x" * 129}, "", "the app's name has 129 characters; at most 128 can be kept"),
+        ({"app_name": "x" * 129}, "", "the app's name has 129 characters, more than 128"),
         ({"session_id": "a\0b"}, "", "U+0000"),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_session_that_cannot_be_made_says_why_and_keeps_what_was_typed(
 def test_a_session_in_a_source_that_is_not_there_is_refused(store: str, maria: Browser) -> None:
     response = create(maria, "gone")
     assert response.status_code == 404
-    assert "There is no source “gone” here." in page_of(response).one("p", "formerror").text
+    assert "There's no source “gone”." in page_of(response).one("p", "formerror").text
 
 
 # --- Deleting ---------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_a_session_is_not_deleted_before_its_id_was_typed(
     before = everything(ref.source)
     response = delete(maria, ref, confirm)
     assert response.status_code == 400
-    assert "This is not the session's id; nothing was deleted." in page_of(response).one(role="alert").text
+    assert "This isn't the session's id. Nothing was deleted." in page_of(response).one(role="alert").text
     assert everything(ref.source) == before
 
 
@@ -214,7 +214,7 @@ def test_a_session_is_deleted_with_its_events_and_the_other_state_stays(
     assert page.one("form", "form")["data-confirm-text"] == "s1"
     response = delete(maria, ref, " s1 ")
     assert response.status_code == 302
-    assert "The session s1 was deleted." in maria.open(response["Location"]).one(role="status").text
+    assert "Session “s1” deleted." in maria.open(response["Location"]).one(role="status").text
     assert events_of(ref) == []
     assert state_of(ref) == {"session": {}, "user": {"tier": "gold"}, "app": {"limit": 10}}
     assert lists.sessions(ref.source, ref.app_name, actor=SYSTEM).rows == []
@@ -226,7 +226,7 @@ def test_after_the_only_session_of_a_user_without_state_there_is_a_page_to_go_to
     execute(ref.source, "DELETE FROM user_states")  # ADK's SqliteSessionService makes no row for a user without state
     execute(ref.source, "DELETE FROM app_states")
     page = maria.open(delete(maria, ref, "s1")["Location"])
-    assert "The session s1 was deleted." in page.one(role="status").text
+    assert "Session “s1” deleted." in page.one(role="status").text
 
 
 @pytest.mark.parametrize("session_id", ["line\nbreak", " blanks ", "two  blanks", "e\u0301", "‮x"])

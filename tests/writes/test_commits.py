@@ -157,7 +157,7 @@ def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(ref: Ses
         Appended
     ] * 6
     assert str(results[0]) == "No se encontró la sesión missing."
-    assert str(results[1]) == "Session missing not found."
+    assert str(results[1]) == "There's no session “missing”."
     assert results[4].detail["current"]["n"] == 0
     assert {event["id"] for _seq, event in events_of(ref)} == {"e0", *(f"e{n}" for n in range(10, 16))}
     assert "x" not in state_of(ref)["app"]

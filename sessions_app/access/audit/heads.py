@@ -119,7 +119,7 @@ def read(line: str) -> Head:
     """Reads a head that was kept elsewhere. Raises Invalid."""
     head = _head(line.strip().encode("utf-8", "replace") + b"\n")
     if head is None or head.number < 1:
-        raise Invalid(_("“%(line)s” is no line of `adkweb audit-head`.") % {"line": line[:200]})
+        raise Invalid(_("“%(line)s” isn't a line printed by `adkweb audit-head`.") % {"line": line[:200]})
     return head
 
 

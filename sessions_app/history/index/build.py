@@ -93,7 +93,7 @@ class _Pace:
         left = (self._total - self._seq) * (self._moved - self._began) / (self._seq - self._began_seq)
         words = time_left(left)
         return Behind(
-            _("The events of this source are still being read: %(left)s.") % {"left": words},
+            _("This source is still being indexed: %(left)s.") % {"left": words},
             share=self.share,
             left=words,
         )

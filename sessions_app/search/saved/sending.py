@@ -71,18 +71,18 @@ class Endpoint:
 def read(url: str) -> Endpoint:
     """Reads a URL to which adkweb might send. Raises Invalid."""
     if len(url) > LENGTH or not url.isascii() or re.search(r"[\s\\\x00-\x1f\x7f]", url):
-        raise Invalid(_("This is no address of a webhook: write it as https://host/path, without blanks."), field="url")
+        raise Invalid(_("This isn't a webhook address. Use https://host/path, without spaces."), field="url")
     try:
         parts = urlsplit(url)
         port, host = parts.port, (parts.hostname or "").rstrip(".")
     except ValueError:
         host, port = "", None
     if not host or parts.scheme not in _PORTS or "@" in parts.netloc or port == 0:
-        raise Invalid(_("This is no address of a webhook: write it as https://host/path, without blanks."), field="url")
+        raise Invalid(_("This isn't a webhook address. Use https://host/path, without spaces."), field="url")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     endpoint = Endpoint(parts.scheme, host, port or _PORTS[parts.scheme], target)
     if endpoint.scheme == "http" and not endpoint.is_listed:
-        raise Invalid(_("Webhooks are sent by https. ADKWEB_WEBHOOK_HOSTS can list a host without it."), field="url")
+        raise Invalid(_("Webhooks need https. ADKWEB_WEBHOOK_HOSTS can list hosts without it."), field="url")
     return endpoint
 
 
@@ -171,7 +171,7 @@ def deliver(url: str, body: bytes, secret: str, delivery: str) -> tuple[int | No
         return None, clean(f"{type(error).__name__}: {error}", WORDS)  # the receiver may have chosen the words
     if 200 <= status < 300:
         return status, ""
-    return status, _("A redirect is not followed.") if 300 <= status < 400 else _("The answer was no success.")
+    return status, _("Redirects aren't followed.") if 300 <= status < 400 else _("The response wasn't a success.")
 
 
 def _opened(endpoint: Endpoint) -> socket.socket:

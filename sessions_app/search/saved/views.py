@@ -62,7 +62,7 @@ class SavedViewQuerySet(models.QuerySet["SavedView"]):
             rows = self.filter(pk=wanted).select_related("person")
         for view in filter(seen_by(person), rows):
             return view.read_for(person)
-        raise NotFound(_("There is no such view, or it is not shared with you."))
+        raise NotFound(_("This view doesn't exist, or isn't shared with you."))
 
 
 class SavedView(models.Model):
@@ -140,9 +140,9 @@ class SavedView(models.Model):
         """Tells a person from now on what begins to match. `zone` is theirs. Raises Invalid, NotAllowed and NotFound."""
         check_may_keep(person)
         if not is_simple(parse(SavedView.objects.of(self.pk, person).query, now=time.time(), zone=UTC)):
-            raise Invalid(_("A query that is watched has at most %(n)s conditions.") % {"n": CONDITIONS})
+            raise Invalid(_("A watched query can have up to %(n)s conditions.") % {"n": CONDITIONS})
         if ViewWatch.objects.filter(person=person).exclude(view=self).count() >= MOST_WATCHED:
-            raise Invalid(_("A person watches at most %(n)s views.") % {"n": MOST_WATCHED})
+            raise Invalid(_("You can watch up to %(n)s views.") % {"n": MOST_WATCHED})
         given = {"zone": zone}
         ViewWatch.objects.update_or_create(
             view=self, person=person, defaults=given, create_defaults={**given, "created": time.time()}
@@ -156,9 +156,9 @@ class SavedView(models.Model):
         """Returns it as it is stored, for somebody who changes it. Raises NotAllowed and NotFound."""
         row = SavedView.objects.filter(pk=self.pk).select_related("person").first()
         if row is None:
-            raise NotFound(_("There is no such view, or it is not shared with you."))
+            raise NotFound(_("This view doesn't exist, or isn't shared with you."))
         if row.person_id not in (None, by.pk):
-            raise NotAllowed(_("This view is another person's. Save it under a name of your own."))
+            raise NotAllowed(_("This view belongs to someone else. Save it under a new name."))
         return row
 
     def _write(self, act: str, by: User) -> None:
@@ -167,7 +167,7 @@ class SavedView(models.Model):
                 self.save()
                 record(act, by.get_username(), name=self.name, query=self.query, shared=self.shared)
         except IntegrityError as error:
-            message = _("You have a view “%(name)s” already.") % {"name": self.name}
+            message = _("You already have a view “%(name)s”.") % {"name": self.name}
             raise AlreadyExists(message, field="name") from error
 
 
@@ -179,7 +179,7 @@ class ViewWatchQuerySet(models.QuerySet["ViewWatch"]):
         view = SavedView.objects.of(view_id, person)
         watch = self.filter(view=view, person=person).select_related("person").first()
         if watch is None:
-            raise NotFound(_("Watch this view first: its webhook is told of what begins to match."))
+            raise NotFound(_("Watch this view first. Its webhook reports sessions that start to match."))
         watch.view = view
         return watch
 
@@ -221,7 +221,7 @@ def save(person: User, view_id: UUID | None = None, /, **fields: Any) -> SavedVi
     Raises AlreadyExists, Invalid and NotAllowed."""
     check_may_keep(person)
     if SavedView.objects.filter(person=person).count() >= MOST:
-        raise Invalid(_("A person has at most %(n)s views: delete one first.") % {"n": MOST}, field="name")
+        raise Invalid(_("You can have up to %(n)s views. Delete one first.") % {"n": MOST}, field="name")
     view = SavedView(person=person, created=time.time(), **_checked(fields))
     if view_id and not SavedView.objects.filter(pk=view_id).exists():
         view.pk = view_id
@@ -273,7 +273,7 @@ def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
     if "name" in fields:
         name = " ".join(str(fields["name"]).replace("\0", "").split())
         if not name:
-            raise Invalid(_("A view needs a name."), field="name")
+            raise Invalid(_("Enter a name for the view."), field="name")
         if len(name) > NAME_LENGTH or len(folded(name)) > 200:
             raise Invalid(_("A name has at most %(n)s characters.") % {"n": NAME_LENGTH}, field="name")
         checked |= {"name": name, "folded": folded(name)}
@@ -281,5 +281,5 @@ def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
         raise Invalid(_("The query has a mistake: %(message)s") % {"message": problems[0].message}, field="query")
     for name, length in (("sort", _SORT_LENGTH), ("columns", _COLUMNS_LENGTH)):
         if len(fields.get(name, "")) > length or "\0" in fields.get(name, ""):
-            raise Invalid(_("This view cannot be saved: its columns are too many."), field="name")
+            raise Invalid(_("This view can't be saved: it has too many columns."), field="name")
     return checked

@@ -167,13 +167,13 @@ class WebhookDelivery(models.Model):
         """Sends it. One that fails is tried again later, and those of the same webhook not before."""
         person = self.hook.watch.person
         if not person.is_active or not self._may_be_seen_by(person):
-            self._end("failed", None, _("Its person may not see this any more."))
+            self._end("failed", None, _("The webhook's owner can no longer see this."))
             return
         try:
             status, wrong = sending.deliver(self.hook.url, self.body_now.encode(), self.hook.secret, str(self.pk))
         except Exception:
             log.exception("message %s of a webhook cannot be sent", self.pk)
-            status, wrong = None, _("adkweb made a mistake; the log says more.")
+            status, wrong = None, _("Something went wrong. See the log for details.")
         waiting = WebhookDelivery.objects.filter(hook=self.hook_id, state="waiting")
         now = time.time()
         if not wrong:
@@ -218,7 +218,7 @@ def _check_address(url: str) -> None:
         sending.resolve(sending.read(url))
     except OSError as error:
         raise Invalid(
-            _("There is no such host: %(error)s") % {"error": str(error)[: sending.WORDS]}, field="url"
+            _("This host can't be found: %(error)s") % {"error": str(error)[: sending.WORDS]}, field="url"
         ) from error
 
 

@@ -23,7 +23,7 @@ from .signin import enter, sign_person_in
 
 _PLAIN: Final = {"autocapitalize": "none", "spellcheck": "false"}
 _PASSWORD: Final[dict[str, Any]] = {
-    "help_text": gettext_lazy("At least 12 characters; no common password, and nothing like the name."),
+    "help_text": gettext_lazy("At least 12 characters. Not a common password, and not similar to your name."),
     "needed": True,
     "widget": forms.PasswordInput,
     "attrs": {"autocomplete": "new-password"},
@@ -36,7 +36,7 @@ class LinkForm(Form):
     token = Read(
         lambda text: text.rpartition("#")[2].strip(),
         label=gettext_lazy("Invitation"),
-        help_text=gettext_lazy("The link that you were given, or what stands behind its #."),
+        help_text=gettext_lazy("The link that you were sent, or the part after its #."),
         needed=True,
         attrs={"maxlength": 300, **_PLAIN},
     )
@@ -53,7 +53,7 @@ class PasswordForm(Form):
     """Gives somebody a new password. Whoever has one has to know it."""
 
     old = Text(
-        label=gettext_lazy("Present password"),
+        label=gettext_lazy("Current password"),
         needed=True,
         widget=forms.PasswordInput,
         attrs={"autocomplete": "current-password"},
@@ -108,5 +108,5 @@ def new_password(request: HttpRequest) -> HttpResponse:
         }
         return page(request, "access/join/password.html", context, status)
     response = enter(request, person, "a new password", checked=checked)
-    messages.success(request, _("You have a new password. Your other browsers are signed out."))
+    messages.success(request, _("Password changed. Your other browsers are signed out."))
     return response

@@ -27,7 +27,7 @@ class PasskeyForm(Form):
 
     name = Text(
         label=pgettext_lazy("passkey", "Name"),
-        help_text=gettext_lazy("Says in the list which one it is, for example: my phone."),
+        help_text=gettext_lazy("For your list of passkeys, for example: my phone."),
         needed=True,
         attrs={"maxlength": core.NAME_LENGTH, "dir": "auto"},
     )
@@ -70,7 +70,7 @@ def remove_passkey(request: HttpRequest, number: int) -> HttpResponse:
     form, _done, status = confirmed(request, lambda: core.remove(person, number))
     if not form.is_valid():
         return page(request, "access/passkeys/remove.html", {"name": row.data["name"], "form": form}, status)
-    messages.success(request, _("The passkey “%(name)s” is removed.") % {"name": row.data["name"]})
+    messages.success(request, _("Passkey “%(name)s” removed.") % {"name": row.data["name"]})
     return redirect("second-factor")
 
 

@@ -28,16 +28,16 @@ class AccountForm(Form):
     """What an account may be given: by an admin who changes it, or with an invitation."""
 
     groups = forms.Field(label=gettext_lazy("Groups"), required=False, widget=forms.CheckboxSelectMultiple)
-    admin = Check(label=pgettext_lazy("account", "Admin"), help_text=gettext_lazy("also keeps accounts and groups"))
+    admin = Check(label=pgettext_lazy("account", "Admin"), help_text=gettext_lazy("also manages accounts and groups"))
 
 
 class PersonForm(AccountForm):
     """Changes an account."""
 
     active = Check(
-        label=gettext_lazy("May sign in"),
+        label=gettext_lazy("Can sign in"),
         help_text=gettext_lazy(
-            "Without this, the account is deactivated: signed out everywhere at once. Its name stays in its edits."
+            "If unticked, the account is deactivated and signed out everywhere at once. Its name stays on its edits."
         ),
     )
 
@@ -52,7 +52,7 @@ class InvitationForm(AccountForm):
     role = Text(label=gettext_lazy("Role"), widget=partial(forms.Select, choices=CallableChoiceIterator(_roles)))
     apps = Text(
         label=gettext_lazy("Apps"),
-        help_text=gettext_lazy("One app by its name, or several by a pattern like booking-*. Left empty: all of them."),
+        help_text=gettext_lazy("An app's name, or a pattern like booking-*. Leave empty for all apps."),
         attrs={"class": "mono", "maxlength": PATTERN_LENGTH, "spellcheck": "false", "placeholder": "*"},
     )
 
@@ -93,7 +93,7 @@ def invite(request: HttpRequest) -> HttpResponse:
 def withdraw(request: HttpRequest, invitation_id: int) -> HttpResponse:
     """Makes an invitation useless."""
     invitations.withdraw(invitation_id, actor=actor(request))
-    messages.success(request, _("The invitation is withdrawn."))
+    messages.success(request, _("Invitation cancelled."))
     return redirect("people")
 
 
@@ -107,7 +107,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
     form = PersonForm.of(request, initial=initial)
     changed, status = act(form, lambda given: core.change(name, actor=who, **given))
     if changed:
-        messages.success(request, _("The account “%(name)s” is changed.") % {"name": name})
+        messages.success(request, _("Saved the account “%(name)s”.") % {"name": name})
         return redirect("people")
     context = {
         "person": account,
@@ -132,7 +132,7 @@ def sign_somebody_out(request: HttpRequest, name: str) -> HttpResponse:
 def reset_second_factor(request: HttpRequest, name: str) -> HttpResponse:
     """Takes away the second factor that somebody lost."""
     core.reset_second_factor(name, actor=actor(request))
-    messages.success(request, _("The second factor of “%(name)s” is reset.") % {"name": name})
+    messages.success(request, _("Second factor of “%(name)s” reset.") % {"name": name})
     return redirect("person", name=name)
 
 
@@ -143,7 +143,7 @@ def new_group(request: HttpRequest) -> HttpResponse:
     made, status = act(form, lambda given: groups.make(**given, actor=actor(request)))
     if made is None:
         return _page(request, status, group_form=form)
-    messages.success(request, _("The group “%(name)s” is made.") % {"name": made.name})
+    messages.success(request, _("Group “%(name)s” created.") % {"name": made.name})
     return redirect("people")
 
 
@@ -156,7 +156,7 @@ def group(request: HttpRequest, name: str) -> HttpResponse:
     renamed, status = act(form, lambda given: groups.rename(name, given["name"], actor=who))
     if renamed is None:
         return page(request, "access/people/group.html", {"group": shown, "form": form}, status)
-    messages.success(request, _("The group is now called “%(name)s”.") % {"name": renamed.name})
+    messages.success(request, _("Group renamed to “%(name)s”.") % {"name": renamed.name})
     return redirect("people")
 
 
@@ -168,7 +168,7 @@ def delete_group(request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "GET":
         return page(request, "access/people/delete_group.html", {"group": asked})
     groups.delete(name, actor=who)
-    messages.success(request, _("The group “%(name)s” is deleted.") % {"name": name})
+    messages.success(request, _("Group “%(name)s” deleted.") % {"name": name})
     return redirect("people")
 
 

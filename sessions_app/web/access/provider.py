@@ -79,14 +79,14 @@ def callback(request: HttpRequest) -> HttpResponse:
 def connect(request: HttpRequest) -> HttpResponse:
     """Connects the account of who is signed in with who they are at the provider. It takes the account's password."""
     if not settings.OIDC_ISSUER:
-        raise NotFound(_("There is no such page."))
+        raise NotFound(_("This page doesn't exist."))
     person = cast(User, request.user)
     identity = _pending(request)
     form, _done, status = confirmed(request, lambda: identities.connect(person, identity), focus="old")
     if not form.is_valid():
         return _ask(request, identity, form, status)
     del request.session[_PENDING]
-    messages.success(request, _("From now on you can also sign in by %(provider)s.") % {"provider": settings.OIDC_NAME})
+    messages.success(request, _("You can now also sign in with %(provider)s.") % {"provider": settings.OIDC_NAME})
     return redirect("home")
 
 
@@ -113,14 +113,14 @@ class Accounts(DefaultSocialAccountAdapter):  # type: ignore[misc]
         if error == AuthError.CANCELLED:
             raise ImmediateHttpResponse(_refused(request, _("You cancelled the sign-in."), 403))
         if exception is None and "state_id" in (extra_context or {}):
-            message = _("This sign-in was not begun in this browser, or too long ago. Begin again.")
+            message = _("This sign-in wasn't started in this browser, or has expired. Start again.")
             raise ImmediateHttpResponse(_refused(request, message, 403))
         raise ImmediateHttpResponse(_failed(request, exception or oidc.Untrusted(request.GET.get("error", ""))))
 
 
 def _provider(request: HttpRequest) -> Any:
     if not settings.OIDC_ISSUER:
-        raise NotFound(_("There is no such page."))
+        raise NotFound(_("This page doesn't exist."))
     provider = get_adapter(request).get_provider(request, settings.OIDC_ISSUER)
     provider.oauth2_adapter_class = oidc.Protocol
     return provider
@@ -147,7 +147,7 @@ def _pending(request: HttpRequest) -> Identity:
     """Returns who somebody is at the provider, from where they have just come. Raises NotFound."""
     began, issuer, subject, name, groups = request.session.get(_PENDING) or [0.0, "", "", "", []]
     if issuer != settings.OIDC_ISSUER or time.time() - began > _SECONDS:
-        raise NotFound(_("This sign-in was not begun in this browser, or too long ago. Begin again."))
+        raise NotFound(_("This sign-in wasn't started in this browser, or has expired. Start again."))
     return Identity(issuer, subject, name, frozenset(groups))
 
 
@@ -163,9 +163,9 @@ def _failed(request: HttpRequest, error: Exception) -> HttpResponse:
     names = {"provider": settings.OIDC_NAME}
     if not isinstance(error, RequestException):
         refusals.note("sign-in-failed", "", settings.OIDC_NAME)
-        message = _("%(provider)s did not confirm who you are; the log of adkweb says why. Nobody was signed in.")
+        message = _("%(provider)s didn't confirm who you are. Try again; the log of adkweb has the reason.")
         return _refused(request, message % names, 403)
-    message = _("%(provider)s does not answer. Try again in a moment, or sign in another way.")
+    message = _("%(provider)s isn't answering. Try again in a moment, or sign in another way.")
     response = _refused(request, message % names, 503)
     response["Retry-After"] = str(_RETRY_SECONDS)
     return response

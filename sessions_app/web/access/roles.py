@@ -40,13 +40,13 @@ class RoleForm(Form):
     role = Text(label=gettext_lazy("Role"))
     apps = Text(
         label=gettext_lazy("Apps"),
-        help_text=gettext_lazy("One app by its name, or several by a pattern like booking-*. Left empty: all of them."),
+        help_text=gettext_lazy("An app's name, or a pattern like booking-*. Leave empty for all apps."),
         attrs=_PATTERN,
     )
     sources = Text(label=gettext_lazy("Sources"), attrs=_PATTERN)
     reveals = Check(
-        label=gettext_lazy("May reveal masked values, with a reason"),
-        help_text=gettext_lazy("Also sees the ids of users that rules hide, without one."),
+        label=gettext_lazy("Can reveal masked values, with a reason"),
+        help_text=gettext_lazy("Also shows hidden user ids, without a reason."),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def roles(request: HttpRequest) -> HttpResponse:
     form = RoleForm.of(request, initial={"role": "viewer"})
     made, status = act(form, lambda given: core.give(**given, by=who))
     if made:
-        messages.success(request, _("%(name)s has the role %(role)s now.") % {"name": made.holder, "role": made.role})
+        messages.success(request, _("%(name)s now has the role %(role)s.") % {"name": made.holder, "role": made.role})
         return redirect("roles")
     kinds = [(name, kind.words) for name, kind in ROLES.items()]
     context = {"form": form, "kinds": kinds, "roles": Role.objects.listed()}
@@ -74,5 +74,5 @@ def roles(request: HttpRequest) -> HttpResponse:
 def take(request: HttpRequest, number: int) -> HttpResponse:
     """Takes a role away."""
     role = core.take(number, by=actor(request))
-    messages.success(request, _("%(name)s has the role %(role)s no more.") % {"name": role.holder, "role": role.role})
+    messages.success(request, _("Removed the role %(role)s from %(name)s.") % {"name": role.holder, "role": role.role})
     return redirect("roles")

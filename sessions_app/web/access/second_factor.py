@@ -74,7 +74,7 @@ def remove(request: HttpRequest) -> HttpResponse:
     form, _done, status = confirmed(request, lambda: core.remove_app(person), auto_id="remove-%s")
     if not form.is_valid():
         return _page(request, status, remove_form=form)
-    messages.success(request, _("The app is removed."))
+    messages.success(request, _("App removed."))
     return redirect("second-factor")
 
 
@@ -97,7 +97,7 @@ def set_up(request: HttpRequest, codes: list[str], next_page: str) -> HttpRespon
     """Shows the recovery codes of a second factor that was set up, or goes on where they were shown before."""
     if codes:
         return codes_page(request, codes, next_page)
-    messages.success(request, _("It is set up. Your recovery codes stay as they are."))
+    messages.success(request, _("Second factor set up. Your recovery codes haven't changed."))
     return redirect(next_page)
 
 

@@ -49,7 +49,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
     waiting = second_factor.of(request)
     if waiting is None:
         if request.method == "POST":
-            messages.error(request, _("That took too long. Sign in again."))
+            messages.error(request, _("This took too long. Sign in again."))
         return redirect("sign-in")
     if not second_factor.exists(waiting.person):
         return _set_up(request, waiting)

@@ -89,7 +89,7 @@ class ConfirmForm(Form):
     """Asks whoever is signed in for their password again, if they have one."""
 
     old = Text(
-        label=gettext_lazy("Present password"),
+        label=gettext_lazy("Current password"),
         widget=forms.PasswordInput,
         needed=True,
         attrs={"autocomplete": "current-password"},
@@ -150,7 +150,9 @@ class SignInRequired(LoginRequiredMiddleware):
         """Redirects to the sign-in page, or answers with the sentence."""
         if request.headers.get("HX-Request") or PANE in request.headers:
             return answer(
-                request, _("You are signed out; nothing was written. Sign in in another tab, then reload."), 403
+                request,
+                _("You have been signed out, and nothing was written. Sign in in another tab, then reload."),
+                403,
             )
         return super().handle_no_permission(request, view_func)
 
@@ -169,7 +171,10 @@ class LoopbackUntilAdmin(MiddlewareMixin):
         if not near and not access_sign_in.anybody_can():
             return answer(
                 request,
-                _("Until an admin account exists, adkweb answers only on its own machine: adkweb createsuperuser"),
+                _(
+                    "adkweb only answers on its own machine until there is an admin account. To create one: "
+                    "adkweb createsuperuser"
+                ),
                 403,
             )
         return None

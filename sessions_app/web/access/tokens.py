@@ -20,8 +20,8 @@ from ..request import actor
 _HOLDERS: Final[dict[str, Any]] = {
     "label": gettext_lazy("Held by"),
     "help_text": gettext_lazy(
-        "Names of the people who have its text, with commas. They do not decide on what this program proposes. "
-        "Left empty, two other people have to."
+        "People who have this token, separated by commas. They can't decide on its proposals. If empty, two "
+        "other people must."
     ),
     "attrs": {"maxlength": 1000, "dir": "auto"},
 }
@@ -39,22 +39,20 @@ class TokenForm(Form):
     right = Text(label=pgettext_lazy("token", "Right"))
     apps = Text(
         label=gettext_lazy("Apps"),
-        help_text=gettext_lazy("One app by its name, or several by a pattern like booking-*. Left empty: all of them."),
+        help_text=gettext_lazy("An app's name, or a pattern like booking-*. Leave empty for all apps."),
         attrs={"class": "mono", "maxlength": PATTERN_LENGTH, "spellcheck": "false", "placeholder": "*"},
     )
     holders = Read(lambda text: text.split(","), **_HOLDERS)
     days = Read(
         lambda text: core.number_of("days", text),
         label=gettext_lazy("Days until it expires"),
-        help_text=gettext_lazy(
-            "Left empty, it does not expire. In either case it ends when you may not sign in any more."
-        ),
+        help_text=gettext_lazy("Leave empty for no expiry. It also ends when you can no longer sign in."),
         attrs={"maxlength": 4, "placeholder": "90"},
     )
     rate = Read(
         lambda text: core.number_of("rate", text),
-        label=gettext_lazy("Requests a minute"),
-        help_text=gettext_lazy("A limit for this token alone. Left empty, it has the limit of all tokens."),
+        label=gettext_lazy("Requests per minute"),
+        help_text=gettext_lazy("Requests per minute for this token. Leave empty for the general limit."),
         attrs={"maxlength": 7, "inputmode": "numeric"},
     )
 
@@ -64,10 +62,10 @@ class RenewForm(Form):
 
     hours = Read(
         lambda text: core.number_of("hours", text, needed=True),
-        label=gettext_lazy("Hours in which the text from before goes on"),
+        label=gettext_lazy("Hours until the old token stops working"),
         help_text=gettext_lazy(
-            "Time to give the new one to each program. With 0 the text from before is refused at once: "
-            "choose that if somebody else may know it."
+            "Time to give the new token to each program. With 0, the old one stops working at once; choose that "
+            "if someone else may know it."
         ),
         initial=core.OVERLAP_HOURS,
         needed=True,
@@ -110,7 +108,7 @@ def revoke(request: HttpRequest, name: str) -> HttpResponse:
         return page(request, "access/tokens/revoke.html", {"token": token})
     if request.method == "POST":
         token.revoke(by=actor(request))
-        messages.success(request, _("The token “%(name)s” is revoked.") % {"name": name})
+        messages.success(request, _("Token “%(name)s” revoked.") % {"name": name})
     return redirect("tokens")
 
 

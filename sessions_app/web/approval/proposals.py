@@ -59,15 +59,15 @@ def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
     match action:
         case "apply" | "now":
             if proposal_job.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
-                return _("Nobody knows who has this program's token, so another person has to apply it, too.")
-            return _("The edit is written, with both names.")
+                return _("This program's token names no holder, so another person must apply it, too.")
+            return _("Applied. The event records both names.")
         case "decline":
             proposal_job.decline(proposal_id, actor=who, why=why)
-            return _("The proposal was declined; nothing was written.")
+            return _("Proposal declined. Nothing was written.")
         case "withdraw":
             proposal_job.withdraw(proposal_id, actor=who)
-            return _("The proposal was withdrawn; nothing was written.")
-    raise Invalid(_("Apply, decline or withdraw it."))
+            return _("Proposal cancelled. Nothing was written.")
+    raise Invalid(_("Apply, decline or cancel it."))
 
 
 def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:

@@ -22,7 +22,7 @@ def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Invalid(_("This is no whole number.")) from None
+        raise Invalid(_("Enter a whole number.")) from None
 
 
 class RuleForm(Form):
@@ -30,20 +30,18 @@ class RuleForm(Form):
 
     keys = Text(
         label=gettext_lazy("Keys"),
-        help_text=gettext_lazy("One key by its full name, or several by a pattern like app:*."),
+        help_text=gettext_lazy("A key's full name, or a pattern like app:*."),
         attrs=_PATTERN | {"placeholder": "user:tier", "id": "held-keys"},  # the card of keys on every page is `keys`
     )
     sessions = Read(
         lambda text: _whole(text) if text.strip() else None,
-        label=gettext_lazy("Batches of more than so many sessions"),
-        help_text=gettext_lazy("Edits and deletions of many sessions. Left empty: their size does not matter."),
+        label=gettext_lazy("Batches of more than (sessions)"),
+        help_text=gettext_lazy("Edits and deletions of many sessions. Leave empty to ignore their size."),
         attrs={"class": "mono"},
     )
     apps = Text(label=gettext_lazy("Apps"), attrs=_PATTERN | {"placeholder": "*"})
     sources = Text(label=gettext_lazy("Sources"), attrs=_PATTERN | {"placeholder": "*"})
-    days = Read(
-        _whole, label=gettext_lazy("A proposal lapses after so many days"), initial=core.DAYS, attrs={"type": "number"}
-    )
+    days = Read(_whole, label=gettext_lazy("Proposals lapse after (days)"), initial=core.DAYS, attrs={"type": "number"})
 
 
 @require_http_methods(["GET", "POST"])
@@ -54,7 +52,7 @@ def rules(request: HttpRequest) -> HttpResponse:
     form = RuleForm.of(request)
     made, status = act(form, lambda given: core.make(**given, by=who))
     if made:
-        messages.success(request, _("The rule holds now."))
+        messages.success(request, _("Rule added. It applies now."))
         return redirect("approval")
     return page(request, "approval/rules/rules.html", {"form": form, "rules": core.listed()}, status)
 
@@ -63,5 +61,5 @@ def rules(request: HttpRequest) -> HttpResponse:
 def drop(request: HttpRequest, number: int) -> HttpResponse:
     """Deletes a rule."""
     core.drop(number, by=actor(request))
-    messages.success(request, _("The rule was deleted. What waits by it goes on waiting."))
+    messages.success(request, _("Rule deleted. Edits that already wait for approval still need it."))
     return redirect("approval")

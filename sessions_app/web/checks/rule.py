@@ -98,6 +98,6 @@ def _act(names: tuple[str, str, int], condition: str, title: str, action: str, w
 def _deleted(request: HttpRequest, each: Rule) -> HttpResponse:
     back = reverse("state-health", args=[each.source, each.app_name])
     again = urlencode({"title": each.title, "condition": each.condition})
-    words = _("The rule “%(name)s” is deleted.") % {"name": each.name}
+    words = _("Rule “%(name)s” deleted.") % {"name": each.name}
     messages.success(request, format_html('{} <a href="{}?{}#new-rule">{}</a>', words, back, again, _("Undo")))
     return redirect(back)

@@ -71,7 +71,7 @@ def _told(key: str, learnt: KeySchema, readers: Sequence[str]) -> Told:
     types = sorted(learnt.types.items(), key=lambda each: -each[1])
     numbers = "" if learnt.low is None or learnt.high is None else range_words(learnt.low, learnt.high)
     if numbers and not learnt.fractions:
-        numbers = _("%(range)s, whole") % {"range": numbers}
+        numbers = _("%(range)s, whole numbers") % {"range": numbers}
     return Told(
         key,
         scope_of(key)[0],

@@ -22,91 +22,94 @@ class Advice(NamedTuple):
 ADVICE: Final = {
     "secret": Advice(
         gettext_lazy("Secrets"),
-        gettext_lazy("State is stored as it is, in every event that wrote it, and everybody who sees the app sees it."),
-        gettext_lazy("Keep the secret where your platform keeps secrets, its name in the state, and replace this one."),
+        gettext_lazy(
+            "State is stored as it is, in every event that wrote it, and everyone who can see the app can see it."
+        ),
+        gettext_lazy(
+            "Store the secret in your platform's secret store, keep only its name in the state, and "
+            "replace this secret."
+        ),
         bad=True,
     ),
     "outside": Advice(
         gettext_lazy("Changed without an event"),
         gettext_lazy(
-            "The stored value is not the one that the last event wrote. What is written past append_event has no history,"
-            " and an agent that has loaded the session overwrites it."
+            "The stored value isn't the one that the last event wrote. Changes made outside append_event leave "
+            "no history, and a running agent may overwrite them."
         ),
-        gettext_lazy("Write state only through the context of a tool or a callback, or through append_event."),
+        gettext_lazy("Write state only through a tool's or callback's context, or through append_event."),
         bad=True,
     ),
     "unprefixed": Advice(
-        gettext_lazy("Seems to be the user's"),
-        gettext_lazy(
-            "A key without a prefix lives in one session: the next session of the same user begins without it."
-        ),
-        gettext_lazy("Write it with the prefix user: if it is to be kept for the user."),
+        gettext_lazy("Seems to belong to the user"),
+        gettext_lazy("Keys without a prefix belong to one session. The user's next session starts without them."),
+        gettext_lazy("To keep it for the user, write it with the prefix user:."),
     ),
     "prefix": Advice(
-        gettext_lazy("Prefixes that ADK does not know"),
-        gettext_lazy(
-            "ADK knows user:, app: and temp:. Any other prefix is a part of the name of a key of the session."
-        ),
-        gettext_lazy("Spell the prefix as ADK does."),
+        gettext_lazy("Prefixes that ADK doesn't know"),
+        gettext_lazy("ADK knows the prefixes user:, app: and temp:. Any other prefix is just part of the key's name."),
+        gettext_lazy("Use a prefix that ADK knows."),
     ),
     "scopes": Advice(
         gettext_lazy("One name in several scopes"),
         gettext_lazy(
-            "These are different keys. An instruction with {tier} does not read what a tool wrote to user:tier."
+            "These are different keys. An instruction with {tier} doesn't read what a tool wrote to user:tier."
         ),
-        gettext_lazy("Keep the one in the scope that is meant, and remove the other."),
+        gettext_lazy("Keep the one in the right scope and remove the other."),
     ),
     "spelling": Advice(
         gettext_lazy("One name in several spellings"),
-        gettext_lazy("To ADK these are different keys: what one agent writes, another one does not read."),
-        gettext_lazy("Choose one spelling, and remove the others."),
+        gettext_lazy("To ADK, these are different keys: one agent doesn't read what another one writes."),
+        gettext_lazy("Choose one spelling and remove the others."),
     ),
     "style": Advice(
         gettext_lazy("Mixed naming"),
-        gettext_lazy("Most keys of this app are spelled in another style, so this one is easily mistyped."),
-        gettext_lazy("Spell all keys in the same style."),
+        gettext_lazy("Most keys of this app use another naming style, so this one is easy to mistype."),
+        gettext_lazy("Use the same naming style for all keys."),
     ),
     "text": Advice(
         gettext_lazy("Not stored as JSON"),
         gettext_lazy(
-            "State has to be JSON. What was turned into a string cannot be searched, compared or used in a rule."
+            "State must be JSON. A value that was turned into a string can't be searched, compared or used in a rule."
         ),
-        gettext_lazy("Write the object or the list itself, with numbers, strings, booleans and null in it."),
+        gettext_lazy("Store the object or list itself, with numbers, strings, booleans and null."),
     ),
     "large": Advice(
         gettext_lazy("Large"),
         gettext_lazy(
-            "The whole state is loaded when a turn begins, and each event that writes a key has all of its value."
+            "The whole state is loaded when a turn starts, and each event that writes a key stores its whole value."
         ),
-        gettext_lazy("Keep large data in artifacts or in a database, and what names it in the state."),
+        gettext_lazy("Keep large data in artifacts or in a database, and store only a reference in the state."),
     ),
     "deep": Advice(
         gettext_lazy("Deep"),
-        gettext_lazy("A delta replaces a key as a whole, so two writers of a deep value lose each other's changes."),
+        gettext_lazy(
+            "Writing replaces the whole value, so two agents that change different parts of it overwrite each other."
+        ),
         gettext_lazy("Use several keys with flat values."),
     ),
     "stale": Advice(
-        gettext_lazy("Written by nobody for long"),
+        gettext_lazy("Not written for long"),
         gettext_lazy(
-            "No session that was active in the last 30 days before the newest one has the key, or nobody wrote it then."
-            " Whether an agent still reads it cannot be seen in the state."
+            "No session from the last 30 days before the newest one has this key, or no one wrote it in that "
+            "time. The state can't show whether an agent still reads it."
         ),
-        gettext_lazy("If no agent needs it any more, remove it."),
+        gettext_lazy("If no agent needs it, remove it."),
     ),
 }
 assert STALE_DAYS == 30  # noqa: S101  (as the words say)
 
 _SECRETS: Final = {
-    "aws": gettext_lazy("looks like an access key of AWS"),
-    "google": gettext_lazy("looks like a key of Google"),
-    "model": gettext_lazy("looks like a key of a model's provider"),
-    "github": gettext_lazy("looks like a token of GitHub"),
-    "slack": gettext_lazy("looks like a token of Slack"),
-    "stripe": gettext_lazy("looks like a key of Stripe"),
+    "aws": gettext_lazy("looks like an AWS access key"),
+    "google": gettext_lazy("looks like a Google key"),
+    "model": gettext_lazy("looks like a model provider's key"),
+    "github": gettext_lazy("looks like a GitHub token"),
+    "slack": gettext_lazy("looks like a Slack token"),
+    "stripe": gettext_lazy("looks like a Stripe key"),
     "jwt": gettext_lazy("looks like a signed token (JWT)"),
     "pem": gettext_lazy("contains a private key"),
     "address": gettext_lazy("contains an address with a password"),
-    "named": gettext_lazy("is named like a secret"),
+    "named": gettext_lazy("has a secret's name"),
 }
 _STRINGS: Final = {
     "json": gettext_lazy("JSON inside a string"),
@@ -115,7 +118,7 @@ _STRINGS: Final = {
 }
 _OF_USERS: Final = {
     "name": gettext_lazy("by its name"),
-    "same": gettext_lazy("the same in all sessions of a user, and different between users"),
+    "same": gettext_lazy("the same in all sessions of a user, but different between users"),
 }
 
 
@@ -130,9 +133,9 @@ def said(finding: Finding) -> str:
         case "unprefixed":
             return str(_OF_USERS[details[0]])
         case "prefix":
-            return _("seems to mean %(prefix)s") % {"prefix": details[0]}
+            return _("probably means %(prefix)s") % {"prefix": details[0]}
         case "scopes" | "spelling":
-            return _("there is also %(names)s") % {"names": ", ".join(details)}
+            return _("%(names)s also exists") % {"names": ", ".join(details)}
         case "style":
             return _("most keys are in %(style)s") % {"style": details[0]}
         case "large":

@@ -179,7 +179,7 @@ def _since(run: Run) -> dict[str, Took]:
 def _said(event: EventView) -> list[Piece]:
     if event.unread:
         size = filesizeformat(event.size)
-        return [Piece(_("An event of %(size)s, too large to be shown here") % {"size": size})]
+        return [Piece(_("Event of %(size)s, too large to show") % {"size": size})]
     return list(say(event.description, event.data))
 
 
@@ -193,11 +193,7 @@ def _bare(old: Any, new: Any) -> tuple[Any, Any]:
 def _alone(pair: Pair[EventView]) -> str:
     if pair.same:
         return ""
-    return (
-        pgettext("compared", "an event that only A has")
-        if pair.left
-        else pgettext("compared", "an event that only B has")
-    )
+    return pgettext("compared", "an event only in A") if pair.left else pgettext("compared", "an event only in B")
 
 
 def _words(aspect: Aspect, pair: Pair[EventView]) -> str:

@@ -32,13 +32,13 @@ def other(ref: SessionRef, asked: str, who: Actor) -> tuple[SessionRef, str]:
         return SessionRef(*(names[field] for field in SessionRef._fields)), names.get("event_id", NOW)
     except (Http404, KeyError, ValueError) as error:
         if is_link(asked):
-            raise Invalid(_("This is not the link of a session, which begins with /s/.")) from error
+            raise Invalid(_("This isn't a session link. Session links start with /s/.")) from error
     try:
         check_name(asked, _("A session's id"), _NAME_LENGTH)
         return views.session(ref._replace(session_id=asked), partly=True, actor=who).ref, NOW
     except (NotFound, Invalid) as error:
         raise Invalid(
-            _("%(user)s has no session “%(id)s” in this app. Give its id, or the link of another session.")
+            _("%(user)s has no session “%(id)s” in this app. Enter a session's id or link.")
             % {"user": user_for_reader(*ref[:3]), "id": asked}
         ) from error
 

@@ -159,10 +159,9 @@ def _moment(ref: SessionRef, asked: str, who: Actor, *, counted: bool = False) -
         return moments.state_at(ref, outline.event_numbered(ref, int(number), actor=who), actor=who)
     moment = moments.state_at_seq(ref, Seq(int(number)), actor=who)
     if moment.seq != int(number):  # a number that a person types means exactly that event
-        said = _("There is no event #%(number)s in this session.") % {"number": number}
+        said = _("There's no event #%(number)s in this session.") % {"number": number}
         raise NotFound(
-            said
-            + (" " + _("The nearest one before it is #%(seq)s.") % {"seq": moment.seq} if number_of(moment.seq) else "")
+            said + (" " + _("The event before it is #%(seq)s.") % {"seq": moment.seq} if number_of(moment.seq) else "")
         )
     return moment
 

@@ -84,14 +84,14 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     elif form.action == "preview":
         form.look()
     elif form.keeps_theirs:
-        messages.info(request, _("Nothing was written: the other values stay."))
+        messages.info(request, _("Nothing was written. The other values stay."))
         return _done(request, target)
     elif form.action == "queue" and target.kind == "session":
         if queued := form.queue():
             return _tell_queued(request, target, *queued)
     elif appended := form.apply():
         if appended.seq is None:
-            messages.info(request, _("This edit was written already."))
+            messages.info(request, _("This edit was already written."))
         else:
             tell_saved(request, target.ref, appended.event["id"], appended.seq)
         return _done(request, target)
@@ -110,7 +110,7 @@ def _opened(request: HttpRequest, target: Target) -> EditForm:
         names = named(request.GET.getlist("key"), target.state)
         return _form(request, target, rows=new_rows(names, target.state))
     if asked.ref != target.ref:
-        raise NotFound(_("There is no such edit."))
+        raise NotFound(_("This edit doesn't exist."))
     shown = [change for change in asked.changes if change.key not in asked.hidden]  # they would be stored as they look
     entries = [Entry(change.key, change.new, change.old) for change in shown]
     initial = {"reason": asked.reason, "queued": request.GET.get("queued", "")}
@@ -135,12 +135,12 @@ def _show(request: HttpRequest, form: EditForm) -> HttpResponse:
 def _tell_queued(request: HttpRequest, target: Target, before: Queued, queued: Queued) -> HttpResponse:
     """Tells whether an edit that was queued waits, or was applied at once."""
     if queued.state == WAITING:
-        messages.info(request, _("The edit waits until the invocation has ended."), extra_tags=about(queued.id))
+        messages.info(request, _("The edit is queued until the agent is idle."), extra_tags=about(queued.id))
     elif queued.state == APPLIED:
         queue.dismiss(queued.id, person_of(request))
         tell_saved(request, target.ref, queued.event_id, queued.seq)
     elif before.state != WAITING:
-        messages.info(request, _("This edit was queued before, and does not wait any more."))
+        messages.info(request, _("This edit was queued earlier and is no longer waiting."))
     return _done(request, target)
 
 

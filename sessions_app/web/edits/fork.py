@@ -63,10 +63,10 @@ class ForkForm(StateForm):
     )
     session_id = Text(
         label=gettext_lazy("Session id"),
-        help_text=gettext_lazy("Empty: a new UUID."),
+        help_text=gettext_lazy("Leave empty for a new UUID."),
         attrs=_ID | {"class": "mono"},
     )
-    reason = Reason(help_text=gettext_lazy("It goes into the fork's last event, which says where it comes from."))
+    reason = Reason(help_text=gettext_lazy("Saved with the fork's first event."))
 
     def is_valid(self) -> bool:
         """Tells whether its fields and its rows can be read."""

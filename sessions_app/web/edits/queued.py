@@ -59,7 +59,7 @@ def withdraw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
         if request.htmx:  # type: ignore[attr-defined]
             response["HX-Trigger"] = json.dumps({_QUEUED: None, "adkweb:toast": {"text": error.message}})
         return response
-    return _back(request, queued_id, _("The edit was withdrawn; nothing was written."))
+    return _back(request, queued_id, _("Edit cancelled. Nothing was written."))
 
 
 @require_POST
@@ -97,9 +97,9 @@ def extend(request: HttpRequest, expiry_id: UUID) -> HttpResponse:
     try:
         end = EndForm.of(request, zone=zone_of(request)).end
         if not end:
-            raise Invalid(_("Choose when this edit ends."))
+            raise Invalid(_("Choose when this edit expires."))
         expiry.extend(expiry_id, end, actor=actor(request))
-        messages.success(request, _("The edit lasts longer now."))
+        messages.success(request, _("Edit extended."))
     except (Conflict, Held, Invalid) as error:
         messages.error(request, error.message)
     return redirect("expiring")
@@ -110,7 +110,7 @@ def cancel(request: HttpRequest, expiry_id: UUID) -> HttpResponse:
     """Lets an edit stay for good."""
     try:
         expiry.cancel(expiry_id, actor=actor(request))
-        messages.success(request, _("The edit stays."))
+        messages.success(request, _("Edit kept for good."))
     except (Conflict, Held) as error:
         messages.error(request, error.message)
     return redirect("expiring")

@@ -49,7 +49,7 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     if appended is None:
         return _page(request, ref, before, form, status)
     if appended.seq is None:
-        messages.info(request, _("This rewind was written already."))
+        messages.info(request, _("This rewind was already written."))
     else:
         tell_saved(request, ref, appended.event["id"], appended.seq)
     return redirect(reverse("session", kwargs=names))
@@ -59,7 +59,7 @@ def _revision(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise Invalid(_("This form is not complete; open the page again.")) from error
+        raise Invalid(_("This form is incomplete. Open the page again.")) from error
 
 
 class RewindForm(Form):
@@ -67,16 +67,14 @@ class RewindForm(Form):
 
     once = Text(widget=HiddenInput)
     revision = Read(_revision)
-    reason = Reason(help_text=gettext_lazy("It goes into the event."))
+    reason = Reason(help_text=gettext_lazy("Saved with the event."))
 
 
 def _rewind(ref: SessionRef, before: str, *, revision: float, reason: str, once: str, who: Actor) -> Appended:
     try:
         return core.rewind(ref, before, actor=who, reason=reason, revision=revision, once=once)
     except StaleSession as error:
-        raise StaleSession(
-            _("Somebody wrote to this session after you opened this page. Look again at what would be written.")
-        ) from error
+        raise StaleSession(_("This session changed after you opened the page. Review the changes again.")) from error
 
 
 def _page(request: HttpRequest, ref: SessionRef, before: str, form: RewindForm, status: int = 200) -> HttpResponse:

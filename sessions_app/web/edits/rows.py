@@ -124,7 +124,7 @@ class FormRow:
         if self.operation == "remove":
             return Entry(self.key, ABSENT, seen)
         if self.operation not in ("set", "null"):
-            raise Invalid(_("There is no operation “%(name)s”.") % {"name": self.operation})
+            raise Invalid(_("There's no operation “%(name)s”.") % {"name": self.operation})
         return Entry(self.key, None if self.operation == "null" else self.typed(), seen)
 
     def typed(self) -> Any:
@@ -205,7 +205,7 @@ def step_row(step: Step, *, compact: bool) -> FormRow:
 
 def too_many() -> Invalid:
     """Returns the error of a form with too many keys."""
-    return Invalid(_("A form can have %(number)s keys.") % {"number": MOST})
+    return Invalid(_("One edit can have up to %(number)s keys.") % {"number": MOST})
 
 
 def other_keys(state: State, rows: Iterable[FormRow]) -> list[str]:

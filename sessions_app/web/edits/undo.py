@@ -55,7 +55,7 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     if appended is None:
         return _ask(request)
     if appended.seq is None:
-        messages.info(request, _("This edit was written already."))
+        messages.info(request, _("This edit was already written."))
     else:
         said = _("Redone.") if given["redo"] else _("Undone.")
         edit.tell_saved(request, event.ref, appended.event["id"], appended.seq, said, redo=not given["redo"])
@@ -97,7 +97,7 @@ def restore(request: HttpRequest, **names: str) -> HttpResponse:
     event = timeline.event(SessionRef(**names), request.GET.get("to", ""), actor=actor(request))
     scopes = [scope for scope in STORED if scope in request.GET.getlist("scope")]
     if unknown := set(request.GET.getlist("scope")) - {*STORED, ""}:
-        raise Invalid(_("There is no scope “%(name)s”.") % {"name": min(unknown)})
+        raise Invalid(_("There's no scope “%(name)s”.") % {"name": min(unknown)})
     try:
         plan = core.restore(
             event.ref, event.id, keys=request.GET.getlist("key"), scopes=scopes or STORED, actor=actor(request)

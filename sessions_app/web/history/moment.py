@@ -55,7 +55,7 @@ def state_at(request: HttpRequest, **names: str) -> HttpResponse:
     event_id = chosen(request, ref)
     if event_id is None:
         views.session(ref, partly=True, actor=actor(request))  # one that was deleted is not found
-        raise Invalid(_("This link names no event."))
+        raise Invalid(_("This link doesn't name an event."))
     if "key" in request.GET:
         return _value(moments.state_at(ref, event_id, actor=actor(request)), request.GET["key"])
     if not request.htmx:  # type: ignore[attr-defined]
@@ -82,7 +82,7 @@ def chosen(request: HttpRequest, ref: SessionRef) -> str | None:
         return request.GET.get("at") or None
     seq, steps = number_in(request.GET["seq"]), number_in(request.GET.get("step", "0"))
     if not 0 <= seq < 2**63 or abs(steps) > _MOST_STEPS:
-        raise Invalid(_("The number in this link is not valid."))
+        raise Invalid(_("The event number in this link isn't valid."))
     to = overview.STATE if "writes" in request.GET else overview.ERROR if "errors" in request.GET else ""
     return overview.event_at(ref, Seq(seq), steps, to=to, actor=actor(request))
 
@@ -161,7 +161,7 @@ def _differences(changed: Iterable[Change]) -> dict[str, SafeString]:
 def _value(then: Moment, name: str) -> HttpResponse:
     value = then.state.get(name)
     if value is ABSENT or value is UNKNOWN:
-        raise NotFound(_("There is no key “%(key)s” in this state.") % {"key": name})
+        raise NotFound(_("There's no key “%(key)s” in this state.") % {"key": name})
     return data(dumps(value, indent=2), "text/plain; charset=utf-8")
 
 
@@ -199,7 +199,7 @@ def _why_unknown(after: Moment, name: str) -> str:
         return _("google-adk may have merged it or replaced it")
     scope = scope_of(name)[0]
     if scope == "session" and after.unrecorded:
-        return _("the session started before adkweb was watching")
+        return _("the session started before adkweb adopted this database")
     if scope == "session":
-        return _("the event that wrote it is gone")
+        return _("the event that wrote it no longer exists")
     return _("unknown at this point")

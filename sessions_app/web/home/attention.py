@@ -82,7 +82,7 @@ def _sessions(query: str, now: float, actor: Actor, of: Of) -> Iterator[Item]:
 
 
 def _silent(row: Row, of: Of) -> Item:
-    words = _("is silent in the middle of a turn")
+    words = _("went silent during a turn")
     return Item(
         "wait", "warn", row.title, words, _whose(row.ref, of), reverse("session", kwargs=row.ref._asdict()), row.last
     )
@@ -90,7 +90,7 @@ def _silent(row: Row, of: Of) -> Item:
 
 def _waiting(row: Row, actor: Actor, of: Of) -> Item:
     """Returns a session that waits. Its button says no more than it does: adkweb shows the call, and answers none."""
-    address, words = reverse("session", kwargs=row.ref._asdict()), _("waits for an answer")
+    address, words = reverse("session", kwargs=row.ref._asdict()), _("is waiting for an answer")
     if not (asked := health.asked(row.ref, actor=actor)):
         return Item("wait", "warn", row.title, words, _whose(row.ref, of), address, row.last)
     tool, seq = asked
@@ -100,7 +100,7 @@ def _waiting(row: Row, actor: Actor, of: Of) -> Item:
 
 def _drift(each: Drifted, of: Of) -> Item:
     values = {"stored": brief(each.change.new, _VALUE), "said": brief(each.change.old, _VALUE)}
-    words = _("is %(stored)s in the table, the events say %(said)s") % values
+    words = _("is %(stored)s in the table, but %(said)s in the events") % values
     aside = _whose(each.ref, of, f"+{each.keys - 1}" if each.keys > 1 else "", each.title)
     address = reverse("drift", kwargs=each.ref._asdict())
     return Item("drift", "warn", each.change.key, words, aside, address, each.since, action=_("Repair"), key=True)
@@ -110,7 +110,7 @@ def _broken(each: Recent, of: Of) -> Item:
     sessions = ngettext("%(n)s session", "%(n)s sessions", each.sessions) % {"n": each.sessions}
     aside = " · ".join([sessions, *([] if of.app_name else [each.app_name])])
     address = reverse("rule", args=[each.source, each.app_name, each.rule])
-    words = _("is a rule that was broken")
+    words = _("rule broken")
     return Item("key", "warn", each.name, words, aside, address, each.last, each.sessions)
 
 

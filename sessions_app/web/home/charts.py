@@ -129,7 +129,7 @@ def charts(
             *_drawn(starts, [bar.sessions for bar in bars], [count(bar.sessions) for bar in bars]),
         ),
         Chart(
-            *("failed", _("Turns that failed"), _share(whole), _points(whole, before)),
+            *("failed", _("Failed turns"), _share(whole), _points(whole, before)),
             chosen.sessions(failed),
             *_drawn(starts, [bar.failed_share if bar.turns else None for bar in bars], [_share(bar) for bar in bars]),
             worse=is_worse(whole, before),
@@ -209,7 +209,7 @@ def _cost(chosen: Chosen, actor: Actor, of: Of) -> tuple[str, str]:
     if not cost.unpriced:
         return f"≈ {amount}", ""
     models = ", ".join(name or "?" for name in cost.unpriced)
-    return f"≥ {amount}", _("No price is set for %(models)s.") % {"models": models}
+    return f"≥ {amount}", _("No prices set for %(models)s.") % {"models": models}
 
 
 def _points(now: Figures, before: Figures) -> str:

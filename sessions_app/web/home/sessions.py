@@ -43,14 +43,14 @@ def sessions(request: HttpRequest, source: str, app_name: str, user_id: str | No
 
 def _needed(text: str) -> str:
     if not text.strip():
-        raise Invalid(_("This is needed."))
+        raise Invalid(_("This field is required."))
     return text
 
 
 def _state(text: str) -> dict[str, Any]:
     state = loads(text.replace("\r\n", "\n") or "{}")
     if not isinstance(state, dict):
-        raise Invalid(_("Initial state is an object: its keys are the state's keys."))
+        raise Invalid(_("The initial state must be a JSON object with the keys of the state."))
     return state
 
 
@@ -65,21 +65,21 @@ class NewForm(Form):
     app_name = Read(
         _needed,
         label=gettext_lazy("App"),
-        help_text=gettext_lazy("The name of the agent's folder, or of its App."),
+        help_text=gettext_lazy("The name of the agent's folder or of its App."),
         needed=True,
         attrs=_NAME,
     )
     user_id = Read(_needed, label=gettext_lazy("User"), needed=True, attrs=_NAME)
     session_id = Text(
         label=gettext_lazy("Session id"),
-        help_text=gettext_lazy("Left empty, the session gets a new UUID."),
+        help_text=gettext_lazy("Leave empty for a new UUID."),
         attrs=_NAME,
     )
     state = Read(
         _state,
         label=gettext_lazy("Initial state"),
         help_text=gettext_lazy(
-            "A JSON object. Keys that begin with user: or app: go to the user's or the app's state."
+            "A JSON object. Keys that start with user: or app: go into the user's or the app's state."
         ),
         widget=forms.Textarea,
         attrs={"rows": 8, "cols": False, "spellcheck": "false", **_KEPT},
@@ -99,7 +99,7 @@ def new(request: HttpRequest) -> HttpResponse:
     ]
     ref, status = act(form, lambda given: _create(**given, who=who))
     if ref:
-        messages.success(request, _("The session was created."))
+        messages.success(request, _("Session created."))
         return redirect(reverse("session", kwargs=ref._asdict()))
     return page(request, "home/sessions/new.html", {"form": form}, status)
 
@@ -117,7 +117,7 @@ def _create(source: str, app_name: str, user_id: str, session_id: str, state: di
 class DeleteForm(Form):
     """Deletes a session after its id has been typed."""
 
-    confirm = Confirm(label=gettext_lazy("Type the session's id to confirm"))
+    confirm = Confirm(label=gettext_lazy("Enter the session's id to confirm"))
 
 
 @require_http_methods(["GET", "POST"])
@@ -131,14 +131,14 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
 
     def confirmed(confirm: str) -> None:
         if typed(confirm) != typed(wanted):
-            raise Invalid(_("This is not the session's id; nothing was deleted."), field="confirm")
+            raise Invalid(_("This isn't the session's id. Nothing was deleted."), field="confirm")
         delete_session(ref, actor=who)
 
     form = DeleteForm.of(request)
     _done, status = act(form, lambda given: confirmed(**given))
     if not form.is_valid():
         return page(request, "home/sessions/delete.html", context | {"form": form}, status)
-    messages.success(request, _("The session %(id)s was deleted.") % {"id": ref.session_id})
+    messages.success(request, _("Session “%(id)s” deleted.") % {"id": ref.session_id})
     # Not the user's own page: a user without sessions and state no longer exists.
     return redirect("user-sessions", source=ref.source, app_name=ref.app_name, user_id=ref.user_id)
 
@@ -153,7 +153,7 @@ def apps(request: HttpRequest, source: str) -> HttpResponse:
     """Lists the apps of a source, by page: home shows only the first ones. htmx gets only the rows."""
     rows = lists.apps(source, request.GET.get("after"), actor=actor(request))
     if not rows.rows and not actor(request).sees_all_of(source):
-        raise NotFound(_("There is no source “%(alias)s” here.") % {"alias": source})
+        raise NotFound(_("There's no source “%(alias)s”.") % {"alias": source})
     template = "home/sessions/_app_rows.html" if request.htmx else "home/sessions/apps.html"  # type: ignore[attr-defined]
     return page(request, template, {"source": source, "apps": rows})
 

@@ -57,7 +57,7 @@ class Differences:
             ((path(change.path), self.html(change.old, change.new)) for change in changes.rows),
         )
         more = (
-            ngettext("%(n)s more place", "%(n)s more places", changes.more) % {"n": changes.more}
+            ngettext("%(n)s more difference", "%(n)s more differences", changes.more) % {"n": changes.more}
             if changes.more
             else ""
         )
@@ -81,11 +81,11 @@ def value(shown: Any) -> SafeString:
     if shown is ABSENT:
         return _word(_("no such key"))
     if shown is UNKNOWN:
-        return _word(_("unknown"), _("Nothing that is stored tells this value."))
+        return _word(_("unknown"), _("Not stored anywhere"))
     if isinstance(shown, str) and _is_long(shown):
         return _words([Piece("kept", shown)])
     if isinstance(shown, float) and not math.isfinite(shown):
-        return format_html('<span class="n" title="{}">{}</span>', _("not JSON; the agent wrote it"), dumps(shown))
+        return format_html('<span class="n" title="{}">{}</span>', _("not JSON, written by the agent"), dumps(shown))
     if isinstance(shown, dict | list) and not _is_short(shown):
         tree = Tree()
         tree.left = NODES

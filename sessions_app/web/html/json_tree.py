@@ -121,7 +121,7 @@ class Tree:
 
     def _leaf(self, value: Any) -> SafeString:
         if isinstance(value, float) and not math.isfinite(value):
-            return format_html('<span class="n" title="{}">{}</span>', _("not JSON; the agent wrote it"), str(value))
+            return format_html('<span class="n" title="{}">{}</span>', _("not JSON, written by the agent"), str(value))
         return format_html('<span class="{}">{}</span>', css_class(value), brief(value, TEXT_LIMIT))
 
     def _text(self, value: str) -> SafeString:

@@ -23,7 +23,7 @@ from ..request import actor, check_may
 class EraseForm(Form):
     """Erases a user, or has the id of an erasure in the field of the button that was pressed."""
 
-    confirm = Confirm(label=gettext_lazy("Type the user's id to confirm"))
+    confirm = Confirm(label=gettext_lazy("Enter the user's id to confirm"))
     stop = forms.UUIDField(required=False, widget=forms.HiddenInput)
     go_on = forms.UUIDField(required=False, widget=forms.HiddenInput)
     discard = forms.UUIDField(required=False, widget=forms.HiddenInput)
@@ -57,11 +57,11 @@ def _act(given: dict[str, Any], names: tuple[str, str, str], who: Actor) -> None
             do(given[name], *names, actor=who)
             return
     if typed(given["confirm"]) != typed(to_type(user_for_reader(*names))):
-        raise Invalid(_("This is not the user's id; nothing was erased."), field="confirm")
+        raise Invalid(_("This isn't the user's id. Nothing was erased."), field="confirm")
     if erasures.plan(*names, actor=who) is None:
         raise _no_user(names)
     erasures.begin(*names, actor=who)
 
 
 def _no_user(names: tuple[str, str, str]) -> NotFound:
-    return NotFound(_("There is no user “%(name)s” in this app.") % {"name": user_for_reader(*names)})
+    return NotFound(_("There's no user “%(name)s” in this app.") % {"name": user_for_reader(*names)})

@@ -72,7 +72,7 @@ def chosen(request: HttpRequest) -> HttpResponseBase:
     if act in ("tag", "untag"):
         return _tag(request, refs or list(islice(asked_for(query, zone, time.time(), who), _MOST_TAGGED + 1)), given)
     if act not in _BATCHES:
-        raise Invalid(_("There is no such action."))
+        raise Invalid(_("This action doesn't exist."))
     made = batch.begin(_BATCHES[act], actor=who, refs=refs, query=query, zone=zone)
     if act == "delete":
         batch.try_(made, {}, actor=who)
@@ -82,7 +82,7 @@ def chosen(request: HttpRequest) -> HttpResponseBase:
 def _refs(paths: list[str], who: Actor) -> list[SessionRef]:
     """Returns the sessions whose pages have these paths. Raises Invalid, NotFound."""
     if len(paths) > _MOST:
-        raise Invalid(_("At most %(n)s sessions can be selected one by one.") % {"n": _MOST})
+        raise Invalid(_("You can select up to %(n)s sessions one by one.") % {"n": _MOST})
     refs = []
     for path in paths:
         with suppress(Http404, ValueError):
@@ -90,14 +90,14 @@ def _refs(paths: list[str], who: Actor) -> list[SessionRef]:
             if match.url_name == "session":
                 refs.append(SessionRef(**match.kwargs))
                 continue
-        raise Invalid(_("“%(path)s” is not the link of a session.") % {"path": path[:200]})
+        raise Invalid(_("“%(path)s” isn't a session link.") % {"path": path[:200]})
     return refs
 
 
 def _tag(request: HttpRequest, refs: list[SessionRef], given: dict[str, Any]) -> HttpResponse:
     """Gives sessions a tag, or takes it away, and leads back to the table."""
     if len(refs) > _MOST_TAGGED:
-        raise Invalid(_("At most %(n)s sessions can be tagged at once: narrow the query.") % {"n": _MOST_TAGGED})
+        raise Invalid(_("You can tag up to %(n)s sessions at once. Narrow the query.") % {"n": _MOST_TAGGED})
     who, tag, act, back = actor(request), given["tag"], given["act"], given["back"]
     try:
         if act == "tag":
@@ -108,8 +108,8 @@ def _tag(request: HttpRequest, refs: list[SessionRef], given: dict[str, Any]) ->
         else:
             changed = labels.untag(refs, tag, actor=who)
             said = ngettext(
-                "The tag “%(tag)s” was taken from %(n)s session.",
-                "The tag “%(tag)s” was taken from %(n)s sessions.",
+                "Removed the tag “%(tag)s” from %(n)s session.",
+                "Removed the tag “%(tag)s” from %(n)s sessions.",
                 len(changed),
             )
         said %= {"n": len(changed), "tag": words(tag, 60)}

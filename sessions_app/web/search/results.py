@@ -156,7 +156,7 @@ def _shown(row: Row, asked: Asked, query: Query, news: Collection[SessionRef]) -
 def _status(name: str) -> str:
     words = {
         "failed": pgettext("status", "failed"),
-        "waiting": pgettext("status", "waits for an answer"),
+        "waiting": pgettext("status", "waiting for an answer"),
         "running": pgettext("status", "running"),
         "stuck": pgettext("status", "stuck"),
         "idle": pgettext("status", "idle"),
@@ -255,7 +255,7 @@ def preview(request: HttpRequest, **names: str) -> HttpResponse:
     view = views.session(ref, partly=True, actor=who)
     seqs = [Seq(number_in(each)) for each in request.GET.getlist("seq")[:MATCHED]]
     if not all(0 <= seq < 2**63 for seq in seqs):
-        raise Invalid(_("The number in this link is not valid."))
+        raise Invalid(_("The event number in this link isn't valid."))
     upto = reached(ref, actor=who)
     events = _with_first_lines(ref, _events(ref, seqs, who), upto, who)
     context: dict[str, Any] = {

@@ -29,7 +29,7 @@ class ViewForm(Form):
     """Saves what is asked for as a view, or changes one. `id` is that of a deleted view, which comes back."""
 
     id = forms.UUIDField(
-        required=False, error_messages={"invalid": gettext_lazy("The number in this link is not valid.")}
+        required=False, error_messages={"invalid": gettext_lazy("The event number in this link isn't valid.")}
     )
     name = Text()
     shared = Check()
@@ -62,8 +62,8 @@ class WebhookForm(Form):
     url = Text(
         label=gettext_lazy("URL"),
         help_text=gettext_lazy(
-            "It gets a POST with JSON: the view, the session, its title and status, and links. "
-            "Another address gets another secret."
+            "Gets a POST with JSON: the view, the session, its title and status, and links. A new address gets "
+            "a new secret."
         ),
         needed=True,
         attrs={
@@ -80,7 +80,7 @@ class WebhookForm(Form):
 def save(request: HttpRequest) -> HttpResponse:
     """Saves a view, or brings back one that was deleted (?id=), and goes to it."""
     person, form = person_of(request), ViewForm.of(request)
-    said = "" if form.data.get("id") else _("The view “%(name)s” was saved.")
+    said = "" if form.data.get("id") else _("View “%(name)s” saved.")
     return _keep(request, form, lambda: views.save(person, form.cleaned_data["id"], **form.title, **form.asked), said)
 
 
@@ -89,7 +89,7 @@ def change(request: HttpRequest, view_id: UUID) -> HttpResponse:
     """Renames and shares a view (?name=), or gives it the query, order and columns of the form, and goes to it."""
     person, form = person_of(request), ViewForm.of(request)
     views.check_may_keep(person)
-    view, said = SavedView.objects.of(view_id, person), _("The view “%(name)s” was changed.")
+    view, said = SavedView.objects.of(view_id, person), _("View “%(name)s” changed.")
     return _keep(
         request, form, lambda: view.change(by=person, **(form.title if "name" in form.data else form.asked)), said
     )
@@ -120,7 +120,7 @@ def watch(request: HttpRequest, view_id: UUID) -> HttpResponse:
     view = SavedView.objects.of(view_id, person)
     try:
         view.watch(person, str(zone_of(request)))
-        messages.success(request, _("You are told when a session begins to match this view."))
+        messages.success(request, _("You'll be told when a session starts to match this view."))
     except Invalid as error:
         messages.error(request, error.message)
     return redirect(view)
@@ -134,7 +134,7 @@ def delete(request: HttpRequest, view_id: UUID) -> HttpResponse:
     fields = {"id": str(view.id), "name": view.name, "q": view.query, "sort": view.sort, "cols": view.columns}
     if view.shared:
         fields["shared"] = "1"
-    said = _("The view “%(name)s” was deleted.") % {"name": words(view.name, 60)}
+    said = _("View “%(name)s” deleted.") % {"name": words(view.name, 60)}
     offer_undo(request, said, reverse("save-view"), fields.items())
     return redirect("search")
 
@@ -153,7 +153,7 @@ def webhook(request: HttpRequest, view_id: UUID) -> HttpResponse:
     if do == "remove":
         if hook:
             hook.remove()
-        messages.success(request, _("The webhook was taken away."))
+        messages.success(request, _("Webhook removed."))
         return redirect("webhook", view_id=view_id)
     if do == "test":
         if hook is None:

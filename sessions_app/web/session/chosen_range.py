@@ -82,7 +82,7 @@ def by_numbers(request: HttpRequest, ref: SessionRef) -> HttpResponse | None:
     for name, number in (("from", "first"), ("to", "last")):
         seq = number_in(query.pop(number)[-1])
         if not 0 <= seq < 2**63:
-            raise Invalid(_("The number in this link is not valid."))
+            raise Invalid(_("The event number in this link isn't valid."))
         query[name] = overview.event_at(ref, Seq(seq), actor=actor(request))
     return redirect(f"{request.path}?{query.urlencode()}")
 
@@ -104,6 +104,6 @@ def numbers(request: HttpRequest, **names: str) -> HttpResponse:
         return redirect(f"{reverse('session', kwargs=names)}?{query_of(request)}")
     chosen = chosen_range(request, ref)
     if chosen is None or chosen.between is None:
-        raise NotFound(_("There is no such range of events."))
+        raise NotFound(_("This range of events doesn't exist."))
     stats = statistics.stats(ref, chosen.between, actor=actor(request))
     return page(request, "session/chosen_range/_numbers.html", {"stats": stats})

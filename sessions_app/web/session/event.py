@@ -104,7 +104,7 @@ class EventForm(Form):
 
     once = Text(widget=HiddenInput)
     event = Text()
-    reason = Reason(help_text=gettext_lazy("It goes into the event."))
+    reason = Reason(help_text=gettext_lazy("Saved with the event."))
 
 
 def _add(ref: SessionRef, *, once: str, event: str, reason: str, who: Actor) -> Appended:
@@ -205,7 +205,7 @@ def _nearest(views: list[EventView], kind: str) -> dict[str, EventView]:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Invalid(_("An event is a JSON object."))
+        raise Invalid(_("An event must be a JSON object."))
     return value
 
 
@@ -308,7 +308,7 @@ def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) ->
     """Streams a scope's state as it is stored, even if it is too large to be parsed."""
     scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
     if scope is None:
-        raise NotFound(_("There is no such state here."))
+        raise NotFound(_("This state doesn't exist here."))
     pieces = (piece.encode("utf-8", "replace") for piece in event_views.state_text(ref, scope, actor=actor(request)))
     name = f'attachment; filename="{scope}-state.json"'
     return streamed(pieces, "application/json", {"Content-Disposition": name})
@@ -317,5 +317,5 @@ def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) ->
 def _value(request: HttpRequest, target: Target) -> HttpResponse:
     key = request.GET.get("key", "")
     if key not in target.state:
-        raise Invalid(_("There is no key “%(key)s” in this state.") % {"key": key})
+        raise Invalid(_("There's no key “%(key)s” in this state.") % {"key": key})
     return data(dumps(target.state[key], indent=2), "text/plain; charset=utf-8")

@@ -51,7 +51,7 @@ def title(request: HttpRequest, **names: str) -> HttpResponse:
         return _answer(request, ref, "_title", {"error": error.message, "typed": form["title"].value() or ""})
     now = of_session(ref, actor(request))["labels"].title
     if now != before and not given["undo"]:
-        said = _("Renamed to “%(title)s”.") % {"title": words(now, 60)} if now else _("The title was taken away.")
+        said = _("Renamed to “%(title)s”.") % {"title": words(now, 60)} if now else _("Title removed.")
         _offer_undo(request, said, reverse("session-title", kwargs=names), ("title", before))
     return _answer(request, ref, "_title")
 

@@ -263,6 +263,6 @@ def _change(ref: SessionRef, key: str, before: Seq, who: Actor) -> str:
     if own := next((write for write in writes if write.event_id and write.ref == ref), None):
         return own.event_id
     if cursor and writes:
-        raise NotFound(_("No earlier event of this session changed “%(key)s”.") % {"key": key[:100]})
-    said = _("“%(asked)s” names no event: write its number, a turn, a time or a key of the state.")
+        raise NotFound(_("No earlier event in this session changed “%(key)s”.") % {"key": key[:100]})
+    said = _("“%(asked)s” isn't an event. Enter its number, a turn, a time or a key of the state.")
     raise NotFound(said % {"asked": key[:100]})

@@ -22,7 +22,7 @@ class ReasonForm(Form):
 
     reason = Text(
         label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("It is recorded in the audit, with your name, before the value is shown."),
+        help_text=gettext_lazy("The audit records your name and the reason before the value is shown."),
         needed=True,
         attrs={"maxlength": reveal.REASON_LENGTH, "autofocus": True},
     )

@@ -154,7 +154,7 @@ def number_in(text: str) -> int:
     try:
         return int(text[:20])
     except ValueError as error:
-        raise Invalid(_("The number in this link is not valid.")) from error
+        raise Invalid(_("The event number in this link isn't valid.")) from error
 
 
 def _answer(data: dict[str, Any]) -> HttpResponse:

@@ -49,7 +49,7 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     ),
     "fork": (
         gettext_lazy("fork"),
-        gettext_lazy("A new session that begins as a copy of another one up to an event"),
+        gettext_lazy("A new session that starts as a copy of another one up to an event"),
     ),
     "drift": (
         gettext_lazy("drift"),

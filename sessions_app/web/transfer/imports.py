@@ -67,7 +67,7 @@ def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
 def _export(request: HttpRequest, source: str, only: exporting.Filter, title: str = "") -> StreamingHttpResponse:
     name = request.GET.get("format", "jsonl")
     if name not in WRITTEN or (FORMATS[name].one_session and only.session is None):
-        raise NotFound(_("There is no export format “%(format)s” here.") % {"format": name})
+        raise NotFound(_("There's no export format “%(format)s”.") % {"format": name})
     form = FORMATS[name]
     names = (
         [title]
@@ -177,7 +177,5 @@ def _discard(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
         return redirect("import", import_id=import_id)
     core.discard(import_id, actor=actor(request))
     if before.stage in ("importing", "stopped"):
-        messages.info(
-            request, _("The import was stopped. What it has written stays; the same file, sent again, goes on.")
-        )
+        messages.info(request, _("Import stopped. What it wrote is kept; upload the same file again to continue."))
     return redirect("imports")

@@ -356,7 +356,7 @@ def test_a_redirect_to_a_private_address_is_a_failure_and_not_followed(
         send_all()
         assert (inner.paths, len(told.paths)) == ([], 1)
     assert [(each.state, each.status, each.message) for each in deliveries(view)] == [
-        ("waiting", 302, "A redirect is not followed.")
+        ("waiting", 302, "Redirects aren't followed.")
     ]
 
 
