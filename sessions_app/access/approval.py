@@ -130,7 +130,7 @@ def make(
     return rule
 
 
-def drop(number: int, *, by: Actor) -> ApprovalRule:
+def delete(number: int, *, by: Actor) -> ApprovalRule:
     """Deletes a rule. What waits for a second person because of it still waits. Raises NotFound, NotAllowed."""
     by.check_runs_everything()
     by.check_may_write()

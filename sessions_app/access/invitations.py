@@ -60,7 +60,7 @@ def listed(*, actor: Actor) -> QuerySet[Invitation]:
     return _usable().prefetch_related("groups").order_by("-created", "-pk")
 
 
-def withdraw(invitation_id: int, *, actor: Actor) -> None:
+def cancel(invitation_id: int, *, actor: Actor) -> None:
     """Makes an invitation useless. One that was used, or is gone, stays so."""
     check_keeps_people(actor)
     invitations = Invitation.objects.filter(pk=invitation_id)

@@ -2,7 +2,7 @@
 allows.
 
     role = roles.give("editor", by=actor, apps="booking*", person="maria")
-    roles.take(role.pk, by=actor)
+    roles.remove(role.pk, by=actor)
 
 People without a role see no app.
 """
@@ -175,7 +175,7 @@ def give(
     return given
 
 
-def take(number: int, *, by: Actor) -> Role:
+def remove(number: int, *, by: Actor) -> Role:
     """Removes a role. Raises NotFound, NotAllowed, and Conflict for the role of the last admin."""
     by.check_runs_everything()
     by.check_may_write()

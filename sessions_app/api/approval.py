@@ -66,10 +66,10 @@ def get(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | No
 
 
 @router.delete(ONE, response=ProposalView, summary="Cancel a proposal", openapi_extra=needs("append"))
-def withdraw(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
+def cancel(request: HttpRequest, app_name: str, proposal_id: UUID, source: str | None = None) -> HttpResponse:
     """Cancels a proposal that this token made. Answers 409 if it is decided, 403 if someone else made it."""
     _of_app(request, source_of(request, app_name, source, "append"), app_name, proposal_id)
-    return answer(_told(proposal_job.withdraw(proposal_id, actor=actor_of(request)), actor_of(request)))
+    return answer(_told(proposal_job.cancel(proposal_id, actor=actor_of(request)), actor_of(request)))
 
 
 def _of_app(request: HttpRequest, source: str, app_name: str, proposal_id: UUID) -> Proposal:

@@ -85,7 +85,7 @@ def extend(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | N
 def keep(request: HttpRequest, app_name: str, expiry_id: UUID, source: str | None = None) -> HttpResponse:
     """Keeps an edit for good: its values stay. Answers 409 if it has ended."""
     _check_app(request, source_of(request, app_name, source, "append"), app_name, expiry_id)
-    return answer(_told(expiry.cancel(expiry_id, actor=actor_of(request)), actor_of(request)))
+    return answer(_told(expiry.keep(expiry_id, actor=actor_of(request)), actor_of(request)))
 
 
 def _check_app(request: HttpRequest, source: str, app_name: str, expiry_id: UUID) -> None:

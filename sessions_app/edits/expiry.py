@@ -140,7 +140,7 @@ def extend(expiry_id: uuid.UUID | str, of: Mapping[str, Any], *, actor: Actor) -
     return get(expiry_id, actor=actor)
 
 
-def cancel(expiry_id: uuid.UUID | str, *, actor: Actor) -> Expiry:
+def keep(expiry_id: uuid.UUID | str, *, actor: Actor) -> Expiry:
     """Keeps an edit for good. Raises what `extend` does."""
     lease = _claimed(expiry_id, actor)
     _end(lease, Outcome(CANCELLED, actor.name), actor, stays=True)

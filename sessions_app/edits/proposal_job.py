@@ -74,7 +74,7 @@ def decline(proposal_id: uuid.UUID | str, *, actor: Actor, why: str = "") -> Pro
     return proposals.get(proposal_id, actor=actor)
 
 
-def withdraw(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
+def cancel(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
     """Cancels a proposal of one's own. Raises what `apply` does."""
     actor.check_may_write()
     job = proposals.job_of(proposal_id, actor)

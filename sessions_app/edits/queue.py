@@ -245,7 +245,7 @@ def any_waiting() -> bool:
     return jobs().filter(state=WAITING).exists()
 
 
-def withdraw(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
+def cancel(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     """Cancels a waiting edit: one's own, or anyone's in an app that one may edit; the author is told who did.
 
     Raises NotFound, NotAllowed; Conflict if it is being applied or no longer waits; SourceError if it is unknown

@@ -55,15 +55,14 @@ def of_own(error: Exception) -> str:
     text = str(error)
     lowered = text.lower()
     if "is full" in lowered or "no space left" in lowered:
-        return _("The disk of adkweb's own database is full, so nothing was changed. Free some space and try again.")
+        return _("The disk of adkweb's own database is full. Nothing was half-written. Free some space and try again.")
     if "is gone" in lowered:
         return _("%(error)s. Put the file back, or restart adkweb to create a new one.") % {"error": text.strip()}
     if "readonly database" in lowered or "read-only" in lowered:
         return _(
-            "adkweb's own database can't be written, because its file, disk or server is read-only. Nothing was "
-            "changed."
+            "adkweb's own database can't be written: its file, disk or server is read-only. Nothing was half-written."
         )
-    return _("adkweb's own database is locked or isn't answering. Nothing was changed; try again.")
+    return _("adkweb's own database is locked or isn't answering. Nothing was half-written; try again.")
 
 
 _LOST: Final = (  # messages of libpq and psycopg when an existing connection ends; a mistake in an address isn't one
@@ -128,7 +127,7 @@ def _of_servers() -> list[tuple[str, str]]:
         ("refused", _("no server is listening there. adkweb retries with every request.")),
         ("couldn't get a connection", _("the server isn't answering. adkweb retries with every request.")),
         ("timeout", _("the server isn't answering in time. adkweb retries with every request.")),
-        ("terminat", _("the server closed the connection. Nothing was changed; try again.")),
+        ("terminat", _("the server closed the connection. Nothing was half-written; try again.")),
         ("running locally", _("no server has a socket in this folder.")),
-        *((sign, _("the connection to the server was lost. Nothing was changed; try again.")) for sign in _LOST),
+        *((sign, _("the connection to the server was lost. Nothing was half-written; try again.")) for sign in _LOST),
     ]

@@ -149,7 +149,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Answers a bug in adkweb, and a failure of its own database before any view was reached."""
     if isinstance(error := sys.exc_info()[1], OperationalError):
         return _waits(request, error)
-    message = _("Something went wrong. Nothing was changed; see the log for details.")
+    message = _("Something went wrong in adkweb. Nothing was half-written; see the log for details.")
     if wants_sentence(request) and (name := request_id.current()):
         message += " " + _("Request id: %(name)s") % {"name": name}
     return answer(request, message, 500)

@@ -2,6 +2,7 @@
 
 from django.contrib.auth.decorators import login_not_required
 from django.urls import path, register_converter
+from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
@@ -64,14 +65,14 @@ urlpatterns = [
     path("people/<name:name>/sign-out/", people.sign_somebody_out, name="sign-somebody-out"),
     path("people/<name:name>/reset-second-factor/", people.reset_second_factor, name="reset-second-factor"),
     path("invitations/", people.invite, name="invite"),
-    path("invitations/<int:invitation_id>/withdraw/", people.withdraw, name="withdraw-invitation"),
+    path("invitations/<int:invitation_id>/cancel/", people.cancel, name="cancel-invitation"),
     path("groups/", people.new_group, name="new-group"),
     path("groups/<name:name>/", people.group, name="group"),
     path("groups/<name:name>/delete/", people.delete_group, name="delete-group"),
     path("join/", join.join, name="join"),
     path("password/", join.new_password, name="new-password"),
     path("roles/", roles.roles, name="roles"),
-    path("roles/<int:number>/take/", roles.take, name="take-role"),
+    path("roles/<int:number>/remove/", roles.remove, name="remove-role"),
     path("sign-ins/", sign_ins.sign_ins, name="sign-ins"),
     path("masking/", masking.masking, name="masking"),
     path("masking/<int:number>/remove/", masking.remove, name="remove-mask"),
@@ -90,13 +91,14 @@ urlpatterns = [
     path("proposals/", proposals.proposals, name="proposals"),
     path("proposals/<uuid:proposal_id>/", proposals.decide, name="proposal"),
     path("approval/", approval_rules.rules, name="approval"),
-    path("approval/<int:number>/drop/", approval_rules.drop, name="drop-approval"),
-    path("expiring/", queued.expiring, name="expiring"),
-    path("expiring/<uuid:expiry_id>/extend/", queued.extend, name="extend-edit"),
-    path("expiring/<uuid:expiry_id>/keep/", queued.cancel, name="keep-edit"),
+    path("approval/<int:number>/delete/", approval_rules.delete, name="delete-approval"),
+    path("temporary-edits/", queued.temporary_edits, name="temporary-edits"),
+    path("expiring/", RedirectView.as_view(pattern_name="temporary-edits", query_string=True)),  # its address before
+    path("temporary-edits/<uuid:expiry_id>/extend/", queued.extend, name="extend-edit"),
+    path("temporary-edits/<uuid:expiry_id>/keep/", queued.keep, name="keep-edit"),
     path("queued/outcomes/", queued.outcomes, name="queued-outcomes"),
     path("queued/<uuid:queued_id>/", queued.raw, name="queued-json"),
-    path("queued/<uuid:queued_id>/withdraw/", queued.withdraw, name="queued-withdraw"),
+    path("queued/<uuid:queued_id>/cancel/", queued.cancel_queued, name="cancel-queued"),
     path("queued/<uuid:queued_id>/dismiss/", queued.dismiss, name="queued-dismiss"),
     path("a/<name:source>/", sessions.apps, name="apps"),
     path(APP, sessions.app, name="app"),

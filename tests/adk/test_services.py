@@ -642,7 +642,7 @@ def test_a_source_is_a_new_file_a_url_or_an_alias(tmp_path: Path, source: str) -
 def test_what_is_no_source_is_refused_in_words(tmp_path: Path) -> None:
     for bad, why in (
         (str(tmp_path), "is a folder"),
-        ("mysql://x/y", "is not supported"),
+        ("mysql://x/y", "isn't supported"),
         ("postgresql://", "database"),
     ):
         with pytest.raises(SourceError, match=why):

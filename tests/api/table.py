@@ -16,12 +16,12 @@ from django.urls.resolvers import RoutePattern
 
 # The words of the answer that refuses a token.
 REFUSED: Final = {
-    "no token": "Sign in by a token",
+    "no token": "Sign in with a token",
     "unknown": "unknown",
     "expired": "expired",
     "revoked": "was revoked",
     "renewed": "was renewed",
-    "deactivated": "person who made it",
+    "deactivated": "This token ended because the person who created it can no longer sign in",
 }
 KINDS: Final = (*REFUSED, "read", "append", "admin", "stranger")
 ELSEWHERE: Final = "/apps/nowhere"  # stands for all addresses below ADK's that lead nowhere

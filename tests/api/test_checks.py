@@ -80,11 +80,11 @@ def test_a_rule_is_written_changed_and_deleted(
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ({"condition": "app:booking"}, "is no condition on state"),
-        ({"condition": ""}, "A rule says what the state has to be"),
+        ({"condition": "app:booking"}, "isn't a condition on state"),
+        ({"condition": ""}, "Write a condition on the state, for example"),
         ({"title": "x" * 101, "condition": "n > 0"}, "at most 100 characters"),
         ({"condition": 5}, "condition: "),
-        ({"title": "no condition"}, "condition: "),
+        ({"title": "isn't a condition on state"}, "condition: "),
         ({"condition": "n > 0", "name": "n"}, "name: is not known here"),
     ],
 )

@@ -100,7 +100,7 @@ def test_an_append_to_a_session_that_is_being_imported_is_refused(program: Progr
     for event in ({"author": "agent"}, {"id": "x", "timestamp": 1.0}):
         refused = program.post(address(each_ref, "/events"), event)
         assert refused.status == 409
-        assert refused.detail.startswith("This session is being copied or imported; ")
+        assert refused.detail.startswith("This session is being copied or imported")
     assert everything(each_ref.source) == before
 
 

@@ -168,7 +168,7 @@ def test_not_ready_if_no_source_can_be_read(broken: Callable[[str], str]) -> Non
     assert ask() == (503, {"state": "not ready"})
     status, answer = ask(token())
     assert (status, answer["sources"][0]["lacks"]) == (503, ["schema"])
-    assert "not one of ADK's" in answer["sources"][0]["why"]
+    assert "This isn't an ADK database" in answer["sources"][0]["why"]
 
 
 def test_a_file_that_is_gone_is_not_reachable(new_store: Callable[..., str], open_source: Callable[[str], str]) -> None:

@@ -119,12 +119,12 @@ def test_a_query_with_a_mistake_is_refused_with_its_place_and_never_answered_wit
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ({"zone": "Mars/Olympus"}, "no time zone"),
-        ({"zone": "../../etc/passwd"}, "no time zone"),
-        ({"zone": "America"}, "no time zone"),
-        ({"zone": ""}, "no time zone"),
-        ({"zone": "a\0b"}, "no time zone"),
-        ({"zone": "x" * 5_000}, "no time zone"),
+        ({"zone": "Mars/Olympus"}, "isn't a time zone"),
+        ({"zone": "../../etc/passwd"}, "isn't a time zone"),
+        ({"zone": "America"}, "isn't a time zone"),
+        ({"zone": ""}, "isn't a time zone"),
+        ({"zone": "a\0b"}, "isn't a time zone"),
+        ({"zone": "x" * 5_000}, "isn't a time zone"),
         ({"sort": "id"}, "cannot be sorted by “id”"),
         ({"cursor": "x"}, "not valid"),
         ({"limit": 101}, "limit"),

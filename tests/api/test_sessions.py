@@ -223,7 +223,7 @@ def test_a_session_that_is_deleted_while_it_is_read_never_looks_whole(
     _session, pages = found
     assert len(next(pages)) == whole_session.PAGE
     delete_session(each_ref, actor=actor)
-    with pytest.raises(NotFound, match="deleted while it was read"):
+    with pytest.raises(NotFound, match="The session was deleted while it was being read"):
         next(pages)
 
 

@@ -115,7 +115,10 @@ def test_each_text_ends_with_the_person_who_got_it(maria: User) -> None:
     of_ben = renewed(person=ben.pk)
     maria.delete()
     assert (works(of_maria), works(of_ben)) == (False, True)
-    assert "person who made it" in Program(of_maria).get("/api/apps").detail
+    assert (
+        "This token ended because the person who created it can no longer sign in"
+        in Program(of_maria).get("/api/apps").detail
+    )
     User.objects.filter(username="ben").update(is_active=False)
     assert not works(of_ben)
     assert ApiToken.objects.named("agent").maker == "ben"

@@ -189,7 +189,7 @@ def test_what_cannot_be_recorded_is_refused_and_what_takes_access_away_is_logged
 ) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"PRAGMA max_page_count = {cursor.execute('PRAGMA page_count').fetchone()[0]}")
-    with pytest.raises(NotRecorded, match="so it was not done"):
+    with pytest.raises(NotRecorded, match="The audit couldn't record this, so nothing was changed"):
         deque(iter(lambda: record("exported", "maria", why="x" * 900), 0), 0)  # until the disk is full
     whole = AuditRow.objects.count()
     record("sign-out", "maria", why="y" * 900)
@@ -236,7 +236,7 @@ def test_a_published_head_shows_rows_that_are_missing_or_replaced_when_the_heads
 
 @pytest.mark.parametrize("line", ["", "6b1f", "2026-11-25 000000000000000 " + "0" * 64, "\0\ud800", "1 " + "a" * 64])
 def test_a_line_that_is_no_head_is_refused(line: str) -> None:
-    with pytest.raises(Invalid, match="is no line of"):
+    with pytest.raises(Invalid, match="isn't a line printed by `adkweb audit-head`"):
         heads.read(line)
 
 

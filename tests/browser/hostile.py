@@ -55,7 +55,7 @@ PAGES: Final = {
     "masking, proposals": "/masking/?scan=1",
     "approval": "/approval/",
     "proposals": "/proposals/",
-    "expiring edits": "/expiring/",
+    "temporary edits": "/temporary-edits/",
     "audit": "/audit/",
     "audit, filtered": "/audit/?" + urlencode({"by": SCRIPT, "app": IMAGE}),
     "retention": "/retention/",

@@ -378,7 +378,7 @@ PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
     "masking": "/masking/?scan=1",
     "approval": "/approval/",
     "proposals": "/proposals/",
-    "expiring edits": "/expiring/",
+    "temporary edits": "/temporary-edits/",
     "password": "/password/",
     "sign-ins": "/sign-ins/",
     "second factor": "/second-factor/",

@@ -118,7 +118,7 @@ def test_a_deletion_needs_the_number_of_sessions(table: Page) -> None:
     table.get_by_role("button", name="Delete…").click()
     button = table.get_by_role("button", name="Delete 1 session")
     expect(button).to_be_disabled()
-    table.get_by_label(re.compile("Type the number")).fill("1")
+    table.get_by_label(re.compile("Enter the number of sessions to confirm")).fill("1")
     expect(button).to_be_enabled()
     table.get_by_role("button", name="Discard").click()
     expect(table).to_have_url(re.compile("/sessions/$"))

@@ -29,7 +29,7 @@ OTHERS: Final = (
     *("undo, with a choice", "restore a scope", "rewind", "fork", "forks", "history of a number", "compare"),
     *("other runs", "artifacts", "artifact that is text", "drift", "edits", "new session", "add event"),
     *("delete, long names", "hold", "export everything", "erase a user", "retention", "import", "tokens", "people"),
-    *("masking", "approval", "proposals", "expiring edits", "password", "sign-ins", "second factor", "new passkey"),
+    *("masking", "approval", "proposals", "temporary edits", "password", "sign-ins", "second factor", "new passkey"),
     "error 404",
 )
 ALL: Final = [*MEASURED, *OTHERS]

@@ -531,7 +531,7 @@ def test_who_may_not_look_any_more_is_not_given_the_next_event(
         expect_state(page, "out")
         expect(words(page)).to_have_text("signed out")
         expect(notice(page)).to_be_visible()
-        expect(notice(page)).to_contain_text("You are signed out.")
+        expect(notice(page)).to_contain_text("You have been signed out")
         assert len(rows(page)) == 1
     finally:
         _set_active(world, True)

@@ -54,7 +54,7 @@ def test_postgresql_goes_away_and_comes_back_and_no_event_is_lost(
             kill(durable, signal.SIGQUIT)  # its own word for a crash: it recovers from its log
             agent.wait_for_failure()
             expect(notice(page)).to_be_visible()
-            expect(notice(page)).to_contain_text("cannot be used at the moment")
+            expect(notice(page)).to_contain_text("This source can't be used right now")
             agent.wait_for_failure()
             durable.start()
             expect(notice(page)).to_be_hidden(timeout=LATE)

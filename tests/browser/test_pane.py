@@ -181,7 +181,7 @@ def test_links_in_the_pane_stay_in_it_and_go_back_one_by_one(page: Page) -> None
     expect(title(page)).to_have_text("user:far")
     pane(page).get_by_role("link", name="Older values").click()
     expect(pane(page).locator(".write").nth(60)).to_be_visible()
-    pane(page).get_by_label("Another key").fill("tree")
+    pane(page).get_by_label("Add key").fill("tree")
     page.keyboard.press("Enter")
     expect(title(page)).to_have_text("tree")
     page.go_back()
@@ -407,7 +407,7 @@ def test_a_refused_form_keeps_what_was_typed(page: Page, watch: Watch) -> None:
     pane(page).get_by_label("Session id").fill("travel")
     pane(page).get_by_label("Reason").fill("to try it")
     pane(page).get_by_role("button", name="Fork").click()
-    expect(pane(page).locator("#session_id_error")).to_contain_text("exists already")
+    expect(pane(page).locator("#session_id_error")).to_contain_text("already a session")
     expect(pane(page).get_by_label("Session id")).to_be_focused()
     expect(pane(page).get_by_label("Session id")).to_have_value("travel")
     expect(pane(page).get_by_label("Reason")).to_have_value("to try it")
@@ -437,7 +437,7 @@ def test_what_was_typed_outlasts_the_pane_and_the_sign_in(page: Page, watch: Wat
 
     page.context.clear_cookies(name=re.compile("session"))
     pane(page).get_by_role("button", name="Fork").click()
-    expect(page.locator(".toast.bad")).to_contain_text("You are signed out; nothing was written.")
+    expect(page.locator(".toast.bad")).to_contain_text("You have been signed out, and nothing was written")
     expect(pane(page).get_by_label("Reason")).to_have_value("a long story")
 
 

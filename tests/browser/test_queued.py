@@ -151,9 +151,9 @@ def test_who_withdraws_too_late_is_told_so(world: World, me: Callable[..., Page]
             expect(page.locator("#queued article")).to_have_count(0)  # the page has heard of it
         route.continue_()
 
-    page.route("**/withdraw/", send_twice)
+    page.route("**/cancel/", send_twice)
     page.locator("#queued article").get_by_role("button", name="Withdraw").click()
-    expect(page.get_by_role("alert")).to_contain_text("does not wait any more")
+    expect(page.get_by_role("alert")).to_contain_text("is no longer waiting")
     expect(page.locator("#queued article")).to_have_count(0)
     agent.go_on()
     agent.wait()

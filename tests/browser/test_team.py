@@ -55,14 +55,14 @@ def give(admin: Page, role: str, person: str, apps: str = "", *, reveals: bool =
     admin.get_by_label("Who").select_option(f"person:{person}")
     admin.get_by_role("radio", name=role).check()
     admin.get_by_label("Apps", exact=True).fill(apps)
-    admin.get_by_label("May reveal").set_checked(reveals)
+    admin.get_by_label("Can reveal masked values, with a reason").set_checked(reveals)
     admin.get_by_role("button", name="Give role").click()
     expect(admin.get_by_role("row", name=person).filter(has_text=role)).to_be_visible()
 
 
 def propose_tier(editor: Page, value: str) -> None:
     editor.goto(f"{SESSION}edit/?" + urlencode({"key": "user:tier"}))
-    expect(editor.get_by_text("Needs a second person")).to_be_visible()
+    expect(editor.get_by_text("Needs approval by another editor")).to_be_visible()
     type_json(editor, json.dumps(value))
     editor.get_by_label("Reason").fill("by phone, ticket 512")
     editor.get_by_role("button", name="Apply").click()
@@ -88,12 +88,12 @@ def test_a_team_works_with_what_each_of_them_may(team: Adkweb, visitor: Visit, w
     expect(admin.get_by_role("row", name="*token*")).to_be_visible()
     admin.goto("/approval/")
     admin.get_by_role("textbox", name="Keys").fill("user:tier")
-    admin.get_by_role("button", name="Make rule").click()
+    admin.get_by_role("button", name="Create rule").click()
     expect(admin.get_by_role("row", name="user:tier")).to_be_visible()
     admin.goto("/tokens/")
     admin.get_by_label("Name", exact=True).fill("booking-agent")
     admin.get_by_label("Days until it expires").fill("30")
-    admin.get_by_role("button", name="Make token").click()
+    admin.get_by_role("button", name="Create token").click()
     expect(admin.locator("#token-text")).to_have_text(re.compile(r"^\S{20,}$"))
 
     # Support: one app, no secret, nothing to write with. Other apps are as if they did not exist.

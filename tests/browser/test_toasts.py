@@ -61,7 +61,7 @@ def test_what_was_written_since_is_asked_before_it_is_undone(page: Page) -> None
     expect(page.locator("#groups [data-key-row=step]")).to_contain_text("four")
     toast.get_by_role("button", name="Undo").click()
     expect(page.locator("#pane .conflict")).to_contain_text("three")
-    expect(page.locator("#pane")).to_contain_text("These keys have changed since.")
+    expect(page.locator("#pane")).to_contain_text("These keys have changed in the meantime")
     expect(page.locator("#groups [data-key-row=step]")).to_contain_text("four")
 
 

@@ -98,12 +98,12 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
     page.locator(".topbar details.menu > summary").click()
     page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_role("navigation", name="Settings").get_by_role("link", name="Tokens", exact=True).click()
-    expect(page.get_by_text("A token lets a program do what you do here")).to_be_visible()
+    expect(page.get_by_text("A token lets a program use adkweb")).to_be_visible()
     check(page)
     page.get_by_label("Name").fill("report")
     page.get_by_role("radio", name=re.compile("^read")).check()
     page.get_by_label("Apps").fill("booking")
-    page.get_by_role("button", name="Make token").click()
+    page.get_by_role("button", name="Create token").click()
     expect(page.get_by_role("status")).to_contain_text("The token “report” is made")
     check(page)
     page.get_by_role("button", name="Copy").click()
@@ -119,7 +119,7 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
     expect(page.locator("#token-text")).to_have_count(0)
     page.locator("summary", has_text="New token").click()
     page.get_by_label("Name").fill("report")
-    page.get_by_role("button", name="Make token").click()
+    page.get_by_role("button", name="Create token").click()
     expect(page.get_by_role("alert")).to_contain_text("There is a token “report” already")
     expect(page.get_by_label("Name")).to_have_value("report")
     check(page)
@@ -204,8 +204,8 @@ def test_an_import_that_is_stopped_goes_on_when_its_file_is_sent_again(
         agent.execute("BEGIN IMMEDIATE")  # for which the import waits: it is still under way when it is stopped
         page.get_by_role("button", name="Import").click()
         page.get_by_role("button", name="Stop").click()
-        expect(page.get_by_role("status")).to_contain_text("sent again, goes on")
-        expect(page.get_by_text("None yet.")).to_be_visible()
+        expect(page.get_by_role("status")).to_contain_text("Import stopped")
+        expect(page.get_by_text("No imports yet")).to_be_visible()
     choose(page, file)
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("status")).to_contain_text("imported", timeout=60_000)
@@ -229,9 +229,9 @@ def test_a_dropped_file_is_taken_and_one_that_is_too_large_is_not_sent(page: Pag
         "dropped.jsonl",
     )
     assert page.get_by_label("File", exact=True).evaluate("(input) => input.files[0].name") == "dropped.jsonl"
-    expect(page.get_by_role("alert")).to_contain_text("ADKWEB_MAX_UPLOAD allows. Nothing was sent.")
+    expect(page.get_by_role("alert")).to_contain_text("that ADKWEB_MAX_UPLOAD allows")
     page.get_by_role("button", name="Preview import").click()
-    expect(page.get_by_role("alert")).to_contain_text("Nothing was sent.")
+    expect(page.get_by_role("alert")).to_contain_text("that ADKWEB_MAX_UPLOAD allows")
     assert page.url.endswith("/import/")
 
 

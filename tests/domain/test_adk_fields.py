@@ -10,7 +10,7 @@ from tests.costs import takes_less
 
 SECONDS = 0.5  # a tenth here; ten thousand faults that are all told take seconds
 MANY = 100_000
-UNKNOWN = "ADK does not know this field"
+UNKNOWN = "ADK doesn't know this field"
 TYPE = "ADK expects another type here"
 
 

@@ -162,7 +162,7 @@ def test_a_key_that_somebody_else_changed_is_a_conflict_with_the_values_by_now_a
 ) -> None:
     before = everything(ref.source)
     harmless = Entry("other", 1, ABSENT)
-    with pytest.raises(Conflict, match="Somebody else changed it meanwhile; nothing was written") as refused:
+    with pytest.raises(Conflict, match="Someone else changed it in the meantime") as refused:
         edits.edit_state(ref, [harmless, entry], actor=actor)
     assert refused.value.detail["current"] == {"other": ABSENT, entry.key: current}
     assert everything(ref.source) == before
@@ -489,7 +489,7 @@ def test_an_event_by_hand_may_remove_keys(ref: SessionRef, actor: Actor) -> None
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ([], "An event is a JSON object"),
+        ([], "An event must be a JSON object"),
         ({"partial": True}, "partial: a partial event is never stored"),
         ({"actions": {"made_up": 1}}, 'ADK does not know "made_up"'),
         ({"timestamp": "now"}, "timestamp: must be seconds"),

@@ -140,11 +140,11 @@ def test_an_edit_can_last_longer_or_stay(ref: SessionRef) -> None:
     longer = expiry.extend(waiting.id, {"lasts": 7200.0}, actor=BOSS)
     assert (longer.state, longer.message, ending.apply_due()) == ("waiting", "bo", 0)
     assert longer.until == pytest.approx(time.time() + 7200, abs=60)
-    kept = expiry.cancel(waiting.id, actor=BOSS)
+    kept = expiry.keep(waiting.id, actor=BOSS)
     let_time_pass()
     assert (kept.state, kept.message, ending.apply_due(), state(ref)["step"]) == ("cancelled", "bo", 0, "pay")
     for act in (
-        lambda: expiry.cancel(waiting.id, actor=BOSS),
+        lambda: expiry.keep(waiting.id, actor=BOSS),
         lambda: expiry.extend(waiting.id, {"lasts": 9.0}, actor=BOSS),
     ):
         with pytest.raises(Conflict):
@@ -161,9 +161,9 @@ def test_who_may_not_see_or_write_can_change_no_end(ref: SessionRef) -> None:
     assert expiry.listed(actor=CHARLIE) == []
     assert (len(expiry.listed(actor=BOB)), expiry.listed(actor=BOB, own=True)) == (1, [])
     with pytest.raises(NotFound):
-        expiry.cancel(waiting.id, actor=CHARLIE)
+        expiry.keep(waiting.id, actor=CHARLIE)
     with pytest.raises(NotAllowed):
-        expiry.cancel(waiting.id, actor=BOB)
+        expiry.keep(waiting.id, actor=BOB)
 
 
 def test_an_edit_that_is_refused_leaves_no_end_and_one_sent_again_has_one(ref: SessionRef) -> None:
@@ -191,7 +191,7 @@ def test_the_end_waits_while_an_invocation_runs_or_a_claim_holds(ref: SessionRef
     assert ending.apply_due() == 0
     assert Lease.take(Job.objects.get(pk=waiting.id), 30.0) is not None
     with pytest.raises(Conflict):
-        expiry.cancel(waiting.id, actor=BOSS)
+        expiry.keep(waiting.id, actor=BOSS)
 
 
 def test_a_deleted_session_ends_with_the_reason(ref: SessionRef) -> None:

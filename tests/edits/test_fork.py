@@ -349,7 +349,7 @@ def test_a_forks_name_is_checked_and_made_up_the_same_for_the_same_form(ref: Ses
     made = forks.name(ref, "ana", "", "form")
     assert made == forks.name(ref, "ana", "", "form")
     assert made != forks.name(ref, "ana", "", "another")
-    with pytest.raises(Invalid, match="needs a user"):
+    with pytest.raises(Invalid, match="Enter a user for the session"):
         forks.name(ref, "", "x", "form")
     with pytest.raises(Invalid, match="129 characters"):
         forks.name(ref, "ana", "x" * 129, "form")
@@ -445,7 +445,7 @@ def test_nobody_writes_to_a_fork_that_is_being_copied(source: str, actor: Actor)
         lambda: rewind.rewind(into, copied.invocation_id, actor=actor),
     ]
     for write in refused:
-        with pytest.raises(Conflict, match="This session is being copied or imported;"):
+        with pytest.raises(Conflict, match="This session is being copied or imported"):
             write()
     assert everything(source) == before
     assert forks.fork(ref, "e1400", user_id="ana", session_id="fork", actor=actor) == into
@@ -482,7 +482,7 @@ def test_a_fork_that_google_adk_writes_to_while_it_is_copied_says_what_to_do(sou
         if copied == 1_000:
             _adk_writes(into)
 
-    with pytest.raises(AlreadyExists, match="half-made, and somebody else has written to it: delete it"):
+    with pytest.raises(AlreadyExists, match="is incomplete, and someone else has written to it"):
         forks.fork(ref, "e2400", user_id="ana", session_id="fork", actor=actor, told=told)
 
 

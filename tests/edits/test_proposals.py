@@ -114,7 +114,7 @@ def test_nobody_is_their_own_second_person_and_a_program_is_none(ref: SessionRef
     with pytest.raises(NotFound):
         proposal_job.apply(waiting.id, actor=roles.actor_of(somebody("sam", "admin", "weather")))
     with pytest.raises(NotAllowed):
-        proposal_job.withdraw(waiting.id, actor=ben)
+        proposal_job.cancel(waiting.id, actor=ben)
     assert (events_of(ref), token.created_by) == ([], "ben")
     assert proposal_job.apply(bot_waits.id, actor=maria).state == "applied"
 
@@ -234,7 +234,7 @@ def test_what_lapsed_was_declined_or_withdrawn_is_never_applied_and_can_be_propo
     with pytest.raises(Conflict, match="lapsed"):
         proposal_job.apply(lapsing.id, actor=ben)
     proposal_job.decline(declined.id, actor=ben)
-    proposal_job.withdraw(withdrawn.id, actor=maria)
+    proposal_job.cancel(withdrawn.id, actor=maria)
     ends = [proposals.get(each.id, actor=ben) for each in (lapsing, declined, withdrawn)]
     assert [(each.state, each.decided_by) for each in ends] == [
         ("lapsed", ""),
@@ -245,7 +245,7 @@ def test_what_lapsed_was_declined_or_withdrawn_is_never_applied_and_can_be_propo
         for act in (proposal_job.apply, proposal_job.decline):
             with pytest.raises(Conflict):
                 act(each.id, actor=ben)
-    with pytest.raises(Conflict, match="proposed before"):
+    with pytest.raises(Conflict, match="This proposal was already decided"):
         edit.edit_state(ref, GOLD, actor=maria, reason="by phone", once="b")
     again = [Entry(each.key, each.new, each.old) for each in ends[1].changes]
     assert (propose(ref, maria, *again, once="d").state, events_of(ref)) == ("waiting", [])
@@ -292,7 +292,7 @@ def test_a_process_that_died_after_writing_is_followed_by_one_that_sees_it(
     for act in (
         lambda: proposal_job.apply(waiting.id, actor=ben),
         lambda: proposal_job.decline(waiting.id, actor=ben),
-        lambda: proposal_job.withdraw(waiting.id, actor=maria),
+        lambda: proposal_job.cancel(waiting.id, actor=maria),
     ):
         Job.objects.filter(pk=waiting.id).update(**died)
         with suppress(Conflict):
@@ -375,7 +375,7 @@ def test_an_hour_begins_when_the_edit_is_applied_and_ends_without_asking(
     (lasting,) = expiry.listed(actor=SYSTEM)
     assert lasting.until == pytest.approx(time.time() + 3600, abs=60)
     for act in (
-        lambda: expiry.cancel(lasting.id, actor=maria),
+        lambda: expiry.keep(lasting.id, actor=maria),
         lambda: expiry.extend(lasting.id, {"lasts": 1e6}, actor=maria),
     ):
         with pytest.raises(Held):
@@ -418,7 +418,7 @@ def test_a_rule_that_is_none_is_refused(own: str, given: dict[str, Any]) -> None
 def test_rules_and_what_became_of_proposals_are_in_the_audit(ref: SessionRef, maria: Actor, ben: Actor) -> None:
     waiting = propose(ref, maria)
     proposal_job.apply(waiting.id, actor=ben)
-    approval.drop(approval.listed()[0].pk, by=TERMINAL)
+    approval.delete(approval.listed()[0].pk, by=TERMINAL)
     rows = AuditRow.objects.order_by("number").values_list("act", "by", "session_id")
     assert [row for row in rows if "token" not in row[0]] == [
         ("approval-rule-made", "terminal", ""),
@@ -430,11 +430,11 @@ def test_rules_and_what_became_of_proposals_are_in_the_audit(ref: SessionRef, ma
 
 def test_only_an_admin_of_everything_makes_and_deletes_rules_which_hold_at_once(ref: SessionRef, maria: Actor) -> None:
     (rule,) = approval.listed()
-    for act in (lambda: approval.make(by=maria, keys="*"), lambda: approval.drop(rule.pk, by=maria)):
+    for act in (lambda: approval.make(by=maria, keys="*"), lambda: approval.delete(rule.pk, by=maria)):
         with pytest.raises(NotAllowed):
             act()
     waiting = propose(ref, maria)
-    approval.drop(rule.pk, by=TERMINAL)
+    approval.delete(rule.pk, by=TERMINAL)
     edit.edit_state(ref, GOLD, actor=maria)
     assert (len(events_of(ref)), proposals.get(waiting.id, actor=maria).state) == (1, "waiting")
 

@@ -316,7 +316,7 @@ def test_a_read_only_adkweb_queues_applies_and_withdraws_nothing(
     with pytest.raises(NotAllowed):
         queue.queue_edit(ref, [Entry("x", 1, ABSENT)], person=maria)
     with pytest.raises(NotAllowed):
-        queue.withdraw(waiting.id, maria)
+        queue.cancel(waiting.id, maria)
     assert queue.apply_due() == 0
     assert (now(waiting).state, len(queue.of_session(ref, actor=SYSTEM))) == ("waiting", 1)
 
@@ -461,15 +461,15 @@ def test_a_waiting_edit_can_be_withdrawn_by_whoever_may_edit_and_its_author_is_t
 ) -> None:
     mine = queue.queue_edit(ref, [Entry("a", 1, ABSENT)], person=maria)
     theirs = queue.queue_edit(ref, [Entry("b", 1, ABSENT)], person=maria)
-    queue.withdraw(mine.id, maria)
-    queue.withdraw(theirs.id, bo)
+    queue.cancel(mine.id, maria)
+    queue.cancel(theirs.id, bo)
     assert queue.apply_due() == 0
     assert edits_in(ref) == []
     (outcome,) = queue.outcomes(maria)
     assert (outcome.id, outcome.state, outcome.message) == (theirs.id, "withdrawn", "bo")
     for found in (mine, theirs):
-        with pytest.raises(Conflict, match="does not wait any more"):
-            queue.withdraw(found.id, maria)
+        with pytest.raises(Conflict, match="is no longer waiting"):
+            queue.cancel(found.id, maria)
     again = queue.queue_edit(ref, [Entry("a", 1, ABSENT)], person=maria)
     assert again.state == "waiting"
     rows = AuditRow.objects.filter(act="queued-withdrawn").order_by("number")
@@ -484,11 +484,11 @@ def test_who_may_only_look_queues_withdraws_and_dismisses_nothing_whatever_their
 ) -> None:
     vera = somebody("vera", "viewer", ref.app_name)
     waiting = queue.queue_edit(ref, PAY, person=maria)
-    for act in (lambda: queue.queue_edit(ref, PAY, person=vera), lambda: queue.withdraw(waiting.id, vera)):
+    for act in (lambda: queue.queue_edit(ref, PAY, person=vera), lambda: queue.cancel(waiting.id, vera)):
         with pytest.raises(NotAllowed):
             act()
     assert (now(waiting).state, Job.objects.count()) == ("waiting", 1)
-    queue.withdraw(waiting.id, somebody("ed", "editor", ref.app_name))
+    queue.cancel(waiting.id, somebody("ed", "editor", ref.app_name))
     User.objects.filter(pk=maria.pk).update(is_active=False)
     with pytest.raises(NotAllowed):
         queue.dismiss(waiting.id, vera)
@@ -496,15 +496,15 @@ def test_who_may_only_look_queues_withdraws_and_dismisses_nothing_whatever_their
     # Whoever may not edit any more still takes back what is their own.
     ed = somebody("ed", "editor", ref.app_name)
     mine = queue.queue_edit(ref, PAY, person=ed)
-    queue.withdraw(mine.id, somebody("ed", "viewer", ref.app_name))
+    queue.cancel(mine.id, somebody("ed", "viewer", ref.app_name))
     assert now(mine).state == "withdrawn"
 
 
 def test_what_is_being_applied_cannot_be_withdrawn(ref: SessionRef, maria: User) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
     Job.objects.update(claimed_until=time.time() + 100)
-    with pytest.raises(Conflict, match="being applied just now"):
-        queue.withdraw(waiting.id, maria)
+    with pytest.raises(Conflict, match="being applied right now"):
+        queue.cancel(waiting.id, maria)
     assert now(waiting).state == "waiting"
 
 
@@ -512,7 +512,7 @@ def test_withdrawing_waits_for_a_process_that_only_sees_that_the_session_is_busy
     waiting = queue.queue_edit(ref, PAY, person=maria)
     lease = Lease.take(Job.objects.get(), 100)
     assert lease
-    assert in_threads([lambda: queue.withdraw(waiting.id, maria), lambda: let_go(lease, Outcome())]) == [None, True]
+    assert in_threads([lambda: queue.cancel(waiting.id, maria), lambda: let_go(lease, Outcome())]) == [None, True]
     assert now(waiting).state == "withdrawn"
 
 
@@ -522,7 +522,7 @@ def test_withdrawing_waits_no_longer_for_an_edit_that_was_applied_meanwhile(ref:
     assert lease
     began = time.monotonic()
     applied = Outcome("applied", fields={"result": '{"seq": 1}'})
-    refusal, ended = in_threads([lambda: queue.withdraw(waiting.id, maria), lambda: let_go(lease, applied)])
+    refusal, ended = in_threads([lambda: queue.cancel(waiting.id, maria), lambda: let_go(lease, applied)])
     assert (isinstance(refusal, Conflict), ended, now(waiting).state) == (True, True, "applied")
     assert 0.2 < time.monotonic() - began < 1.5
 
@@ -530,7 +530,7 @@ def test_withdrawing_waits_no_longer_for_an_edit_that_was_applied_meanwhile(ref:
 def test_of_withdrawing_and_applying_at_once_one_happens(ref: SessionRef, maria: User) -> None:
     for number in range(12):
         waiting = queue.queue_edit(ref, [Entry(f"k{number}", 1, ABSENT)], person=maria)
-        withdrawn, applied = in_threads([lambda w=waiting: queue.withdraw(w.id, maria), queue.apply_due])
+        withdrawn, applied = in_threads([lambda w=waiting: queue.cancel(w.id, maria), queue.apply_due])
         outcome = now(waiting).state
         written = f"k{number}" in state_of(ref)["session"]
         if outcome == "applied":
@@ -574,8 +574,8 @@ def test_a_process_that_is_killed_between_writing_and_noting_so_leaves_an_edit_t
         Job.objects.update(process="")
         assert queue.apply_due() == 0  # the claim lasts
         let_claims_end()
-    with pytest.raises(Conflict, match="applied already"):
-        queue.withdraw(waiting.id, bo)
+    with pytest.raises(Conflict, match="was already applied"):
+        queue.cancel(waiting.id, bo)
     assert (now(waiting).state, now(waiting).seq) == ("applied", events_of(ref)[0][0])
     assert (queue.apply_due(), len(edits_in(ref))) == (0, 1)
 
@@ -621,16 +621,16 @@ def test_an_edit_of_a_database_that_goes_away_waits_until_it_is_back(
     monkeypatch.setattr(views, "session", away)
     assert queue.apply_due() == 0
     monkeypatch.undo()
-    queue.withdraw(waiting.id, maria)  # certainly not written
+    queue.cancel(waiting.id, maria)  # certainly not written
     waiting = queue.queue_edit(ref, PAY, person=maria)
     monkeypatch.setattr(edit, "append_once", away)
     assert queue.apply_due() == 0
     monkeypatch.setattr(edit, "stored", away)
     with pytest.raises(SourceError):  # perhaps written
-        queue.withdraw(waiting.id, maria)
+        queue.cancel(waiting.id, maria)
     assert queue.apply_due() == 0
     with pytest.raises(SourceError):
-        queue.withdraw(waiting.id, maria)
+        queue.cancel(waiting.id, maria)
     monkeypatch.undo()
     assert queue.apply_due() == 1
     assert (now(waiting).state, len(edits_in(ref))) == ("applied", 1)

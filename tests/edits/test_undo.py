@@ -103,7 +103,7 @@ def test_undone_already_names_the_event_that_has_done_it(
 ) -> None:
     event_id = add(ref, step="pay")
     undone = take_back(ref, event_id, actor)
-    with pytest.raises(Invalid, match="undone already, by event ") as refused:
+    with pytest.raises(Invalid, match="This was already undone by event") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == undone
 
@@ -123,7 +123,7 @@ def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
 ) -> None:
     event_id = add(ref, new=1)
     undone = take_back(ref, event_id, actor)
-    with pytest.raises(Invalid, match="undone already, by event ") as refused:
+    with pytest.raises(Invalid, match="This was already undone by event") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == undone
     other = append_event(
@@ -185,7 +185,11 @@ def test_a_write_between_looking_and_sending_is_not_lost(
 
 @pytest.mark.parametrize(
     ("delta", "message"),
-    [({}, "changed no state"), ({"step": "search"}, "changed no value"), ({"temp:x": 1}, "changed no state")],
+    [
+        ({}, "changed no state"),
+        ({"step": "search"}, "This event wrote the values that were already there, so there is nothing to undo"),
+        ({"temp:x": 1}, "changed no state"),
+    ],
 )
 def test_an_event_that_changed_nothing_has_nothing_to_undo(
     ref: SessionRef, add: Callable[..., str], delta: State, message: str
@@ -238,7 +242,7 @@ def test_a_key_a_scope_or_everything_is_restored_to_a_moment(
     bring_back(ref, event_id, actor)
     assert state(ref) == at
     assert events_of(ref)[-1][1]["custom_metadata"]["adkweb"]["restores"] == event_id
-    with pytest.raises(Invalid, match="Nothing differs"):
+    with pytest.raises(Invalid, match="The state is the same as at that moment"):
         undo.restore(ref, event_id, actor=SYSTEM)
 
 
@@ -372,7 +376,7 @@ def test_of_several_events_that_brought_values_back_the_last_is_named(
     with pytest.raises(Invalid) as nothing:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert nothing.value.detail["writer"].event_id == last
-    assert "undone already" not in nothing.value.message
+    assert "This was already undone by event" not in nothing.value.message
 
 
 def test_an_undo_of_the_same_id_in_another_session_is_none_of_this_event(
@@ -386,4 +390,4 @@ def test_an_undo_of_the_same_id_in_another_session_is_none_of_this_event(
     add(other, user__tier="gold")
     with pytest.raises(Invalid) as nothing:
         undo.undo(other, "same", actor=SYSTEM)
-    assert "undone already" not in nothing.value.message
+    assert "This was already undone by event" not in nothing.value.message

@@ -141,7 +141,7 @@ def test_it_says_how_long_it_will_take(source: str) -> None:
     with pytest.raises(Behind) as then:
         build.catch_up(source, seconds=0)
     assert then.value.detail["left"].startswith("about ")
-    assert then.value.message == f"The events of this source are still being read: {then.value.detail['left']}."
+    assert then.value.message == f"This source is still being indexed: {then.value.detail['left']}."
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_edits_come_from_what_is_read_and_the_list_says_that_more_is_to_come(sou
     assert [view.id for view in page.rows] == [first]
     (behind,) = problems
     assert isinstance(behind, Behind)
-    assert "still being read" in behind.message
+    assert "still being indexed" in behind.message
     build.catch_up(source, 60.0)
     assert edits_of(source) == [last, first]
     assert edits(actor=SYSTEM)[1] == []

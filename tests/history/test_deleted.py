@@ -135,7 +135,7 @@ def test_what_it_wrote_last_is_not_told_as_the_value_before_it(source: str, look
         state = moments.state_at(one, between, actor=SYSTEM).state
         assert (state.user, state.app) == ({"tier": UNKNOWN}, {"limit": UNKNOWN})
         assert key_history.history(one, "user:tier", actor=SYSTEM).rows[0].change.old is UNKNOWN
-        with pytest.raises(Invalid, match="Earlier values unknown"):
+        with pytest.raises(Invalid, match="Earlier values are unknown"):
             undo.undo(one, last, actor=SYSTEM)
         build.rebuild(source)
 

@@ -102,7 +102,7 @@ def test_an_event_that_is_gone_meanwhile_is_a_conflict(source: str) -> None:
     ref = create_session(source, "app", "ana", session_id="s1", actor=ALICE)
     ids = [_append(ref, {"n": number}) for number in range(3)]
     execute(source, "DELETE FROM events WHERE id = %s", [ids[1]])
-    with pytest.raises(Conflict, match="changed while it was read"):
+    with pytest.raises(Conflict, match="The session changed while it was being read"):
         whole_past.whole_past(ref, ids, keys_of(ref), actor=SYSTEM)
 
 

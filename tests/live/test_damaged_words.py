@@ -47,6 +47,6 @@ def test_damaged_words_are_read_anew_while_pages_work(
         else:
             answer = search()
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
-        assert "index of words was damaged" in answer.text
+        assert "The search index was damaged and is being rebuilt" in answer.text
         eventually(lambda: "seoul-trip" in search().text, "indexed anew")
     assert "Traceback" not in server.log

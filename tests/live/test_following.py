@@ -53,7 +53,7 @@ def test_a_value_that_a_program_writes_into_the_table_itself_arrives_marked(stag
     ref = stage.new_session(form, events=1, price=412)
     page = stage.page(ref).until_all()
     execute(ref.source, "UPDATE sessions SET state = %s WHERE id = %s", ['{"price": 999}', ref.session_id])
-    page.until(lambda page: "events say" in page.parts.get("state", ""), "the mark")
+    page.until(lambda page: "according to its events" in page.parts.get("state", ""), "the mark")
     assert ">999<" in page.parts["state"], page.parts["state"]
     assert ">412<" in page.parts["state"]
 

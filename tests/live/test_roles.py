@@ -91,7 +91,7 @@ def test_who_may_not_see_an_app_is_sent_nothing_of_it(stage: Stage, socket: str,
         assert page.until_end() == (4404, "no such session")
         absent = stage.page(ref._replace(app_name="atlantis"), who)
         assert absent.until_end() == page.end
-        assert page.messages == [{"gone": f"Session {ref.session_id} not found."}] == absent.messages
+        assert page.messages == [{"gone": f"There's no session “{ref.session_id}”."}] == absent.messages
         return
     page.read(1.0)
     assert page.end is None

@@ -324,7 +324,9 @@ def test_what_no_store_is_is_told(tmp_path: Path) -> None:
     assert code == 1
     assert [line[0] for line in found] == ["✗", "!", "✗", "!", "✗"]
     for line, sentence in zip(
-        found, ("not a SQLite", "is empty", "not one of ADK's", "no .adk", "no server"), strict=True
+        found,
+        ("this isn't a SQLite database", "is empty", "This isn't an ADK database", "no .adk", "no server"),
+        strict=True,
     ):
         assert sentence in line
 

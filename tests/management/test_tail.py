@@ -252,7 +252,7 @@ def test_every_store_of_a_folder_is_followed_and_those_that_come_later(
     [
         (["missing.db"], "missing.db does not exist."),
         (["text.db"], "this isn't a SQLite database."),
-        (["postgresql://nobody@127.0.0.1:1/x"], "no server answers there"),
+        (["postgresql://nobody@127.0.0.1:1/x"], "no server is listening there"),
         (["x.db", "--lines", "-1"], "-1 is not a number from 0 to 10,000"),
         (["x.db", "--lines", "many"], "many is not a number"),
     ],

@@ -121,7 +121,7 @@ def test_a_file_that_was_made_before_a_rule_of_masking_is_given_to_nobody(ref: S
     export_id = begin(ref)
     mask_rules.create("*", "key", "card", actor=SYSTEM)
     assert exports.listed(*ref[:3], actor=ALICE) == []
-    with pytest.raises(NotFound, match="until rules of masking change"):
+    with pytest.raises(NotFound, match="This file no longer exists"):
         exports.opened(export_id, *ref[:3], actor=ALICE)
     begin(ref)
     (made,) = exports.listed(*ref[:3], actor=ALICE)

@@ -73,7 +73,10 @@ def test_a_server_that_meets_damage_while_it_reads_mends_it(sources: list[str], 
     feeder.start()
     try:
         eventually(lambda: SearchSession.objects.filter(names__contains="s2").exists(), "mended")
-        eventually(lambda: [feeding.share(source) for source in sources] == [1, 1], "read anew")
+        eventually(
+            lambda: [feeding.share(source) for source in sources] == [1, 1],
+            "The search index was damaged and is being rebuilt",
+        )
     finally:
         feeder.end()
         feeder.join()

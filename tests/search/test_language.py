@@ -217,7 +217,7 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
             [
                 (
                     f"after:{wrong}",
-                    f"“{wrong}” is no time, such as 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.",
+                    f"“{wrong}” isn't a time. Use 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.",
                 )
             ],
         )

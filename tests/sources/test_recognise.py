@@ -106,7 +106,7 @@ def test_a_few_encrypted_values_among_others_are_named_and_nobody_is_told_to_del
     filled("sqlite", file, sessions=4)
     change(file, f"UPDATE events SET event_data = '{encrypted(1)}' WHERE session_id = 's0'")
     change(file, f"UPDATE sessions SET state = '{encrypted(2)}' WHERE id = 's0'")
-    with pytest.raises(Invalid, match="What is stored here is encrypted"):
+    with pytest.raises(Invalid, match="The sessions here are encrypted"):
         views.session(SessionRef(open_source(file), "booking", "ana", "s0"), actor=SYSTEM)
     code, out, _errors = run(tmp_path, "doctor", file)
     assert code == 1
@@ -146,9 +146,9 @@ def test_times_of_an_unknown_type_are_refused_on_postgresql(
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("UPDATE events SET timestamp = CAST(strftime('%s', timestamp) AS integer)", "several kinds"),
-        ("UPDATE sessions SET update_time = 1795312861668", "several kinds"),
-        ("UPDATE app_states SET update_time = x'00'", "several kinds"),
+        ("UPDATE events SET timestamp = CAST(strftime('%s', timestamp) AS integer)", "several formats"),
+        ("UPDATE sessions SET update_time = 1795312861668", "several formats"),
+        ("UPDATE app_states SET update_time = x'00'", "several formats"),
     ],
 )
 def test_times_that_google_adk_does_not_write_are_refused_on_sqlite(
@@ -176,7 +176,7 @@ def test_seconds_in_columns_for_text_are_refused(
         f"UPDATE app_states SET update_time = {value}",
         f"UPDATE user_states SET update_time = {value}",
     )
-    with pytest.raises(SourceError, match="made by a program that adkweb does not know"):
+    with pytest.raises(SourceError, match="from an unknown program"):
         open_source(file)
 
 
@@ -207,11 +207,11 @@ def test_adk_javas_database_is_called_by_its_name(
     with psycopg.connect(url, autocommit=True) as db:
         for table, columns in JAVA.items():
             db.execute(f"CREATE TABLE {table} ({columns})".encode())
-    with pytest.raises(SourceError, match="a database of adk-java"):
+    with pytest.raises(SourceError, match="This is an adk-java database, which adkweb can neither open nor import"):
         open_source(url)
     assert run(tmp_path, "create", "new.db")[0] == 0
     code, _out, errors = run(tmp_path, "import", url, "--into", "new.db")
-    assert (code, "a database of adk-java" in errors) == (2, True)
+    assert (code, "This is an adk-java database, which adkweb can neither open nor import" in errors) == (2, True)
 
 
 # --- Tables that others have changed ----------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def test_a_source_that_was_adopted_and_becomes_an_unknown_version_waits_for_a_ye
     with pytest.raises(NotAllowed, match=r"version 2 of ADK's schema.* adkweb adopt --yes"):
         append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
     assert views.session(ref, actor=SYSTEM).ref == ref
-    with pytest.raises(Invalid, match="Say first"):
+    with pytest.raises(Invalid, match="First confirm that adkweb may write to this version"):
         adopt_job.start(ref.source, TERMINAL)
     adopt_job.start(ref.source, TERMINAL, agreed=True)
     append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
@@ -416,7 +416,7 @@ def test_a_source_that_was_adopted_and_becomes_an_unknown_version_waits_for_a_ye
         ("mysql+pymysql://ana:pw@host/agents", "HttpSessionService.*adkweb import"),
         ("redis://host:6379/0", "HttpSessionService"),
         ("agentengine://123", "adkweb create new.db, then adkweb import"),
-        ("adkweb://host:8000", "Name the database itself"),
+        ("adkweb://host:8000", "This is an address for agents"),
     ],
 )
 def test_who_keeps_sessions_elsewhere_is_told_what_can_be_done(url: str, said: str) -> None:

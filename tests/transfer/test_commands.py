@@ -164,7 +164,10 @@ def test_what_a_format_cannot_hold_leaves_no_file(tmp_path: Path) -> None:
 
 def test_an_output_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     code, _out, errors = run(tmp_path, "export", DEMO, "-o", "no/such/folder.jsonl")
-    assert (code, "cannot be written" in errors) == (1, True)
+    assert (
+        code,
+        "adkweb's own database can't be written, because its file, disk or server is read-only" in errors,
+    ) == (1, True)
     (tmp_path / "taken").mkdir()
     assert run(tmp_path, "export", DEMO, "-o", "taken")[0] == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "taken"]

@@ -115,10 +115,10 @@ def test_what_is_no_database_of_an_adk_is_refused_by_what_it_has(
         (empty, "this database is empty"),
         (new_database("postgresql"), "this database is empty"),
         (str(tmp_path / "text.db"), "not a database|not a SQLite"),
-        (f"sqlite:///{tmp_path}/none.db", "cannot be opened"),
+        (f"sqlite:///{tmp_path}/none.db", "the file can't be opened"),
         ("mysql://user:secret@host/db", "mysql:// is not supported"),
-        ("postgresql://user:secret@127.0.0.1:1/db", "no server answers"),
-        ("postgresql://user:secret@[/db", "not a URL"),
+        ("postgresql://user:secret@127.0.0.1:1/db", "no server is listening there"),
+        ("postgresql://user:secret@[/db", "This isn't a valid URL"),
         ("postgresql://user:secret@127.0.0.1:x/db", "port"),
     ):
         with pytest.raises(Fault, match=problem) as raised:

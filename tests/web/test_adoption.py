@@ -53,7 +53,7 @@ def adopted_by(maria: Browser, source: str) -> None:
 def test_what_was_never_adopted_is_shown_and_not_changed(ref: SessionRef, maria: Browser) -> None:
     before = sources_adoption.missing(ref.source)
     session = maria.open("session", **ref._asdict())
-    assert "not adopted" in session.text
+    assert "isn't adopted" in session.text
     assert "Hello" in session.text
     assert "pay" in session.text
     assert not [link for link in session.all("a") if "/edit/" in link["href"]]
@@ -91,15 +91,15 @@ def test_a_version_that_adkweb_does_not_know_has_a_warning_of_its_own_and_needs_
     assert maria.send("adoption", {}, source=ref.source).status_code == 400
     assert maria.send("adoption", {"agreed": "1"}, source=ref.source).status_code == 302
     adopt_job.wait(ref.source, lambda adoption: None)
-    assert "is adopted" in maria.open("adoption", source=ref.source).text
+    assert "already adopted" in maria.open("adoption", source=ref.source).text
     append_event(ref, {"author": "x"}, actor=actor)
 
 
 def test_one_button_adopts_and_the_session_can_be_edited(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     adopted_by(maria, ref.source)
     assert sources_adoption.missing(ref.source) == []
-    assert "is adopted" in maria.open("adoption", source=ref.source).text
-    assert "not adopted" not in maria.open("session", **ref._asdict()).text
+    assert "already adopted" in maria.open("adoption", source=ref.source).text
+    assert "isn't adopted" not in maria.open("session", **ref._asdict()).text
     append_event(ref, {"author": "x", "actions": {"state_delta": {"step": "done"}}}, actor=actor)
     assert [view.seq for view in timeline.events(ref, actor=SYSTEM).rows] == [1, 2]
     assert maria.send("adoption", {}, source=ref.source).status_code == 400  # nothing is left to do
@@ -178,7 +178,7 @@ def test_another_process_adopts_and_this_one_notices(ref: SessionRef, monkeypatc
 def test_read_only_offers_no_adoption(ref: SessionRef, maria: Browser, settings: Settings) -> None:
     settings.READ_ONLY = True
     assert not maria.open("home").all("a", href=f"/adopt/{ref.source}/")
-    assert "not adopted" in maria.open("session", **ref._asdict()).text
+    assert "isn't adopted" in maria.open("session", **ref._asdict()).text
     assert maria.send("adoption", {}, source=ref.source).status_code == 403
     adopt_job.go_on()
     assert adopt_job.of(ref.source) is None
@@ -186,7 +186,7 @@ def test_read_only_offers_no_adoption(ref: SessionRef, maria: Browser, settings:
 
 def test_home_names_the_newest_turns_and_what_runs(ref: SessionRef, maria: Browser) -> None:
     feed = maria.open("home").one(id="feed")
-    assert "Nothing has happened yet" not in feed.text
+    assert "No activity yet" not in feed.text
     assert [item.one("b").text for item in feed.all("li")] == [ref.session_id]  # nobody said anything
     assert [session.ref for session in newest.happening(ref.source, actor=SYSTEM).running] in ([ref], [])
 
@@ -196,7 +196,7 @@ def test_time_travel_works_before_it_is_adopted_and_says_how_events_are_ordered(
 ) -> None:
     (event,) = timeline.events(ref, actor=SYSTEM).rows
     page = maria.open("session", query={"at": event.id}, **ref._asdict())
-    assert "ordered by their time, then by their id" in page.text
+    assert "ordered by time, then by id" in page.text
     panel = page.one(id="moment")
     assert panel.one(class_="at").text.startswith("State at event ")
     assert panel.all("time")
@@ -219,7 +219,7 @@ def test_without_an_order_nothing_offers_time_travel(
     monkeypatch.setattr(database, "has_order", lambda alias: False)
     (event,) = timeline.events(ref, actor=SYSTEM).rows
     page = maria.open("session", query={"at": event.id}, **ref._asdict())
-    assert "without time travel" in page.text
-    assert "have no order" in page.one("p", "momentfault").text
+    assert "This database isn't adopted and has no index by time" in page.text
+    assert "can't be known" in page.one("p", "momentfault").text
     for page in (maria.open("session", **ref._asdict()), maria.open("event", event_id=event.id, **ref._asdict())):
         assert not page.all(data_key="t") + page.all(id="strip")

@@ -203,9 +203,9 @@ def test_that_the_newest_events_are_not_read_yet_is_said(
     monkeypatch.setattr(outline, "UNREAD", 2)
     for number in range(4):
         add(ref, actions={"artifact_delta": {"plan.txt": number}})
-    assert "still being read" in look(maria, ref).one("main").text
+    assert "still being indexed" in look(maria, ref).one("main").text
     feed(ref.source)
-    assert "still being read" not in look(maria, ref).one("main").text
+    assert "still being indexed" not in look(maria, ref).one("main").text
 
 
 def test_a_file_that_was_changed_since_is_marked(

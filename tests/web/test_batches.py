@@ -158,7 +158,7 @@ def test_what_somebody_tries_meanwhile_is_not_done_unseen(maria: Browser, refs: 
     settle("batch")
     page = page_of(answer)
     assert (answer.status_code, state_of(refs[0])["session"]["step"]) == (409, "choose")
-    assert "tried again meanwhile" in page.one(role="alert").text
+    assert "Someone repeated the dry run of this batch" in page.one(role="alert").text
     send(maria, address, "do", **page.one("form", "batchdo").fields())
     assert state_of(refs[0])["session"]["step"] == "lost"
 
@@ -200,7 +200,7 @@ def test_sessions_are_deleted_after_their_number_is_typed(maria: Browser, refs: 
     form = maria.open(address).one("form", "batchdo")
     assert form["data-confirm-text"] == "2"
     page = send(maria, address, "do", confirm="3")
-    assert "nothing was deleted" in page.text
+    assert "Nothing was deleted" in page.text
     assert "2 sessions were deleted." in send(maria, address, "do", confirm=" 2 ").text
     assert [bool(state_of(ref)["session"]) for ref in refs] == [False, False, True]
     assert not maria.open(address).all("button", value="undo")
@@ -349,7 +349,7 @@ def test_a_session_whose_source_is_away_stops_the_dry_run_with_the_reason(
     settle("batch")
     assert reading.get(made, actor=actor).stage == "stopped"
     page = maria.open("batch", batch_id=made)
-    assert "A source of this batch is not open here" in page.text
+    assert "A source of this batch isn't open" in page.text
     assert page.one("button", value="again").text == "Go on"
 
 
@@ -371,7 +371,7 @@ def test_a_batch_that_needs_a_second_person_waits_on_its_page(maria: Browser, re
     send(maria, address, "again")
     send(maria, address, "do")
     old, new = (page.one("input", name="dry_run")["value"] for page in (before, ben.open(address)))
-    assert "tried again meanwhile" in send(ben, address, "apply", dry_run=old).text
+    assert "Someone repeated the dry run of this batch" in send(ben, address, "apply", dry_run=old).text
     done = send(ben, address, "apply", dry_run=new)
     assert ("applied by ben" in done.text, [state_of(ref)["session"]["step"] for ref in refs]) == (True, ["pay"] * 3)
 

@@ -193,7 +193,7 @@ def test_serve_without_a_source_opens_the_demo_on_its_best_session(data: Path) -
         adkweb.sign_in()
         # The files that its agents saved are there.
         kept = adkweb.open("/s/demo/booking/ana/december-trip/artifacts/?name=receipt.pdf")
-        assert "cannot be read" not in kept.one("main").text
+        assert "read the content here" not in kept.one("main").text
         assert adkweb.get("/s/demo/booking/ana/december-trip/artifacts/receipt.pdf/0/")[0] == 200
 
 
@@ -247,7 +247,7 @@ def test_serve_on_a_port_in_use_says_which_to_take(data: Path) -> None:
         (["missing.db"], "missing.db does not exist. To make a new database there: adkweb create missing.db"),
         (["mysql://localhost/x"], "mysql:// is not supported"),
         (["--port", "70000"], "70000 is not a port"),
-        (["postgresql://nobody@127.0.0.1:1/x"], "no server answers there"),
+        (["postgresql://nobody@127.0.0.1:1/x"], "no server is listening there"),
     ],
 )
 def test_serve_says_what_it_cannot_open(data: Path, words: list[str], message: str) -> None:
@@ -266,9 +266,9 @@ def test_what_is_refused_stops_nothing_else_and_home_says_why(data: Path, file: 
         assert "missing.db does not exist" in served.output
         served.sign_in()
         home = served.open("/").text
-        assert "This database is not one of ADK's" in home
+        assert "This isn't an ADK database" in home
         assert "missing.db does not exist" in home
-        assert "Nothing has happened yet" not in home
+        assert "No activity yet" not in home
 
 
 # --- create, adopt, release -------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_messages_are_compared_up_to_the_first_answer_behind_the_divergence(star
         "Turn 1"
     )
     assert rows(page)[-1] == ("user: Monday", "user: Never")
-    assert "It is compared where the folder of the agents is open." in page.text
+    assert "Sessions don't store the instruction" in page.text
     assert all("What the model got for event 4" in call for call in calls(page))
 
 

@@ -215,11 +215,11 @@ def test_of_long_runs_the_first_pages_that_are_the_same_are_passed_over(
     page = compared(maria, *long)
     assert "Both runs are the same up to here" in page.text
     assert page.one("div", "empty").one("h2").text == "No difference on this page"
-    on = next(text for text in page.links() if text.startswith("Go on from turn"))
+    on = next(text for text in page.links() if text.startswith("Continue from turn"))
     page = maria.open(page.links()[on])
     assert "Earlier differences are on another page" in page.text
     for _page in range(3):
-        on = next((text for text in page.links() if text.startswith("Go on from turn")), "")
+        on = next((text for text in page.links() if text.startswith("Continue from turn")), "")
         if page.all("div", id="first-divergence"):
             break
         page = maria.open(page.links()[on])

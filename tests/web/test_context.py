@@ -187,7 +187,7 @@ def test_a_link_takes_the_template_from_the_state_at_an_event(
     ("name", "status", "message"),
     [
         ("gone", 404, "There's no key “gone” in this state."),
-        ("count", 400, "is not a string, so it cannot be a template"),
+        ("count", 400, "isn't a string, so it can't be used as a template"),
     ],
 )
 def test_a_key_that_holds_no_template_is_told(
@@ -220,7 +220,7 @@ def test_a_template_that_is_too_long_is_kept_and_told(
 def test_a_template_of_100_kb_full_of_placeholders_is_shown_in_part(ref: SessionRef, maria: Browser) -> None:
     found = text(maria, ref, "{step} {step?} {}{{{" * 5_000)
     assert len(found.all("span", "ph")) == agent_view.MARKED
-    assert "further placeholders are filled in and not marked" in found.text
+    assert "more placeholders are filled in but not marked" in found.text
 
 
 def test_a_value_as_large_as_can_be_is_cut(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -364,7 +364,7 @@ def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_
     then = opened(maria, ref, at=first, after="1")
     assert contents(then) == ["One"]
     assert contents(opened(maria, ref, at=first)) == []
-    assert "have no order" not in page.text + then.text
+    assert "can't be known" not in page.text + then.text
 
 
 def test_while_a_source_is_read_the_page_says_so_and_a_typed_template_is_kept(
@@ -410,8 +410,8 @@ def test_the_size_is_told_by_part_and_by_turn_beside_what_the_event_reports(
     bars = [int(bar["width"]) for bar in page.one(id="sizes").all("table")[0].all("rect", "bar")]
     assert bars == [140, 300, 180, 30, 350]
     after = opened(maria, ref, at=said, after="1")
-    assert "The event reports" not in after.one(class_="sizewords").text
-    assert "The instruction is not counted" in after.one(class_="sizewords").text
+    assert "The model reported" not in after.one(class_="sizewords").text
+    assert "The instruction isn't counted because it isn't known here" in after.one(class_="sizewords").text
 
 
 def test_an_estimate_above_what_the_event_reports_is_told(ref: SessionRef, maria: Browser, add: Add) -> None:

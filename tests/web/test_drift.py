@@ -126,7 +126,7 @@ def test_a_null_that_is_stored_as_no_key_is_told_as_adk_of_other_languages_does_
     add(ref, actions={"state_delta": {"step": "pay"}})
     add(ref, actions={"state_delta": {"step": None}})
     store(ref, count=3, nothing=None)
-    assert "ADK for Java and Kotlin removes a key then" in row_of(maria.open("drift", **ref._asdict()), "step").text
+    assert "wrote null" in row_of(maria.open("drift", **ref._asdict()), "step").text
 
 
 def test_a_key_that_can_be_read_in_two_ways_is_named_and_cannot_be_repaired(
@@ -136,7 +136,10 @@ def test_a_key_that_can_be_read_in_two_ways_is_named_and_cannot_be_repaired(
     add(ref, actions={"state_delta": {"cfg": {"b": 2}}})
     store(ref, step="choose", count=3, nothing=None, cfg={"z": 1})
     page = maria.open("drift", **ref._asdict())
-    assert "cannot tell which are right" in page.text
+    assert (
+        "Some stored values differ from the events, but adkweb can't tell which are right, so it offers no repair"
+        in page.text
+    )
     assert "No drift" not in page.text
     assert page.all("div", "driftrow") == []
 
@@ -146,7 +149,7 @@ def test_a_shared_key_is_told_with_what_cannot_be_excluded(ref: SessionRef, mari
     execute(ref.source, "UPDATE user_states SET state = %s", ['{"tier": "put there"}'])
     execute(ref.source, "UPDATE app_states SET state = %s", ['{"limit": 11}'])
     page = maria.open("drift", **ref._asdict())
-    assert "A session that was deleted, or that ADK created with this key" in row_of(page, "user:tier").text
+    assert "is the last one to write it that still exists" in row_of(page, "user:tier").text
     assert row_of(page, "user:tier").texts("h3") == ["Last write", "Stored value"]
     assert "The session s1 was created with it" in row_of(page, "app:limit").text
 
@@ -155,9 +158,9 @@ def test_what_cannot_be_known_is_said(ref: SessionRef, maria: Browser) -> None:
     execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
     page = maria.open("drift", **ref._asdict())
     session, shared = page.all("p", "notice")
-    assert "older than adkweb in this database" in session.text
+    assert "No event wrote them, and the session is older than adkweb's adoption of this database" in session.text
     assert session.texts("span", "delta") == ["count", "nothing", "step"]
-    assert "the initial state of one that ADK itself created" in shared.text
+    assert "Set by a deleted session, or when ADK created the session" in shared.text
     assert shared.texts("span", "delta") == ["app:limit", "user:tier"]
 
 
@@ -170,7 +173,7 @@ def test_a_session_that_is_being_imported_is_not_compared(ref: SessionRef, maria
 def test_a_key_that_no_event_reaches_cannot_be_chosen(ref: SessionRef, maria: Browser) -> None:
     store(ref, **{"step": "choose", "count": 3, "nothing": None, "user:x": 1})
     page = maria.open("drift", **ref._asdict())
-    assert "only that program can take it out" in row_of(page, "user:x").text
+    assert "A program wrote this key straight to the table" in row_of(page, "user:x").text
     assert page.all("input", type="radio") == []
     assert form_of(page).all("button") == []
 
@@ -227,7 +230,7 @@ def test_before_anything_is_chosen_there_is_only_the_button_that_shows_the_event
     assert form.texts("button") == ["Show the event"]
     nothing = send(maria, drifted, form.fields())
     assert nothing.status_code == 400
-    assert "every key is left as it is" in page_of(nothing).one(role="alert").text
+    assert "Nothing selected" in page_of(nothing).one(role="alert").text
     taken_back = page_of(send(maria, drifted, form.fields(), "preview", htmx=True))
     assert (taken_back.texts("button"), taken_back.all(role="alert")) == (["Show the event"], [])
 

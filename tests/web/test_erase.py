@@ -25,7 +25,7 @@ def _no_thread_is_left() -> Iterator[None]:
 def test_a_user_is_erased_after_their_id_was_typed_and_the_report_stays(maria: Browser, ref: SessionRef) -> None:
     names = names_of(ref, 3)
     page = maria.open(maria.open("user", **names).links()["Erase this user"])
-    assert "Nothing is removed yet." in page.text
+    assert "Nothing has been removed yet" in page.text
     assert tally(page)["sessions"] == "1"
     answer = maria.send("erase-user", {"confirm": "Ana"}, **names)
     assert (answer.status_code, page_of(answer).one(role="alert").text) == (

@@ -110,7 +110,7 @@ def test_names_of_any_text_make_a_harmless_file_name(maria: Browser, store: str,
 @pytest.mark.parametrize("form", ["adk-v0", "adk-database", "nothing", ""])
 def test_a_format_that_cannot_be_written_is_not_found(maria: Browser, ref: SessionRef, form: str) -> None:
     page = maria.open("session-export", status=404, query={"format": form}, **ref._asdict())
-    assert "There is no export" in page.one("main").text
+    assert "There's no export format" in page.one("main").text
 
 
 def test_an_app_does_not_leave_as_one_session(maria: Browser, ref: SessionRef) -> None:

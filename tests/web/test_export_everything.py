@@ -28,7 +28,7 @@ def test_a_user_is_exported_downloaded_and_the_file_deleted(maria: Browser, ref:
     names = names_of(ref, 3)
     links = maria.open("user", **names).links()
     page = maria.open(next(href for text, href in links.items() if text.startswith("Export everything")))
-    assert "None yet." in page.text
+    assert "No exports yet" in page.text
     answer = maria.send("export-everything", {}, **names)
     settle("export")
     page = maria.open(answer["Location"])
@@ -47,7 +47,7 @@ def test_a_user_is_exported_downloaded_and_the_file_deleted(maria: Browser, ref:
     (button,) = [each for each in page.all("button") if each.text == "Delete"]
     maria.send("export-everything", {"discard": button["value"]}, **names)
     assert maria.get(link).status_code == 404
-    assert "None yet." in maria.open("export-everything", **names).text
+    assert "No exports yet" in maria.open("export-everything", **names).text
 
 
 def test_nothing_is_begun_for_a_user_who_is_not_there(maria: Browser, ref: SessionRef) -> None:

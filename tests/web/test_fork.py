@@ -102,7 +102,7 @@ def test_a_value_that_stays_as_it_was_is_no_edit_of_a_fork(ref: SessionRef, even
 
 def test_a_session_without_forks_says_nothing_on_its_page_and_a_word_on_theirs(ref: SessionRef, maria: Browser) -> None:
     assert maria.open("forks", htmx=True, **ref._asdict()).text == ""
-    assert "Nobody forked this session yet" in maria.open("forks", **ref._asdict()).one("main").text
+    assert "No forks yet" in maria.open("forks", **ref._asdict()).one("main").text
 
 
 def test_the_tree_shows_every_fork_and_what_was_deleted(
@@ -152,7 +152,7 @@ def test_a_half_made_fork_says_so_on_its_pages_and_takes_no_edit(
         **into._asdict(),
     )
     assert response.status_code == 409
-    assert "being copied or imported; it can be written to" in page_of(response).text
+    assert "This session is being copied or imported" in page_of(response).text
     for address in (
         reverse("undo", kwargs={**into._asdict(), "event_id": "x"}),
         reverse("restore", kwargs=into._asdict()) + "?to=x",
@@ -160,7 +160,7 @@ def test_a_half_made_fork_says_so_on_its_pages_and_takes_no_edit(
     ):
         response = maria.get(address)
         assert response.status_code == 409
-        assert "being copied or imported; it can be written to" in page_of(response).text
+        assert "This session is being copied or imported" in page_of(response).text
     assert everything(ref.source) == before
 
 
@@ -227,7 +227,7 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
         part = maria.open(part.one("section", id="forking")["hx-get"], htmx=True)
         if part.all("form"):
             break
-    assert "Copying stopped" in part.text
+    assert "Copying was interrupted" in part.text
     response = send(maria, ref, "e2200", part.one("form").json_fields())
     assert response.status_code == 302
     until = time.monotonic() + 30

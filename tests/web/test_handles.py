@@ -143,7 +143,7 @@ def test_a_hidden_id_is_on_no_page_about_several_apps(known: SessionRef, viewer:
     def doors(user: str) -> dict[str, Any]:
         other = reverse("session", kwargs=known._replace(session_id="s10")._asdict())
         addresses = [
-            *("/sessions/", f"/sessions/?q=user:{user}&sort=user", "/audit/", "/audit/export/", "/expiring/"),
+            *("/sessions/", f"/sessions/?q=user:{user}&sort=user", "/audit/", "/audit/export/", "/temporary-edits/"),
             *("/proposals/", f"/batches/{made}/", "/batches/", reverse("preview", kwargs=known._asdict())),
             *(reverse("forks", kwargs=known._asdict()), f"{reverse('compare', kwargs=known._asdict())}?with={other}"),
         ]
@@ -328,9 +328,9 @@ def test_a_handle_means_its_user_before_the_index_has_them(known: SessionRef, vi
     mask_rules.create("*", "form", "email", ids=True, actor=ALICE)
     assert viewer.get(f"/u/{known.source}/booking/{HANDLE}/").status_code == 200
     for page in ("users", "app"):
-        assert "not all users are listed yet" in str(viewer.open(page, source=known.source, app_name="booking"))
+        assert "Sessions are still being indexed" in str(viewer.open(page, source=known.source, app_name="booking"))
     feed(known.source)
-    assert "not all users are listed yet" not in str(viewer.open("users", source=known.source, app_name="booking"))
+    assert "Sessions are still being indexed" not in str(viewer.open("users", source=known.source, app_name="booking"))
 
 
 def test_an_erased_or_unknown_handle_is_nobodys(hidden: SessionRef, viewer: Browser) -> None:

@@ -344,7 +344,7 @@ def test_a_key_of_another_scope_has_its_history_elsewhere(
     ref: SessionRef, maria: Browser, page: str, count: int, name: str
 ) -> None:
     wrong = maria.open(page, query={"key": name}, status=400, **names_of(ref, count))
-    assert "here, a key begins with" in wrong.one("main").text
+    assert "keys must start with" in wrong.one("main").text
 
 
 def test_a_temporary_key_has_none(ref: SessionRef, maria: Browser) -> None:

@@ -94,7 +94,7 @@ def test_a_broken_source_says_what_is_wrong_and_the_others_still_work(
     (tmp_path / "broken.db").write_bytes(b"this is no database, but some other file" * 100)
     registry.opened_files.pop(broken, None)
     page = maria.open("home")
-    assert "not a SQLite database" in section(page, broken).one(role="alert").text
+    assert "this isn't a SQLite database" in section(page, broken).one(role="alert").text
     assert section(page, broken).texts("a") == ["Try again"]
     assert section(page, demo).all(role="alert") == []
     assert rows(section(page, demo)) != []
@@ -115,7 +115,7 @@ def test_only_an_admin_of_everything_learns_where_a_broken_source_is(
     pages = [vera.open("home"), vera.open("edits"), vera.open("app", status=503, source=broken, app_name="booking")]
     for page in pages:
         assert str(tmp_path) not in page.text
-        assert "not a SQLite database" not in page.text
+        assert "this isn't a SQLite database" not in page.text
         assert "An admin can see why" in page.text
 
 
@@ -125,7 +125,7 @@ def test_a_source_whose_file_is_gone_says_so_and_works_again_once_it_is_back(
     registry.opened_files.pop(demo, None)
     connections[demo].close()
     (tmp_path / "demo.db").rename(tmp_path / "moved.db")
-    assert "the file is gone" in section(maria.open("home"), demo).one(role="alert").text
+    assert "the file no longer exists" in section(maria.open("home"), demo).one(role="alert").text
     (tmp_path / "moved.db").rename(tmp_path / "demo.db")
     assert len(rows(section(maria.open("home"), demo))) == 2
 
@@ -137,7 +137,7 @@ def test_a_database_that_is_not_adks_is_named_as_such(
         db.execute("CREATE TABLE recipes (name TEXT)")
     db.close()
     named(tmp_path / "other.db")
-    assert "not one of ADK's" in section(maria.open("home"), "other").one(role="alert").text
+    assert "This isn't an ADK database" in section(maria.open("home"), "other").one(role="alert").text
 
 
 def test_a_source_without_sessions_says_what_to_do(store: str, maria: Browser) -> None:

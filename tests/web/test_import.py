@@ -122,7 +122,7 @@ def test_a_file_is_sent_looked_at_and_imported(maria: Browser, store: str, file:
 
     page = confirm(maria, address)
     assert page.one(role="status").text == "4 sessions were imported. 7 events were imported."
-    assert "deleted on its own page" in page.text
+    assert "An import can't be undone as a whole" in page.text
     links = page.one("ul", "feed").links()
     assert len(links) > 4
     for link in links.values():
@@ -232,7 +232,7 @@ def test_an_import_whose_process_died_is_shown_as_stopped_and_goes_on(maria: Bro
 def test_a_check_whose_process_died_begins_again(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file)
     hold(address, "checking", -3600, result="")
-    assert "not looked through to its end" in maria.open(address).one(role="alert").text
+    assert "Checking the file was interrupted" in maria.open(address).one(role="alert").text
     maria.send(address, {})
     assert settled(address).stage == "ready"
     assert lists.apps(store, actor=SYSTEM).rows == []
@@ -243,7 +243,7 @@ def test_into_one_source_goes_one_import_at_a_time(maria: Browser, store: str, f
     hold(first, "importing")
     response = maria.send(second, {"state": "1"})
     assert response.status_code == 409
-    assert "Another import into this source is under way" in page_of(response).one(role="alert").text
+    assert "Another import into this source is running" in page_of(response).one(role="alert").text
     row_of(first).update(state="done")
     maria.send(second, {})
     assert settled(second).stage == "done"
@@ -284,7 +284,7 @@ def test_an_import_is_forgotten_after_a_day(maria: Browser, store: str, file: by
 def test_a_source_that_is_closed_since_is_named(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file)
     sources_database.forget(store)
-    assert "a source that is not open now" in maria.open(address).text
+    assert "into a source that isn't open" in maria.open(address).text
     assert maria.send(address, {}).status_code == 404
 
 

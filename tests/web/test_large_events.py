@@ -82,7 +82,7 @@ def test_pages_show_its_words_and_its_file(ref: SessionRef, maria: Browser) -> N
     assert "contract.pdf" in chat.one("main").text
     event = maria.open("event", **ref._asdict(), event_id="e1").one("main").text
     assert "contract.pdf" in event
-    assert "of long values, only the beginning is shown" in event
+    assert "long values are cut" in event
     where = reverse("event-data", kwargs={**ref._asdict(), "event_id": "e1", "number": 0})
     answer = maria.get(where)
     assert body(answer) == PDF
@@ -131,7 +131,7 @@ def test_an_agent_is_not_said_to_be_spared_of_it(ref: SessionRef) -> None:
 @DB
 @FORMS
 def test_it_is_not_undone_by_halves(ref: SessionRef) -> None:
-    with pytest.raises(Invalid, match="too large to be read whole"):
+    with pytest.raises(Invalid, match="too large to be undone"):
         undo.undo(ref, "e1", actor=TERMINAL)
 
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_is_not_called_empty(ref: SessionRef, maria: Browser
     (first, _second) = conversation(ref, actor=SYSTEM).lines
     assert first.left_out is not None
     assert first.left_out.kind == "unread"
-    assert "too large to be shown here" in maria.open("event", **ref._asdict(), event_id="e1").one("main").text
+    assert "too large to show" in maria.open("event", **ref._asdict(), event_id="e1").one("main").text
 
 
 @DB

@@ -94,7 +94,7 @@ def test_a_place_in_a_list_that_is_none_is_refused_in_words(
     kwargs = names_of(ref, wanted)
     page = maria.open(name, query=query, status=400, **kwargs)
     assert "The page in this link isn't valid." in page.one("main").text
-    assert maria.open(name, query=query, status=400, htmx=True, **kwargs).raw.endswith("not valid.")
+    assert maria.open(name, query=query, status=400, htmx=True, **kwargs).raw.endswith("isn't valid.")
 
 
 def test_an_app_shows_its_state_sessions_and_users(demo: str, maria: Browser) -> None:
@@ -156,7 +156,7 @@ def test_what_does_not_exist_is_not_found(ref: SessionRef, maria: Browser, name:
 
 @pytest.mark.parametrize("source", ["gone", "default"])  # Django's name of adkweb's own database is no source either
 def test_a_source_that_does_not_exist_is_not_found(maria: Browser, source: str) -> None:
-    assert f"There is no source “{source}” here." in maria.open("app", status=404, source=source, app_name="a").text
+    assert f"There's no source “{source}”." in maria.open("app", status=404, source=source, app_name="a").text
 
 
 def test_an_app_without_sessions_says_what_to_do(ref: SessionRef, maria: Browser, actor: Actor) -> None:

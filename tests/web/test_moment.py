@@ -199,7 +199,7 @@ def test_what_cannot_be_known_is_said_where_its_value_would_stand(ref: SessionRe
     folded = panel.one("details", "unknowns")
     assert folded.one("summary").text == "3 keys unknown at this point"
     assert {"step", "user:tier"} <= set(folded.texts("span", "key"))
-    told = {"unknown at this point", "the session started before adkweb was watching"}
+    told = {"unknown at this point", "the session started before adkweb adopted this database"}
     assert set(folded.texts("span", "value")) == told
     assert shown["count"] == "3 |"  # no event ever wrote it, and nobody knows whether it stands since the beginning
 
@@ -361,7 +361,7 @@ def test_an_event_that_is_gone_is_said_with_the_way_out(ref: SessionRef, maria: 
 @pytest.mark.parametrize("query", [{"seq": "x"}, {"seq": "-1"}, {"seq": "1", "step": "x"}, {"seq": str(2**70)}])
 def test_a_place_that_is_none_is_refused(ref: SessionRef, maria: Browser, add: Add, query: dict[str, str]) -> None:
     add(ref)
-    assert "number in this link is not valid" in session_at(maria, ref, 400, **query).one("main").text
+    assert "The event number in this link isn't valid" in session_at(maria, ref, 400, **query).one("main").text
     answer = maria.get(reverse("state-at", kwargs=ref._asdict()), query, headers={"HX-Request": "true"})
     assert answer.status_code == 400
 

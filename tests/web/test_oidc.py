@@ -196,7 +196,7 @@ def test_groups_that_only_the_user_info_has_count_if_it_is_about_the_same_person
     assert groups_of("ana") == ["support"]
     provider.claims = lambda claims: {"sub": "9", **{n: v for n, v in claims.items() if n not in ("groups", "sub")}}
     _browser, answer = signs_in(provider)
-    assert "did not confirm who you are" in refused(answer)
+    assert "didn't confirm who you are" in refused(answer)
 
 
 def test_who_is_in_no_group_that_counts_is_refused_and_gets_no_account(provider: Provider) -> None:
@@ -250,7 +250,7 @@ def ana(provider: Provider) -> User:
 
 def test_a_local_account_is_nobodys_by_its_name_or_its_address(provider: Provider, ana: User) -> None:
     browser, answer = signs_in(provider, "1")
-    assert "If it is yours, sign in with its password, and connect it" in refused(answer, 409)
+    assert "If it is yours, sign in with its password and connect it" in refused(answer, 409)
     assert who(browser) == ""
     browser, _answer = signs_in(provider, "3")  # has the same verified address
     assert who(browser) == "cleo"
@@ -392,7 +392,7 @@ def test_a_provider_that_says_it_is_another_is_not_asked(
     provider: Provider, configuration: Callable[[Claims], Claims]
 ) -> None:
     provider.configuration = configuration
-    assert "did not confirm who you are" in refused(Browser().get("/sign-in/provider/"))
+    assert "didn't confirm who you are" in refused(Browser().get("/sign-in/provider/"))
 
 
 def test_while_the_provider_is_away_the_page_says_so_and_other_ways_in_stay(provider: Provider, ana: User) -> None:
@@ -416,7 +416,7 @@ def test_doctor_asks_the_provider(provider: Provider) -> None:
 
 def test_a_machine_where_nothing_listens_is_a_provider_that_is_away(provider: Provider, settings: Settings) -> None:
     settings.OIDC_ISSUER = "http://localhost:1"
-    assert "does not answer" in refused(Browser().get("/sign-in/provider/"), 503)
+    assert "isn't answering" in refused(Browser().get("/sign-in/provider/"), 503)
 
 
 # --- A browser that lies ---------------------------------------------------------------------------------------------
@@ -425,16 +425,16 @@ def test_a_machine_where_nothing_listens_is_a_provider_that_is_away(provider: Pr
 def test_an_answer_counts_once_and_only_in_the_browser_that_asked(provider: Provider) -> None:
     browser, thief = Browser(), Browser()
     address = back(browser, provider)
-    assert "was not begun in this browser" in refused(thief.get(address))
+    assert "This sign-in wasn't started in this browser, or has expired" in refused(thief.get(address))
     assert browser.get(address).status_code == 302
     again = Browser()
     again.cookies = browser.cookies
-    assert "was not begun in this browser" in refused(again.get(address))
+    assert "This sign-in wasn't started in this browser, or has expired" in refused(again.get(address))
 
 
 @pytest.mark.parametrize("query", ["", "?state=x&code=y", "?code=y", "?error=access_denied", f"?state={HOSTILE}"])
 def test_an_answer_that_nobody_asked_for_is_refused(provider: Provider, query: str) -> None:
-    assert "was not begun in this browser" in refused(Browser().get(CALLBACK + query))
+    assert "This sign-in wasn't started in this browser, or has expired" in refused(Browser().get(CALLBACK + query))
 
 
 def test_a_sign_in_that_took_too_long_is_refused(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,7 +442,7 @@ def test_a_sign_in_that_took_too_long_is_refused(provider: Provider, monkeypatch
     address = back(browser, provider)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 601)
-    assert "too long ago" in refused(browser.get(address))
+    assert "This sign-in wasn't started in this browser, or has expired" in refused(browser.get(address))
 
 
 def test_who_cancels_at_the_provider_is_told_that_nothing_happened(provider: Provider) -> None:
@@ -452,7 +452,7 @@ def test_who_cancels_at_the_provider_is_told_that_nothing_happened(provider: Pro
     assert "You cancelled the sign-in." in refused(answer)
     state = browser.get("/sign-in/provider/")["Location"].partition("state=")[2].partition("&")[0]
     answer = browser.get(CALLBACK, {"state": state, "error": HOSTILE})
-    assert "did not confirm who you are" in refused(answer)
+    assert "didn't confirm who you are" in refused(answer)
 
 
 def test_nobody_is_led_to_another_server(provider: Provider) -> None:

@@ -79,7 +79,7 @@ def test_what_must_be_recorded_is_refused_in_words_with_nothing_done(maria: Brow
     with refusing():
         response = maria.send("tokens", {"name": "k", "right": "read", "apps": "*", "days": ""})
     assert response.status_code == 503
-    assert "could not be recorded" in page_of(response).one("main").text
+    assert "The audit couldn't record this, so nothing was changed" in page_of(response).one("main").text
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,11 @@ def test_what_must_be_recorded_is_refused_in_words_with_nothing_done(maria: Brow
             "adkweb's own database is gone: /data/adkweb.db",
             "adkweb's own database is gone: /data/adkweb.db. Put the file back",
         ),
-        ("attempt to write a readonly database", "adkweb's own database cannot be written"),
-        ("database is locked", "adkweb's own database is locked or does not answer"),
+        (
+            "attempt to write a readonly database",
+            "adkweb's own database can't be written, because its file, disk or server is read-only",
+        ),
+        ("database is locked", "adkweb's own database is locked or isn't answering"),
     ],
 )
 def test_what_is_wrong_is_said_in_words(error: str, said: str) -> None:

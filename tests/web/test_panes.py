@@ -58,4 +58,4 @@ def test_what_a_pane_sent_is_refused_by_one_sentence_and_what_it_opens_by_a_page
         assert (sent.status_code, sent["Content-Type"]) == (status, "text/plain; charset=utf-8")
         opened = browser.get(address, headers=PANE)
         assert (opened.status_code, opened["Content-Type"]) == (status, "text/html; charset=utf-8")
-    assert "You are signed out" in page_of(client.get(drift, headers=PANE)).text
+    assert "You have been signed out" in page_of(client.get(drift, headers=PANE)).text

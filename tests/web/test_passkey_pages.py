@@ -97,7 +97,7 @@ def test_a_refused_passkey_says_so_and_a_recovery_code_or_the_next_try_helps(pho
     browser = first_step()
     answer = show(browser, device, origin="https://evil.example")
     assert answer.status_code == 403
-    assert "does not fit" in page_of(answer).one(role="alert").text
+    assert "Your browser's response wasn't valid" in page_of(answer).one(role="alert").text
     assert not is_in(browser)
     again = browser.send("second-step", {"credential": device.sign(options_of(page_of(answer), "get"))})
     assert again.status_code == 302
@@ -111,7 +111,7 @@ def test_too_many_refused_passkeys_have_to_wait(phone: tuple[Device, list[str]])
         assert browser.send("second-step", {"credential": "x"}).status_code == 403
     answer = show(browser, phone[0])
     assert (answer.status_code, answer["Retry-After"]) == (429, "5")
-    assert "Too many tries" in page_of(answer).one(role="alert").text
+    assert "Too many wrong tries" in page_of(answer).one(role="alert").text
     assert not is_in(browser)
 
 
@@ -140,9 +140,9 @@ def test_an_app_beside_a_passkey_keeps_the_codes_and_either_can_go(
     show(browser, phone[0])
     secret = browser.open("second-factor").one("code", id="factor-secret").text
     assert browser.send("second-factor", {"code": code_of(secret)})["Location"] == "/second-factor/"
-    assert "app shows" in first_step().open("second-step").text
+    assert "from your authenticator app" in first_step().open("second-step").text
     assert browser.send("remove-second-factor", {"old": PASSWORD}).status_code == 302
-    assert "app shows" not in first_step().open("second-step").text
+    assert "from your authenticator app" not in first_step().open("second-step").text
     assert [row.type for row in Authenticator.objects.order_by("type")] == ["recovery_codes", "webauthn"]
 
 
@@ -191,7 +191,7 @@ def test_pages_without_https_and_of_another_host_say_what_is_missing(
 ) -> None:
     settings.ALLOWED_HOSTS = ["adkweb.example.com"]
     browser = first_step("adkweb.example.com")
-    assert "begin with https" in browser.open("second-step").one(role="note").text
+    assert "Browsers support passkeys only over https" in browser.open("second-step").one(role="note").text
     page = page_of(browser.get("/sign-in/code/", secure=True))
     assert "good only at localhost" in page.one(role="note").text
 

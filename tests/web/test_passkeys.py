@@ -128,7 +128,7 @@ def test_an_answer_is_good_once_even_if_the_session_still_has_its_challenge(ana:
     passkeys.use(request, ana, answer)
     assert refused(ana, request, answer) == "no challenge waits"
     request.session.update(before)  # as by a request of this browser that ran beside it
-    assert refused(ana, request, answer) == "used already"
+    assert refused(ana, request, answer) == "already used"
 
 
 def test_a_refused_answer_uses_the_challenge_up(ana: User) -> None:
@@ -192,7 +192,7 @@ def test_an_answer_that_is_none_is_refused_in_words(ana: User, answer: str) -> N
     passkeys.begin_use(request, ana)
     assert refused(ana, request, answer)
     passkeys.begin_adding(request, ana, "Stick")
-    with pytest.raises(Invalid, match="does not fit"):
+    with pytest.raises(Invalid, match="Your browser's response wasn't valid"):
         passkeys.add(request, ana, answer)
 
 

@@ -118,7 +118,7 @@ def test_the_page_of_a_new_invitation_and_the_list_name_one_end(root: Browser) -
 def test_an_invitation_is_used_once_and_within_seven_days(root: Browser) -> None:
     link = invited(root)
     assert accept(link)[1] == 302
-    assert "used already" in opened(link, status=404).one("main").text
+    assert "already used or cancelled" in opened(link, status=404).one("main").text
     late = invited(root)
     Invitation.objects.update(created=timezone.now() - timedelta(days=7, seconds=1))
     opened(late, status=404)
@@ -162,7 +162,7 @@ def test_an_invitations_link_is_stored_nowhere_and_it_can_be_withdrawn(root: Bro
     assert text not in root.get("/people/").content.decode()
     (row,) = Invitation.objects.all()
     assert text not in str(vars(row))
-    root.send("withdraw-invitation", {}, invitation_id=row.pk)
+    root.send("cancel-invitation", {}, invitation_id=row.pk)
     opened(link, status=404)
 
 
@@ -196,7 +196,7 @@ def test_a_refused_name_or_password_says_why_and_leaves_the_invitation(
 
 def test_an_admin_who_opens_the_link_by_mistake_does_not_use_it_up(root: Browser) -> None:
     link = invited(root)
-    assert "not used up" in opened(link, root, status=409).one("main").text
+    assert "still unused" in opened(link, root, status=409).one("main").text
     assert accept(link)[1] == 302
 
 
@@ -211,7 +211,7 @@ def test_who_is_no_admin_sees_and_changes_nothing(maria: Browser, root: Browser)
         ("person", {"active": "on", "admin": "on"}, {"name": NAME}),
         ("group", {"name": "x"}, {"name": "Support"}),
         ("delete-group", {}, {"name": "Support"}),
-        ("withdraw-invitation", {}, {"invitation_id": 1}),
+        ("cancel-invitation", {}, {"invitation_id": 1}),
     ):
         assert maria.send(name, data, **names).status_code == 403, name
     assert not get_user_model().objects.get(username=NAME).is_superuser
@@ -235,7 +235,7 @@ def test_the_last_admin_stays_one_until_there_is_another(root: Browser, person: 
     for change in ({"active": "on"}, {"admin": "on"}, {}):
         response = root.send("person", change, name="chief")
         assert response.status_code == 409
-        assert "Make somebody else an admin first" in page_of(response).one(role="alert").text
+        assert "is the last admin who can sign in, so nothing was changed" in page_of(response).one(role="alert").text
     # One without a password cannot sign in from elsewhere, so another one is needed.
     root.send("person", {"active": "on", "admin": "on"}, name=NAME)
     assert root.send("person", {"active": "on"}, name="chief").status_code == 409
@@ -251,7 +251,7 @@ def test_the_page_of_a_person_lists_their_own_roles_and_those_of_their_groups(ro
         Group.objects.create(name=group)
         roles.give("viewer", by=TERMINAL, apps=f"{group.lower()}-*", group=group)
     Role.objects.filter(person=person).delete()
-    assert "Has no role" in root.open("person", name=NAME).text
+    assert "No role yet, so they see no apps" in root.open("person", name=NAME).text
     root.send("person", {"active": "on", "groups": ["Support"]}, name=NAME)
     roles.give("editor", by=TERMINAL, apps="booking", person=NAME)
     rows = [row.text for row in root.open("person", name=NAME).all("tr", data_row="")]

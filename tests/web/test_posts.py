@@ -90,7 +90,7 @@ class World:
     def outcome(self) -> dict[str, Any]:
         """What became of one, whose author cannot sign in any more."""
         names = self.queued()
-        queue.withdraw(names["queued_id"], self.eve)
+        queue.cancel(names["queued_id"], self.eve)
         Job.objects.filter(kind="edit").update(told=False)
         User.objects.filter(pk=self.eve.pk).update(is_active=False)
         return names
@@ -265,22 +265,22 @@ POSTS: Final = [
     Post("sign-somebody-out", "people", fixed(name="eve"), fixed(which="")),
     Post("reset-second-factor", "people", fixed(name="eve")),
     Post("invite", "people", sent=fixed(note="for ana")),
-    Post("withdraw-invitation", "people", of_invitation),
+    Post("cancel-invitation", "people", of_invitation),
     Post("new-group", "people", sent=fixed(name="support")),
     Post("group", "people", of_group, fixed(name="helpers")),
     Post("delete-group", "people", of_group),
     Post("roles", "everything", sent=fixed(holder="person:eve", role="admin", apps="*")),
-    Post("take-role", "everything", of_role),
+    Post("remove-role", "everything", of_role),
     Post("masking", "everything", sent=fixed(apps="*", kind="key", pattern="step")),
     Post("remove-mask", "everything", of_mask),
     Post("approval", "everything", sent=fixed(keys="step", apps="*", sources="*", days="7", sessions="")),
-    Post("drop-approval", "everything", of_approval),
+    Post("delete-approval", "everything", of_approval),
     Post("proposal", "append", World.proposed, fixed(action="apply")),
     Post("proposal", "append", World.proposed, fixed(action="decline")),
-    Post("proposal", "own", World.proposed, fixed(action="withdraw")),
+    Post("proposal", "own", World.proposed, fixed(action="cancel")),
     Post("extend-edit", "append", World.expiring, fixed(lasts="86400")),
     Post("keep-edit", "append", World.expiring),
-    Post("queued-withdraw", "append", World.queued),
+    Post("cancel-queued", "append", World.queued),
     Post("queued-dismiss", "append", World.outcome),
     Post("state-health", "append", World.app, fixed(title="", condition="step exists")),
     Post("rule", "append", World.rule, fixed(action="delete")),

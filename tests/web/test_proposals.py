@@ -67,7 +67,7 @@ def test_the_form_says_it_and_the_edit_waits_until_another_editor_applies_it(
 ) -> None:
     assert "No proposals" in ben.open("proposals").text
     form = ana.open("session-edit", query={"key": "user:tier"}, **ref._asdict())
-    assert "Needs a second person" in form.text
+    assert "Needs approval by another editor" in form.text
     address = propose(ana, ref)
     assert (events_of(ref), state_of(ref)["user"]["tier"]) == ([], "gold")
     own = ana.open("proposals", query={"own": "1"})
@@ -107,7 +107,7 @@ def test_the_author_withdraws_and_a_stranger_sees_nothing(ana: Browser, ref: Ses
     stranger.force_login(somebody("sam", "admin", "weather"))
     assert stranger.send(address, {"action": "apply"}).status_code == 404
     assert "No proposals" in stranger.open("proposals").text
-    assert ana.send(address, {"action": "withdraw"}).status_code == 302
+    assert ana.send(address, {"action": "cancel"}).status_code == 302
     assert "withdrawn" in ana.open("proposals").text
 
 
@@ -166,7 +166,7 @@ def test_rules_are_made_and_deleted_on_their_page(maria: Browser, ref: SessionRe
     wrong = maria.send("approval", {"keys": HOSTILE, "days": "soon", "apps": "book*"})
     page = page_of(wrong)
     assert (wrong.status_code, page.one("form", class_="form").fields()["keys"]) == (400, HOSTILE)
-    assert "no whole number" in page.text
+    assert "Enter a whole number" in page.text
     for rule in approval.listed():
-        assert maria.send("drop-approval", {}, number=rule.pk).status_code == 302
-    assert "Every editor edits every key alone." in maria.open("approval").text
+        assert maria.send("delete-approval", {}, number=rule.pk).status_code == 302
+    assert "Editors can change every key on their own" in maria.open("approval").text

@@ -221,10 +221,10 @@ def test_the_same_form_sent_twice_waits_once(running: SessionRef, maria: Browser
     for _ in range(2):
         assert send(maria, running, sent, "queue").status_code == 302
     assert len(listed(maria, running)) == 1
-    maria.send("queued-withdraw", {}, queued_id=queued.of_session(running, actor=SYSTEM)[0].id)
+    maria.send("cancel-queued", {}, queued_id=queued.of_session(running, actor=SYSTEM)[0].id)
     send(maria, running, sent, "queue")
     messages = maria.open("session", **running._asdict()).one("div", "toasts").text
-    assert "was queued before, and does not wait any more" in messages
+    assert "This edit was queued earlier and is no longer waiting" in messages
     assert listed(maria, running) == []
 
 
@@ -312,13 +312,13 @@ def test_what_cannot_be_withdrawn_any_more_says_what_became_of_it(running: Sessi
     waiting = queue(maria, running, step='"pay"')
     end(running)
     queued.apply_due()
-    refused = maria.send("queued-withdraw", {}, queued_id=waiting.id, htmx=True)
+    refused = maria.send("cancel-queued", {}, queued_id=waiting.id, htmx=True)
     events = json.loads(refused["HX-Trigger"])
     assert (refused.status_code, sorted(events)) == (204, ["adkweb:queued", "adkweb:toast"])
-    assert "does not wait any more" in events["adkweb:toast"]["text"]
-    assert maria.send("queued-withdraw", {}, queued_id=waiting.id).status_code == 302
+    assert "is no longer waiting" in events["adkweb:toast"]["text"]
+    assert maria.send("cancel-queued", {}, queued_id=waiting.id).status_code == 302
     page = maria.open("session", **running._asdict())
-    assert "does not wait any more" in page.all("div", "toasts")[0].text
+    assert "is no longer waiting" in page.all("div", "toasts")[0].text
     assert state_of(running)["session"]["step"] == "pay"
 
 
@@ -394,7 +394,7 @@ def test_after_a_failure_what_was_typed_can_still_be_read_whole(running: Session
     queued.apply_due()
     (notice,) = told(maria)
     assert "Queued edit not applied: The session was deleted." in notice.text
-    text = maria.get(notice.links()["What it was"])
+    text = maria.get(notice.links()["View the edit"])
     assert text["Content-Type"] == "text/plain; charset=utf-8"
     assert "long" * 5000 in text.content.decode()
 
@@ -418,7 +418,7 @@ def test_a_guest_sees_and_does_nothing(running: SessionRef, maria: Browser, gues
     pages.append(reverse("queued-json", args=[waiting.id]))
     for address in pages:
         assert guest.get(address).status_code == 302
-    for name in ("queued-withdraw", "queued-dismiss"):
+    for name in ("cancel-queued", "queued-dismiss"):
         assert guest.post(reverse(name, args=[waiting.id])).status_code == 302
         assert maria.get(reverse(name, args=[waiting.id])).status_code == 405
     assert queued.get(waiting.id, actor=SYSTEM).state == "waiting"
@@ -433,7 +433,7 @@ def test_a_read_only_adkweb_shows_what_waits_and_offers_nothing(
     settings.READ_ONLY = True
     (article,) = listed(maria, running)
     assert article.all("button") == []
-    assert maria.send("queued-withdraw", {}, queued_id=waiting.id).status_code == 403
+    assert maria.send("cancel-queued", {}, queued_id=waiting.id).status_code == 403
     sent = {"rows": "0", "key-0": "step", "value-0": "1", "seen-0": '"choose"'}
     assert send(maria, running, sent, "queue").status_code == 403
     assert len(listed(maria, running)) == 1
@@ -450,7 +450,7 @@ def test_hostile_keys_values_and_reasons_are_text(running: SessionRef, maria: Br
     end(running, actions={"state_delta": {text: "else"}})
     queued.apply_due()
     (notice,) = told(maria)
-    assert f"{text} changed meanwhile" in notice.text
+    assert f"{text} changed in the meantime" in notice.text
     form = form_of(maria.open(notice.links()["Open the form"]))
     assert form.json_fields()["key-0"] == text
 

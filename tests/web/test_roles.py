@@ -34,9 +34,9 @@ HOSTILE: Final = "<script>alert(1)</script>"
 NEEDS: Final[dict[str, str]] = {
     "public": "sign-in second-step provider-sign-in provider-callback join set_language",
     "person": """home demo feed edits search histogram complete watch-view webhook deliveries
-        delete-view chosen batches batch queued-outcomes queued-json queued-withdraw queued-dismiss sign-out new-password
+        delete-view chosen batches batch queued-outcomes queued-json cancel-queued queued-dismiss sign-out new-password
         sign-ins second-factor new-codes remove-second-factor add-passkey remove-passkey connect-provider
-        import expiring extend-edit keep-edit proposals proposal settings""",
+        import temporary-edits extend-edit keep-edit proposals proposal settings""",
     "read": """apps app users sessions state-health rule schema schema-model schema-key schema-check app-value app-history
         save-view change-view
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
@@ -47,8 +47,8 @@ NEEDS: Final[dict[str, str]] = {
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
         retention remove-retention""",
     "reveal": "session-reveal user-reveal app-reveal event-reveal",
-    "everything": """tokens renew-token revoke-token roles take-role adoption masking remove-mask
-        approval drop-approval""",
+    "everything": """tokens renew-token revoke-token roles remove-role adoption masking remove-mask
+        approval delete-approval""",
     "audit": "audit audit-export",
     "people": """people person invite withdraw-invitation new-group group delete-group
         sign-somebody-out reset-second-factor""",
@@ -61,11 +61,11 @@ POSTED: Final = {
     "watch-view",
     "webhook",
     "delete-view",
-    "queued-withdraw",
+    "cancel-queued",
     "queued-dismiss",
     "extend-edit",
     "proposal",
-    "drop-approval",
+    "delete-approval",
     "keep-edit",
     "sign-out",
     "sign-somebody-out",
@@ -74,10 +74,10 @@ POSTED: Final = {
     "new-codes",
     "remove-second-factor",
     "set_language",
-    "take-role",
+    "remove-role",
     "remove-mask",
     "invite",
-    "withdraw-invitation",
+    "cancel-invitation",
     "new-group",
     "session-title",
     "session-tags",
@@ -245,9 +245,9 @@ def test_a_role_that_is_taken_is_gone_at_once(sue: Browser, ref: SessionRef) -> 
     ana.force_login(somebody("ana", "viewer"))
     ana.open("session", **ref._asdict())
     role = Role.objects.get(person__username="ana")
-    assert sue.send("take-role", {}, number=role.pk).status_code == 302
+    assert sue.send("remove-role", {}, number=role.pk).status_code == 302
     ana.open("session", status=404, **ref._asdict())
-    assert sue.send("take-role", {}, number=role.pk).status_code == 404
+    assert sue.send("remove-role", {}, number=role.pk).status_code == 404
 
 
 @ON_BOTH
@@ -270,11 +270,11 @@ def test_the_last_admin_keeps_the_role(own: str) -> None:
     rita = somebody("rita", "admin")
     actor = roles.actor_of(rita)
     role = Role.objects.get()
-    with pytest.raises(Conflict, match="Nobody would be left"):
-        roles.take(role.pk, by=actor)
+    with pytest.raises(Conflict, match="This would leave no one who can give roles"):
+        roles.remove(role.pk, by=actor)
     assert roles.actor_of(rita).runs_everything
     somebody("ben", "admin")
-    roles.take(role.pk, by=actor)
+    roles.remove(role.pk, by=actor)
     assert not roles.actor_of(rita).runs_everything
 
 
@@ -283,7 +283,7 @@ def test_the_last_admin_keeps_the_role(own: str) -> None:
 def test_only_an_admin_of_everything_gives_and_takes_roles(own: str, role: str) -> None:
     actor = roles.actor_of(somebody("ria", "" if role == "nobody" else role, "booking*"))
     other = roles.give("viewer", by=TERMINAL, person="ria", apps="weather")
-    for act in (lambda: roles.give("admin", by=actor, person="ria"), lambda: roles.take(other.pk, by=actor)):
+    for act in (lambda: roles.give("admin", by=actor, person="ria"), lambda: roles.remove(other.pk, by=actor)):
         with pytest.raises(NotAllowed):
             act()
 
@@ -313,7 +313,7 @@ def test_the_form_says_what_is_wrong_and_keeps_what_was_given(sue: Browser) -> N
     response = sue.send("roles", {"holder": "person:ghost", "role": "editor", "apps": HOSTILE})
     page = page_of(response)
     assert response.status_code == 404
-    assert "There is no person" in page.one(role="alert").text
+    assert "There's no account" in page.one(role="alert").text
     assert page.one("form", class_="form").fields()["apps"] == HOSTILE
     assert page.one("form", class_="form").fields()["role"] == "editor"
 

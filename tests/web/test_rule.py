@@ -72,7 +72,11 @@ def test_home_names_a_rule_that_was_broken(ref: SessionRef, maria: Browser, brok
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("cart.total >", "Something is missing"), ("error:any", "no condition on state"), ("", "says what the state has")],
+    [
+        ("cart.total >", "Something is missing"),
+        ("error:any", "isn't a condition on state"),
+        ("", "Write a condition on the state, for example"),
+    ],
 )
 def test_what_is_no_rule_is_refused_and_stays_in_the_form(
     ref: SessionRef, maria: Browser, text: str, message: str

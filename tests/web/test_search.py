@@ -487,7 +487,7 @@ def test_what_is_not_read_yet_is_said_and_asked_for_again(world: World, maria: B
     assert (notice["hx-get"], notice["hx-trigger"]) == (reverse("search") + "?q=late", "every 3s")
     world.behind, world.broad = [], ["a"]
     (notice,) = open_(maria, "a").one(id="problems").all("p")
-    assert "only words that begin with it" in notice.text
+    assert "is part of too many words, so only words that start with it were searched" in notice.text
 
 
 def test_statuses_are_a_click_away_and_keep_the_rest(world: World, maria: Browser) -> None:

@@ -73,7 +73,7 @@ def test_the_link_signs_in_exactly_once(guest: Browser) -> None:
     guest.get("/sign-in/", {"token": token})
     second = Browser()
     page = second.open("sign-in", query={"token": token}, status=403)
-    assert "used already, or is too old" in page.one(role="alert").text
+    assert "This link has expired or was already used" in page.one(role="alert").text
     assert not signed_in(second)
 
 
@@ -118,14 +118,17 @@ def test_an_expired_link_signs_nobody_in(guest: Browser) -> None:
     token = sign_in.sign_in_token()
     SignInToken.objects.update(created=timezone.now() - sign_in.LINK_LIFETIME - timedelta(seconds=1))
     page = guest.open("sign-in", query={"token": token}, status=403)
-    assert "Each start of adkweb prints a new one" in page.one(role="alert").text
+    assert "adkweb prints a new link each time it starts" in page.one(role="alert").text
     assert not signed_in(guest)
 
 
 @pytest.mark.parametrize("token", ["guess", "'; --", "é\u0000", "x" * 10_000])
 def test_an_unknown_link_signs_nobody_in(guest: Browser, token: str) -> None:
     sign_in.sign_in_token()
-    assert "used already" in guest.open("sign-in", query={"token": token}, status=403).one(role="alert").text
+    assert (
+        "expired or was already used"
+        in guest.open("sign-in", query={"token": token}, status=403).one(role="alert").text
+    )
     assert not signed_in(guest)
 
 
@@ -439,7 +442,7 @@ def test_another_site_cannot_send_a_form_in_somebodys_name(person: User) -> None
     maria.force_login(person)
     response = maria.post("/sign-out/")
     assert response.status_code == 403
-    assert "Reload it and send again" in page_of(response).one("main").text
+    assert "This page is older than your sign-in" in page_of(response).one("main").text
     assert signed_in(maria)
 
 
@@ -454,4 +457,4 @@ def test_a_form_of_ones_own_is_accepted(person: User) -> None:
 def test_a_page_that_is_open_keeps_what_was_typed_when_somebody_is_signed_out(guest: Browser) -> None:
     response = guest.post("/edits/", headers={"HX-Request": "true"})
     assert (response.status_code, response["Content-Type"]) == (403, "text/plain; charset=utf-8")
-    assert response.content.decode().startswith("You are signed out")
+    assert response.content.decode().startswith("You have been signed out")

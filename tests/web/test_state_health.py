@@ -44,7 +44,10 @@ def test_each_kind_says_what_it_shows_where_and_who_wrote_it(
     }
     assert "hunter22" not in page.text
     assert page.links()["s1"].endswith(f"?at={written}")
-    assert "the secret where your platform" in page.all("p", "do")[0].text
+    assert (
+        "Store the secret in your platform's secret store, keep only its name in the state, and replace this secret"
+        in page.all("p", "do")[0].text
+    )
     (sessions,) = {
         link["href"] for link in page.one("main").all("a") if link.text == "1 session" and "apiKey" in link["href"]
     }

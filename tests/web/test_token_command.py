@@ -84,7 +84,7 @@ def test_without_any_token_the_list_says_how_to_make_one(data: Path) -> None:
     ("words", "message"),
     [
         (["create", "twice"], "There is a token “twice” already"),
-        (["create", " "], "A token needs a name"),
+        (["create", " "], "Enter a name for the token, such as the program that uses it"),
         (["create", "x" * 101], "100"),
         (["create", "agent", "--right", "all"], "invalid choice: 'all'"),
         (["revoke", "nobody"], "There's no token “nobody”."),

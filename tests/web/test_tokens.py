@@ -77,7 +77,7 @@ def test_a_form_without_a_right_makes_no_token(maria: Browser) -> None:
 
 def test_without_tokens_the_page_says_what_one_is_for(maria: Browser) -> None:
     page = maria.open("tokens")
-    assert "A token lets a program do what you do here" in page.one("p", "muted").text
+    assert "A token lets a program use adkweb" in page.one("p", "muted").text
     assert page.all("table") == []
     assert "open" in page.one("details", "adding")
 
@@ -118,7 +118,7 @@ def test_a_revoked_token_is_not_asked_about_again(maria: Browser) -> None:
     ("field", "given", "status", "message"),
     [
         ("name", "taken", 409, "There is a token “taken” already"),
-        ("name", "  ", 400, "A token needs a name"),
+        ("name", "  ", 400, "Enter a name for the token, such as the program that uses it"),
         ("name", "x" * 101, 400, "100"),
         ("apps", "x" * 201, 400, "200"),
         ("right", "all", 400, "read, append, admin"),
@@ -179,7 +179,7 @@ def test_a_token_is_renewed_after_a_question_and_its_new_text_is_shown_once(mari
     after = answer.one("code", id="token-text").text
     assert after not in maria.get("/tokens/").content.decode()
     assert tokens.actor_of(before) == tokens.actor_of(after) is not None
-    assert "goes on until" in answer.one(role="status").text
+    assert "The old token works until" in answer.one(role="status").text
     assert "old token:" in rows(maria)[0]
     assert f"renewed now · {NAME}" in rows(maria)[0]
 

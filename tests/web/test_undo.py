@@ -132,9 +132,9 @@ def test_what_is_to_be_decided_is_asked_and_nothing_is_written(
     said = {
         "written since": "changed since",
         "running": "Agent running",
-        "unknown": "cannot be undone",
+        "unknown": "can't be undone",
         "approval": "second person",
-        "undone already": "undone already",
+        "undone already": "This was already undone by event",
     }
     if why == "written since":
         write(ref, {"step": "done"})
@@ -172,7 +172,7 @@ def test_what_was_written_since_is_shown_beside_both_and_one_is_chosen(
     form = undo_form(maria, ref, event_id)
     (conflict,) = form.all("div", "conflict")
     assert conflict.texts("pre") == ['"pay"', '"done"', '"choose"']
-    assert conflict.texts("h3") == ["The event wrote", "Current value", "As it was"]
+    assert conflict.texts("h3") == ["The event wrote", "Current value", "Before"]
     sent = form.json_fields()
     number = next(name[-1] for name, value in sent.items() if name.startswith("key-") and value == "step")
     apply(maria, ref, {**sent, f"choice-{number}": "theirs"})
@@ -201,7 +201,7 @@ def test_undone_already_leads_to_the_event_that_did_it(ref: SessionRef, maria: B
     event_id = write(ref, {"step": "pay"})
     apply(maria, ref, undo_form(maria, ref, event_id).json_fields())
     page = maria.open("undo", event_id=event_id, status=400, **ref._asdict())
-    assert "This was undone already, by event " in page.one(role="alert").text
+    assert "This was already undone by event" in page.one(role="alert").text
     assert page.links()["Event 2"] == reverse(
         "event", kwargs={**ref._asdict(), "event_id": events_of(ref)[-1][1]["id"]}
     )
@@ -213,7 +213,13 @@ def test_an_undo_sent_twice_is_written_once(ref: SessionRef, maria: Browser, wri
     assert len(events_of(ref)) == 2
 
 
-@pytest.mark.parametrize(("delta", "message"), [({}, "changed no state"), ({"step": "choose"}, "changed no value")])
+@pytest.mark.parametrize(
+    ("delta", "message"),
+    [
+        ({}, "changed no state"),
+        ({"step": "choose"}, "This event wrote the values that were already there, so there is nothing to undo"),
+    ],
+)
 def test_an_event_that_changed_nothing_says_so(
     ref: SessionRef, maria: Browser, write: Add, delta: State, message: str
 ) -> None:
@@ -248,7 +254,7 @@ def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
     page = rewind_page(maria, ref, event["invocation_id"])
     assert page.one("h1").text == "Undo the rewind of event 4"
     said = page.one("form", "rewindform").text
-    assert "no longer sees what was said since" in said
+    assert "This undoes an earlier rewind" in said
     assert "The agent no longer sees 1 event, event 5." in said
     assert "2 rewound events" in said
     back = rewind(ref, event["invocation_id"], actor=actor).event
@@ -344,7 +350,7 @@ def test_keys_and_scopes_are_restored(ref: SessionRef, maria: Browser, write: Ad
     assert note(ref)["restores"] == event_id
     page = maria.open("restore", query={"to": event_id}, status=400, **ref._asdict())
     assert page.one("h1").text == "Restore the state at event 1"
-    assert "Nothing differs" in page.one(role="alert").text
+    assert "The state is the same as at that moment" in page.one(role="alert").text
 
 
 def test_where_the_scope_has_nothing_to_restore_the_others_are_a_click_away(
@@ -353,7 +359,7 @@ def test_where_the_scope_has_nothing_to_restore_the_others_are_a_click_away(
     event_id = write(ref, {"step": "pay"})
     write(ref, {"user:tier": "black"})
     page = maria.open("restore", query={"to": event_id, "scope": "session"}, status=400, **ref._asdict())
-    assert "Nothing differs" in page.one(role="alert").text
+    assert "The state is the same as at that moment" in page.one(role="alert").text
     form = form_of(maria.open(page.links()["All scopes"]))
     assert form.json_fields()["key-0"] == "user:tier"
 
@@ -465,7 +471,7 @@ def test_a_rewind_on_a_session_that_moved_is_shown_anew(ref: SessionRef, maria: 
     assert response.status_code == 409
     assert everything(ref.source) == before
     again = page_of(response)
-    assert "Look again at what would be written" in again.one("p", "formerror").text
+    assert "This session changed after you opened the page" in again.one("p", "formerror").text
     assert again.one("form", "rewindform").json_fields()["reason"] == "why"
     assert send_rewind(maria, again).status_code == 302
     assert state_of(ref)["session"] == {"step": "choose", "count": 3, "nothing": None}

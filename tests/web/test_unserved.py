@@ -52,7 +52,7 @@ def test_what_is_not_served_is_an_error_on_every_page(demo: str, broken: str, ma
     for name in (*PAGES, session):
         problem, refused, twice = alerts(maria.open(name))
         assert problem.startswith(f"{broken}: ")
-        assert "not a SQLite database" in problem
+        assert "this isn't a SQLite database" in problem
         assert refused == "mysql://ana@host/db: mysql:// is not supported"
         assert twice.startswith(f"{tmp_path}/again.db: This is the same file as “{demo}”")
     home = maria.open("home")
@@ -60,7 +60,7 @@ def test_what_is_not_served_is_an_error_on_every_page(demo: str, broken: str, ma
 
 
 def test_who_has_no_right_to_know_why_learns_only_that_it_is_not_served(demo: str, broken: str) -> None:
-    registry.refuse("postgresql://ana@host/secret", "no server answers there")
+    registry.refuse("postgresql://ana@host/secret", "no server is listening there")
     for sources, expected in (("*", [f"{broken}: cannot be shown now. Whoever runs adkweb can see why."]), (demo, [])):
         viewer = Browser()
         viewer.force_login(somebody("vera", "viewer", sources=sources))
@@ -69,7 +69,7 @@ def test_who_has_no_right_to_know_why_learns_only_that_it_is_not_served(demo: st
 
 def test_a_long_list_is_cut(maria: Browser) -> None:
     for number in range(50):
-        registry.refuse(f"/nowhere/{number}.db", "does not exist")
+        registry.refuse(f"/nowhere/{number}.db", "doesn't exist")
     page = maria.open("edits")
     assert len(alerts(page)) == 3
     assert page.links()["Show all 50"] == reverse("home")

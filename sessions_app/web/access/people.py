@@ -90,9 +90,9 @@ def invite(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-def withdraw(request: HttpRequest, invitation_id: int) -> HttpResponse:
+def cancel(request: HttpRequest, invitation_id: int) -> HttpResponse:
     """Makes an invitation useless."""
-    invitations.withdraw(invitation_id, actor=actor(request))
+    invitations.cancel(invitation_id, actor=actor(request))
     messages.success(request, _("Invitation cancelled."))
     return redirect("people")
 

@@ -71,8 +71,8 @@ def roles(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-def take(request: HttpRequest, number: int) -> HttpResponse:
+def remove(request: HttpRequest, number: int) -> HttpResponse:
     """Takes a role away."""
-    role = core.take(number, by=actor(request))
+    role = core.remove(number, by=actor(request))
     messages.success(request, _("Removed the role %(role)s from %(name)s.") % {"name": role.holder, "role": role.role})
     return redirect("roles")

@@ -1,4 +1,4 @@
-"""Proposals: lists the edits that wait for a second person, applies, declines and withdraws them."""
+"""Proposals: lists the edits that wait for a second person, applies, declines and cancels them."""
 
 from typing import Any
 from uuid import UUID
@@ -27,7 +27,7 @@ from ..request import actor
 
 
 class DecideForm(Form):
-    """Decides on a proposal: `action` is "apply", "now", "decline" or "withdraw"."""
+    """Decides on a proposal: `action` is "apply", "now", "decline" or "cancel"."""
 
     action = Text()
     why = Text()
@@ -41,7 +41,7 @@ def proposals(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def decide(request: HttpRequest, proposal_id: UUID) -> HttpResponse:
-    """Applies, declines or withdraws a proposal. If a key changed meanwhile, the page says so."""
+    """Applies, declines or cancels a proposal. If a key changed meanwhile, the page says so."""
     who = actor(request)
     try:
         message = _decide(proposal_id, who, **DecideForm.of(request).read())
@@ -64,8 +64,8 @@ def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
         case "decline":
             proposal_job.decline(proposal_id, actor=who, why=why)
             return _("Proposal declined. Nothing was written.")
-        case "withdraw":
-            proposal_job.withdraw(proposal_id, actor=who)
+        case "cancel":
+            proposal_job.cancel(proposal_id, actor=who)
             return _("Proposal cancelled. Nothing was written.")
     raise Invalid(_("Apply, decline or cancel it."))
 

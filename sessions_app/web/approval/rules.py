@@ -58,8 +58,8 @@ def rules(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-def drop(request: HttpRequest, number: int) -> HttpResponse:
+def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Deletes a rule."""
-    core.drop(number, by=actor(request))
+    core.delete(number, by=actor(request))
     messages.success(request, _("Rule deleted. Edits that already wait for approval still need it."))
     return redirect("approval")

@@ -1,4 +1,4 @@
-"""Queued edits: lists and withdraws them, and shows the outcome. Expiring edits: lists, extends, keeps them."""
+"""Queued edits: lists and cancels them, and shows the outcome. Temporary edits: lists, extends, keeps them."""
 
 import json
 from typing import Final
@@ -50,10 +50,10 @@ def raw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
 
 
 @require_POST
-def withdraw(request: HttpRequest, queued_id: UUID) -> HttpResponse:
-    """Withdraws a waiting edit. If it is too late, says so, and the list shows the outcome."""
+def cancel_queued(request: HttpRequest, queued_id: UUID) -> HttpResponse:
+    """Cancels a waiting edit. If it is too late, says so, and the list shows the outcome."""
     try:
-        queue.withdraw(queued_id, request.user)  # type: ignore[arg-type]
+        queue.cancel(queued_id, request.user)  # type: ignore[arg-type]
     except Conflict as error:
         response = _back(request, queued_id, error.message)
         if request.htmx:  # type: ignore[attr-defined]
@@ -79,16 +79,16 @@ def _back(request: HttpRequest, queued_id: UUID, message: str = "") -> HttpRespo
     return redirect(reverse("session", kwargs=ref._asdict()) if ref else reverse("home"))
 
 
-# --- Edits that revert after a time -----------------------------------------------------------------------------------
+# --- Temporary edits -----------------------------------------------------------------------------------
 
 
 @require_GET
-def expiring(request: HttpRequest) -> HttpResponse:
-    """Lists the edits that take themselves back; with ?own=1, those of the person."""
+def temporary_edits(request: HttpRequest) -> HttpResponse:
+    """Lists the edits that are undone after a while; with ?own=1, those of the person."""
     own = request.GET.get("own") == "1"
     listed = expiry.listed(actor=actor(request), own=own)
     context = {"listed": listed, "own": own, "offered_ends": EndForm.offered_ends}
-    return page(request, "edits/queued/expiring.html", context)
+    return page(request, "edits/queued/temporary.html", context)
 
 
 @require_POST
@@ -102,15 +102,15 @@ def extend(request: HttpRequest, expiry_id: UUID) -> HttpResponse:
         messages.success(request, _("Edit extended."))
     except (Conflict, Held, Invalid) as error:
         messages.error(request, error.message)
-    return redirect("expiring")
+    return redirect("temporary-edits")
 
 
 @require_POST
-def cancel(request: HttpRequest, expiry_id: UUID) -> HttpResponse:
+def keep(request: HttpRequest, expiry_id: UUID) -> HttpResponse:
     """Lets an edit stay for good."""
     try:
-        expiry.cancel(expiry_id, actor=actor(request))
+        expiry.keep(expiry_id, actor=actor(request))
         messages.success(request, _("Edit kept for good."))
     except (Conflict, Held) as error:
         messages.error(request, error.message)
-    return redirect("expiring")
+    return redirect("temporary-edits")

@@ -35,18 +35,18 @@ def send(maria: Browser, ref: SessionRef, **more: str) -> int:
 
 
 def test_the_form_writes_an_edit_that_the_page_lists_extends_and_keeps(maria: Browser, ref: SessionRef) -> None:
-    assert "No temporary edits" in maria.open("expiring").text
+    assert "No temporary edits" in maria.open("temporary-edits").text
     before = state_of(ref)["session"]["step"]
     assert send(maria, ref, lasts="3600") == 302
     (waiting,) = expiry.listed(actor=SYSTEM)
     assert edit_of(events_of(ref)[-1][1])["until"] == waiting.until
-    assert "a trial" in maria.open("expiring", query={"own": "1"}).text
+    assert "a trial" in maria.open("temporary-edits", query={"own": "1"}).text
     maria.post(reverse("extend-edit", args=[waiting.id]), {"lasts": "86400"})
     assert expiry.get(waiting.id, actor=SYSTEM).until == pytest.approx(time.time() + 86400, abs=60)
     Job.objects.update(due=1.0)
     assert ending.apply_due() == 1
     assert state_of(ref)["session"]["step"] == before
-    assert "taken back" in maria.open("expiring").text
+    assert "undone" in maria.get("/expiring/", follow=True).content.decode()  # the address of before
     maria.post(reverse("keep-edit", args=[waiting.id]))
     assert expiry.get(waiting.id, actor=SYSTEM).state == "ended"
 
