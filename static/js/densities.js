@@ -3,7 +3,7 @@
 // connection hears of it by adkweb:density. With another filter (a.chip), the pane beside the timeline (pane.js) stays open.
 // In a chat, an answer (li.message[data-answers]) that arrives after its call ([data-call]) goes into the line of the call.
 (() => {
-  const { addressWith, askFor, firstBelow, isNarrow, numbers, opensElsewhere } = window.adkweb;
+  const { addressWith, askFor, firstBelow, numbers, opensElsewhere } = window.adkweb;
   const events = document.querySelector("#events[data-density]");
   if (!events) return;
   const timeline = events.closest("[data-timeline]");
@@ -20,6 +20,7 @@
     const address = new URL(events.dataset.address, location.href);
     address.searchParams.set("density", density);
     events.dataset.address = address.pathname + address.search;
+    address.searchParams.set("chosen", "1"); // the browser keeps it; rows that are asked for later do not choose
     const isAtEnd = timeline.dataset.following === "true";
     const seen = isAtEnd ? [] : inSight();
     if (seen.length) address.searchParams.set("around", seen[0].id.replace("event-", ""));
@@ -36,12 +37,9 @@
     for (const each of links) each.ariaCurrent = densityOf(each) === density ? "true" : null;
     history.replaceState(history.state, "", addressWith({ density }));
     document.dispatchEvent(new CustomEvent("adkweb:density", { detail: density }));
-    const box = isNarrow() ? document.scrollingElement : timeline;
     const stays = seen.find(({ id }) => document.getElementById(id)?.getClientRects().length);
-    if (stays) box.scrollTop += document.getElementById(stays.id).getBoundingClientRect().top - stays.top;
-    else box.scrollTop = box.scrollHeight;
+    window.adkweb.holdAt(timeline, document.getElementById(stays?.id), stays?.top);
     if (focused) document.getElementById(focused)?.querySelector("a.line, a.when, a")?.focus({ preventScroll: true });
-    events.querySelector(".ev:is(:focus-within, .selected)")?.scrollIntoView({ block: "nearest" });
   }
 
   /** The rows that are in sight, as far as a page around the first of them reaches: their ids, and where they are. */

@@ -59,6 +59,13 @@
     remember(timeline);
   }
 
+  /** Other rows took the place of all that were there, which is no news. `row` stays `top` px down; without one, the end. */
+  function holdAt(timeline, row, top) {
+    for (const each of rows(timeline)) each.dataset.asked = "";
+    positions.set(timeline, { ...positions.get(timeline), atEnd: !row, anchor: row, top });
+  }
+  window.adkweb.holdAt = holdAt;
+
   function newRows(records) {
     const rows = [];
     for (const record of records) {

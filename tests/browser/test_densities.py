@@ -66,18 +66,32 @@ def test_a_failed_run_is_read_in_each_density_and_a_lane_leads_through_its_event
     expect(page.locator(".lane:has(.shown)")).to_have_count(0)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("density", ["chat", "trace"])
-def test_who_has_scrolled_up_stays_there_in_another_density(page: Page, density: str) -> None:
+TOP = """() => {
+    const { top } = document.querySelector("[data-timeline]").getBoundingClientRect();
+    const boxes = [...document.querySelectorAll("#events [data-row]")].map((row) => [row, row.getBoundingClientRect()]);
+    const [row, box] = boxes.find(([, { height, bottom }]) => height > 0 && bottom > top + 1);
+    return [row.id, Math.round(box.top)];
+}"""
+
+
+def test_the_row_at_the_top_and_the_focus_stay_in_another_density(page: Page) -> None:
     page.goto(f"{SEOUL}?density=events")
     assert at_end(page)
     page.locator("#turn-7").evaluate("row => row.scrollIntoView()")
     expect(page.locator("[data-timeline]")).to_have_attribute("data-following", "false")
-    page.keyboard.press("1" if density == "chat" else "3")
-    expect(page.locator(".densities [aria-current]")).to_have_text(density.title())
-    expect(page.locator("#turn-7")).to_be_in_viewport()
+    page.locator("#turn-7 ~ .ev .line").first.focus()
+    focused = page.locator(".ev:focus-within").get_attribute("id")
+    top = page.evaluate(TOP)
+    for key, density in (("1", "Chat"), ("3", "Trace"), ("2", "Events"), ("3", "Trace")):
+        page.keyboard.press(key)
+        expect(page.locator(".densities [aria-current]")).to_have_text(density)
+        expect(page.locator(".ev:focus-within")).to_have_id(focused or "")
+        assert page.evaluate(TOP) == top
     page.goto(SEOUL)  # it is remembered
-    expect(page.locator(".densities [aria-current]")).to_have_text(density.title())
+    expect(page.locator(".densities [aria-current]")).to_have_text("Trace")
+    assert at_end(page)
+    page.keyboard.press("2")
+    expect(page.locator(".densities [aria-current]")).to_have_text("Events")
     assert at_end(page)
 
 

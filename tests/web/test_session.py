@@ -57,6 +57,18 @@ def test_the_newest_event_stands_at_the_bottom(ref: SessionRef, maria: Browser) 
     assert [seq.text for seq in page.all("span", "seq")][-1] == "250"
 
 
+def test_the_browser_keeps_the_density_that_is_chosen_and_not_that_of_older_rows(
+    ref: SessionRef, maria: Browser
+) -> None:
+    """Two tabs show two densities: who scrolls in one does not choose for the other."""
+    rows, chosen = (
+        maria.get(reverse("events", kwargs=ref._asdict()), {"density": "trace", **more}, headers={"HX-Request": "true"})
+        for more in ({}, {"chosen": "1"})
+    )
+    assert ("density" in rows.cookies, "density" in chosen.cookies) == (False, True)
+    assert maria.open("session", **ref._asdict()).one(id="events")["data-density"] == "trace"
+
+
 @pytest.mark.parametrize("htmx", [True, False])
 def test_earlier_events_come_page_by_page_until_the_first(ref: SessionRef, maria: Browser, htmx: bool) -> None:
     fill(ref, 250)

@@ -94,7 +94,8 @@ def events(request: HttpRequest, **names: str) -> HttpResponse:
     ref = SessionRef(**names)
     if not request.htmx:  # type: ignore[attr-defined]
         return session(request, **names)
-    return remember(request, page(request, "session/timeline/_events.html", {"ref": ref, **_timeline(request, ref)}))
+    answer = page(request, "session/timeline/_events.html", {"ref": ref, **_timeline(request, ref)})
+    return remember(request, answer) if "chosen" in request.GET else answer
 
 
 @require_GET
