@@ -322,7 +322,7 @@ def test_tokens_that_may_not_are_refused_at_once_with_adkwebs_sentence(
                 service.append_event(session, event("x")),
                 service.delete_session(**NAME),
             ):
-                await refused(work, PermissionError, "There is no app “booking” that token")
+                await refused(work, PermissionError, "There's no app “booking” that token")
 
     asyncio.run(run())
     assert len(timeline.events(key_of(source), actor=SYSTEM).rows) == 1

@@ -455,7 +455,7 @@ def test_an_event_that_is_sent_again_is_stored_and_applied_once(source: str, our
             stored = await service.get_session(**NAME)
             assert stored is not None
             assert texts(stored) == ["once", "and on"] == texts(unaware)
-            with pytest.raises(AlreadyExistsError, match="has the id a"):
+            with pytest.raises(AlreadyExistsError, match="with the id a"):
                 await service.append_event(unaware, event("another", id="a"))
 
     asyncio.run(run())

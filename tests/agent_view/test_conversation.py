@@ -312,9 +312,9 @@ def test_a_large_value_a_thousand_times_is_refused_before_it_is_put_together(ref
     moment = moments.state_now(ref, actor=SYSTEM)
     assert len(preview(moment, "{big} " * 9)) == 18
     tracemalloc.start()
-    with pytest.raises(Invalid, match="more than 5000000 characters"):
+    with pytest.raises(Invalid, match="5000000 characters"):
         preview(moment, "{big} " * 20_000)
-    with pytest.raises(Invalid, match="more than 5000000 characters"):
+    with pytest.raises(Invalid, match="5000000 characters"):
         preview(moment, "".join("{" + " " * n + "big}" for n in range(900)))  # no two are written alike
     _now, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

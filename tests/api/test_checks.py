@@ -85,7 +85,7 @@ def test_a_rule_is_written_changed_and_deleted(
         ({"title": "x" * 101, "condition": "n > 0"}, "at most 100 characters"),
         ({"condition": 5}, "condition: "),
         ({"title": "isn't a condition on state"}, "condition: "),
-        ({"condition": "n > 0", "name": "n"}, "name: is not known here"),
+        ({"condition": "n > 0", "name": "n"}, "name: unknown here"),
     ],
 )
 def test_a_rule_with_a_mistake_is_refused(

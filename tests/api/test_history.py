@@ -207,7 +207,7 @@ def test_an_undo_of_what_a_rewind_took_back_does_not_say_that_it_was_undone(prog
     last = program.post(address(told, "/events"), {"invocation_id": "i9", **delta(fresh=1)}).json()["event"]["id"]
     rewound = program.post(address(told, "/rewind"), {"before": "i9"}).json()
     again = undo(program, told, last)
-    assert (again.status, f"event {rewound['event']['id']} wrote them" in again.detail) == (400, True)
+    assert (again.status, f"event {rewound['event']['id']} already restored" in again.detail) == (400, True)
 
 
 def test_a_key_that_somebody_wrote_since_is_a_conflict_unless_it_is_meant(program: Program, told: SessionRef) -> None:

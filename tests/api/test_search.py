@@ -89,7 +89,7 @@ def test_without_a_query_there_are_all_sessions_in_pages_and_in_any_order(fed: S
 @pytest.mark.parametrize(
     ("q", "errors"),
     [
-        ("usr:ana late", [("usr:ana", "There is no filter “usr:”. Did you mean “user:”?")]),
+        ("usr:ana late", [("usr:ana", "There's no filter “usr:”. Did you mean “user:”?")]),
         (
             "late (kind:x user:",
             [
@@ -125,7 +125,7 @@ def test_a_query_with_a_mistake_is_refused_with_its_place_and_never_answered_wit
         ({"zone": ""}, "isn't a time zone"),
         ({"zone": "a\0b"}, "isn't a time zone"),
         ({"zone": "x" * 5_000}, "isn't a time zone"),
-        ({"sort": "id"}, "cannot be sorted by “id”"),
+        ({"sort": "id"}, "can't be sorted by “id”"),
         ({"cursor": "x"}, "not valid"),
         ({"limit": 101}, "limit"),
     ],

@@ -258,7 +258,7 @@ def test_a_key_is_pinned_by_its_button_and_by_p_and_its_value_is_that_at_the_cur
     page.mouse.move(box["x"], box["y"] - 200)
     expect(pin(page, "n").locator("[data-pin-value]")).to_have_text("396")
     values = pin(page, "n").locator("ol > li").all_inner_texts()
-    assert (values[0], values[1]) == ("at the beginning: 0", "events 3 to 4: 4")
+    assert (values[0], values[1]) == ("at the start: 0", "events 3 to 4: 4")
 
 
 @pytest.mark.long

@@ -120,7 +120,7 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
     page.locator("summary", has_text="New token").click()
     page.get_by_label("Name").fill("report")
     page.get_by_role("button", name="Create token").click()
-    expect(page.get_by_role("alert")).to_contain_text("There is a token “report” already")
+    expect(page.get_by_role("alert")).to_contain_text("There's already a token “report”")
     expect(page.get_by_label("Name")).to_have_value("report")
     check(page)
 

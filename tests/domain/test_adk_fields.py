@@ -11,7 +11,7 @@ from tests.costs import takes_less
 SECONDS = 0.5  # a tenth here; ten thousand faults that are all told take seconds
 MANY = 100_000
 UNKNOWN = "ADK doesn't know this field"
-TYPE = "ADK expects another type here"
+TYPE = "ADK expects another type"
 
 
 def deep(levels: int) -> Any:
@@ -36,7 +36,7 @@ def deep(levels: int) -> Any:
             f"actions.artifact_delta.a0: {TYPE} (int)",
         ),
         ({"actions": {"route": [{}] * MANY}}, f"actions.route[0]: {TYPE} (bool, int, str)"),
-        ({"actions": {"compaction": {}}}, "actions.compaction.compacted_content: is missing"),
+        ({"actions": {"compaction": {}}}, "actions.compaction.compacted_content: missing"),
         ({"cache_metadata": {"fingerprint": "", "contents_count": -1}}, f"cache_metadata.contents_count: {TYPE} (int)"),
         ({"timestamp": 1e308}, f"timestamp: {TYPE} (float)"),
         ({"timestamp": float("nan")}, f"timestamp: {TYPE} (float)"),

@@ -213,11 +213,11 @@ def test_an_edit_does_not_mind_what_others_do_to_other_keys(ref: SessionRef, act
         ([Entry("nothing", ABSENT, ABSENT)], r"Nothing would change\."),
         ([Entry("temp:x", 1, ABSENT)], "temp:x: temp: keys live for one invocation and are never stored"),
         ([Entry("step", 1, "search"), Entry("temp:x", 1, ABSENT)], "temp:x: temp: keys"),
-        ([Entry("", 1, ABSENT)], r"A key needs a name\."),
-        ([Entry("user:", 1, ABSENT)], r"A key needs a name\."),
-        ([Entry("app:", 1, ABSENT)], r"A key needs a name\."),
+        ([Entry("", 1, ABSENT)], r"Enter a name for the key\."),
+        ([Entry("user:", 1, ABSENT)], r"Enter a name for the key\."),
+        ([Entry("app:", 1, ABSENT)], r"Enter a name for the key\."),
         ([Entry("a", 1, ABSENT), Entry("a", 2, ABSENT)], "a: appears twice in this edit"),
-        ([Entry("a", float("nan"), ABSENT)], "a: NaN and infinity are not JSON"),
+        ([Entry("a", float("nan"), ABSENT)], "a: NaN and infinity aren't valid JSON"),
         ([Entry("a", {"b": ["\0"]}, ABSENT)], r"a\.b\[0\]: the character U\+0000"),
         ([Entry("a\0", 1, ABSENT)], r"U\+0000"),
         ([Entry("a\ud800", 1, ABSENT)], "surrogate"),
@@ -311,7 +311,7 @@ def test_user_state_is_edited_in_a_session_of_that_user_which_is_made_when_neede
 @pytest.mark.parametrize("name", ["plain", "user:x", "temp:x", "app"])
 def test_a_key_of_another_scope_is_refused_in_app_state(ref: SessionRef, actor: Actor, name: str) -> None:
     before = everything(ref.source)
-    with pytest.raises(Invalid, match=f"{name}: here, a key begins with app:"):
+    with pytest.raises(Invalid, match=f"{name}: keys must start with app:"):
         edits.edit_app_state(ref.source, APP, [Entry("app:ok", 1, ABSENT), Entry(name, 1, ABSENT)], actor=actor)
     assert everything(ref.source) == before
 
@@ -319,7 +319,7 @@ def test_a_key_of_another_scope_is_refused_in_app_state(ref: SessionRef, actor: 
 @pytest.mark.parametrize("name", ["plain", "app:x", "temp:x", "user"])
 def test_a_key_of_another_scope_is_refused_in_user_state(ref: SessionRef, actor: Actor, name: str) -> None:
     before = everything(ref.source)
-    with pytest.raises(Invalid, match=f"{name}: here, a key begins with user:"):
+    with pytest.raises(Invalid, match=f"{name}: keys must start with user:"):
         edits.edit_user_state(ref.source, APP, "ana", [Entry(name, 1, ABSENT)], actor=actor)
     assert everything(ref.source) == before
 
@@ -491,13 +491,13 @@ def test_an_event_by_hand_may_remove_keys(ref: SessionRef, actor: Actor) -> None
     [
         ([], "An event must be a JSON object"),
         ({"partial": True}, "partial: a partial event is never stored"),
-        ({"actions": {"made_up": 1}}, 'ADK does not know "made_up"'),
+        ({"actions": {"made_up": 1}}, 't know "made_up"'),
         ({"timestamp": "now"}, "timestamp: must be seconds"),
         ({"id": "x" * 129}, "id has 129 characters"),
         ({"custom_metadata": []}, "custom_metadata: must be an object"),
         (
             {"custom_metadata": {"adkweb_origin": {"event": "e"}}},
-            r"custom_metadata\.adkweb_origin: is adkweb's own note",
+            r"custom_metadata\.adkweb_origin: is reserved for adkweb",
         ),
         ({"content": {"parts": ["text"]}}, r"content\.parts: must be a list of objects"),
         ({"actions": {"state_delta": {"a": float("nan")}}}, r"actions\.state_delta\.a: NaN"),
@@ -515,7 +515,7 @@ def test_an_event_by_hand_that_adk_could_not_load_is_refused_with_its_place(
 def test_another_event_under_an_id_that_is_taken_is_a_conflict(ref: SessionRef, actor: Actor) -> None:
     edit.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 1}}}, actor=actor)
     before = everything(ref.source)
-    with pytest.raises(Conflict, match="Another event of this session has the id e1"):
+    with pytest.raises(Conflict, match="already has an event with the id e1"):
         edit.add_event(ref, {"id": "e1", "actions": {"state_delta": {"a": 2}}}, actor=actor)
     assert everything(ref.source) == before
 
@@ -583,5 +583,5 @@ def test_the_same_hand_written_event_is_stored_once(source: str, actor: Actor) -
 
 def test_camel_case_is_refused_where_a_person_writes(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor)
-    with pytest.raises(Invalid, match="invocationId: fields are written in snake_case"):
+    with pytest.raises(Invalid, match="invocationId: use snake_case for field names"):
         edit.add_event(ref, {"author": "user", "invocationId": "x"}, actor=actor)

@@ -68,7 +68,7 @@ def test_an_edit_takes_itself_back_by_an_undo_that_says_who_and_why(ref: Session
     assert (ending.apply_due(), ending.apply_due()) == (1, 0)
     _seq, taken_back = events_of(ref)[-1]
     note = edit_of(taken_back)
-    assert (note["actor"], note["undoes"], note["reason"]) == ("alice", written["id"], "Its time was over. a trial")
+    assert (note["actor"], note["undoes"], note["reason"]) == ("alice", written["id"], "Expired. a trial")
     assert (note["left"], state(ref)) == ([], before)
     outcome = expiry.get(waiting.id, actor=SYSTEM)
     assert (outcome.state, outcome.end_id) == ("ended", taken_back["id"])

@@ -228,7 +228,7 @@ def test_an_event_under_a_forks_own_id_refuses_it_before_anything_is_made(
     delete_session(one, actor=actor)
     append_event(ref, {"id": note_id, "actions": {"state_delta": {"step": "mine"}}}, actor=actor)
     before = everything(ref.source)
-    with pytest.raises(Conflict, match="one: an event has this fork's own id"):
+    with pytest.raises(Conflict, match="one: an event already has this id"):
         fork(ref, note_id, actor, "one")
     assert everything(ref.source) == before
     assert own(fork(ref, note_id, actor, "other")) == own(ref)
@@ -314,7 +314,7 @@ def _initial(source: str) -> dict[SessionRef, State]:
 def test_a_session_that_is_there_is_never_overwritten(ref: SessionRef, actor: Actor, add: Callable[..., str]) -> None:
     event_id = add(ref, step="pay")
     before = everything(ref.source)
-    with pytest.raises(AlreadyExists, match="s1 exists already"):
+    with pytest.raises(AlreadyExists, match="already a session “s1”"):
         fork(ref, event_id, actor, "s1")
     assert everything(ref.source) == before
 
@@ -463,7 +463,7 @@ def test_a_half_made_fork_that_google_adk_wrote_to_says_what_to_do(
     _adk_writes(into, **delta)
     before = everything(source)
     assert not fork_jobs.progress(ref, "e1400", into, actor=SYSTEM).done
-    with pytest.raises(AlreadyExists, match="fork is half-made, and somebody else has written to it: delete it"):
+    with pytest.raises(AlreadyExists, match="“fork” is incomplete, and someone else has written to it"):
         fork(ref, "e1400", actor)
     with pytest.raises(Conflict, match="being copied or imported"):
         append_event(into, {"author": "agent"}, actor=actor)
@@ -504,7 +504,7 @@ def test_an_event_that_is_no_json_is_named_and_no_half_of_a_fork_is_left(
     ref = create_session(open_source(new_store("sqlite")), APP, "ana", actor=actor, session_id="long")
     fill(ref, 2_500)
     execute(ref.source, "UPDATE events SET event_data = 'not JSON' WHERE id = 'e1500'")
-    with pytest.raises(Invalid, match="Event e1500 cannot be copied"):
+    with pytest.raises(Invalid, match="Event e1500 can't be copied"):
         forks.fork(ref, "e2400", user_id="ana", session_id="fork", actor=actor)
     assert query(ref.source, "SELECT id FROM sessions") == [("long",)]
 

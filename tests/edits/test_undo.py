@@ -113,7 +113,7 @@ def test_where_another_event_brought_the_values_back_it_is_named_as_such(
 ) -> None:
     event_id = add(ref, step="pay")
     again = add(ref, step="search")
-    with pytest.raises(Invalid, match=r"are there again: event \S+ wrote them") as refused:
+    with pytest.raises(Invalid, match=r"event \S+ already restored") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == again
 
@@ -130,7 +130,7 @@ def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
         ref, {"author": "agent", "invocation_id": "i2", "actions": {"state_delta": {"fresh": 1}}}, actor=actor
     ).event["id"]
     rewound = rewind.rewind(ref, "i2", actor=actor).event["id"]
-    with pytest.raises(Invalid, match=r"are there again: event \S+ wrote them") as refused:
+    with pytest.raises(Invalid, match=r"event \S+ already restored") as refused:
         undo.undo(ref, other, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == rewound
 
@@ -203,7 +203,7 @@ def test_what_stood_before_and_was_never_recorded_is_left_alone_and_named(
 ) -> None:
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     event_id = add(ref, step="pay")
-    with pytest.raises(Invalid, match=r"cannot be undone\. Earlier values unknown: step"):
+    with pytest.raises(Invalid, match=r"can't be undone\. Earlier values are unknown: step"):
         undo.undo(ref, event_id, actor=SYSTEM)
     second = add(ref, step="done", draft=1)
     plan = undo.undo(ref, second, actor=SYSTEM)
@@ -275,7 +275,7 @@ def test_what_was_never_recorded_is_not_restored_and_named(
     add(ref, step="done", other=2)
     plan = undo.restore(ref, event_id, scopes=["session"], actor=SYSTEM)
     assert ([s.key for s in plan.steps], plan.unknown) == (["other"], ["step"])
-    with pytest.raises(Invalid, match=r"Nothing differs from that moment\. Earlier values unknown: step"):
+    with pytest.raises(Invalid, match=r"The state is the same as at that moment\. Earlier values are unknown: step"):
         undo.restore(ref, event_id, keys=["step"], actor=SYSTEM)
 
 

@@ -106,7 +106,7 @@ def test_sources_of_the_settings_are_looked_at_where_none_is_named(tmp_path: Pat
     code, out, _errors = run(tmp_path, "doctor", ADKWEB_SOURCES=json.dumps([str(file), "missing.db"]))
     assert code == 1
     assert "agent.db\n  ✓ opens: SQLite" in out
-    assert "✗ missing.db does not exist." in out
+    assert "✗ No such file or folder: missing.db" in out
 
 
 @pytest.mark.usefixtures("ready")
@@ -192,8 +192,8 @@ def test_so_is_one_that_does_it_for_an_agents_role_or_in_this_database(
         ({"ADKWEB_ALLOWED_HOSTS": "*"}, 1, "requests for any host name are answered"),
         ({"ADKWEB_TRUSTED_ORIGINS": "localhost"}, 1, "needs its scheme"),
         ({"ADKWEB_TRUSTED_ORIGINS": "https://a.example.com"}, 1, "ADKWEB_ALLOWED_HOSTS lacks a.example.com"),
-        ({"ADKWEB_REDIS_URL": "redis://127.0.0.1:1"}, 1, "The Redis of ADKWEB_REDIS_URL does not answer"),
-        ({"ADKWEB_REDIS_URL": "nonsense"}, 1, "The Redis of ADKWEB_REDIS_URL does not answer"),
+        ({"ADKWEB_REDIS_URL": "redis://127.0.0.1:1"}, 1, "The Redis of ADKWEB_REDIS_URL isn't answering"),
+        ({"ADKWEB_REDIS_URL": "nonsense"}, 1, "The Redis of ADKWEB_REDIS_URL isn't answering"),
         ({"ADKWEB_DEBUG": "1"}, 0, "ADKWEB_DEBUG is on"),
         ({"ADKWEB_SILENCE_SECONDS": "0"}, 1, "ADKWEB_SILENCE_SECONDS is 0.0"),
         ({"ADKWEB_SILENCE_SECONDS": "5"}, 0, "a model that thinks longer"),
@@ -236,7 +236,7 @@ def test_a_bucket_of_artifacts_is_asked(tmp_path: Path, settings: Settings, monk
         Saving(bucket).save(SessionRef("lite", "booking", "ana", "s1"), "plan.txt", "text")
         assert "gs://" not in told(bucket, **here)
         assert "✗ ADKWEB_ARTIFACTS names gs://other, and there is no such bucket" in told("gs://other", **here)
-    assert "gs://kept, which does not answer" in told(bucket, **here)
+    assert "gs://kept, which isn't answering" in told(bucket, **here)
 
 
 @pytest.mark.usefixtures("ready")
@@ -290,7 +290,7 @@ BROKEN = [
     ("ALTER TABLE events RENAME COLUMN event_data TO actions", "ADK's old schema (v0)"),
     (EVENT.format("'no json'"), "1 of the newest 209 events cannot be loaded by google-adk, and with them"),
     (EVENT.format("'[]'"), "(event_data is not an object)"),
-    (EVENT.format("json_set(event_data, '$.actions.surprise', 1)"), "(actions.surprise: ADK does not know this field"),
+    (EVENT.format("json_set(event_data, '$.actions.surprise', 1)"), "(actions.surprise: ADK doesn't know this field"),
     (
         """UPDATE sessions SET state = '{"adkweb:importing": true}' WHERE id = 'seoul-trip'""",
         "1 sessions are partly imported: booking/ana/seoul-trip",
@@ -560,7 +560,7 @@ def test_a_head_that_was_printed_once_shows_what_is_missing_at_the_end(tmp_path:
     assert run(tmp_path, "doctor", "--audit")[0] == 0
     code, (line,) = findings(tmp_path, "--head", head)
     assert line.startswith("✗ Row 2 is missing, and what came after it: the head that was published on ")
-    assert run(tmp_path, "doctor", "--head", "gold")[2].startswith("“gold” is no line of")
+    assert run(tmp_path, "doctor", "--head", "gold")[2].startswith("“gold” isn't a line printed by")
 
 
 def test_what_is_kept_of_a_source_that_is_not_named_is_told(tmp_path: Path, ready: None) -> None:

@@ -250,7 +250,7 @@ def test_every_store_of_a_folder_is_followed_and_those_that_come_later(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["missing.db"], "missing.db does not exist."),
+        (["missing.db"], "No such file or folder: missing.db"),
         (["text.db"], "this isn't a SQLite database."),
         (["postgresql://nobody@127.0.0.1:1/x"], "no server is listening there"),
         (["x.db", "--lines", "-1"], "-1 is not a number from 0 to 10,000"),

@@ -192,8 +192,8 @@ def test_every_part_says_where_it_stands() -> None:
 # --- Malformed texts --------------------------------------------------------------------------------------------------
 
 MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
-    ("a usr:nadia b", "a b", [("usr:nadia", "There is no filter “usr:”. Did you mean “user:”?")]),
-    ("planet:x", "", [("planet:x", "There is no filter “planet:”. Put it in quotes to search for the text.")]),
+    ("a usr:nadia b", "a b", [("usr:nadia", "There's no filter “usr:”. Did you mean “user:”?")]),
+    ("planet:x", "", [("planet:x", "There's no filter “planet:”. Put it in quotes to search for the text.")]),
     ("a user:", "a", [("user:", "Something is missing after “user:”.")]),
     ('set:" "', "", [('set:" "', "Something is missing after “set:”.")]),
     ("changed:user: a", "a", [("changed:user:", "Something is missing after “changed:”.")]),

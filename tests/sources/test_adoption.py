@@ -453,7 +453,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(
 ) -> None:
     _execute(place, "CREATE TABLE invoices (id INTEGER)", "CREATE TABLE customers (id INTEGER)")
     before = _schema(place)
-    with pytest.raises(SourceError, match=r"not one of ADK's: it has the tables customers, invoices"):
+    with pytest.raises(SourceError, match=r"isn't an ADK database: it has the tables customers, invoices"):
         open_source(place)
     assert _schema(place) == before
 
@@ -464,7 +464,7 @@ def test_tables_of_the_same_name_in_another_programs_database_are_refused(
 ) -> None:
     _execute(place, "CREATE TABLE sessions (id INTEGER, token TEXT)", "CREATE TABLE events (id INTEGER, title TEXT)")
     before = _schema(place)
-    with pytest.raises(SourceError, match=r"not one of ADK's: the table “sessions” has no app_name"):
+    with pytest.raises(SourceError, match=r"isn't an ADK database: the table “sessions” has no app_name"):
         open_source(place)
     assert _schema(place) == before
 

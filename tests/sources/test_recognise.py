@@ -76,7 +76,7 @@ def test_an_encrypted_database_is_refused_with_what_to_do_and_not_changed(
     filled("sqlite-database", file)
     encrypt(file, backend)
     before = Path(file).read_bytes()
-    with pytest.raises(SourceError, match=r"is encrypted.*copy\s+them into a database that is not encrypted"):
+    with pytest.raises(SourceError, match=r"are encrypted.*copy\s+them into an unencrypted database"):
         open_source(file)
     code, out, _errors = run(tmp_path, "doctor", file)
     assert code == 1
@@ -288,7 +288,7 @@ def test_every_type_that_is_accepted_works(new_database: Callable[[str], str], o
                 *("CREATE SCHEMA agent_a", "GRANT USAGE ON SCHEMA agent_a TO looker"),
                 *(f"ALTER TABLE {table} SET SCHEMA agent_a" for table, _column in JSON),
             ],
-            r"in another schema than this address names: agent_a\. Name one in the address: \?search_path=agent_a",
+            r"in a schema that this address doesn't name: agent_a\. Add one to the address: \?search_path=agent_a",
         ),
         (
             [*(f"DROP TABLE {table} CASCADE" for table, _column in JSON), "REVOKE ALL ON SCHEMA public FROM public"],

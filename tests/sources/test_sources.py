@@ -292,7 +292,7 @@ def test_a_file_called_default_does_not_take_the_place_of_adkwebs_own_database(t
 
 
 def test_an_unknown_source_is_not_found() -> None:
-    with pytest.raises(NotFound, match="There is no source “nowhere” here"):
+    with pytest.raises(NotFound, match="There's no source “nowhere”"):
         database.get("nowhere")
 
 
@@ -300,7 +300,7 @@ def test_an_empty_file_becomes_a_database_of_adks_but_not_when_read_only(tmp_pat
     file = tmp_path / "new.db"
     file.touch()
     settings.READ_ONLY = True
-    with pytest.raises(SourceError, match=r"new\.db is empty: no agent has written here yet"):
+    with pytest.raises(SourceError, match=r"new\.db is empty: no agent has written to it yet"):
         opened(str(file))
     assert file.stat().st_size == 0
     database.forget("new")
@@ -515,7 +515,7 @@ def test_another_kind_of_url_is_refused_by_name(url: str) -> None:
 
 
 def test_a_port_that_is_no_number_is_refused() -> None:
-    with pytest.raises(SourceError, match=r"postgresql://ana@host:abc/agents: the port is not a number"):
+    with pytest.raises(SourceError, match=r"postgresql://ana@host:abc/agents: the port isn't a number"):
         registry.add("postgresql://ana@host:abc/agents")
 
 
@@ -524,7 +524,7 @@ def test_a_port_that_is_no_number_is_refused() -> None:
 
 def test_a_missing_file_is_named_with_the_command_that_makes_one(tmp_path: Path) -> None:
     missing = tmp_path / "none.db"
-    with pytest.raises(SourceError, match=rf"{missing} does not exist. To make .*: adkweb create {missing}"):
+    with pytest.raises(SourceError, match=rf"No such file or folder: {missing}. To create .*: adkweb create {missing}"):
         registry.add(str(missing))
     assert not missing.exists()
 
@@ -537,7 +537,7 @@ def test_a_folder_without_databases_is_no_error_and_no_source(tmp_path: Path) ->
 def test_a_text_file_is_called_one_that_is_no_database(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("Dear diary, today I debugged an agent. " * 100)
-    with pytest.raises(SourceError, match=r"notes\.txt: this file is not a SQLite database"):
+    with pytest.raises(SourceError, match=r"notes\.txt: this isn't a SQLite database"):
         opened(str(file))
     assert file.read_text().startswith("Dear diary")
 
@@ -550,7 +550,7 @@ def test_a_half_written_file_is_called_damaged_wherever_it_ends(kept: float, tmp
     file = tmp_path / "half.db"
     file.write_bytes(data[: kept if isinstance(kept, int) else int(len(data) * kept)])
     before = file.read_bytes()
-    with pytest.raises(SourceError, match=r"half\.db: (the file is damaged or half-written|this file is not a SQLite)"):
+    with pytest.raises(SourceError, match=r"half\.db: (the file is damaged or incomplete|this isn't a SQLite)"):
         _read_all(opened(str(file)).alias)
     assert file.read_bytes() == before
 
@@ -564,7 +564,7 @@ def test_a_file_damaged_in_its_middle_says_so_and_the_rest_of_adkweb_goes_on(tmp
     data[middle : middle + 20 * 4096] = b"\xff" * (20 * 4096)
     file.write_bytes(data)
     registry.add(str(tmp_path))
-    with pytest.raises(SourceError, match=r"broken.*the file is damaged or half-written\. SQLite's “\.recover”"):
+    with pytest.raises(SourceError, match=r"broken.*the file is damaged or incomplete\. SQLite's “\.recover”"):
         _read_all("broken")
     assert healthy.exists()
     _read_all("healthy")
@@ -584,14 +584,14 @@ def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(
     ref = SessionRef(source.alias, APP, USER, "s1")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(SourceError, match=r"agent.*another program has locked the file; nothing was written"):
+        with pytest.raises(SourceError, match=r"agent.*another program has locked the file; Nothing was written"):
             append_event(ref, {"id": "late", "author": "x"}, actor=actor)
         with pytest.raises(SourceError, match="another program has locked the file"):
             timeline.events(ref, actor=SYSTEM)
         other.execute("ROLLBACK")
         other.execute("BEGIN IMMEDIATE")  # a writer that has not written yet: reading goes on
         assert len(timeline.events(ref, actor=SYSTEM).rows) == 1
-        with pytest.raises(SourceError, match="nothing was written"):
+        with pytest.raises(SourceError, match="Nothing was written"):
             edit.edit_state(ref, [Entry("a", 1, ABSENT)], actor=actor)
         other.execute("ROLLBACK")
     append_event(ref, {"id": "late", "author": "x"}, actor=actor)
@@ -626,7 +626,7 @@ def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path:
 
 def test_a_database_that_does_not_exist_is_named(postgresql_server: PostgreSQL) -> None:
     with pytest.raises(
-        SourceError, match=r"@127\.0\.0\.1:\d+/nowhere: .*nothing of this name.*database \"nowhere\" does not exist"
+        SourceError, match=r"@127\.0\.0\.1:\d+/nowhere: .*nothing with this name.*database \"nowhere\" does not exist"
     ):
         opened(postgresql_server.url("nowhere"))
 
@@ -638,7 +638,7 @@ def test_a_role_that_does_not_exist_is_named(postgresql_server: PostgreSQL) -> N
 
 
 def test_a_port_without_a_server_is_said_to_have_none() -> None:
-    with pytest.raises(SourceError, match=r"postgresql://ana@127\.0\.0\.1:1/agents: no server answers there"):
+    with pytest.raises(SourceError, match=r"postgresql://ana@127\.0\.0\.1:1/agents: no server is listening there"):
         opened("postgresql://ana@127.0.0.1:1/agents")
 
 
@@ -713,7 +713,7 @@ def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: Po
     url = server.create_database("agents")
     server.stop()
     (source,) = registry.add(url)
-    with pytest.raises(SourceError, match=r"no server answers there\. adkweb tries again with every request"):
+    with pytest.raises(SourceError, match=r"no server is listening there\. adkweb retries with every request"):
         lists.apps(source.alias, actor=SYSTEM)
     server.start()
     assert lists.apps(source.alias, actor=SYSTEM).rows == []

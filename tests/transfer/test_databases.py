@@ -116,7 +116,7 @@ def test_what_is_no_database_of_an_adk_is_refused_by_what_it_has(
         (new_database("postgresql"), "this database is empty"),
         (str(tmp_path / "text.db"), "not a database|not a SQLite"),
         (f"sqlite:///{tmp_path}/none.db", "the file can't be opened"),
-        ("mysql://user:secret@host/db", "mysql:// is not supported"),
+        ("mysql://user:secret@host/db", "mysql:// isn't supported"),
         ("postgresql://user:secret@127.0.0.1:1/db", "no server is listening there"),
         ("postgresql://user:secret@[/db", "This isn't a valid URL"),
         ("postgresql://user:secret@127.0.0.1:x/db", "port"),
@@ -311,7 +311,7 @@ def test_the_command_refuses_a_damaged_database_whole(tmp_path: Path) -> None:
     for bad, problem in (
         (broken, "booking/ana/s1, event e3: content: not valid JSON"),
         (truncated, "damaged"),
-        ("mysql://host/db", "mysql:// is not supported"),
+        ("mysql://host/db", "mysql:// isn't supported"),
     ):
         code, told, errors = run(tmp_path, "import", whole, bad, "--into", "store.db")
         assert (code, told) == (2, b"")

@@ -183,7 +183,7 @@ def test_read_only_refuses_an_import(into: str, file: bytes, settings: pytest.Fi
 
 @pytest.mark.parametrize("upload", [Upload("0" * 32)])
 def test_a_file_that_is_gone_says_so(into: str, upload: Upload) -> None:
-    with pytest.raises(NotFound, match="send it again"):
+    with pytest.raises(NotFound, match="pload it again"):
         uploads.preview(upload, into, ANA)
 
 

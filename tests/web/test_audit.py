@@ -238,7 +238,7 @@ def test_a_source_that_does_not_answer_is_said_to_be_missing_and_its_path_is_not
     page = auditor.open("audit")
     assert [text for text in acts_of(page) if text == "n 1"] == ["n 1"]
     (notice,) = page.all("p", class_="notice")
-    assert notice.text.startswith("Edits of the source “store” are missing")
+    assert notice.text.startswith("Edits from the source “store” are missing")
     body = async_to_sync(read)(auditor.get(reverse("audit-export"), {"act": "edit"}))
     assert "“store” are missing" in json.loads(json.loads(body)["detail"])["missing"]
     assert str(path.parent) not in page.text + body.decode()
@@ -255,7 +255,9 @@ def test_the_page_says_how_far_a_receiver_is_and_what_went_wrong(auditor: Browse
     record("exported", "maria")
     AuditReceiver.objects.create(name="syslog", message=f"OSError: {HOSTILE}")
     (notice,) = auditor.open("audit").all("p", class_="bad")
-    assert re.fullmatch(rf"1 row waits to be sent to the syslog, since .* · OSError: {re.escape(HOSTILE)}", notice.text)
+    assert re.fullmatch(
+        rf"1 row is waiting to be sent to the syslog, since .* · OSError: {re.escape(HOSTILE)}", notice.text
+    )
 
 
 def test_settings_lead_there_whoever_may_read_it_and_nobody_else(auditor: Browser) -> None:

@@ -128,7 +128,7 @@ def test_sessions_that_may_be_missing_are_selected_again(
     monkeypatch.setattr(working, "INDEX_SECONDS", 0.0)
     address = select(maria, "delete", refs[0], all="1", q="user:ana")["Location"]
     page = maria.open(address)
-    assert f"Sessions may be missing. Not all of {refs[0].source} was indexed" in page.text
+    assert f"{refs[0].source} wasn't fully indexed" in page.text
     monkeypatch.undo()
     assert "may be missing" not in send(maria, address, "again").text
 

@@ -297,8 +297,8 @@ def look(
         (403, "No permission to read this bucket", "Storage Object Viewer on gs://kept"),
         (400, "No permission to read this bucket", "adkweb doctor"),
         (401, "No permission to read this bucket", "Storage Object Viewer"),
-        (404, "This bucket doesn't exist", "names gs://kept"),
-        (429, "The bucket isn't answering", "asked gs://kept"),
+        (404, "This bucket doesn't exist", "gs://kept in ADKWEB_ARTIFACTS doesn't exist"),
+        (429, "The bucket isn't answering", "gs://kept didn't answer"),
         (503, "The bucket isn't answering", "adkweb doctor"),
     ],
 )

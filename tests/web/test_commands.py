@@ -244,8 +244,11 @@ def test_serve_on_a_port_in_use_says_which_to_take(data: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["missing.db"], "missing.db does not exist. To make a new database there: adkweb create missing.db"),
-        (["mysql://localhost/x"], "mysql:// is not supported"),
+        (
+            ["missing.db"],
+            "No such file or folder: missing.db. To create a new database there, run: adkweb create missing.db",
+        ),
+        (["mysql://localhost/x"], "mysql:// isn't supported"),
         (["--port", "70000"], "70000 is not a port"),
         (["postgresql://nobody@127.0.0.1:1/x"], "no server is listening there"),
     ],
@@ -262,12 +265,12 @@ def test_what_is_refused_stops_nothing_else_and_home_says_why(data: Path, file: 
     with closing(sqlite3.connect(old)) as db:
         db.execute("CREATE TABLE sessions (id TEXT, state TEXT)")
     with serve(data, old, tmp_path / "missing.db", file) as served:
-        assert "old.db: This database is not one of ADK's" in served.output
-        assert "missing.db does not exist" in served.output
+        assert "old.db: This isn't an ADK database" in served.output
+        assert "No such file or folder: missing.db" in served.output
         served.sign_in()
         home = served.open("/").text
         assert "This isn't an ADK database" in home
-        assert "missing.db does not exist" in home
+        assert "No such file or folder: missing.db" in home
         assert "No activity yet" not in home
 
 
@@ -300,7 +303,7 @@ def test_an_agents_database_is_created_before_its_first_run(data: Path, tmp_path
     [
         (["create", "agent.db"], "agent.db has ADK's tables already."),
         (["create", "no/such/folder/new.db"], "no/such/folder/new.db cannot be made: No such file or directory"),
-        (["adopt", "missing.db"], "missing.db does not exist."),
+        (["adopt", "missing.db"], "No such file or folder: missing.db."),
         (["adopt", "empty"], "no .adk/session.db in this folder"),
         (["release", "text.db"], "this isn't a SQLite database."),
         (["adopt"], "the following arguments are required: SOURCE"),
@@ -354,9 +357,9 @@ def test_no_argument_ends_in_a_traceback(data: Path, words: list[str]) -> None:
         (["exprot", "a.db"], "No such command or path: exprot. Did you mean adkweb export?"),
         (
             ["nothing-like-it"],
-            "nothing-like-it does not exist. To make a new database there: adkweb create nothing-like-it",
+            "No such file or folder: nothing-like-it. To create a new database there, run: adkweb create nothing-like-it",
         ),
-        (["text.db"], "text.db: this file is not a SQLite database. (file is not a database)"),
+        (["text.db"], "text.db: this isn't a SQLite database. (file is not a database)"),
     ],
     ids=lambda each: each[0] if isinstance(each, list) else "",
 )

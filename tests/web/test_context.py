@@ -406,7 +406,7 @@ def test_the_size_is_told_by_part_and_by_turn_beside_what_the_event_reports(
     assert rows(page, 1) == [f"{'a' * 40} ≈ 31", f"{'b' * 59}… ≈ 20"]
     words = page.one(class_="sizewords").text
     assert "≈ 65 tokens are known here. The event reports 100." in words
-    assert "1 file (3 bytes) is not counted" in words
+    assert "1 file (3 bytes) isn't counted" in words
     bars = [int(bar["width"]) for bar in page.one(id="sizes").all("table")[0].all("rect", "bar")]
     assert bars == [140, 300, 180, 30, 350]
     after = opened(maria, ref, at=said, after="1")

@@ -36,7 +36,7 @@ def edit(ref: SessionRef, add: Add, actor: Actor) -> str:
 
 def test_an_edit_is_not_loaded_before_a_turn_begins(ref: SessionRef, edit: str, maria: Browser) -> None:
     for line in lines(ref, edit, maria):
-        assert "not loaded yet: an agent loads the state when a turn begins · not written since" in line.text
+        assert "not loaded yet: an agent loads the state when a turn starts · not written since" in line.text
 
 
 def test_the_turn_that_loaded_it_and_the_next_write_are_links(

@@ -107,7 +107,7 @@ def test_each_key_is_told_with_both_values_and_why_that_can_be(drifted: SessionR
     assert "3 keys don't match their event history." in page.text
     assert "No event and no initial state has this key." in told["extra"].text
     assert "The session was created with it, and no event removed it." in told["nothing"].text
-    assert f"The update of event #{seq} was lost" in told["step"].text
+    assert f"The update by event #{seq} was lost" in told["step"].text
     assert told["step"].links()[f"#{seq}"].endswith(f"/e/{event['id']}/")
     assert told["step"].texts("pre") == ['"pay"', '"choose"']
     assert told["extra"].texts("pre") == ["No such key", "true"]

@@ -150,7 +150,7 @@ def test_while_a_source_is_read_the_list_says_so_and_asks_again(
     edits(actor=SYSTEM)
 
     def behind(*_asked: object) -> None:
-        raise Behind("still being read: about 20 s left.", share=0.5, left="about 20 s left")
+        raise Behind("still being indexed: about 20 s left.", share=0.5, left="about 20 s left")
 
     monkeypatch.setattr(build, "catch_up", behind)
     page = maria.open("edits")

@@ -194,7 +194,7 @@ def test_a_large_event_is_cut_on_its_page_and_whole_in_its_download(ref: Session
 def test_an_event_that_does_not_exist_is_not_found(ref: SessionRef, maria: Browser, name: str) -> None:
     more = {"number": 0} if name == "event-data" else {}
     page = maria.open(address(ref, "gone", name, **more), status=404)
-    assert "There is no event gone in this session" in page.one("main").text
+    assert "There's no event “gone” in this session" in page.one("main").text
 
 
 # --- Inline data ------------------------------------------------------------------------------------------------------

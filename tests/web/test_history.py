@@ -319,7 +319,7 @@ def test_a_page_of_large_values_is_answered_soon(anywhere: SessionRef, maria: Br
 def test_a_removed_key_says_so_and_has_its_history(anywhere: SessionRef, maria: Browser, actor: Actor) -> None:
     edit_state(anywhere, [Entry("count", ABSENT, 3)], actor=actor)
     page = session_page(maria, anywhere, "count")
-    assert page.one("div", "keynow").text == "Now this key does not exist any more"
+    assert page.one("div", "keynow").text == "Now this key no longer exists"
     assert told(page) == ["3removed", "new3"]
 
 

@@ -180,7 +180,7 @@ def test_a_value_is_shown_whole_as_json(ref: SessionRef, maria: Browser) -> None
     user = names_of(ref, 3)
     assert maria.open("user-value", query={"key": "user:tier"}, **user).text == '"gold"'
     assert (
-        "There is no key “none”" in maria.open("session-value", query={"key": "none"}, status=400, **ref._asdict()).text
+        "There's no key “none”" in maria.open("session-value", query={"key": "none"}, status=400, **ref._asdict()).text
     )
 
 

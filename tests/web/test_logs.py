@@ -84,7 +84,7 @@ def test_as_json_a_message_is_one_printable_line_and_comes_back_equal(name: str)
 @pytest.mark.parametrize(
     "text",
     [
-        "postgresql://maria:QUIET-word-1@host/db does not answer",
+        "postgresql://maria:QUIET-word-1@host/db isn't answering",
         "connection failed: host=db password=QUIET-word-1 user=x",
         "the token adkweb_QUIET-word-1QUIET-word-1abc is unknown",
         "GET /sign-in/?token=QUIET-word-1&next=/",

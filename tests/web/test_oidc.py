@@ -201,7 +201,7 @@ def test_groups_that_only_the_user_info_has_count_if_it_is_about_the_same_person
 
 def test_who_is_in_no_group_that_counts_is_refused_and_gets_no_account(provider: Provider) -> None:
     browser, answer = signs_in(provider, "2")
-    assert "ben is in no group that may use adkweb. Ask whoever runs it" in refused(answer)
+    assert "ben isn't in any" in refused(answer)
     assert who(browser) == ""
     assert not User.objects.exists()
 
@@ -231,7 +231,7 @@ def test_another_provider_does_not_inherit_accounts(provider: Provider, settings
     with running(USERS) as other:
         settings.OIDC_ISSUER = other.issuer
         browser, answer = signs_in(other)
-        assert "There is an account “ana” already" in refused(answer, 409)
+        assert "There's already an account “ana”" in refused(answer, 409)
         assert who(browser) == ""
 
 
@@ -263,7 +263,7 @@ def connecting(provider: Provider, ana: User) -> Browser:
     browser.force_login(ana)
     sent = browser.get(link(browser.open("new-password"))["href"])
     answer = browser.get(provider.lets_in(sent["Location"], "1"))
-    assert "At Our company you are ana." in page_of(answer).one("main").text
+    assert "and as ana at Our company" in page_of(answer).one("main").text
     return browser
 
 
@@ -359,7 +359,7 @@ def test_whatever_a_provider_lies_about_nobody_is_signed_in(
     for name, way in LIES[lie].items():
         setattr(provider, name, way)
     answer = browser.get(address)
-    assert "Our company did not confirm who you are" in refused(answer)
+    assert "Our company didn't confirm who you are" in refused(answer)
     assert who(browser) == ""
     assert not User.objects.exists()
     assert "a sign-in by Our company failed: " in caplog.text
@@ -400,7 +400,7 @@ def test_while_the_provider_is_away_the_page_says_so_and_other_ways_in_stay(prov
     address = back(browser, provider)
     provider.is_away = True
     for answer in (Browser().get("/sign-in/provider/"), browser.get(address)):
-        assert "Our company does not answer." in refused(answer, 503)
+        assert "Our company isn't answering." in refused(answer, 503)
         assert answer["Retry-After"] == "5"
     assert link(browser.open("sign-in"))
     assert not SignIn.objects.filter(expire_date__gt=timezone.now() + timezone.timedelta(minutes=11)).exists()

@@ -76,7 +76,7 @@ def test_a_passkey_is_added_after_the_password_and_listed(ana: User) -> None:
     assert "Last used: never" in row.text
     _device, answer = add(browser, "Stick")
     assert answer["Location"] == "/second-factor/"
-    assert "10 codes are left" in browser.open("second-factor").text
+    assert "10 recovery codes left" in browser.open("second-factor").text
 
 
 def test_the_second_step_asks_for_the_passkey_and_leads_where_it_was_wanted(phone: tuple[Device, list[str]]) -> None:
@@ -193,7 +193,7 @@ def test_pages_without_https_and_of_another_host_say_what_is_missing(
     browser = first_step("adkweb.example.com")
     assert "Browsers support passkeys only over https" in browser.open("second-step").one(role="note").text
     page = page_of(browser.get("/sign-in/code/", secure=True))
-    assert "good only at localhost" in page.one(role="note").text
+    assert "only work at localhost" in page.one(role="note").text
 
 
 def test_an_account_without_a_password_adds_a_passkey_without_one(maria: Browser) -> None:

@@ -110,7 +110,7 @@ def test_a_recovery_code_signs_in_once_and_new_ones_replace_the_old(app: tuple[s
     assert len(set(codes)) == 10
     browser, _answer = first_step()
     assert browser.send("second-step", {"code": f" {codes[3][:4]} {codes[3][4:]}"}).status_code == 302
-    assert "9 codes are left" in browser.open("second-factor").text
+    assert "9 recovery codes left" in browser.open("second-factor").text
     again, _answer = first_step()
     assert again.send("second-step", {"code": codes[3]}).status_code == 403
     assert browser.send("new-codes", {"old": "wrong"}).status_code == 400
@@ -128,7 +128,7 @@ def test_codes_that_were_stored_as_allauth_makes_them_stay_good(app: tuple[str, 
     browser, _answer = first_step()
     assert browser.send("second-step", {"code": used}).status_code == 403
     assert browser.send("second-step", {"code": code}).status_code == 302
-    assert "8 codes are left" in browser.open("second-factor").text
+    assert "8 recovery codes left" in browser.open("second-factor").text
 
 
 @pytest.mark.parametrize("code", ["", "000000", "é", "１２３４５６", "a\0b", "1" * 10_000, "<script>alert(1)</script>"])

@@ -164,7 +164,7 @@ def test_a_filter_stays_on_the_way_to_earlier_events(ref: SessionRef, maria: Bro
 @pytest.mark.parametrize("kind", ["nonsense", "<b>", "errors'--"])
 def test_an_unknown_filter_is_refused_in_words(mixed: SessionRef, maria: Browser, name: str, kind: str) -> None:
     page = maria.open(name, query={"kind": kind}, status=400, **mixed._asdict())
-    assert page.one("main").text.startswith(f"This does not work There is no filter “{kind}”.")
+    assert page.one("main").text.startswith(f"This didn't work There's no filter “{kind}”.")
     fragment = maria.get(reverse(name, kwargs=mixed._asdict()), {"kind": kind}, headers={"HX-Request": "true"})
     assert (fragment.status_code, fragment["Content-Type"]) == (400, "text/plain; charset=utf-8")
 
@@ -363,11 +363,11 @@ KIND_WORDS: dict[str, tuple[dict[str, Any], str]] = {
                 ]
             }
         },
-        "Asks for a confirmation pay",
+        "Asks for confirmation pay",
     ),
     "long_running": (
         {"content": {"parts": [{"function_call": {"name": "ask", "id": "a"}}]}, "long_running_tool_ids": ["a"]},
-        "ask() long-running, waits for an answer",
+        "ask() long-running, waiting for an answer",
     ),
     "transfer": (
         {"actions": {"transfer_to_agent": "billing", "transfer_reason": "money"}},
@@ -404,8 +404,8 @@ KIND_WORDS: dict[str, tuple[dict[str, Any], str]] = {
         {"live_session_resumption_update": {"new_handle": "h-1", "resumable": True}},
         "Live session can be resumed h-1",
     ),
-    "empty": ({"branch": "a.b"}, "An event without content branch"),
-    "unknown": ({"tomorrow": 1, "branch": "b"}, "An event that adkweb does not know branch, tomorrow"),
+    "empty": ({"branch": "a.b"}, "Event without content branch"),
+    "unknown": ({"tomorrow": 1, "branch": "b"}, "Unknown event branch, tomorrow"),
 }
 
 
@@ -479,4 +479,4 @@ def test_a_tool_that_waits_for_its_confirmation_does_not_ask_for_it_again(
     for event in (asks, waits):
         append_event(ref, {"author": "a", **event}, actor=actor)
     page = maria.open(reverse("session", kwargs=ref._asdict()))
-    assert lines(page) == ["Asks for a confirmation pay", "pay waits for the confirmation"]
+    assert lines(page) == ["Asks for confirmation pay", "pay waits for the confirmation"]

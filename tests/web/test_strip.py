@@ -206,11 +206,11 @@ def test_a_pinned_key_is_a_line_if_it_is_a_number_and_bands_otherwise(
     ys = [float(point.split(",")[1]) for point in line["points"].split()]
     assert ys[::2] == ys[1::2]
     assert ys[2] == min(ys) < ys[0] < max(ys) == ys[4]
-    assert told(count) == ["at the beginning: 3", "event 2: 5", "event 3: -2.5"]
+    assert told(count) == ["at the start: 3", "event 2: 5", "event 3: -2.5"]
     assert step.all("polyline") == mixed.all("polyline") == []
     assert (len(step.all("rect", "band")), len(step.all("rect", "tick"))) == (3, 2)
-    assert told(step) == ['at the beginning: "choose"', 'event 2: "pay"', "event 4: true"]
-    assert told(mixed) == ["at the beginning: no such key", "event 3: 1", 'event 4: "two"']
+    assert told(step) == ['at the start: "choose"', 'event 2: "pay"', "event 4: true"]
+    assert told(mixed) == ["at the start: no such key", "event 3: 1", 'event 4: "two"']
     assert len(mixed.all("rect", "band")) == 2
 
 
@@ -223,8 +223,8 @@ def test_a_write_of_another_session_and_a_removal_are_told(
     add(ref, {"text": "Hi"})
     edit_state(ref, [Entry("count", ABSENT, 3)], actor=actor)
     tier, count = pinned(maria, ref, "user:tier", "count")
-    assert told(tier) == ['at the beginning: "gold"', 'event 2 (in another session): "silver"']
-    assert told(count) == ["at the beginning: 3", "event 3: removed"]
+    assert told(tier) == ['at the start: "gold"', 'event 2 (in another session): "silver"']
+    assert told(count) == ["at the start: 3", "event 3: removed"]
     assert "user" in tier.classes
 
 

@@ -27,10 +27,10 @@ def token(data: Path, *words: str) -> tuple[int, str, str]:
 
 def test_a_token_names_the_people_who_hold_it(data: Path) -> None:
     code, _text, told = token(data, "create", "bot", "--holder", "ghost")
-    assert (code != 0, "There is no person “ghost”" in told) == (True, True)
+    assert (code != 0, "There's no account “ghost”" in told) == (True, True)
     assert token(data, "create", "bot")[0] == 0
     code, _text, told = token(data, "renew", "bot", "--holder", "ghost")
-    assert (code != 0, "There is no person “ghost”" in told) == (True, True)
+    assert (code != 0, "There's no account “ghost”" in told) == (True, True)
 
 
 def test_a_token_is_made_listed_and_revoked(data: Path) -> None:
@@ -83,7 +83,7 @@ def test_without_any_token_the_list_says_how_to_make_one(data: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["create", "twice"], "There is a token “twice” already"),
+        (["create", "twice"], "There's already a token “twice”"),
         (["create", " "], "Enter a name for the token, such as the program that uses it"),
         (["create", "x" * 101], "100"),
         (["create", "agent", "--right", "all"], "invalid choice: 'all'"),

@@ -117,7 +117,7 @@ def test_a_revoked_token_is_not_asked_about_again(maria: Browser) -> None:
 @pytest.mark.parametrize(
     ("field", "given", "status", "message"),
     [
-        ("name", "taken", 409, "There is a token “taken” already"),
+        ("name", "taken", 409, "There's already a token “taken”"),
         ("name", "  ", 400, "Enter a name for the token, such as the program that uses it"),
         ("name", "x" * 101, 400, "100"),
         ("apps", "x" * 201, 400, "200"),
@@ -226,12 +226,12 @@ def test_the_people_who_hold_a_token_are_named_when_it_is_made_and_changed_when_
         somebody(name)
     form = {"name": "agent", "right": "append", "apps": "booking", "days": "", "rate": ""}
     refused = maria.send("tokens", {**form, "holders": "ana, ghost"})
-    assert (refused.status_code, "There is no person “ghost”" in page_of(refused).text) == (400, True)
+    assert (refused.status_code, "There's no account “ghost”" in page_of(refused).text) == (400, True)
     made = page_of(maria.send("tokens", {**form, "holders": " ana , ben,"}))
     assert "held by ana, ben" in made.one("table", class_="tokens").text
     page = maria.open("renew-token", name="agent")
     assert page.one("form", class_="form").fields()["holders"] == "ana, ben"
     refused = maria.send("renew-token", {"hours": "0", "holders": "ghost"}, name="agent")
-    assert (refused.status_code, "There is no person “ghost”" in page_of(refused).text) == (400, True)
+    assert (refused.status_code, "There's no account “ghost”" in page_of(refused).text) == (400, True)
     maria.send("renew-token", {"hours": "0", "holders": "ben"}, name="agent")
     assert "held by ben" in maria.open("tokens").one("table", class_="tokens").text

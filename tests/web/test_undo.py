@@ -260,7 +260,7 @@ def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
     back = rewind(ref, event["invocation_id"], actor=actor).event
     write(ref, {"count": 10}, "on2")
     said = rewind_page(maria, ref, back["invocation_id"]).one("form", "rewindform").text
-    assert "3 events, event 2 – event 7. It does not see the others between these two now either." in said
+    assert "3 events, event 2 – event 7. It still doesn't see the other events between these two." in said
     assert "1 rewound event" in said
 
 
@@ -284,8 +284,8 @@ def test_an_event_that_went_away_meanwhile_is_said_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("forged", "status", "message"),
     [
-        ({"undoes": "no-such-event"}, 404, "There is no event"),
-        ({"undoes": "", "restores": "no-such-event"}, 404, "There is no event"),
+        ({"undoes": "no-such-event"}, 404, "There's no event"),
+        ({"undoes": "", "restores": "no-such-event"}, 404, "There's no event"),
         ({"restores": "e1"}, 400, "not both"),
     ],
 )
@@ -413,8 +413,8 @@ def test_nothing_ticked_is_nothing_written(ref: SessionRef, maria: Browser, writ
 @pytest.mark.parametrize(
     ("query", "status", "message"),
     [
-        ({"key": "nope"}, 400, "There is no key “nope”"),
-        ({"scope": "temp"}, 400, "There is no scope “temp”"),
+        ({"key": "nope"}, 400, "There's no key “nope”"),
+        ({"scope": "temp"}, 400, "There's no scope “temp”"),
         ({"to": "gone"}, 404, "may have been deleted"),
         ({"to": ""}, 404, "may have been deleted"),
     ],

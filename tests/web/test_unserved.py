@@ -45,7 +45,7 @@ def alerts(page: Element) -> list[str]:
 
 @pytest.mark.guarantee("Databases and files", "A source that is named but not served is an error on every page.")
 def test_what_is_not_served_is_an_error_on_every_page(demo: str, broken: str, maria: Browser, tmp_path: Path) -> None:
-    registry.refuse("mysql://ana:s3cret@host/db", "mysql:// is not supported")
+    registry.refuse("mysql://ana:s3cret@host/db", "mysql:// isn't supported")
     os.link(tmp_path / "demo.db", tmp_path / "again.db")
     registry.add(str(tmp_path / "again.db"))
     session = reverse("session", kwargs=SessionRef(demo, "booking", "ana", "seoul-trip")._asdict())
@@ -53,7 +53,7 @@ def test_what_is_not_served_is_an_error_on_every_page(demo: str, broken: str, ma
         problem, refused, twice = alerts(maria.open(name))
         assert problem.startswith(f"{broken}: ")
         assert "this isn't a SQLite database" in problem
-        assert refused == "mysql://ana@host/db: mysql:// is not supported"
+        assert refused == "mysql://ana@host/db: mysql:// isn't supported"
         assert twice.startswith(f"{tmp_path}/again.db: This is the same file as “{demo}”")
     home = maria.open("home")
     assert len(home.all(role="alert")) == 3, "home says it beside each"
@@ -61,7 +61,7 @@ def test_what_is_not_served_is_an_error_on_every_page(demo: str, broken: str, ma
 
 def test_who_has_no_right_to_know_why_learns_only_that_it_is_not_served(demo: str, broken: str) -> None:
     registry.refuse("postgresql://ana@host/secret", "no server is listening there")
-    for sources, expected in (("*", [f"{broken}: cannot be shown now. Whoever runs adkweb can see why."]), (demo, [])):
+    for sources, expected in (("*", [f"{broken}: can't be shown right now. An admin can see why."]), (demo, [])):
         viewer = Browser()
         viewer.force_login(somebody("vera", "viewer", sources=sources))
         assert alerts(viewer.open("edits")) == expected

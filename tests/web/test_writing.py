@@ -73,7 +73,7 @@ def test_an_id_of_any_kind_leads_back_to_the_session(ref: SessionRef, maria: Bro
         ("[]", "An event must be a JSON object."),
         ('"text"', "An event must be a JSON object."),
         ("null", "An event must be a JSON object."),
-        ('{"actions": {"stateDelta": {}}}', 'actions: ADK does not know "stateDelta"'),
+        ('{"actions": {"stateDelta": {}}}', 't know "stateDelta"'),
         ('{"actions": []}', "actions: must be an object"),
         ('{"content": {"parts": ["text"]}}', "content.parts: must be a list of objects"),
         ('{"partial": true}', "a partial event is never stored"),
@@ -150,7 +150,7 @@ def test_a_session_that_exists_is_not_made_again_and_can_be_opened(ref: SessionR
     response = create(maria, ref.source, session_id=" s1 ", state='{"a": 1}')
     page = page_of(response)
     assert response.status_code == 409
-    assert errors(page) == {"session_id": "The session s1 exists already. Open it"}
+    assert errors(page) == {"session_id": "The session s1 already exists. Open it"}
     assert page.links()["Open it"] == reverse("session", kwargs=ref._asdict())
     assert page.one("form", "form").fields()["state"] == '{"a": 1}'
     assert everything(ref.source) == before

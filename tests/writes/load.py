@@ -24,7 +24,7 @@ HELD: Final = "approved-*"  # keys that need a second person
 LASTS: Final = 0.5  # seconds of an edit that takes itself back
 BATCHED: Final = 8  # sessions of a batch
 _FORM: Final = "f" * 32  # what a form and its cookie have in common
-_OVER: Final = "Its time was over. "  # before the reason of an edit, in the event that takes it back
+_OVER: Final = "Expired. "  # before the reason of an edit, in the event that takes it back
 
 Step = Callable[[], None]
 

@@ -252,7 +252,7 @@ def test_another_event_under_a_stored_events_id_is_a_clear_conflict(ref: Session
     before = everything(ref.source)
     if expected == "revision":
         expected = views.session(ref, actor=SYSTEM).revision
-    with pytest.raises(Conflict, match="Another event of this session has the id e1"):
+    with pytest.raises(Conflict, match="already has an event with the id e1"):
         append(ref, delta({"a": 3}, id="e1"), expected=expected)
     assert everything(ref.source) == before
 
@@ -523,7 +523,7 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"id": "a\0b"}, "id: the character U+0000"),
     ({"author": "\ud800"}, "author: half of a surrogate pair"),
     ({"x_unknown": [float("nan")]}, "x_unknown[0]: NaN"),
-    ({"actions": {"adkweb": 1}}, "actions: ADK does not know"),
+    ({"actions": {"adkweb": 1}}, "actions: ADK doesn't know"),
     (
         {"actions": {"state_delta": {"good": 1, "user:bad": {"x": "\0"}}}},
         "actions.state_delta.user:bad.x: the character",
@@ -534,7 +534,7 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"actions": {"state_delta": {"a": nested(200)}}}, "nested deeper"),
     ({"actions": {"state_delta": {"a": 10**5000}}}, "actions.state_delta.a: an integer"),
     ({"actions": {"state_delta": {5: 1}}}, "actions.state_delta: a key must be a string"),
-    ({"actions": {"state_delta": {"good": 1, MARK: True}}}, "The key adkweb:importing is adkweb's own"),
+    ({"actions": {"state_delta": {"good": 1, MARK: True}}}, "The key adkweb:importing is reserved for adkweb"),
 ]
 
 
