@@ -80,7 +80,7 @@ def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
     )
     page = maria.open("session", **ref._asdict())
     rows = {row["data-key-row"]: row for row in page.all("div", "staterow")}
-    assert rows["price"].one("p", "drifted").text == "stored 999, events say 412Drift"
+    assert rows["price"].one("p", "drifted").text == "stored 999, in events 412Drift"
     assert rows["late"].one("p", "drifted").text == "not stored, events say [1]Drift"
     assert [name for name, row in rows.items() if row.all("p", "drifted")] == ["late", "price"]
     assert "hidden" not in page.one(id="drifted")
