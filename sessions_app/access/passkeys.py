@@ -247,7 +247,7 @@ def _use(server: Fido2Server, rows: list[Any], state: Any, answer: str) -> None:
     count = response.response.authenticator_data.counter
     if (count or row.data["count"]) and count <= row.data["count"]:
         raise Invalid(
-            _("This passkey may be a copy: its count of signatures went back. It was refused. Ask an admin."),
+            _("This passkey may be a copy: its signature counter went backwards. It was refused. Ask an admin."),
             field="name",
             why=f"its count is {count} after {row.data['count']}",
         )

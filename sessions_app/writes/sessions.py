@@ -81,8 +81,8 @@ def _check_there_is(cursor: Any, app_name: str) -> None:
             return
     raise NotAllowed(
         _(
-            "There's no app “%(app)s” yet, and a token for a pattern can't create apps. Create a token for this "
-            "app: --apps %(app)s"
+            "There's no app “%(app)s” yet, and a token for a pattern can't create apps. Create a token with "
+            "--apps %(app)s"
         )
         % {"app": app_name}
     )

@@ -376,7 +376,7 @@ def test_who_is_not_signed_in_is_not_recorded_as_refused(client: Client) -> None
 
 def test_every_act_is_documented_and_stands_in_one_of_the_two_lists() -> None:
     page = (ROOT / "docs" / "audit.md").read_text()
-    (table,) = re.findall(r"## Acts\n(.*?)\n## ", page, re.DOTALL)
+    (table,) = re.findall(r"## Actions\n(.*?)\n## ", page, re.DOTALL)
     assert set(re.findall(r"`([a-z-]+)`", table.partition("The same refusal")[0])) >= acts.ACTS
     assert not acts.MUST & acts.ANYWAY
 

@@ -68,7 +68,7 @@ def test_an_act_tells_who_what_about_what_and_from_where(auditor: Browser) -> No
     cells = {cell["data-label"]: cell.text for cell in row.all("td")}
     assert cells.pop("When")
     assert cells == {
-        "Act": "session-deleted",
+        "Action": "session-deleted",
         "Who": "maria",
         "About": "agents / booking / ana / s1",
         "Details": f"why {HOSTILE}",
@@ -166,10 +166,10 @@ def test_an_edit_stands_between_the_acts_without_its_values_and_a_link_only_for_
     edit = edit_state(ref, entries, actor=actor, reason="Stuck")
     record("exported", "bob", n=2)
     page = auditor.open("audit")
-    assert [cells_of(row)["Act"] for row in page.all("tr", data_row="")] == ["exported", "edit", "exported"]
+    assert [cells_of(row)["Action"] for row in page.all("tr", data_row="")] == ["exported", "edit", "exported"]
     row = page.all("tr", data_row="")[1]
     assert {name: text for name, text in cells_of(row).items() if name != "When"} == {
-        "Act": "edit",
+        "Action": "edit",
         "Who": actor.name,
         "About": "store / booking / ana / s1",
         "Details": "keys step, user:tier · reason Stuck",

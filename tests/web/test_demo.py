@@ -100,7 +100,7 @@ def test_home_says_why_it_is_empty(open_source: Callable[[str], str], tmp_path: 
     for role, words in (
         ("", "No access yet"),
         ("viewer", "No sessions yet"),
-        ("auditor", "Your role reads the audit"),
+        ("auditor", "You can read the audit"),
     ):
         browser = Browser()
         browser.force_login(somebody(f"who {role}", role, "booking"))
@@ -173,7 +173,7 @@ def test_words_are_explained_in_the_demo_alone(shown: str, demo: str, maria: Bro
     told = {
         link.text: link["data-term"] for link in page.one("nav", "takeback").all("a") if "data-term" in link.attributes
     }
-    assert told["Fork…"] == "A new session that begins as a copy of another one up to an event."
+    assert told["Fork…"] == "A new session that starts as a copy of another one up to an event."
     assert told.keys() == {"Restore…", "Rewind…", "Fork…"}
     said = {button.text for button in page.one(id="tour").all("button", "term")}
     assert {"turn", "event", "state", "edit"} <= said

@@ -52,7 +52,7 @@ def test_an_event_has_its_parts_facts_and_raw_json(ref: SessionRef, maria: Brows
     page = open_event(maria, ref, event_id)
     assert [part.one("header").text for part in page.one("ol", "parts").all("li")] == ["Thought", "Text"]
     facts = {row.one("dt").text: row.one("dd").text for row in page.one("dl", "facts").all("div")}
-    assert facts["Tokens"] == "5 in · 2 out · 7 in all"
+    assert facts["Tokens"] == "5 in · 2 out · 7 total"
     assert (facts["Author"], facts["Model"], facts["Finish reason"]) == ("agent", "gemini-x", "STOP")
     assert (facts["Event id"], facts["Invocation"], facts["Branch"]) == (event_id, "i1", "root.booking")
     assert json.loads(page.one("pre", "jsonraw").raw)["content"]["parts"][1]["text"] == "Hello"

@@ -14,7 +14,7 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     "session": (
         gettext_lazy("session"),
         gettext_lazy(
-            "A conversation between one user and the agents of one app, with its events and its state. ADK makes it"
+            "A conversation between one user and the agents of one app, with its events and its state. ADK creates it"
         ),
     ),
     "event": (
@@ -23,7 +23,7 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     ),
     "turn": (
         gettext_lazy("turn"),
-        gettext_lazy("One user message, written or spoken, and everything that it caused, until the next one"),
+        gettext_lazy("One user message, written or spoken, and everything it caused, up to the next one"),
     ),
     "invocation": (
         gettext_lazy("invocation"),
@@ -33,7 +33,7 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     "key": (gettext_lazy("key"), gettext_lazy("The name of one value of the state, with its prefix")),
     "edit": (
         gettext_lazy("edit"),
-        gettext_lazy("An event by which a person changes state, with who, why and what it replaced"),
+        gettext_lazy("A person's change to the state, stored as an event with who, why and what it replaced"),
     ),
     "undo": (
         gettext_lazy("undo"),
@@ -41,7 +41,7 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     ),
     "restore": (
         gettext_lazy("restore"),
-        gettext_lazy("An edit that gives keys the values that they had at a moment"),
+        gettext_lazy("An edit that gives keys the values they had at a moment"),
     ),
     "rewind": (
         gettext_lazy("rewind"),
@@ -53,7 +53,7 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     ),
     "drift": (
         gettext_lazy("drift"),
-        gettext_lazy("Stored state that differs from what the events make of it. An edit repairs it"),
+        gettext_lazy("Stored state that differs from a replay of the events. An edit repairs it"),
     ),
 }
 
