@@ -14,6 +14,8 @@ from sessions_app.domain.adk_fields import ACTION_FIELDS
 from sessions_app.domain.event import check_event
 from sessions_app.edits.edit import Entry, state_event
 
+from tests.messages import gather
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     ROOT / "README.md",
@@ -38,6 +40,17 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
         target = page.parent / name if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors_of(target), link
+
+
+def test_bold_words_are_those_of_the_interface() -> None:
+    """Bold is a label as it is on a page, or a sentence with its stop or colon."""
+    words = {re.sub(r"%\(\w+\)s", "…", text).removesuffix("…") for text, _context in gather()}
+    other = []
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        bold = [" ".join(label.split()) for label in re.findall(r"\*\*(.+?)\*\*", text, re.DOTALL)]
+        other += [(page.name, label) for label in bold if label[-1] not in ".:" and label.removesuffix("…") not in words]
+    assert other == []
 
 
 def test_every_page_that_the_code_names_is_there() -> None:
