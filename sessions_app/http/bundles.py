@@ -31,7 +31,7 @@ _STYLES: Final = """
 """
 _SCRIPTS: Final = """
     numbers dates editor edit types days turns statefilter densities window live strip striprange pins travel steps pane
-    sessions range compare upload menu dialog keys querybar focus time copy guard confirm fragment timeline toasts
+    sessions range compare upload menu dialog keys panes querybar focus time copy guard confirm fragment timeline toasts
     watching htmx-errors keycard
 """
 BUNDLES: Final = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.places import own, path
+from tests.browser.places import SEOUL, own, path
 from tests.browser.serving import Adkweb
 from tests.browser.watching import insert
 
@@ -167,3 +167,74 @@ def test_new_events_are_said_in_few_words(page: Page, server: Adkweb) -> None:
     expect(page.locator(".live")).to_have_attribute("data-state", "live")
     insert(server.demo, ref.session_id, 1, user=ref.user_id)
     expect(page.locator("#announcer")).to_contain_text("1 new event")
+
+
+# --- Panes ------------------------------------------------------------------------------------------------------------
+
+FOCUSED = "name => name.contains(document.activeElement) && document.activeElement.matches(':focus-visible')"
+
+
+def is_in(page: Page, where: str) -> bool:
+    """Whether the visible focus is within what a selector finds."""
+    return bool(page.locator(where).evaluate(FOCUSED))
+
+
+@pytest.mark.parametrize("density", ["chat", "events", "trace"])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_key_goes_from_the_timeline_to_the_state_and_back_to_where_one_was(
+    page: Page, density: str, narrow: bool
+) -> None:
+    if narrow:
+        page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(path("s", *SEOUL, end=f"?density={density}"))
+    expect(page.locator("#state .key[tabindex], #state [data-key-row] summary").first).to_be_attached()
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    row = page.evaluate("document.activeElement.closest('[data-row]').id")
+    page.keyboard.press("F6")
+    assert is_in(page, "#state [data-key-row] >> nth=0")
+    page.keyboard.press("ArrowDown")
+    key = page.evaluate("document.activeElement.closest('[data-key-row]').dataset.keyRow")
+    for there, back in ((";", ";"), ("F6", "Shift+F6"), ("Shift+F6", "F6")):
+        page.keyboard.press(back)
+        assert is_in(page, f"[id='{row}']")
+        expect(page.locator(f"[id='{row}']")).to_be_in_viewport()
+        page.keyboard.press(there)
+        assert is_in(page, f"#state [data-key-row='{key}']")
+        expect(page.locator(f"#state [data-key-row='{key}']")).to_be_in_viewport()
+
+
+def test_a_key_goes_to_what_stands_beside_the_timeline_and_back_to_the_event_that_is_shown(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.locator(".ev .line").nth(3).click()
+    expect(page.locator("#moment .then")).to_contain_text("State at event 4")
+    page.keyboard.press("F6")
+    assert is_in(page, "#moment")
+    page.keyboard.press("[")
+    expect(page.locator("#moment .then")).to_contain_text("State at event 3")
+    shown = page.locator(".ev.selected").get_attribute("id")
+    page.keyboard.press(";")
+    assert is_in(page, f"[id='{shown}']")
+    page.locator("#moment").get_by_role("link", name="Fork…").click()
+    expect(page.locator("#pane-title")).to_be_focused()
+    page.get_by_role("textbox", name="Reason").focus()
+    page.keyboard.press("F6")  # from a field, where ; is a letter
+    assert is_in(page, f"[id='{shown}']")
+    page.keyboard.press("Shift+F6")
+    expect(page.get_by_role("textbox", name="Reason")).to_be_focused()
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_the_second_stop_of_a_session_leads_to_its_state(page: Page, narrow: bool) -> None:
+    if narrow:
+        page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(path("s", *SEOUL))
+    expect(page.locator("#stats")).to_contain_text("event")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    link = page.get_by_role("link", name="Skip to state")
+    expect(link).to_be_focused()
+    expect(link).to_be_in_viewport(ratio=1)
+    page.keyboard.press("Enter")
+    assert is_in(page, "#state [data-key-row] >> nth=0")
+    assert page.url.endswith(path("s", *SEOUL))
