@@ -234,8 +234,15 @@ CHANGES: Final = re.compile(
     ["'`]?(\{\}|\w+|$)(?:\s+SET\s+(\w+))?""",
     re.IGNORECASE | re.VERBOSE,
 )
-# Adopting is the one exception: it numbers the events that are there, and its trigger notes initial state.
+# Adopting is an exception: it numbers the events that are there, and its trigger notes initial state. So is the copy of the
+# demo, whose times are moved before it is a source.
 ADOPTION: Final = {
+    "sources/demo.py": {
+        ("UPDATE", "app_states", "update_time"),
+        ("UPDATE", "user_states", "update_time"),
+        ("UPDATE", "sessions", "create_time"),
+        ("UPDATE", "events", "timestamp"),
+    },
     "sources/schema.py": {("UPDATE", "sessions", "initial_state"), ("UPDATE", "sessions", "initial_place")},
     "sources/online_postgresql.py": {("UPDATE", "events", "seq")},
     "sources/steps.py": {("UPDATE", "sessions", "initial_state")},

@@ -1,8 +1,13 @@
 """A demo says that it is one, and how to open one's own sessions; pages of other sources say nothing of it."""
 
+import re
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import time_machine
@@ -11,7 +16,7 @@ from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
-from sessions_app.sources.demo import BEST, FAILED
+from sessions_app.sources.demo import BEST, FAILED, bring_to
 from sessions_app.web.sources import CLOSED
 from sessions_app.web.templatetags.terms import TERMS
 from sessions_app.writes.sessions import delete_session
@@ -187,3 +192,29 @@ def test_who_has_not_signed_in_is_told_nothing(shown: str, guest: Browser) -> No
 def test_a_page_that_is_missing_says_so_in_the_demo_too(shown: str, maria: Browser) -> None:
     gone = reverse("session", args=SessionRef(shown, "booking", "ana", "gone"))
     assert line(maria.open(gone, status=404))
+
+
+def test_the_copy_of_the_demo_happened_just_now_and_keeps_every_distance(tmp_path: Path) -> None:
+    copy, now = Path(shutil.copy(DEMO, tmp_path / "demo.db")), datetime(2028, 2, 28, 12, 30, tzinfo=UTC).timestamp()
+    bring_to(now, copy)
+    moved, _again = happened(copy), bring_to(now, copy)
+    assert happened(copy) == moved  # a second time moves nothing
+    recorded = happened(DEMO)
+    (apart,) = {round(then - before, 5) for before, then in zip(recorded["times"], moved["times"], strict=True)}
+    assert now - 300 < max(moved["times"]) <= now
+    assert moved["flights"] == [day + timedelta(days=round(apart / 86_400)) for day in recorded["flights"]]
+    # Nothing else is another: not the ids, nor what was said.
+    assert moved["rest"] == recorded["rest"]
+
+
+def happened(file: Path) -> dict[str, list[Any]]:
+    """The times in a file, the days of flights, and everything else, in order."""
+    day, moment = re.compile(r"(?<!\d)20[23]\d-\d\d-\d\d(?!\d)"), re.compile(r'(?<=timestamp":)\d{10}\.\d+')
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as db:
+        tables = ("app_states", "user_states", "sessions", "events", "adkweb_written")
+        cells = [cell for table in tables for row in db.execute(f"SELECT * FROM {table}") for cell in row]
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    times = [cell for cell in cells if isinstance(cell, float)]
+    times += [float(found) for text in texts for found in moment.findall(text)]
+    flights = [date.fromisoformat(found) for text in texts for found in day.findall(text)]
+    return {"times": times, "flights": flights, "rest": [day.sub("", moment.sub("", text)) for text in texts]}

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import time
 from argparse import ArgumentParser
 from contextlib import closing, suppress
 from pathlib import Path
@@ -233,6 +234,7 @@ def _demo() -> Path:
         part.unlink(missing_ok=True)
         private_files.new_file(part)
         shutil.copyfile(settings.DEMO, part)
+        demo.bring_to(time.time(), part)
         with closing(sqlite3.connect(part)) as file:
             file.execute("PRAGMA journal_mode = WAL")
         part.replace(copy)
