@@ -170,7 +170,7 @@ def _written(ref: SessionRef, event_id: str, invocation_id: str, actor: Actor) -
     return found
 
 
-# --- What the agent sees ----------------------------------------------------------------------------------------------
+# --- Which events a rewind leaves out ---------------------------------------------------------------------------------
 
 _END: Final = 2**62
 _Span = tuple[int, int]  # the first seq and the last

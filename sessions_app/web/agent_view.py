@@ -1,4 +1,4 @@
-"""The page of what the agent sees: its instruction, filled in from the state, and its conversation."""
+"""The page of what the model got: its conversation, its instruction, filled in from the state, and its size."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TemplateForm(Form):
 
 @require_http_methods(["GET", "POST"])
 def context(request: HttpRequest, **names: str) -> HttpResponse:
-    """Shows what ?agent= sees at ?at=<event id>, or now. The template comes from the key ?key=, or from POST.
+    """Shows what the model of ?agent= got at ?at=<event id>, or gets now. The template comes from ?key= or from POST.
 
     At an event that a model wrote, that is what the model got; with &after=1, what the next call gets. At any other, it
     is always the latter. htmx gets the preview of the template, or the contents ?before= a cursor.
@@ -172,7 +172,7 @@ def _instruction(request: HttpRequest, asked: _Asked, agent: str = "") -> dict[s
     form = TemplateForm.of(request)
     sent = form.cleaned_data["template"] if form.is_valid() else None
     written = None
-    told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name}
+    told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name, "sent": sent is not None}
     if sent is None and not name and agent and agent_files.has_files(asked.ref, actor=asked.who):
         written = agent_files.instruction(asked.ref, agent, actor=asked.who)
         told |= {"written": written, "has_files": True, "template": written.text if written else ""}

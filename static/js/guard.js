@@ -83,7 +83,9 @@
       restored = true;
     }
     const note = form.querySelector("[data-guard-restored]");
-    if (note && restored) note.hidden = false;
+    if (!note || !restored) return;
+    note.hidden = false;
+    note.closest("details")?.toggleAttribute("open", true);
   }
 
   function beginAll() {

@@ -87,7 +87,7 @@ PAGES: Final = {
     "forks": GUARDED_SESSION + "forks/",
     "restore": GUARDED_SESSION + "restore/?" + urlencode({"to": IMAGE}),
     "rewind": GUARDED_SESSION + "rewind/?" + urlencode({"before": IMAGE}),
-    "what the agent sees": GUARDED_SESSION + "context/",
+    "what the model gets next": GUARDED_SESSION + "context/",
     "event": GUARDED_EVENT,
     "event, reveal": GUARDED_EVENT + "reveal/",
     "undo": GUARDED_EVENT + "undo/",

@@ -117,9 +117,10 @@ def _offered(link: str, shown: str) -> Callable[[Page], None]:
     return go
 
 
-def _agent_view(page: Page) -> None:
+def _next_call(page: Page) -> None:
     page.goto(path("s", *SEOUL, end="context/"))
-    page.get_by_label("Template").fill("{user:tier} {gone} {gone?} {artifact.notes.md} " + "word " * 60)
+    page.locator("#instruction > summary").click()
+    page.locator("#template").fill("{user:tier} {gone} {gone?} {artifact.notes.md} " + "word " * 60)
     expect(page.locator(".placeholders li")).to_have_count(4)
 
 
@@ -127,9 +128,10 @@ def _model_got(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.locator(".ev .line").last.click()
     expect(page.locator("#moment")).to_be_visible()
-    alone(page, page.get_by_role("link", name="What the model got"))
+    alone(page, page.locator("a[data-follows]"))
     page.locator(".omitted summary").first.click()
-    expect(page.locator(".sizetables table")).to_have_count(2)
+    page.locator(".sizes summary").click()
+    expect(page.locator(".sizetables table:visible")).to_have_count(2)
 
 
 def _form(page: Page) -> None:
@@ -355,9 +357,9 @@ PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
     "two versions of an artifact": path("s", *own("artifacts"), end="artifacts/compare/?name=plan.md"),
     "artifacts, none": path("s", "demo", "support", "ana", "draft", end="artifacts/"),
     "drift": path("s", *TRAVEL, end="drift/?wait=no"),
-    "what the agent sees": _agent_view,
+    "what the model gets next": _next_call,
     "what the model got": _model_got,
-    "what the agent sees, nothing yet": path("s", "demo", "support", "ana", "draft", end="context/"),
+    "what the model gets next, nothing yet": path("s", "demo", "support", "ana", "draft", end="context/"),
     "edits": "/edits/",
     "audit": "/audit/",
     "new session": "/sessions/new/",
@@ -388,7 +390,7 @@ PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
 # Pages that differ most, which have nearly every component together: `make test` looks at these, `make test-long` at all.
 EACH_PAGE: Final = (
     *("home", "all sessions, some selected", "rule", "session, state at an event", "chat", "trace", "event"),
-    *("edit form of a user", "conflict", "two runs", "history of an object", "what the agent sees"),
+    *("edit form of a user", "conflict", "two runs", "history of an object", "what the model gets next"),
     *("two versions of an artifact", "audit", "webhook", "roles"),
 )
 STATUSES: Final = {

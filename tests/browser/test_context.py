@@ -1,4 +1,4 @@
-"""A person looks at what the agent sees: types a template, follows links, watches a rewind grey the timeline."""
+"""A person looks at what the model got: types a template, follows links, watches a rewind grey the timeline."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ SENT = """() => performance.getEntriesByType("resource")
 
 def test_a_template_is_filled_in_while_it_is_typed_one_request_at_a_time(page: Page) -> None:
     page.goto(CONTEXT)
-    page.get_by_label("Template").press_sequentially("You are at {step} of {gone", delay=30)
+    page.get_by_text("Instruction unknown").click()
+    page.get_by_label("Template", exact=True).press_sequentially("You are at {step} of {gone", delay=30)
     expect(page.locator(".filled")).to_have_text("You are at choose of {gone")
     expect(page.locator(".ph.session")).to_have_text("choose")
-    page.get_by_label("Template").press_sequentially("}")
+    page.get_by_label("Template", exact=True).press_sequentially("}")
     expect(page.locator(".ph.bad")).to_have_text("{gone}")
-    expect(page.get_by_text("ADK stops here with an error")).to_be_visible()
+    expect(page.locator("#instruction-line")).to_have_text(
+        re.compile(r"Instruction\s+27 characters, filled in with the state\s+ADK stops here with an error: {gone}")
+    )
     sent = page.evaluate(SENT)
     assert len(sent) > 1
     assert all(answered <= start for (_start, answered), (start, _answered) in itertools.pairwise(sent))
@@ -38,23 +41,25 @@ def test_what_was_typed_is_back_after_a_reload(visit: Visit, watch: Watch) -> No
     watch.stay = False
     page = visit()
     page.goto(CONTEXT)
-    page.get_by_label("Template").fill("mine: {count}")
+    page.get_by_text("Instruction unknown").click()
+    page.get_by_label("Template", exact=True).fill("mine: {count}")
     expect(page.locator(".filled")).to_have_text("mine: 4")
     page.reload()
-    expect(page.get_by_label("Template")).to_have_value("mine: {count}")
+    expect(page.get_by_label("Template", exact=True)).to_have_value("mine: {count}")
     expect(page.locator(".filled")).to_have_text("mine: 4")
     page.get_by_role("button", name="Discard").click()
-    expect(page.get_by_label("Template")).to_have_value("")
+    expect(page.get_by_label("Template", exact=True)).to_have_value("")
 
 
 @pytest.mark.long
 def test_a_template_is_filled_in_without_scripts(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto(CONTEXT)
-    page.get_by_label("Template").fill("{step}!")
+    page.get_by_text("Instruction unknown").click()
+    page.get_by_label("Template", exact=True).fill("{step}!")
     page.get_by_role("button", name="Fill in").click()
     expect(page.locator(".filled")).to_have_text("choose!")
-    expect(page.get_by_label("Template")).to_have_value("{step}!")
+    expect(page.get_by_label("Template", exact=True)).to_have_value("{step}!")
 
 
 def test_what_the_model_does_not_get_is_a_line_that_opens_by_keyboard(page: Page) -> None:
@@ -70,14 +75,14 @@ def test_what_the_model_does_not_get_is_a_line_that_opens_by_keyboard(page: Page
 def test_a_session_leads_there_from_now_and_from_an_event(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.get_by_role("link", name="What the model got").click()
-    expect(page.get_by_role("heading", name="What the model got")).to_be_visible()
+    expect(page.get_by_role("heading", name="What the model gets next")).to_be_visible()
     page.keyboard.press("Escape")
     page.locator(".ev .line").last.click()
     expect(page.locator("#moment")).to_be_visible()
     page.get_by_role("link", name="What the model got").click()
-    expect(page.get_by_role("heading", name="What the model got for event")).to_be_visible()
-    page.get_by_role("link", name="Just after this event").click()
-    expect(page.locator("#pane .pagehead")).to_contain_text("just after event")
+    expect(page.get_by_role("heading", name="What the model got · event 72")).to_be_visible()
+    page.get_by_role("link", name="After this event").click()
+    expect(page.get_by_role("heading", name="What the model gets next · after event 72")).to_be_visible()
 
 
 @pytest.mark.long

@@ -23,7 +23,7 @@ PAGES = {
     "add": "Add event",
     "artifacts": "Artifacts",
     "compare?a=t100&b=now": "Compare two moments",
-    "context": "What the model got",
+    "context": "What the model gets next",
     "drift": "Drift",
     "edit?key=n": "Edit state",
     "e/t396": "Event 396",
@@ -215,27 +215,25 @@ def test_a_link_to_an_event_goes_there_and_going_back_shows_the_pane_again(page:
     expect(page).to_have_url(re.compile(r"/travel/\?at=t396$"))
 
 
-def test_what_the_agent_sees_follows_the_event_that_is_chosen(page: Page) -> None:
+def test_what_the_model_got_follows_the_event_that_is_chosen(page: Page) -> None:
     page.goto(path("s", *FAMILY))
     button = page.locator("#main").get_by_role("link", name="What the model got")
     button.click()
-    opened(page, "What the model got")
-    sub = pane(page).locator(".sub")
-    expect(sub).to_contain_text("now")
+    opened(page, "What the model gets next")
     page.locator("#event-last .line").click()
-    expect(sub).to_contain_text("just after event 2")
+    expect(title(page)).to_have_text("What the model gets next · after event 2")
     expect(page.locator("#event-last .line")).to_be_focused()
     expect(page).to_have_url(re.compile(r"pane=context%3Fat%3Dlast"))
-    expect(button).to_have_text("What the agent sees#2")
+    expect(button).to_have_text("What the model got#2")
     page.keyboard.press("k")
-    expect(sub).to_contain_text("event 1")
+    expect(title(page)).to_contain_text("event 1")
     pane(page).get_by_role("link", name="Close").click()
     expect(page.locator("#moment .then")).to_contain_text("State at event 1")
     button.click()
-    expect(sub).to_contain_text("event 1")
+    expect(title(page)).to_contain_text("event 1")
     page.locator("#travel-back").dispatch_event("click")
-    expect(sub).to_contain_text("now")
-    expect(button).to_have_text("What the agent sees")
+    expect(title(page)).to_have_text("What the model gets next")
+    expect(button).to_have_text("What the model got")
 
 
 @pytest.mark.long

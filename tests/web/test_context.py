@@ -1,4 +1,4 @@
-"""The page that shows what the agent sees, and the timeline's grey."""
+"""The page that shows what the model got, and the timeline's grey."""
 
 from __future__ import annotations
 
@@ -60,23 +60,20 @@ def test_an_event_that_a_model_wrote_shows_what_the_model_got(ref: SessionRef, m
     add(ref, {"text": "where to?"}, author="user", actions={"state_delta": {"step": "ask"}})
     said = add(ref, {"text": "to Lisbon"}, actions={"state_delta": {"step": "said", "prompt": "Be at {step}."}})
     page = opened(maria, ref, at=said)
-    assert heading(page) == (
-        "What the model got for event 2; just before this event: the state and the events that the model was called with"
-    )
+    assert heading(page) == "What the model got · event 2; the state and events just before it"
     assert contents(page) == ["where to?"]
     assert page.one("textarea").raw == "\n"
     typed = maria.send(page.one("form", id="typed")["action"], {"template": "{step}"}, htmx=True)
     assert page_of(typed).one(class_="filled").raw == "ask"
-    after = maria.open(page.links()["Just after this event"])
-    assert heading(after) == "What the agent sees; just after event 2: what the next call gets"
+    after = maria.open(page.links()["After this event"])
+    assert heading(after) == "What the model gets next · after event 2; the state and events up to it"
     assert contents(after) == ["where to?", "to Lisbon"]
     taken = {**after.one("form", "fromkey").fields(), "key": "prompt"}
     assert opened(maria, ref, **taken).one(class_="filled").raw == "Be at said."
     typed = maria.send(after.one("form", id="typed")["action"], {"template": "{step}"}, htmx=True)
     assert page_of(typed).one(class_="filled").raw == "said"
-    assert contents(maria.open(after.links()["What the model got"])) == ["where to?"]
-    chosen = after.one("form", "reader").fields()
-    assert contents(opened(maria, ref, **chosen)) == ["where to?", "to Lisbon"]
+    assert contents(maria.open(after.links()["For this event"])) == ["where to?"]
+    assert after.one("nav", "momenttabs").one("a", **{"aria-current": "true"}).text == "After this event"
 
 
 def test_an_event_that_no_model_wrote_shows_what_the_next_call_gets(
@@ -90,9 +87,9 @@ def test_an_event_that_no_model_wrote_shows_what_the_next_call_gets(
     edited = edit_state(ref, [Entry("step", "pay", "choose")], actor=actor, reason="").event["id"]
     for event, number in ((asked, 1), (result, 3), (edited, 4)):
         page = opened(maria, ref, at=event)
-        assert heading(page) == f"What the agent sees; just after event {number}: what the next call gets"
-        assert not {"Just after this event", "What the model got"} & page.links().keys()
-    assert heading(opened(maria, ref)) == "What the agent sees; now: what the next call gets"
+        assert heading(page) == f"What the model gets next · after event {number}; the state and events up to it"
+        assert "For this event" not in page.links()
+    assert heading(opened(maria, ref)) == "What the model gets next; the state and events as they are now"
 
 
 def test_tokens_tell_that_a_model_wrote_an_event_without_words(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -108,7 +105,9 @@ def test_the_model_of_an_event_reads_as_that_event_says(ref: SessionRef, maria: 
     add(ref, {"text": "again"}, author="right", branch="root.other")
     page = opened(maria, ref, at=right)
     assert contents(page) == ["hello", "of another branch"]
-    assert page.one("form", "reader").fields()["agent"] == "right"
+    chosen = page.one("form", "reader").fields()
+    assert chosen["agent"] == "right"
+    assert contents(opened(maria, ref, **chosen)) == ["hello", "of another branch"]
     assert "its own: root.right" in page.one(id="branch").text
     assert contents(opened(maria, ref, at=right, agent="left")) == ["hello", "on the left"]
 
@@ -131,6 +130,20 @@ def test_an_event_that_a_model_wrote_leads_to_what_it_got(ref: SessionRef, maria
 
 
 # --- The instruction --------------------------------------------------------------------------------------------------
+
+
+def test_the_instruction_is_a_line_above_the_messages_and_the_size_a_line_below(
+    ref: SessionRef, maria: Browser, add: Add
+) -> None:
+    add(ref, {"text": "hello"}, author="user")
+    page = opened(maria, ref)
+    assert page.one(id="instruction-line").text == "Instruction unknown Add it"
+    assert [each for each in page.one("main").all("details") if "open" in each] == []
+    order = [page.raw.index(words) for words in ("Instruction unknown", "hello", "About 1 token is")]
+    assert order == sorted(order)
+    typed = page_of(maria.send("context", {"template": "Be kind."}, **ref._asdict()))
+    assert typed.one(id="instruction-line").text == "Instruction 8 characters"
+    assert "open" in typed.one(id="instruction")
 
 
 def test_a_typed_template_shows_each_placeholder_with_scope_value_and_writer(
@@ -158,7 +171,9 @@ def test_what_is_missing_is_an_error_in_its_place(ref: SessionRef, maria: Browse
         "{temp:x}",
         "{artifact.a}",
     ]
-    assert found.one(class_="notice").text == "ADK stops here with an error: {gone}, {temp:x}, {artifact.a}"
+    assert found.one(id="instruction-line").one(class_="bad").text == (
+        "ADK stops here with an error: {gone}, {temp:x}, {artifact.a}"
+    )
     assert "missing but optional: left empty" in found.text
 
 
@@ -179,7 +194,8 @@ def test_a_link_takes_the_template_from_the_state_at_an_event(
     assert now.one(class_="filled").raw == "3!"
     then = opened(maria, ref, key="prompt", at=first)
     assert then.one(class_="filled").raw == "Be at choose."
-    assert "just after event 1" in then.text
+    assert then.one("h1").text == "What the model gets next · after event 1"
+    assert "open" in then.one(id="instruction")
     assert then.one("option", value="prompt")["selected"] == ""
 
 
@@ -404,21 +420,25 @@ def test_the_size_is_told_by_part_and_by_turn_beside_what_the_event_reports(
         "not known here ≈ 35",
     ]
     assert rows(page, 1) == [f"{'a' * 40} ≈ 31", f"{'b' * 59}… ≈ 20"]
-    words = page.one(class_="sizewords").text
-    assert "≈ 65 tokens are known here. The event reports 100." in words
-    assert "1 file (3 bytes) isn't counted" in words
+    sizes = page.one(id="sizes")
+    assert sizes.one("summary").text == (
+        "The model reported 100 tokens; about 65 are in the session and the instruction. "
+        "The rest is tool declarations and files."
+    )
+    assert "1 file (3 bytes) isn't counted" in sizes.one(class_="sizewords").text
+    assert page.links()["≈ 65 of 100 tokens"] == "#sizes"
     bars = [int(bar["width"]) for bar in page.one(id="sizes").all("table")[0].all("rect", "bar")]
     assert bars == [140, 300, 180, 30, 350]
     after = opened(maria, ref, at=said, after="1")
-    assert "The model reported" not in after.one(class_="sizewords").text
-    assert "The instruction isn't counted because it isn't known here" in after.one(class_="sizewords").text
+    assert after.one(id="sizes").one("summary").text == "About 151 tokens are in the session."
+    assert "The instruction isn't counted" in after.one(class_="sizewords").text
 
 
 def test_an_estimate_above_what_the_event_reports_is_told(ref: SessionRef, maria: Browser, add: Add) -> None:
     add(ref, {"text": "a" * 400}, author="user")
     said = add(ref, {"text": "b"}, usage_metadata={"prompt_token_count": 60})
-    words = opened(maria, ref, at=said).one(class_="sizewords").text
-    assert "≈ 100 tokens are known here. The event reports 60. The estimate has 40 more." in words
+    line = opened(maria, ref, at=said).one(id="sizes").one("summary").text
+    assert line == "The model reported 60 tokens, 40 fewer than the estimate."
 
 
 def test_of_many_turns_the_newest_are_listed_and_the_others_summed(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -484,7 +504,7 @@ def test_a_timeline_is_shown_without_grey_while_a_source_is_read(
     assert grey(page) == {}
 
 
-def test_the_session_leads_to_what_its_agent_sees(ref: SessionRef, maria: Browser) -> None:
+def test_the_session_leads_to_what_its_model_gets(ref: SessionRef, maria: Browser) -> None:
     assert reverse("context", kwargs=ref._asdict()) in maria.open("session", **ref._asdict()).links().values()
 
 

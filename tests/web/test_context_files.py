@@ -1,4 +1,4 @@
-"""The page of what the agent sees, where the folder of the agent was opened."""
+"""The page of what the model got, where the folder of the agent was opened."""
 
 from __future__ import annotations
 
@@ -64,6 +64,9 @@ def test_the_instruction_is_the_one_in_the_agents_files_filled_in_for_the_moment
     page = opened(maria, ref, at=said)
     assert page.one("textarea").raw == "\nYou are at {step}, {gone?}."
     assert page.one(class_="filled").raw == "You are at choose, ."
+    assert page.one(id="instruction").one("summary").text == (
+        "Instruction 20 characters, filled in with the state booking/agent.py:5"
+    )
     assert written(page).startswith("booking/agent.py:5 has this instruction now;")
     now = opened(maria, ref)
     assert now.one(class_="filled").raw == "You are at pay, ."

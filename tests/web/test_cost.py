@@ -70,7 +70,7 @@ def test_what_a_model_got_for_an_event_of_a_long_session_costs_as_much_as_for_on
     for session in (ref, long):
         said = append_event(session, content, actor=actor).event["id"]
         address = f"{reverse('context', kwargs=session._asdict())}?at={said}"
-        assert "What the model got for event" in maria.get(address).content.decode()
+        assert "What the model got · event" in maria.get(address).content.decode()
         counts.append(queries(maria, ref.source, address))
     assert counts[1] <= counts[0] <= 18
 

@@ -1,1 +1,1 @@
-"""The session page: its timeline, its state now and in the past, one event, what the agent sees."""
+"""The session page: its timeline, chat and trace, its state now and in the past, one event, two runs beside each other."""
