@@ -72,8 +72,7 @@ MEASURE: Final = r"""() => {
     const cut = [...by.querySelectorAll("*")].some((each) => clips(each) && each.scrollWidth > each.clientWidth);
     const value = by.parentElement.querySelector(".value");
     range.selectNodeContents(value);
-    const { width } = value.getBoundingClientRect(); // its column has 156 px, whatever is in it: the next one starts there
-    const room = width - Math.max(156, range.getBoundingClientRect().width);
+    const room = value.getBoundingClientRect().width - range.getBoundingClientRect().width;
     if (cut && room > 8 && seen(by)) say(`cut beside ${Math.round(room)} px of room`, by, by.innerText);
   }
   for (const element of document.body.querySelectorAll("*")) {

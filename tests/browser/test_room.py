@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser import boxes
 from tests.browser.conftest import Visit, Watch
-from tests.browser.places import path
+from tests.browser.places import SEOUL, path
 from tests.browser.seed import FAMILY, FAMILY_KEYS, TRAVEL
 from tests.parts import long_but
 
@@ -60,6 +61,16 @@ def test_a_name_is_cut_only_where_there_is_no_room(page: Page) -> None:
     assert set(seen(page.locator(".keylist .name[title^=feature]"))) == set(FAMILY_KEYS)
     page.set_viewport_size({"width": 300, "height": 844})
     assert not set(seen(page.locator(".keylist .name[title^=feature]"))) & set(FAMILY_KEYS)
+
+
+def test_who_wrote_a_key_has_the_room_that_its_value_leaves_and_a_longer_value_keeps_its_own(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    for key in ("user:visits", "user:card_token"):
+        name = page.locator(f"#groups [data-key-row='{key}'] .by .bidi")
+        name.evaluate("(name) => { name.textContent = 'December trip with the whole family and all its luggage'; }")
+    assert boxes.faults(page, [1280, 1440, 2560]) == []
+    token = page.locator("#groups [data-key-row='user:card_token'] .value")
+    assert token.evaluate("(value) => value.scrollWidth <= value.clientWidth")
 
 
 @pytest.mark.long
