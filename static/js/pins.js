@@ -52,7 +52,6 @@
     if (rest.length > names.length) strip.dispatchEvent(new Event("adkweb:redraw"));
     else strip.querySelector(`[data-pin="${CSS.escape(name)}"]`)?.remove();
     if (!rest.length) strip.querySelector(".pins")?.remove();
-    document.dispatchEvent(new CustomEvent("adkweb:moment", { detail: moment })); // the cursor is shorter now
   }
 
   // --- Values ------------------------------------------------------------------------------------------------------

@@ -55,11 +55,9 @@
   }
 
   function putCursor(track, share) {
-    const cursor = track.querySelector(".cursor");
+    const cursor = track.parentElement.querySelector(".cursor");
     cursor.hidden = share === null;
-    if (share === null) return;
-    cursor.style.insetInlineStart = `${share * 100}%`;
-    cursor.style.insetBlockEnd = `${-4 - (strip.querySelector(".pins")?.offsetHeight ?? 0)}px`; // through their lines, too
+    if (share !== null) cursor.style.insetInlineStart = `${share * 100}%`;
   }
 
   let pointer = null;

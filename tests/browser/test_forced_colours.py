@@ -95,7 +95,7 @@ def test_failures_and_edits_differ_on_the_strip_and_are_drawn(visit: Visit) -> N
     page.goto(path("s", *SEOUL))
     expect(page.locator(".track .bar.error")).not_to_have_count(0)
     kinds = (".bar[class*=agent-]", ".bar.error", ".bar.edit")
-    drawn = [page.locator(f".striplegend :is({kind})").first for kind in kinds]
+    drawn = [page.locator(f".legend :is({kind})").first for kind in kinds]
     for _ in themes(page):
         fills = [style(bar, "fill") for bar in drawn]
         assert len({*fills, system(page, "Canvas")}) == 4

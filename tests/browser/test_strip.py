@@ -29,7 +29,7 @@ def point_at(page: Page, bar: Locator) -> None:
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
-def test_the_pointer_tells_turn_and_number_of_an_event_and_the_legend_is_shown_to_it_and_to_the_keyboard(
+def test_the_pointer_tells_turn_and_number_of_an_event_and_the_legend_opens_for_it_and_for_the_keyboard(
     page: Page,
 ) -> None:
     strip = go(page, path("s", *TRACED))
@@ -43,19 +43,60 @@ def test_the_pointer_tells_turn_and_number_of_an_event_and_the_legend_is_shown_t
     page.mouse.move(0, 0)
     expect(tip).to_be_hidden()
 
-    button = page.get_by_role("button", name="Legend")
-    legend = page.locator("#strip-legend")
+    button, legend = page.locator(".legend > summary"), page.locator(".legend > .menu-items")
+    expect(button).to_have_accessible_name("Legend")
     expect(legend).to_be_hidden()
-    button.hover()
-    expect(legend).to_be_visible()
+    button.click()
     expect(legend).to_contain_text("a tool call")
-    page.mouse.move(0, 0)
+    agents = page.get_by_role("list", name="Agents")
+    assert agents.locator("li").all_inner_texts() == legend.locator(".agents > li").all_inner_texts() != []
+    page.mouse.click(5, 5)
     expect(legend).to_be_hidden()
-    strip.focus()
-    page.keyboard.press("Tab")
-    expect(button).to_be_focused()
+    button.focus()
+    page.keyboard.press("Enter")
     expect(legend).to_be_visible()
-    expect(button).to_have_accessible_description(re.compile("an error"))
+    page.keyboard.press("Escape")
+    expect(legend).to_be_hidden()
+    expect(button).to_be_focused()
+
+
+# The words of gaps that can be seen, which of the others in the picture they reach into, and how wide it and its place are.
+DRAWN = """() => {
+    const box = (element) => element.getBoundingClientRect();
+    const others = [...document.querySelectorAll("#travel .bar, #strip .cursor:not([hidden])")].map(box);
+    const seen = [...document.querySelectorAll(".pausewords > span")].flatMap((words) => {
+        const range = document.createRange();
+        range.selectNodeContents(words);
+        return range.getBoundingClientRect().bottom > box(words).bottom + 2 ? [] : [range.getBoundingClientRect()];
+    });
+    const style = getComputedStyle(document.querySelector("#strip"));
+    return {
+        words: seen.length,
+        covered: seen.filter((one) => others.some(({ left, right }) => left < one.right - 1 && right > one.left + 1)).length,
+        missing: document.querySelector("#strip").clientWidth - 2 * parseFloat(style.paddingLeft) - box(travel).width,
+    };
+}"""
+
+
+def test_the_strip_fills_its_place_whenever_that_changes_and_nothing_covers_the_words_of_a_gap(visit: Visit) -> None:
+    page = visit(viewport={"width": 1440, "height": 900})
+    for ref, gaps in ((SEOUL, 2), (own("markdown"), 0)):
+        go(page, path("s", *ref))
+        page.locator(".ev .line").first.click()
+        expect(page.locator("#strip .cursor")).to_be_visible()
+        words = []
+        for width in (900, 1280, 1440, 2560):
+            page.set_viewport_size({"width": width, "height": 900})
+            drawn = page.evaluate(DRAWN)
+            words.append(drawn.pop("words"))
+            assert drawn == {"covered": 0, "missing": 0}, (ref, width)
+        assert words == [0, gaps, gaps, gaps]
+        page.get_by_role("link", name="History", exact=True).click()
+        expect(page.locator("#pane")).to_be_visible()
+        assert page.evaluate(DRAWN)["missing"] == 0
+        page.keyboard.press("Escape")
+        expect(page.locator("#pane")).to_be_hidden()
+        assert page.evaluate(DRAWN)["missing"] == 0
 
 
 @pytest.mark.long
@@ -63,7 +104,7 @@ def test_the_pointer_tells_how_long_a_gap_is_and_a_click_leads_to_the_event_befo
     strip = go(page, path("s", *SEOUL))
     gap = strip.locator("svg > .pause").first
     expect(gap).to_be_attached()
-    words = gap.evaluate("e => e.nextElementSibling.textContent")
+    words = gap.evaluate("e => e.nextElementSibling.textContent.trim()")
     point_at(page, gap)
     tip = strip.locator(".tip")
     expect(tip).to_have_text(re.compile(r"^\d+ (days?|hours?|minutes?|seconds?)$"))

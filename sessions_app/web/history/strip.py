@@ -105,7 +105,6 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
             "ended": shown[-1].ended,
             "stretch": _stretch(chosen.between, shown, axis) if chosen and chosen.between else None,
             "pins": pinned_lines(ref, pinned(request), shown, axis, actor(request)),
-            "widest": 28 * len(shown) + 60 * len(axis.folds) + 200,
         }
     return page(request, "history/strip/_strip.html", context)
 

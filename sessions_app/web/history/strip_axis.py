@@ -12,7 +12,7 @@ from statistics import median
 from typing import Final
 
 NAMED: Final = 5  # gaps at most
-NAMED_WIDTH: Final = 5.0  # of 100, with its words
+NAMED_WIDTH: Final = 6.0  # of 100, with its words
 SHORTEST_NAMED: Final = 60.0  # seconds
 _PAUSES: Final = 0.5  # of the work, so much all gaps that are not named take together
 _OUTSTANDING: Final = 4  # a gap is named that is so many times as long as others
