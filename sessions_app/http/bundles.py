@@ -27,11 +27,12 @@ _STYLES: Final = """
     access/tokens masking access/second_factor settings history/moment errors home/home checks/schema session/labels
     history/strip session/chosen_range history/pins drift agent_view html/difference history/history
     compare/compare compare/state artifacts edits/fork edits/undo edits/rewind
-    checks/state_health session/page search/params
+    checks/state_health session/page search/params search/palette
 """
 _SCRIPTS: Final = """
     numbers dates editor edit types days turns statefilter densities window live strip striprange pins travel steps pane
-    sessions range compare upload menu dialog keys panes querybar focus time copy guard confirm fragment timeline toasts
+    sessions range compare upload menu dialog keys panes combobox querybar palette focus time copy guard confirm fragment timeline
+    toasts
     watching htmx-errors keycard
 """
 BUNDLES: Final = {

@@ -224,11 +224,17 @@ def title(ref: SessionRef, *, actor: Actor) -> str:
 
 def titles(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, str]:
     """Returns the titles of sessions, or their ids, by session. Raises SourceError."""
-    named = {ref: ref.session_id for ref in refs}
+    return {ref: ref.session_id for ref in refs} | existing(refs, actor=actor)
+
+
+def existing(refs: Collection[SessionRef], *, actor: Actor) -> dict[SessionRef, str]:
+    """Returns the same of those sessions that exist and that the actor may see. Raises SourceError."""
+    named: dict[SessionRef, str] = {}
     for source in {ref.source for ref in refs}:
         seen = [ref for ref in refs if ref.source == source and actor.may_see(ref.source, ref.app_name)]
         with database.using(source):
-            named |= {ref: title for ref, title in titles_of(source, seen, actor).items() if title}
+            titles = titles_of(source, seen, actor)
+        named |= {ref: title or ref.session_id for ref, title in titles.items()}
     return named
 
 

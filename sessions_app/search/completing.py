@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from ..access.actor import Actor
-from ..domain.session_ref import OWN_NAME
+from ..domain.session_ref import OWN_NAME, digest_of
 from ..sources import dialect
 from . import tree
 from .conditions import FILTERS
@@ -53,6 +53,33 @@ class Suggestion(NamedTuple):
     start: int
     label: str
     respelt: bool = False
+
+
+class Owner(NamedTuple):
+    """An app, or a user of one: their id as it is, and as everyone sees it."""
+
+    source: str
+    app_name: str
+    user_id: str = ""
+    shown: str = ""
+
+
+def owners(text: str, *, actor: Actor) -> list[Owner]:
+    """Returns the apps and users with a word that begins with a text; at most MOST of either. Those that begin so come
+    first."""
+    begun = marked(text)
+    some = [Owner(app.source, app.name) for app in seen_apps(actor) if begun in marked(app.name)]
+    position = dialect.of(connection).position("o.folded")
+    sees, names = _in_seen_apps("o", actor, by_source=True)
+    users = rows(
+        f"""SELECT o.source_id, o.app_name, o.user_id, o.shown, o.digest, {position} AS at
+        FROM sessions_app_searchowner AS o WHERE {_USERS} AND {sees} AND {position} > 0 ORDER BY at, length(o.shown), o.shown LIMIT %s""",
+        [begun, OWN_NAME, *names, begun, MOST],
+    )
+    aliases = listed_sources()
+    whole = [row for row in users if row[4] == digest_of(row[1], row[2])]  # the index cuts names that are very long
+    some = sorted(some, key=lambda each: marked(each.app_name).find(begun))[:MOST]
+    return [*some, *(Owner(aliases[number], app, user, shown) for number, app, user, shown, *_rest in whole)]
 
 
 def complete(text: str, at: int, *, actor: Actor) -> list[Suggestion]:

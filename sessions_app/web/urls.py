@@ -19,7 +19,7 @@ from .history import history, moment, stretch, strip
 from .home import home, sessions
 from .naming import UserSegment
 from .privacy import erase, export, retention
-from .search import bulk_actions, histogram, params, results, views
+from .search import bulk_actions, histogram, palette, params, results, views
 from .session import chosen_range, event, labels, modes, page, reveal, trace, updates
 from .transfer import imports
 
@@ -41,6 +41,7 @@ urlpatterns = [
     path("sessions/", results.results, name="search"),
     path("sessions/histogram/", histogram.over_time, name="histogram"),
     path("sessions/complete/", params.complete, name="complete"),
+    path("palette/", palette.palette, name="palette"),
     path("sessions/views/", views.save, name="save-view"),
     path("sessions/views/<uuid:view_id>/", views.change, name="change-view"),
     path("sessions/views/<uuid:view_id>/watch/", views.watch, name="watch-view"),

@@ -68,6 +68,12 @@
     return document.activeElement?.closest("[data-key-row]")?.querySelector(`[data-row-key="${CSS.escape(key)}"]`);
   }
 
+  function use(target) {
+    if (!target.matches(TYPING)) return target.click();
+    target.focus();
+    target.select?.();
+  }
+
   function press(key) {
     if ((key === "j" || key === "k") && move(key === "j" ? 1 : -1)) return true;
     const heard = new CustomEvent("adkweb:key", { detail: key, bubbles: true, cancelable: true });
@@ -75,10 +81,7 @@
     const near = paneOf(document.activeElement);
     const target = ofRow(key) ?? (near && withKey(key, near)[0]) ?? withKey(key, scope())[0];
     if (target) {
-      if (target.matches(TYPING)) {
-        target.focus();
-        target.select?.();
-      } else target.click();
+      use(target);
       return true;
     }
     if (key !== "?" || list.open) return false;
@@ -114,6 +117,13 @@
     const small = now.toLowerCase();
     return now === small ? now : `⇧${small}`;
   }
+
+  /** The key that does what a button is for; "" while keys are off. */
+  function keyFor({ dataset: { key, rowKey } }) {
+    const own = key ?? rowKey;
+    return known.includes(own) && document.body.dataset.keys !== "off" ? shown(own) : "";
+  }
+  Object.assign(window.adkweb, { use, keyFor });
 
   function hint(root) {
     const telling = "[data-hint], [data-key] kbd, [data-key][title], [data-key][aria-keyshortcuts]";

@@ -18,13 +18,17 @@
     }
   }
 
+  function setTheme(theme) {
+    window.adkweb.keep("theme", theme);
+    apply(theme);
+  }
+  window.adkweb.setTheme = setTheme;
+
   apply(stored());
   document.addEventListener("DOMContentLoaded", () => apply(stored()));
   window.addEventListener("storage", (event) => event.key === "theme" && apply(stored()));
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-theme-toggle]")) return;
-    const next = order[(order.indexOf(root.dataset.theme ?? "system") + 1) % order.length];
-    window.adkweb.keep("theme", next);
-    apply(next);
+    setTheme(order[(order.indexOf(root.dataset.theme ?? "system") + 1) % order.length]);
   });
 })();

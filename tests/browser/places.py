@@ -146,6 +146,14 @@ def _menu(page: Page) -> None:
     page.locator(".topbar details.menu > summary").click()
 
 
+def _palette(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.keyboard.press("ControlOrMeta+k")
+    with page.expect_response(lambda response: "/palette/?q=" in response.url):
+        page.locator("#palette input").fill("s")
+    expect(page.locator("#palette [data-text]").first).to_be_attached()
+
+
 def _labels(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.keyboard.press("l")
@@ -223,8 +231,9 @@ def _webhook(page: Page) -> None:
 
 def _suggestions(page: Page) -> None:
     page.goto("/")
-    page.keyboard.press("ControlOrMeta+k")
-    expect(page.get_by_role("option", name="Edits")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("e")
+    expect(page.locator("#queryoptions [data-text]").first).to_be_visible()
     page.keyboard.press("ArrowDown")
 
 
@@ -302,6 +311,7 @@ PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
     "session": path("s", *SEOUL),
     "session at an event": path("s", *TRAVEL, end="?density=events&at=t100"),
     "session of long names": path("s", *CROWDED, end="?density=events"),
+    "session, palette": _palette,
     "session, tag form open": _labels,
     "session in Arabic": path("s", "demo", "support", "omar@example.com", "refund"),
     "session without events": path("s", "demo", "support", "ana", "draft"),

@@ -115,21 +115,80 @@ def test_a_key_goes_on_with_an_operator_and_what_is_unknown_is_searched_for(page
     )
 
 
-def test_ctrl_k_goes_to_pages_and_does_actions(page: Page) -> None:
+# --- The palette ------------------------------------------------------------------------------------------------------
+
+
+def offered(page: Page, typed: str) -> Locator:
+    """What the palette lists once the server has answered."""
+    with page.expect_response(lambda response: "/palette/?q=" in response.url):
+        page.get_by_role("combobox", name="Pages and actions").fill(typed)
+    return page.locator("#palette [role=option]")
+
+
+def test_ctrl_k_lists_pages_then_what_the_page_can_do_then_where_one_was(page: Page) -> None:
+    page.goto(MADRID)
+    title = page.locator("h1").inner_text()
+    page.goto(path("s", *own("keys")))
+    line = page.locator(".ev .line").last
+    line.focus()
+    page.keyboard.press("ControlOrMeta+k")
+    field = page.get_by_role("combobox", name="Pages and actions")
+    expect(field).to_be_focused()
+    expect(page.locator("#palette [role=option][aria-selected=true]")).to_have_text("Home")
+    groups = page.locator("#palette").get_by_role("group")
+    recent = page.get_by_role("group", name="Recent sessions").get_by_role("option")
+    expect(recent.first).to_have_text(f"{title}booking · ana")
+    names = [group.get_attribute("aria-label") for group in groups.all()]
+    assert [name for name in names if name != "Saved views"] == ["Pages", "Actions", "Recent sessions"]
+    expect(groups.nth(1).get_by_role("option", name="Edit state e")).to_be_attached()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(line).to_be_focused()
+
+
+def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(page: Page) -> None:
     page.goto(path("s", *own("keys")))
     page.locator(".ev .line").last.focus()
     page.keyboard.press("ControlOrMeta+k")
-    expect(page.get_by_role("option", name="Home page")).to_be_visible()
-    page.keyboard.type("theme")
-    expect(page.get_by_role("option")).to_have_count(1)
-    page.keyboard.press("ArrowDown")
+    expect(offered(page, "mask")).to_have_text(["MaskingSettings", "Search sessions for “mask”"])
+    expect(offered(page, "tpr")).to_have_text(["Temporary edits", "Search sessions for “tpr”"])
+    expect(offered(page, "user:an")).to_have_text(["anauser", "Search sessions for “user:an”"])
+    expect(offered(page, "share copy")).to_have_text(["Share: Copy link", "Search sessions for “share copy”"])
+    expect(offered(page, "dark").first).to_have_text("Theme: dark")
     page.keyboard.press("Enter")
-    expect(page.locator("html")).to_have_attribute("data-theme", "light")
-    expect(page.locator("#query")).to_have_value("")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("ControlOrMeta+k")
-    page.keyboard.type("tok")
-    page.get_by_role("option", name="API tokens").click()
+    expect(offered(page, "edit st").first).to_have_text("Edit statee")
+    page.keyboard.press("Enter")
+    expect(page.locator("form.editbox")).to_be_visible()
+    page.keyboard.press("ControlOrMeta+k")
+    expect(offered(page, "ana").get_by_text("user of booking")).to_be_visible()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect_asked(page, "ana")
+    page.keyboard.press("ControlOrMeta+k")
+    offered(page, "tok").first.click()
     expect(page).to_have_url(re.compile("/tokens/$"))
+
+
+def test_what_the_page_knows_is_listed_before_the_server_answers_and_keys_are_those_that_were_chosen(
+    page: Page,
+) -> None:
+    page.goto(path("s", *own("keys")))
+    page.evaluate("""localStorage.keymap = '{"e": "q"}'""")
+    page.reload()
+    held: list[Route] = []
+    page.route("**/palette/**", lambda route: held.append(route))
+    page.keyboard.press("ControlOrMeta+k")
+    page.keyboard.type("state")
+    edit = page.get_by_role("option", name="Edit state")
+    expect(edit).to_have_text("Edit stateq")
+    expect(edit).to_have_attribute("aria-selected", "true")
+    with page.expect_response(lambda response: "/palette/?q=" in response.url):
+        for route in held:
+            route.continue_()
+    expect(edit).to_have_attribute("aria-selected", "true")
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ import pytest
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_app_state
-from sessions_app.search.completing import MOST, complete
+from sessions_app.search.completing import MOST, complete, owners
 from sessions_app.search.conditions import FILTERS
 from sessions_app.search.labels import tag
 from sessions_app.sources import registry
@@ -189,6 +189,25 @@ def test_adkwebs_own_sessions_are_of_no_user(fed: str) -> None:
     create_session(fed, "booking", "adkweb", session_id="s1", actor=ALICE)
     feed(fed, walk=True)
     assert applied("user:adk¦") == ["user:adkweb"], "somebody may be called so"
+
+
+def test_apps_and_users_are_known_by_a_word_of_their_name_to_those_who_may_see_them(
+    fed: str, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    def known(text: str, actor: Actor = SYSTEM) -> list[tuple[str, str]]:
+        return [(each.app_name, each.user_id) for each in owners(text, actor=actor)]
+
+    assert known("book") == [("booking", "")]
+    assert known("NADIA") == [("booking", "nadia"), ("booking", "Nadia Kim"), ("booking", "Ann-Nadia")]
+    assert known("jose") == [("booking", "José")]
+    assert known("adia") == []
+    assert known("nadia", Actor.holding("program", "read", "payroll*")) == []
+    other = open_source(new_store("sqlite"))
+    create_session(other, "payroll", "nadia", session_id="s1", actor=ALICE)
+    feed(other)
+    assert {each.source for each in owners("nadia", actor=SYSTEM)} == {fed, other}
+    del registry.identities[other]
+    assert {each.source for each in owners("nadia", actor=SYSTEM)} == {fed}
 
 
 def test_a_source_is_suggested_by_its_name(

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.urls import reverse
 from pytest_django import Settings
 
@@ -30,8 +31,9 @@ from sessions_app.search.results import MOST_COLUMNS, Match, Results, Row
 from sessions_app.web.search import columns, histogram, params, results
 from sessions_app.web.search.params import Asked
 from tests.search.finding import feed
+from tests.support.people import somebody
 from tests.support.stored import events_of
-from tests.web.conftest import Browser
+from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
@@ -358,24 +360,47 @@ def test_a_place_that_there_is_not_is_the_end(world: World, maria: Browser, at: 
     assert world.asked[0]["at"] == expected
 
 
-def test_pages_and_actions_are_offered_where_they_are_asked_for(
-    world: World, maria: Browser, settings: Settings
-) -> None:
-    def offered(**query: str) -> list[str]:
-        options = maria.open("complete", query=query, htmx=True).all("li", role="option")
-        return [each.all("span")[0].text for each in options]
+def palette(browser: Browser, **query: Any) -> dict[str, str]:
+    """What the server says for the palette: the addresses by name."""
+    options = browser.open("palette", query=query, htmx=True).all("li", role="option")
+    return {each.all("span")[0].text: each["data-address"] for each in options if "data-address" in each}
 
-    pages = ["Home", "Sessions", "Edits", "Batches", "Import", "New session", "API tokens", "Roles"]
-    everything = [*pages, "Theme", "Keys"]
-    assert offered(go="1") == everything
-    assert offered(go="1", q="toK") == ["API tokens"]
-    assert offered(q="home") == ["Search for “home”"]
+
+def test_the_palette_has_the_pages_that_a_person_may_open(maria: Browser, settings: Settings) -> None:
+    get_user_model().objects.update(is_superuser=True)
+    every = palette(maria)
+    administration = {"People", "Roles", "Tokens", "Masking", "Approval rules", "Retention", "Audit"}
+    account = {"Password", "Second factor", "Sign-ins"}
+    assert every.keys() == {"New session"} | administration | account
+    for name, address in every.items():
+        assert maria.open(address).one("h1").text == name or name == "Password"  # who has none chooses one there
     maria.send("save-view", {"name": "Failed bookings", "q": "error:any"})
-    assert offered(go="1", q="failed b") == ["Failed bookings"]
-    assert offered(go="1") == [*everything[:2], "Failed bookings", *everything[2:]]
-    everything.insert(2, "Failed bookings")
+    assert "Failed bookings" in palette(maria)
     settings.READ_ONLY = True
-    assert offered(go="1") == [each for each in everything if each not in ("Import", "New session")]
+    assert every.keys() - palette(maria).keys() == {"New session", "Retention"}
+    settings.READ_ONLY = False
+    somebody(NAME, "viewer")
+    get_user_model().objects.update(is_superuser=False)
+    assert palette(maria).keys() == account | {"Failed bookings"}
+
+
+def test_the_palette_names_recent_sessions_as_they_are_now_and_no_others(ref: SessionRef, maria: Browser) -> None:
+    here = reverse("session", kwargs=ref._asdict())
+    gone = reverse("session", kwargs=ref._replace(session_id="gone")._asdict())
+    links = [here, gone, reverse("home"), "/nowhere/", "//[", here.replace(ref.source, "closed")]
+    assert here in palette(maria, recent=links).values()
+    assert palette(maria, recent=links).keys() - palette(maria).keys() == {ref.session_id}
+    maria.send("session-title", {"title": "Late flight"}, **ref._asdict())
+    assert palette(maria, recent=links)["Late flight"] == here
+    somebody(NAME, "viewer", "weather")
+    assert here not in palette(maria, recent=links).values()
+
+
+def test_the_palette_has_suggestions_that_are_no_other_spelling(world: World, maria: Browser) -> None:
+    world.suggestions = [Suggestion("user:", 0, "filter"), Suggestion("use", 0, "did you mean", respelt=True)]
+    options = maria.open("palette", query={"q": "us"}, htmx=True).all("li", role="option")
+    assert [each["data-text"] for each in options if "data-text" in each] == ["user:"]
+    assert maria.get(reverse("palette"))["Location"] == reverse("search")
 
 
 # --- The histogram ----------------------------------------------------------------------------------------------------

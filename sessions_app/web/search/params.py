@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Final
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
 from ...http.reader import zone_of
+from ...search.completing import Suggestion
 from ...search.completing import complete as suggestions_for
 from ...search.language import parse, with_filter, without
 from ...search.saved.views import SavedView
@@ -136,8 +134,6 @@ def read(request: HttpRequest) -> Asked:
 
 # --- The query bar on top of every page: what it marks in a query, and what it offers to complete it ------------------
 
-_MOST_VIEWS: Final = 12
-
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -145,17 +141,6 @@ class Piece:
 
     text: str
     shade: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """A page to go to, or a button of this page that is pressed. `kind` says in a word what it is."""
-
-    title: str
-    icon: str
-    kind: str
-    address: str = ""
-    button: str = ""
 
 
 def pieces(text: str, query: Query) -> Iterator[Piece]:
@@ -176,49 +161,17 @@ def pieces(text: str, query: Query) -> Iterator[Piece]:
 
 @require_GET
 def complete(request: HttpRequest) -> HttpResponse:
-    """Renders what may stand at the ?at= of a query; with ?go=1, pages and actions whose names contain the query, too.
-
-    Where nothing is known that goes on so, it offers to search for the text."""
+    """Renders what may stand at the ?at= of a query. Where nothing is known that goes on so, it offers to search for it."""
     text = request.GET.get("q", "")
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(f"{reverse('search')}?{urlencode({'q': text.encode('utf-8', 'replace')})}")
-    at = request.GET.get("at", "")
+    suggestions = suggested(request)
+    searched = text.strip() if all(each.respelt for each in suggestions) else ""
+    return page(request, "search/params/_options.html", {"suggestions": suggestions, "searched": searched})
+
+
+def suggested(request: HttpRequest) -> list[Suggestion]:
+    """Returns what may stand at the ?at= of a query."""
+    text, at = request.GET.get("q", ""), request.GET.get("at", "")
     cursor = min(int(at), len(text)) if at.isdecimal() and len(at) < 10 else len(text)
-    destinations: list[Destination] = []
-    if "go" in request.GET:
-        wanted = text.strip().casefold()
-        destinations = [each for each in _destinations(request) if wanted in each.title.casefold()]
-    suggestions = suggestions_for(text, cursor, actor=actor(request))
-    if destinations:  # what is typed is the name of one
-        suggestions = [each for each in suggestions if not each.respelt]
-    is_known = destinations or not all(each.respelt for each in suggestions)
-    searched = "" if is_known else text.strip()
-    context = {"suggestions": suggestions, "destinations": destinations, "searched": searched}
-    return page(request, "search/params/_options.html", context)
-
-
-def _destinations(request: HttpRequest) -> list[Destination]:
-    """Returns the pages without a query of their own, the person's views, and what can be done on every page."""
-    a_page, action = _("page"), _("action")
-    saved = SavedView.objects.listed(person_of(request))[:_MOST_VIEWS]
-    everywhere = [
-        Destination(_("Home"), "home", a_page, reverse("home")),
-        Destination(_("Sessions"), "message", a_page, reverse("search")),
-        *(Destination(each.name, "eye", _("view"), each.get_absolute_url()) for each in saved),
-        Destination(_("Edits"), "edit", a_page, reverse("edits")),
-        Destination(_("Batches"), "check", a_page, reverse("batches")),
-        Destination(_("Import"), "file", a_page, reverse("imports")),
-        Destination(_("New session"), "plus", a_page, reverse("new-session")),
-        Destination(_("API tokens"), "key", a_page, reverse("tokens")),
-        Destination(_("Roles"), "user", a_page, reverse("roles")),
-        Destination(_("Theme"), "system", action, button="[data-theme-toggle]"),
-        Destination(pgettext("keyboard", "Keys"), "info", action, button="[data-open='#keys']"),
-    ]
-    who = actor(request)
-    closed = {
-        reverse("imports"): settings.READ_ONLY or not who.has("admin"),
-        reverse("new-session"): settings.READ_ONLY or not who.has("append"),
-        reverse("tokens"): not who.runs_everything,
-        reverse("roles"): not who.runs_everything,
-    }
-    return [each for each in everywhere if not closed.get(each.address)]
+    return suggestions_for(text, cursor, actor=actor(request))

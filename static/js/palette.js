@@ -1,0 +1,202 @@
+// dialog#palette: where one can go and what one can do from here. Ctrl K (on a Mac, ⌘ K) and [data-palette] open it.
+// What the page knows is listed at once: the pages of its menu, and its buttons with their keys. At its data-complete, the
+// server says what else there is: other pages, views, and those of this browser's recent sessions (localStorage.recent) that
+// the person may see; and, of what is typed, users, apps and how a search goes on.
+// A name matches if each word that is typed begins a word of it, or, where none does so, if the letters are in it in order.
+(() => {
+  const { askFor, combobox, isMac, keep, keptJson, keyFor, parsed, setTheme, use } = window.adkweb;
+  const RECENT = 8;
+  const dialog = document.querySelector("#palette");
+
+  const recent = [keptJson("recent") ?? []]
+    .flat()
+    .filter((each) => typeof each === "string" && each !== location.pathname);
+  if (document.body.matches("[data-session-page]"))
+    keep("recent", JSON.stringify([location.pathname, ...recent].slice(0, RECENT)));
+  if (!dialog) return;
+
+  const field = dialog.querySelector("input");
+  const list = dialog.querySelector("[role=listbox]");
+  const OF_PAGE = [
+    "#main .pagehead > .actions :is(a[href], button)",
+    "#main .pagehead [data-copy]",
+    "#main :is(.momenttabs, .takeback) a",
+    "#main [data-key]:not([data-key=Escape])",
+  ].join();
+  const OF_EVERY_PAGE = "[data-theme-toggle], .topbar .menu-items :is(button:not([data-palette]), [data-tour-start])";
+  const NO_ACTION = ":disabled, [aria-current=true], details.menu:not([data-focus]) > summary";
+  const NO_NAME = "kbd, svg, .help, .n, .mark, .news, [data-number]";
+  const PAGES = [".topbar > .logo", ".topbar .menu-items a:not(.watched, [data-tour-start])", ".topbar-end > a"];
+
+  let known = []; // what the page knows, and what the server said when the palette was opened
+  let answer = { text: "", options: [] };
+  let moved = false; // an option was chosen with the arrow keys: it stays so when the answer comes
+  const runs = new WeakMap(); // by option: what it does
+  const { choose, options } = combobox(field, list, { stays: true, offer: answered, taken });
+
+  // --- What the page can do ------------------------------------------------------------------------------------------
+
+  function nameOf(element) {
+    const said = element.getAttribute("aria-label") ?? element.labels?.[0]?.textContent;
+    if (said) return said.trim();
+    const copy = (element.querySelector("b") ?? element).cloneNode(true);
+    for (const part of copy.querySelectorAll(NO_NAME)) part.remove();
+    return copy.textContent.replace(/\s+/g, " ").trim();
+  }
+
+  /** In a menu, a name is said after that of the menu: “Share: Copy link”. */
+  function wholeName(element) {
+    const menu = element.closest("#main details.menu:not(.rest)")?.querySelector("summary");
+    const before = menu && menu !== element ? nameOf(menu) : element.closest("form[aria-label]")?.ariaLabel;
+    return before ? `${before}: ${nameOf(element)}` : nameOf(element);
+  }
+
+  /** It can be seen, or the menu that it is in, or the tab. */
+  function isThere(element) {
+    if (element.matches(".momenttabs a")) return !element.closest("[hidden]");
+    let seen = element.matches("summary") ? element.parentElement : element;
+    for (let menu = seen; menu; menu = menu.parentElement.closest("details.menu:not([open])")) seen = menu;
+    return seen.checkVisibility({ visibilityProperty: true });
+  }
+
+  function element(tag, properties) {
+    return Object.assign(document.createElement(tag), properties);
+  }
+
+  function option(group, name, run, key = "") {
+    const item = element("li", { role: "option" });
+    item.dataset.group = group;
+    item.append(element("span", { className: "bidi truncate", textContent: name }));
+    if (key) item.append(element("kbd", { className: "end", textContent: key }));
+    runs.set(item, run);
+    return item;
+  }
+
+  function pages() {
+    const links = PAGES.flatMap((some) => [...document.querySelectorAll(some)]);
+    return links.map((link) => option("pages", link.dataset.name ?? nameOf(link), () => use(link)));
+  }
+
+  /** Those of the row in which the focus is come first. */
+  function actions() {
+    const row = document.activeElement?.closest("[data-key-row]")?.querySelectorAll("[data-row-key]") ?? [];
+    const all = [...row, ...document.querySelectorAll(OF_PAGE), ...document.querySelectorAll(OF_EVERY_PAGE)];
+    return [...new Set(all)].filter((each) => isThere(each) && !each.matches(NO_ACTION)).flatMap(optionsOf);
+  }
+
+  function optionsOf(button) {
+    if (!button.matches("[data-theme-toggle]"))
+      return option("actions", wholeName(button), () => use(button), keyFor(button));
+    const named = (theme) => option("actions", button.getAttribute(`data-word-${theme}`), () => setTheme(theme));
+    return ["system", "light", "dark"].map(named);
+  }
+
+  // --- What is listed --------------------------------------------------------------------------------------------------
+
+  const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+  const words = (text) => text.match(/[\p{L}\p{N}]+/gu) ?? [];
+
+  /** Whether letters are in a text in their order, and the first of them begins a word. */
+  function inOrder(text, letters) {
+    return words(text).some((_word, at, all) => {
+      let next = 0;
+      for (const letter of all.slice(at).join("")) if (letter === letters[next]) next++;
+      return next === letters.length && all[at][0] === letters[0];
+    });
+  }
+
+  /** How well a name goes with what is typed: 0 begins so, 1 words begin so, 2 has the letters; 3 does not. */
+  function rank(item, typed) {
+    const name = plain(item.firstElementChild.textContent);
+    if (name.startsWith(typed)) return 0;
+    const asked = words(typed);
+    if (asked.length && asked.every((each) => words(name).some((word) => word.startsWith(each)))) return 1;
+    return asked.length === 1 && typed.length > 1 && inOrder(name, asked[0]) ? 2 : 3;
+  }
+
+  function matching(typed) {
+    if (!typed) return known.filter(({ dataset }) => dataset.typed === undefined);
+    const ranked = known.map((item) => [rank(item, typed), item]);
+    const worst = ranked.some(([number]) => number < 2) ? 1 : 2;
+    return ranked
+      .filter(([number]) => number <= worst)
+      .sort(([a], [b]) => a - b)
+      .map(([, item]) => item);
+  }
+
+  function show() {
+    const text = field.value;
+    const typed = plain(text.trim());
+    const all = matching(typed);
+    if (typed) {
+      all.push(
+        ...answer.options.filter((item) => answer.text === text || (item.dataset.address && rank(item, typed) < 2)),
+      );
+      all.push(option("search", dialog.dataset.search.replace("{text}", text.trim()), search));
+    }
+    const before = moved && options().find((item) => item.ariaSelected === "true");
+    for (const [number, item] of all.entries()) Object.assign(item, { id: `palette-${number}`, ariaSelected: "false" });
+    for (const group of list.children) {
+      group.replaceChildren(...all.filter(({ dataset }) => dataset.group === group.dataset.group));
+      group.hidden = !group.firstElementChild;
+    }
+    choose(before?.isConnected ? before : options().find(({ dataset }) => dataset.text === undefined));
+  }
+
+  function answered(html, text) {
+    answer = { text, options: [...parsed(html).children] };
+    show();
+  }
+
+  // --- Opening, and taking what is chosen ------------------------------------------------------------------------------
+
+  async function open() {
+    known = [...pages(), ...actions()];
+    field.value = "";
+    dialog.showModal();
+    show();
+    const address = new URL(field.dataset.complete, location);
+    for (const each of recent) address.searchParams.append("recent", each);
+    const html = await askFor(address)
+      .then((response) => (response.ok ? response.text() : ""))
+      .catch(() => "");
+    if (!dialog.open || !html) return;
+    known.push(...parsed(html).children);
+    show();
+  }
+
+  const search = () => location.assign(`${dialog.dataset.address}?${new URLSearchParams({ q: field.value.trim() })}`);
+
+  function taken(item) {
+    const { address, text } = item.dataset;
+    if (text !== undefined) return false;
+    dialog.close(); // the focus is back where it was
+    if (address) location.assign(address);
+    else runs.get(item)();
+    return true;
+  }
+
+  field.addEventListener("input", () => {
+    moved = false;
+    show();
+  });
+  field.addEventListener("keydown", ({ key }) => {
+    moved ||= key.startsWith("Arrow");
+  });
+  document.addEventListener("click", ({ target }) => {
+    const opener = target.closest("[data-palette]");
+    if (!opener) return;
+    opener.closest("details")?.querySelector("summary").focus(); // where the focus is again afterwards
+    open();
+  });
+
+  // On a Mac, ctrl K belongs to its text fields.
+  const MODIFIER = isMac ? "metaKey" : "ctrlKey";
+  document.addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() !== "k" || event.altKey || event.shiftKey || !event[MODIFIER]) return;
+    if (event.defaultPrevented || (!dialog.open && document.querySelector("dialog:modal"))) return;
+    event.preventDefault();
+    if (dialog.open) dialog.close();
+    else open();
+  });
+})();
