@@ -49,7 +49,9 @@ def test_bold_words_are_those_of_the_interface() -> None:
     for page in sorted((ROOT / "docs").glob("*.md")):
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
         bold = [" ".join(label.split()) for label in re.findall(r"\*\*(.+?)\*\*", text, re.DOTALL)]
-        other += [(page.name, label) for label in bold if label[-1] not in ".:" and label.removesuffix("…") not in words]
+        other += [
+            (page.name, label) for label in bold if label[-1] not in ".:" and label.removesuffix("…") not in words
+        ]
     assert other == []
 
 

@@ -135,7 +135,9 @@ def test_a_long_session_is_kept_in_parts(source: str, monkeypatch: pytest.Monkey
     assert all(ids(f"was.n = {number}") == ["a"] for number in range(9))
 
 
-@pytest.mark.guarantee("Safety", "What a masking rule hides cannot be searched for, not even as an earlier value of a key.")
+@pytest.mark.guarantee(
+    "Safety", "What a masking rule hides cannot be searched for, not even as an earlier value of a key."
+)
 def test_what_a_rule_hides_was_dots(source: str) -> None:
     session(source, "a", {"coupon": "TULIP"}, {"coupon": "ROSE"}, user="eva")
     feed(source)
