@@ -13,7 +13,6 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.adk_fields import ACTION_FIELDS
 from sessions_app.domain.event import check_event
 from sessions_app.edits.edit import Entry, state_event
-
 from tests.messages import gather
 
 ROOT = Path(__file__).resolve().parent.parent

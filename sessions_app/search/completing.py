@@ -73,7 +73,8 @@ def owners(text: str, *, actor: Actor) -> list[Owner]:
     sees, names = _in_seen_apps("o", actor, by_source=True)
     users = rows(
         f"""SELECT o.source_id, o.app_name, o.user_id, o.shown, o.digest, {position} AS at
-        FROM sessions_app_searchowner AS o WHERE {_USERS} AND {sees} AND {position} > 0 ORDER BY at, length(o.shown), o.shown LIMIT %s""",
+        FROM sessions_app_searchowner AS o WHERE {_USERS} AND {sees} AND {position} > 0
+        ORDER BY at, length(o.shown), o.shown LIMIT %s""",
         [begun, OWN_NAME, *names, begun, MOST],
     )
     aliases = listed_sources()
