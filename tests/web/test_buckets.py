@@ -340,7 +340,7 @@ def test_without_the_extra_the_page_says_what_to_install(
     monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
     head, words = look("http://127.0.0.1:9")
     assert head == "Google Cloud's library isn't installed"
-    assert 'pip install "adkweb[gcs]"' in words
+    assert "pip install 'adkweb[gcs]'" in words
 
 
 def test_without_credentials_the_machine_is_searched_for_them_once(

@@ -158,7 +158,7 @@ def test_a_typed_template_shows_each_placeholder_with_scope_value_and_writer(
     assert [each.text for each in named] == [
         'user:tier "gold" at creation',
         'step "pay" #1 agent',
-        "nothing null: nothing is written at creation",
+        "nothing null: left empty at creation",
     ]
     assert by in named[1].one("a")["href"]
 
@@ -271,7 +271,7 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
     page = opened(maria, ref)
     assert contents(page) == [
         "Hello",
-        "taken back by the rewind #3",
+        "undone by the rewind #3",
         "the rewind itself",
         "[billing] said: Charged",
         "of another branch",
@@ -321,7 +321,7 @@ def test_a_conversation_at_an_event_knows_nothing_of_what_came_later(ref: Sessio
     add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i1"})
     assert contents(opened(maria, ref, at=first, after="1")) == ["One"]
     last = add(ref, {"text": "Three"}, invocation_id="i4")
-    assert contents(opened(maria, ref, at=last)) == ["taken back by the rewind #3"] * 2 + ["the rewind itself"]
+    assert contents(opened(maria, ref, at=last)) == ["undone by the rewind #3"] * 2 + ["the rewind itself"]
 
 
 def test_a_long_conversation_is_paged_in_place_and_as_pages(
@@ -473,7 +473,7 @@ def test_the_timeline_greys_what_was_rewound_and_says_why(ref: SessionRef, maria
     add(ref, {"text": "Kept"}, invocation_id="i1")
     gone = add(ref, {"text": "Gone"}, invocation_id="i2")
     add(ref, invocation_id="i3", actions={"rewind_before_invocation_id": "i2"})
-    words = {gone: "rewound by 3. The agent is not given this event any more."}
+    words = {gone: "rewound by 3. The agent no longer receives this event."}
     assert grey(maria.open("session", **ref._asdict())) == words
     earlier = maria.open("events", **ref._asdict(), htmx=True)
     assert grey(earlier) == words
@@ -486,7 +486,7 @@ def test_the_timeline_greys_what_was_summarised(ref: SessionRef, maria: Browser,
     times = {"start_timestamp": 1_790_000_000.0, "end_timestamp": 1_790_000_000.0}
     add(ref, author="user", actions={"compaction": {**times, "compacted_content": content}})
     assert grey(maria.open("session", **ref._asdict())) == {
-        gone: "summarised by 2. The agent is not given this event any more."
+        gone: "summarised by 2. The agent no longer receives this event."
     }
 
 

@@ -67,7 +67,7 @@ def test_the_instruction_is_the_one_in_the_agents_files_filled_in_for_the_moment
     assert page.one(id="instruction").one("summary").text == (
         "Instruction 20 characters, filled in with the state booking/agent.py:5"
     )
-    assert written(page).startswith("booking/agent.py:5 has this instruction now;")
+    assert written(page).startswith("booking/agent.py:5 has this instruction now. It may have changed")
     now = opened(maria, ref)
     assert now.one(class_="filled").raw == "You are at pay, ."
     assert written(now) == "booking/agent.py:5 has this instruction now."
@@ -83,7 +83,7 @@ def test_a_dynamic_instruction_is_said_to_be_so_with_file_and_line(
     (agent / "agent.py").write_text(CODE.replace("{step}, {gone?}", "{{step}} {now}").replace('"You', 'f"You'))
     add(ref, {"text": "hello"})
     page = opened(maria, ref)
-    assert written(page).startswith("booking/agent.py:5 makes the instruction dynamically")
+    assert written(page).startswith("booking/agent.py:5 builds the instruction")
     assert page.one("textarea").raw == "\n"
 
 
@@ -103,7 +103,7 @@ def test_an_instruction_that_becomes_too_long_breaks_no_page(
 ) -> None:
     (agent / "agent.py").write_text(f'Agent(name="agent", instruction="{"{big}" * 300}")')
     add(ref, {"text": "hello"}, actions={"state_delta": {"big": "x" * 20_000}})
-    assert "has more than 5000000 characters" in opened(maria, ref).one(id="preview").text
+    assert "is longer than 5000000 characters" in opened(maria, ref).one(id="preview").text
 
 
 def test_no_link_is_followed_and_what_is_no_file_is_left(
@@ -136,14 +136,14 @@ def test_the_instruction_may_stand_in_yaml_and_a_file_that_is_not_read_is_named_
     (tmp_path / "elsewhere.yaml").write_text(below.read_text())
     below.unlink()
     below.symlink_to(tmp_path / "elsewhere.yaml")
-    assert written(opened(maria, ref)).startswith("booking/agent.yaml is not read: it is a link.")
+    assert written(opened(maria, ref)).startswith("booking/agent.yaml isn't read because it is a link.")
     below.unlink()
     below.write_text("#" * (agent_files.LARGEST + 1))
-    assert written(opened(maria, ref)).startswith("booking/agent.yaml is not read: it is too large.")
+    assert written(opened(maria, ref)).startswith("booking/agent.yaml isn't read because it is too large.")
     root.write_text(f"name: root\nsub_agents:\n- config_path: {tmp_path}/elsewhere.yaml\n")
     assert written(opened(maria, ref)).startswith("booking/root_agent.yaml:3 names a file outside of its folder")
     root.write_text("name: !!python/name:os.system x\n")
-    assert written(opened(maria, ref)).startswith("booking/root_agent.yaml is not read: it has tags.")
+    assert written(opened(maria, ref)).startswith("booking/root_agent.yaml isn't read because it has tags.")
     assert agent_files.readers(ref, actor=actor) == {}
     (agent / "agent.py").write_text(CODE)
     assert written(opened(maria, ref)) == "booking/agent.py:5 has this instruction now."

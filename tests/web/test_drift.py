@@ -80,8 +80,8 @@ def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
     )
     page = maria.open("session", **ref._asdict())
     rows = {row["data-key-row"]: row for row in page.all("div", "staterow")}
-    assert rows["price"].one("p", "drifted").text == "stored 999, in events 412Drift"
-    assert rows["late"].one("p", "drifted").text == "not stored, events say [1]Drift"
+    assert rows["price"].one("p", "drifted").text == "stored 999, according to its events 412Drift"
+    assert rows["late"].one("p", "drifted").text == "not stored, according to its events [1]Drift"
     assert [name for name, row in rows.items() if row.all("p", "drifted")] == ["late", "price"]
     assert "hidden" not in page.one(id="drifted")
     assert page.one(id="drifted").text.startswith("2")
@@ -149,7 +149,7 @@ def test_a_shared_key_is_told_with_what_cannot_be_excluded(ref: SessionRef, mari
     execute(ref.source, "UPDATE user_states SET state = %s", ['{"tier": "put there"}'])
     execute(ref.source, "UPDATE app_states SET state = %s", ['{"limit": 11}'])
     page = maria.open("drift", **ref._asdict())
-    assert "is the last one to write it that still exists" in row_of(page, "user:tier").text
+    assert "Of the events that still exist" in row_of(page, "user:tier").text
     assert row_of(page, "user:tier").texts("h3") == ["Last write", "Stored value"]
     assert "The session s1 was created with it" in row_of(page, "app:limit").text
 
@@ -274,7 +274,7 @@ def test_where_a_key_changed_meanwhile_nothing_is_written_and_the_other_choices_
     response = send(maria, drifted, fields)
     page = page_of(response)
     assert response.status_code == 409
-    assert "nothing was written" in page.one(role="alert").text
+    assert "Nothing was written" in page.one(role="alert").text
     assert everything(drifted.source) == before
     again = form_of(page).fields()
     chosen = {again[f"key-{n}"]: again[f"choice-{n}"] for n in again["rows"].split()}

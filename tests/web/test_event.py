@@ -126,11 +126,19 @@ def test_an_event_leads_to_its_neighbours_and_back(ref: SessionRef, maria: Brows
     assert links == {
         "Earlier k": address(ref, first),
         "Later j": address(ref, last),
-        "State then t": reverse("session", kwargs=ref._asdict()) + f"?at={middle}",
+        "State at this event t": reverse("session", kwargs=ref._asdict()) + f"?at={middle}",
         "Session": reverse("session", kwargs=ref._asdict()) + f"#event-{middle}",
     }
-    assert list(open_event(maria, ref, first).one("div", "actions").links()) == ["Later j", "State then t", "Session"]
-    assert list(open_event(maria, ref, last).one("div", "actions").links()) == ["Earlier k", "State then t", "Session"]
+    assert list(open_event(maria, ref, first).one("div", "actions").links()) == [
+        "Later j",
+        "State at this event t",
+        "Session",
+    ]
+    assert list(open_event(maria, ref, last).one("div", "actions").links()) == [
+        "Earlier k",
+        "State at this event t",
+        "Session",
+    ]
 
 
 def test_a_call_leads_to_its_response_and_back(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -307,7 +315,7 @@ def test_a_file_elsewhere_is_named_and_not_linked(ref: SessionRef, maria: Browse
     page = open_event(maria, ref, event_id)
     assert "gs://bucket/plan.png" in page.text
     assert "Download" not in page.one("ol", "parts").links()
-    assert "not stored in this event" in maria.open(address(ref, event_id, "event-data", number=0), status=404).text
+    assert "This no longer exists." in maria.open(address(ref, event_id, "event-data", number=0), status=404).text
 
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])

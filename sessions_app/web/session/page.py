@@ -40,8 +40,8 @@ from .modes import density_of, fill, remember
 from .timeline import grouped, no_longer_given
 from .updates import number_in, numbers
 
-_BEFORE: Final = 60  # events that a page about one event shows before it, and including it
-_AFTER: Final = 40
+_ROWS: Final = 50  # events of a page of the timeline: twice what most windows show; more are loaded near its ends
+_BEFORE, _AFTER = 30, 20  # of a page about one event, which is the last of those before
 
 
 @require_GET
@@ -130,10 +130,10 @@ def _timeline(
         following, later = _after(ref, about.seq, _AFTER, filters, actor(request))
         rows, earlier = batch.rows + following, batch.next
     elif after:
-        rows, later = _after(ref, after, timeline.EVENTS, filters, actor(request))
+        rows, later = _after(ref, after, _ROWS, filters, actor(request))
         earlier = rows[0].cursor if rows and not request.htmx else None  # type: ignore[attr-defined]
     else:
-        batch = timeline.events(ref, before=before, **filters, actor=actor(request))
+        batch = timeline.events(ref, before=before, limit=_ROWS, **filters, actor=actor(request))
         rows, earlier = batch.rows, batch.next
         if newest and rows:
             seq = rows[-1].seq or NO_SEQ
