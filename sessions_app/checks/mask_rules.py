@@ -1,5 +1,5 @@
-"""The rules that hide values, which access/masking.py applies. Only an admin of all sources and apps writes them. A
-bounded number of the newest sessions shows what a rule would hide, and which rules to propose.
+"""Keeps the rules that hide values; access/masking.py applies them. Only an admin of all sources and apps changes them.
+On a bounded number of the newest sessions, it shows what a rule would hide, and which rules to propose.
 """
 
 import time
@@ -30,7 +30,7 @@ from .samples import OneState, sample
 MOST: Final = 200  # rules
 LENGTH: Final = 200  # characters of a pattern
 _STARS: Final = 10  # of a pattern: each costs another search through a name
-_APPS: Final = 20  # that are looked at
+_APPS: Final = 20  # that are checked
 _SECONDS: Final = 3.0
 USERS: Final = 1_000  # of an app, whose ids are checked
 _PROPOSED: Final = (SERVICE, JWT, CARD)  # addresses and phone numbers aren't secrets everywhere
@@ -75,9 +75,9 @@ def _problem(kind: str, pattern: str) -> str:
 
 
 def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Actor) -> MaskRule:
-    """Adds a rule that hides values, and has the search index read everything again without them.
+    """Adds a rule that hides values, and has the search index rebuilt without them.
 
-    With `ids`, a form hides ids of users, too; such a rule replaces the same one without.
+    With `ids`, a format also hides user ids; such a rule replaces the same one without.
 
     Raises Invalid, AlreadyExists, NotAllowed."""
     actor.check_runs_everything()
@@ -124,8 +124,8 @@ def delete(number: int, *, actor: Actor) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The keys that a rule would hide, of all that were checked. `named` are those whose name itself holds such a
-    value: names are never hidden."""
+    """The keys that a rule would hide, of all that were checked. `named` are those whose own name holds such a value:
+    names are never hidden."""
 
     keys: int
     hidden: list[str]
@@ -134,8 +134,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """How many users of an app have such a value as their id, of all users, or of the first ones if there are
-    `more`."""
+    """How many users of an app have such a value as their id: of all users, or of the first ones if there are `more`."""
 
     app_name: str
     users: int
@@ -159,7 +158,7 @@ def look(rule: MaskRule, *, actor: Actor) -> Look:
 
 
 def ids(rule: MaskRule, *, actor: Actor) -> list[Ids]:
-    """Returns the apps of a rule by form in which users have such a value as their id. Raises NotAllowed."""
+    """Returns the apps of a rule by format in which users have such a value as their id. Raises NotAllowed."""
     actor.check_runs_everything()
     if rule.kind != FORM:
         return []
@@ -213,7 +212,7 @@ def _has(value: Any, form: str) -> bool:
 
 
 def _states(apps: str) -> Iterator[tuple[str, State]]:
-    """Yields apps with states of theirs, with full keys."""
+    """Yields apps with some of their states, with full keys."""
     for source, name in _apps(apps):
         try:
             one = sample(source, name, actor=SYSTEM)
@@ -231,7 +230,7 @@ def _apps(apps: str) -> Iterator[tuple[str, str]]:
         try:
             names = [name for name in lists.app_names(source.alias, actor=SYSTEM) if fnmatchcase(name, apps)]
         except Error:
-            continue  # a source that is away is checked another time
+            continue  # a source that doesn't answer is checked another time
         for name in names:
             if looked_at == _APPS or time.monotonic() > until:
                 return

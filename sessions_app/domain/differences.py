@@ -1,7 +1,7 @@
-"""Compares two values: two texts by words, two JSON values by places (pure).
+"""Compares two values: texts word by word, JSON values path by path (pure).
 
 The work is bounded, whatever is compared: when it runs out, the rest counts as different as a whole. So a difference
-may be coarser than possible, but is never wrong.
+may be coarser than necessary, but is never wrong.
 """
 
 import math
@@ -21,22 +21,22 @@ from .state import ABSENT, same
 
 ROWS: Final = 200  # places of one pair of values that are listed
 _VALUES: Final = 50_000  # values in two that are compared, within which moved items are searched
-_EFFORT: Final = 50_000_000  # pairs of items that are compared: some 50 ms
+_EFFORT: Final = 50_000_000  # pairs of items that are compared: about 50 ms
 _PARTING: Final = 100  # cost of splitting a text into words, per character, in pairs
 
 
 class Piece(NamedTuple):
-    """A stretch of text that both texts have, or only the old one, or only the new one."""
+    """A stretch of text that is in both texts, only in the old one, or only in the new one."""
 
     kind: Literal["kept", "removed", "added"]
     text: str
 
 
 class Place(NamedTuple):
-    """A place at which two values differ; ABSENT if one of them has none.
+    """A place where two values differ; ABSENT if one of them has nothing there.
 
-    The path's steps are keys, and indexes in the new value; the last step of what was removed is its place in the old
-    one.
+    The steps of the path are keys, and indexes in the new value. If something was removed, the last step is where it
+    was in the old one.
     """
 
     path: tuple[str | int, ...]
@@ -112,7 +112,7 @@ def _pieces(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> Iterat
 
 
 def _with_blanks(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> Iterator[tuple[int, int, int]]:
-    """Stretches as `common` has them. They have blanks only next to other pieces: otherwise blanks would count like
+    """Returns stretches as `common` does, with blanks only next to other pieces: otherwise blanks would count like
     words."""
     olds, news = ([n for n, item in enumerate(items) if not item.isspace()] for items in (old, new))
     stretches = effort.common([old[n] for n in olds], [new[n] for n in news])
@@ -128,8 +128,8 @@ def _with_blanks(old: Sequence[str], new: Sequence[str], effort: "_Effort") -> I
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Joins pieces to as few as possible: none is empty, and between two kept ones there is at most one of each
-    kind."""
+    """Joins pieces into as few as possible: none is empty, and two kept ones have at most one of each kind between
+    them."""
     found: list[Piece] = []
     texts: dict[str, list[str]] = {"kept": [], "removed": [], "added": []}
 
@@ -241,10 +241,10 @@ class _Effort:
         return affordable
 
     def common(self, old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int, int]]:
-        """Stretches that both have, in order: (index in old, index in new, length), and one of no length at both ends.
+        """Returns stretches that both have: (index in old, index in new, length), and one of no length at both ends.
 
-        Together they are as long as possible. For sequences that are too long for that, they are nearly so if they
-        differ little; otherwise they are only the common start and end.
+        They are in order, and together as long as possible. For sequences too long for that, they are nearly so if
+        the two differ little, and otherwise only the common start and end.
         """
         numbers: dict[Hashable, int] = {}  # rapidfuzz would compare hashes only
         a, b = ([numbers.setdefault(item, len(numbers)) for item in items] for items in (old, new))
@@ -262,7 +262,7 @@ class _Effort:
 
 
 def _ends(old: Sequence[Any], new: Sequence[Any], is_same: Callable[[Any, Any], bool] = eq) -> tuple[int, int]:
-    """Counts the items that both start with, and how many of the others both end with."""
+    """Counts the items that both start with, and how many of the rest both end with."""
     start = _shared(old, new, is_same)
     return start, _shared(old[start:][::-1], new[start:][::-1], is_same)
 

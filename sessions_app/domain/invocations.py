@@ -11,7 +11,7 @@ agent's first event. A Workflow's `node_info.output_for` names the last output, 
 exception below a SequentialAgent or ParallelAgent stores nothing, so only silence shows that the invocation has ended.
 
 An edit of a session with a running invocation notes that it ended the invocation, because ADK refuses that agent's next
-append. If an event follows nevertheless, the agent's service has received the edit, and the invocation is still
+append. If an event follows anyway, the agent's service has received the edit, and the invocation is still
 running.
 """
 
@@ -36,7 +36,7 @@ Told = tuple[Mapping[str, Any], Description]  # an event and its description
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An invocation that has started and not ended. If it is `waiting`, then for a person or a system, not the
+    """An invocation that has started and not ended. If it is `waiting`, it waits for a person or a system, not for the
     agent."""
 
     invocation_id: str

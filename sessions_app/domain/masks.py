@@ -98,9 +98,9 @@ _NOTES: Final = frozenset(("custommetadata",))
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is hidden: `kind` is one of KINDS. A pattern is that of a key (`*token*`), a form (`card`), a path in a
-    value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`). With `ids`, a form hides ids
-    of users, too: people who may not see an id get a handle (access/handles.py)."""
+    """What is hidden. `kind` is one of KINDS. The pattern is that of a key (`*token*`), a format (`card`), a path in a
+    value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`). With `ids`, a format also
+    hides user ids: people who may not see an id get a handle (access/handles.py)."""
 
     kind: str
     pattern: str
@@ -161,8 +161,8 @@ def _field_of(name: str) -> str:
 
 class Mask:
     """Hides the secrets of credentials, and values by rules. Called with a state with full keys, it returns what may be
-    seen of it; `event` does so for an event, whose own fields stay readable. A single event or state with the same JSON
-    always gives the same. `harmless` is for the caller, to remember texts with nothing hidden."""
+    seen of it; `event` does so for an event, whose own fields stay readable. The same JSON of an event or state always
+    gives the same result. `harmless` is for the caller, to remember texts with nothing hidden."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         rules = list(rules)
@@ -224,7 +224,7 @@ class Mask:
         field = _field_of(name) if len(name) <= _LONGEST_FIELD else ""
         if field == "kept":
             return value
-        # JSON that an agent puts out has names of its own.
+        # JSON that an agent outputs has names of its own.
         if field == "fields" and (name != "output" or isinstance(value, str)):
             return self._event(value, depth)
         if field == "call" and call is not None:
