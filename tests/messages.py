@@ -57,7 +57,7 @@ def _in_code(text: str) -> Iterator[Fields]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield from _fields(node.func.id, [getattr(argument, "value", None) for argument in node.args])
-        elif isinstance(node, ast.ClassDef) and "Error" in {node.name, *(getattr(base, "id", "") for base in node.bases)}:
+        elif isinstance(node, ast.ClassDef) and "Error" in {node.name, *(getattr(b, "id", "") for b in node.bases)}:
             yield from _fields("_", [ast.get_docstring(node)])
 
 
