@@ -71,8 +71,8 @@ def test_an_error_is_read_in_the_language_of_the_reader_whoever_caused_it() -> N
     with override("es"):
         assert nested.message == "anidado a más de 150 niveles"
         assert typed.message == "línea 1, columna 2: JSON no válido (Expecting property name enclosed in double quotes)"
-        assert kind.message == str(kind) == "branch: debe ser un texto"
-        assert usual.message == "Otra persona lo cambió mientras tanto; no se escribió nada."
+        assert kind.message == str(kind) == "branch: debe ser una cadena"
+        assert usual.message == "Otra persona lo cambió mientras tanto. No se escribió nada."
     with override("en"):
         assert nested.message == "nested deeper than 150 levels"
         assert kind.message == "branch: must be a string"

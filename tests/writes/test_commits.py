@@ -156,7 +156,7 @@ def test_one_that_is_refused_fails_alone_in_its_own_thread_and_language(ref: Ses
     assert [type(result) for result in results] == [NotFound, NotFound, Conflict, StaleSession, Conflict] + [
         Appended
     ] * 6
-    assert str(results[0]) == "No se encontró la sesión missing."
+    assert str(results[0]) == "No hay ninguna sesión «missing»."
     assert str(results[1]) == "There's no session “missing”."
     assert results[4].detail["current"]["n"] == 0
     assert {event["id"] for _seq, event in events_of(ref)} == {"e0", *(f"e{n}" for n in range(10, 16))}
