@@ -254,7 +254,7 @@ def test_a_problem_is_told_in_the_readers_language() -> None:
     with override("es"):
         assert problems("usr:nadia") == [("usr:nadia", "No existe el filtro «usr:». ¿Querías decir «user:»?")]
         assert (
-            problems("a" * 10_001)[0][1] == "Una consulta tiene como máximo 10\u00a0000 caracteres: el resto se omite."
+            problems("a" * 10_001)[0][1] == "Una consulta puede tener hasta 10\u00a0000 caracteres. El resto se ignora."
         )
 
 
