@@ -56,8 +56,8 @@ def bring_to(now: float, path: Path) -> None:
             return round(moment + seconds, 6)
 
         def redated(text: str) -> str:
-            text = _TIME.sub(lambda match: f"{match[1]}{moved(float(match[2]))}", text)
-            return _DATE.sub(lambda match: str(date.fromisoformat(match[0]) + days), text)
+            text = _TIME.sub(lambda time: f"{time[1]}{moved(float(time[2]))}", text)
+            return _DATE.sub(lambda day: str(date.fromisoformat(day[0]) + days), text)
 
         file.create_function("moved", 1, moved, deterministic=True)
         file.create_function("redated", 1, redated, deterministic=True)

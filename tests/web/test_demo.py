@@ -215,6 +215,6 @@ def happened(file: Path) -> dict[str, list[Any]]:
         cells = [cell for table in tables for row in db.execute(f"SELECT * FROM {table}") for cell in row]
     texts = [cell for cell in cells if isinstance(cell, str)]
     times = [cell for cell in cells if isinstance(cell, float)]
-    times += [float(each) for text in texts for each in moment.findall(text)]
-    flights = [date.fromisoformat(each) for text in texts for each in day.findall(text)]
+    times += [float(time) for text in texts for time in moment.findall(text)]
+    flights = [date.fromisoformat(flight) for text in texts for flight in day.findall(text)]
     return {"times": times, "flights": flights, "rest": [day.sub("", moment.sub("", text)) for text in texts]}
