@@ -64,6 +64,11 @@ def shown(values: Values, actor: Actor, app_name: str, scope: Kind = "session") 
     mask = _mask(actor, app_name)
     if mask is None:
         return values
+    return masked(mask, values, scope)
+
+
+def masked(mask: Mask, values: Values, scope: Kind) -> Values:
+    """Returns what a mask leaves of a state or an event, as `shown` does."""
     if scope == "event":
         return mask.event(values)  # type: ignore[no-any-return]
     if scope == "session" or not isinstance(values, dict):

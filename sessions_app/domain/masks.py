@@ -20,7 +20,8 @@ from .mask_patterns import DOTS, FORMS, hide
 from .state import scope_of
 
 KEY, FORM, PATH, TOOL = "key", "form", "path", "tool"
-KINDS: Final = (KEY, FORM, PATH, TOOL)
+KINDS: Final = (KEY, FORM, PATH, TOOL)  # those that people write
+STATE: Final = "state"  # a key of a state, and not a field of an event
 _REMEMBERED: Final = 10_000  # names of keys
 _MOST_REMEMBERED: Final = 200  # characters of a name
 _DEEPEST: Final = 160  # levels: nothing deeper is shown, because it could be anything
@@ -98,7 +99,7 @@ _NOTES: Final = frozenset(("custommetadata",))
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is hidden. `kind` is one of KINDS. The pattern is that of a key (`*token*`), a format (`card`), a path in a
+    """What is hidden. `kind` is one of KINDS, or STATE. The pattern is that of a key (`*token*`), a format (`card`), a path in a
     value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`). With `ids`, a format also
     hides user ids: people who may not see an id get a handle (access/handles.py)."""
 
@@ -178,13 +179,15 @@ class Mask:
             if rule.kind == TOOL:
                 tool, path = tool_of(rule.pattern)
                 tools.setdefault(tool.lower(), []).append(path)
+        states = [(rule.pattern,) for rule in rules if rule.kind == STATE]
+        self._states = [_Paths(states)] if states else []
         self._tools = {tool: _Paths(paths) for tool, paths in tools.items()}
         self._tool_names = _Names(tools)
 
     def __call__(self, state: Any) -> Any:
         """Returns what may be seen of a state, or of any other value."""
         seen = credentials.hidden(state)
-        return self._value(seen, (), ()) if self.has_rules else seen
+        return self._value(seen, (), self._states) if self.has_rules else seen
 
     def event(self, event: Any) -> Any:
         """Returns what may be seen of an event, or of a part of one."""
@@ -230,7 +233,7 @@ class Mask:
         if field == "call" and call is not None:
             return self._value(value, (), call)
         if field == "state":
-            return self._value(value, (), ())
+            return self._value(value, (), self._states)
         if field == "notes" and isinstance(value, dict):  # adkweb's own notes are fields; anyone may write the rest
             seen = {
                 key: self._event(each, depth) if key == "adkweb" else self._other(key, each)

@@ -257,6 +257,11 @@ def title_of(state: State) -> str:
     return title[:_TITLE_LENGTH] if isinstance(title, str) and not _is_json(title) else ""
 
 
+def titled(title: str | None) -> State:
+    """Returns a state with this title, as a framework keeps it."""
+    return {_METADATA: {_NAME: title}}
+
+
 def _is_json(title: str) -> bool:
     """Returns whether a title is JSON, in which rules by key would hide nothing. A long one may have been cut."""
     if not title.lstrip().startswith(("{", "[")):
@@ -275,7 +280,7 @@ _TITLE: Final = Substr(KeyTextTransform(_NAME, KeyTransform(_METADATA, Small("st
 
 
 def _shown_title(title: str | None, actor: Actor, app_name: str) -> str:
-    return title_of(shown({_METADATA: {_NAME: title}}, actor, app_name))
+    return title_of(shown(titled(title), actor, app_name))
 
 
 def _session_rows(sessions: QuerySet[Session], source: str, limit: int, actor: Actor) -> list[SessionRow]:

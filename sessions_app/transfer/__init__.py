@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
@@ -26,6 +26,7 @@ from ..sources.urls import is_url
 from . import exporting, single_file
 from .formats import adk_go, adk_json, adk_rust, adk_v0, databases, evalset, html, jsonl, vertex
 from .formats.adk_json import load
+from .hiding import Hiding
 from .items import Fault, Item, Reader, open_file
 
 
@@ -45,7 +46,7 @@ class Format:
     what: str
     read: Callable[[str, bool], AbstractContextManager[Reader]] | None
     write: Callable[[Iterable[Item], bool, Sequence[str]], Iterator[bytes]] | None = None
-    write_one: Callable[[SessionRef, Actor, exporting.Damaged | None], Iterator[bytes]] | None = None
+    write_one: Callable[[SessionRef, Actor, exporting.Damaged | None, Hiding | None], Iterator[bytes]] | None = None
     suffix: str = ""
     lossless: bool = False
     words: str | Promise = ""
@@ -122,7 +123,7 @@ _OTHERS: Final = {  # files that someone might try to import nevertheless
 }
 
 
-def export(
+def export(  # noqa: PLR0913  (what the file is to hold)
     name: str,
     source: str,
     only: exporting.Filter,
@@ -131,10 +132,11 @@ def export(
     told: Callable[[Iterator[Item]], Iterator[Item]] = iter,
     secrets: bool = False,
     left_out: exporting.Damaged | None = None,
+    hiding: Hiding | None = None,
 ) -> Iterator[bytes]:
     """Returns the selected sessions in one of WRITTEN, piece by piece. `told` sees each item as it passes. With
     `secrets`, which only the terminal uses, nothing is hidden. Rows that are `left_out` are named in the first line of
-    jsonl.
+    jsonl. With `hiding`, a file is only for reading.
 
     Raises Invalid if the format holds one session and none is named, or if it can't hold secrets; and what reading a
     source raises.
@@ -144,15 +146,20 @@ def export(
         raise Invalid(f"Only {WITH_SECRETS} is exported with secrets.")
     about = SessionRef(source, only.app or "", only.user or "", only.session or "")
     damaged = len(left_out.rows) if left_out else 0
-    record("exported", actor.name, ref=about, format=name, secrets=secrets or None, left_out=damaged or None)
+    noted: dict[str, Any] = {"secrets": secrets or None, "left_out": damaged or None, "hidden": bool(hiding) or None}
+    record("exported", actor.name, ref=about, format=name, **noted)
     actor = SYSTEM if secrets else actor
     if form.write_one is None:
         assert form.write  # noqa: S101  it is one of WRITTEN
         items = exporting.items(source, only, actor=actor, left_out=left_out)
-        return form.write(told(_while_allowed(items, actor)), secrets, left_out.names if left_out else ())
+        items = told(_while_allowed(items, actor))
+        names = left_out.names if left_out else []
+        if hiding:
+            items, names = hiding.items(items), hiding.names(names)
+        return form.write(items, secrets, names)
     if only.app is None or only.user is None or only.session is None:
         raise Invalid("This format holds one session: name it by --app, --user and --session.")
-    return form.write_one(SessionRef(source, only.app, only.user, only.session), actor, left_out)
+    return form.write_one(SessionRef(source, only.app, only.user, only.session), actor, left_out, hiding)
 
 
 def export_sessions(

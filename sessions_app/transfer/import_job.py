@@ -121,6 +121,11 @@ def _items(reader: Reader, told: Told) -> Iterator[Item]:
             told(reader)
             if isinstance(item, SessionItem) and item.is_incomplete:
                 raise Invalid("the session is only partly imported there: finish its import, or delete it, first")
+            if isinstance(item, SessionItem) and item.is_hidden:
+                raise Invalid(
+                    "values were hidden when this file was shared, so it is only for reading:"
+                    " ask for a file without “Hide values”"
+                )
             yield item
     except Fault:
         raise

@@ -34,6 +34,9 @@ _DEEPEST: Final = 200  # levels; ADK's parser fails beyond that, and then the se
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
+HIDDEN: Final = "adkweb:hidden"  # a key of a session's own state in a file: values were hidden (hiding.py)
+
+
 class Fault(Invalid):
     """The input is wrong; `detail["place"]` says where, "" for all of it."""
 
@@ -66,6 +69,11 @@ class SessionItem(NamedTuple):
     def is_incomplete(self) -> bool:
         """Returns whether it is still being imported there, even if someone has written to it since."""
         return MARK in self.state and is_incomplete(json.loads(self.state))
+
+    @property
+    def is_hidden(self) -> bool:
+        """Returns whether its values were hidden when the file was written."""
+        return HIDDEN in self.state and HIDDEN in json.loads(self.state)
 
     @property
     def is_untouched(self) -> bool:

@@ -12,6 +12,7 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
+from ..access.handles import shown_ref
 from ..domain.errors import Invalid, NotFound
 from ..domain.event import delta_of
 from ..domain.json_values import as_object
@@ -20,6 +21,7 @@ from ..domain.state import State
 from ..history.whole_past import WholePast, whole_past
 from ..reads import views
 from . import exporting
+from .hiding import Hiding
 from .items import EventItem, Item, SessionItem, parse
 
 MOST_EVENTS: Final = 5_000
@@ -40,6 +42,7 @@ class WholeSession:
     state: State
     actor: Actor
     left_out: list[str] = field(default_factory=list)  # names of damaged rows
+    is_hidden: bool = False  # whether values were hidden beside what rules hide
 
     @property
     def row(self) -> SessionItem:
@@ -51,11 +54,25 @@ class WholeSession:
         """Returns the session's events."""
         return [item for item in self.items if isinstance(item, EventItem)]
 
+    def without(self, hiding: Hiding) -> "WholeSession":
+        """Returns the session without what is hidden."""
+        past = self.past and WholePast(
+            hiding.state(self.past.start), [hiding.state(each) for each in self.past.changes], self.past.own
+        )
+        ref = self.ref._replace(user_id=hiding.user(shown_ref(self.ref, self.actor).user_id))
+        items, names = list(hiding.items(self.items)), hiding.names(self.left_out)
+        return WholeSession(
+            ref, hiding.title(self.title), items, past, hiding.state(self.state), self.actor, names, is_hidden=True
+        )
 
-def write(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = None) -> Iterator[bytes]:
+
+def write(
+    ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None = None, hiding: Hiding | None = None
+) -> Iterator[bytes]:
     """Writes the page of a session, without the damaged events that are left out. Raises NotFound, Behind,
     Conflict, SourceError, and Invalid for a session that is too long."""
-    pieces: Iterator[bytes] = import_string(settings.SINGLE_FILE)(gathered(ref, actor, left_out))
+    whole = gathered(ref, actor, left_out)
+    pieces: Iterator[bytes] = import_string(settings.SINGLE_FILE)(whole.without(hiding) if hiding else whole)
     return pieces
 
 

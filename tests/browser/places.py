@@ -279,6 +279,15 @@ def _export(page: Page) -> None:
     expect(page.get_by_role("button", name="jsonl")).to_be_visible()
 
 
+def _share(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    if not page.locator(".sharing > summary").is_visible():
+        page.locator(".rest > summary").click()
+    page.locator(".sharing > summary").click()
+    page.get_by_label("Hide values").check()
+    expect(page.get_by_label("Only these keys")).to_be_visible()
+
+
 # An address, or what a person does to get there.
 PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
     "home": "/",
@@ -297,6 +306,7 @@ PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
     "app": path("a", "demo", "booking"),
     "app of long names": path("a", *CROWDED[:2]),
     "app, export open": _export,
+    "session, share open": _share,
     "state health": path("a", "demo", "booking", end="checks/"),
     "schema": path("a", "demo", "booking", end="schema/"),
     "rule": _rule,

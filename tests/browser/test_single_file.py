@@ -201,8 +201,23 @@ def test_the_share_menu_copies_a_link_to_what_is_shown_and_downloads_the_file(vi
     expect(page.locator("#copy-status")).to_have_text("Link copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"{page.url}&density=events"
     with page.expect_download() as download:
-        page.get_by_role("link", name="One file").click()
+        page.get_by_role("button", name="One file").click()
     assert download.value.suggested_filename == "Seoul_trip.html"
+
+
+def test_what_is_shared_hides_values_once_that_is_ticked(visit: Visit) -> None:
+    page = visit()
+    page.goto(path("s", *SEOUL))
+    page.locator(".sharing > summary").click()
+    keys = page.get_by_label("Only these keys")
+    expect(keys).to_be_hidden()
+    page.get_by_label("Hide values").check()
+    keys.fill("passport, *token*")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="adk-json").click()
+    session = json.loads(download.value.path().read_text("utf-8"))
+    assert {key for key, value in session["state"].items() if value == "••••"} == {"passport", "user:card_token"}
+    assert session["state"]["adkweb:hidden"] is True
 
 
 @pytest.mark.long

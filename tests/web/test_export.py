@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -33,12 +34,14 @@ def body(response: Any) -> bytes:
 def links(maria: Browser, name: str, **names: Any) -> dict[str, str]:
     """The formats that a page offers, with their addresses."""
     menu = maria.open(name, **names).one("form", "exports")
-    return {each.one("b").text: f"{menu['action']}?format={each['value']}" for each in menu.all("button")}
+    files = [each for each in menu.all("button") if each.attributes.get("name") == "format"]
+    return {each["value"]: f"{menu['action']}?format={each['value']}" for each in files}
 
 
 def test_a_session_is_downloaded_in_every_format_that_can_be_written(maria: Browser, ref: SessionRef, add: Any) -> None:
     add(ref, {"text": "hello"})
     found = links(maria, "session", **ref._asdict())
+    assert found.pop("html")
     assert list(found) == [name for name, form in FORMATS.items() if form.write]
     for form, address in found.items():
         response = maria.get(address)
@@ -55,9 +58,7 @@ def test_a_session_is_downloaded_as_one_file_named_after_its_title_in_the_reader
     maria: Browser, ref: SessionRef, add: Any
 ) -> None:
     add(ref, {"text": "**hello**"}, actions={"state_delta": {"__session_metadata__": {"displayName": "서울 / trip"}}})
-    menu = maria.open("session", **ref._asdict()).one("div", "shares")
-    address = menu.one("a")["href"]
-    response = maria.get(address, headers={"Accept-Language": "es"})
+    response = maria.get(links(maria, "session", **ref._asdict())["html"], headers={"Accept-Language": "es"})
     assert response["Content-Type"] == "text/html; charset=utf-8"
     assert "filename*=utf-8''%EC%84%9C%EC%9A%B8_trip.html" in response["Content-Disposition"]
     page = body(response).decode()
@@ -128,3 +129,31 @@ def test_an_app_does_not_leave_as_one_session(maria: Browser, ref: SessionRef) -
 def test_what_is_not_there_is_not_found(maria: Browser, ref: SessionRef, name: str, names: list[str]) -> None:
     fields = dict(zip(("source", "app_name", "user_id", "session_id"), [ref.source, *names], strict=False))
     assert maria.open(name, status=404, **fields).one("h1").text == "Not found"
+
+
+def test_what_is_shared_hides_values_if_asked_to_and_its_name_does_too(
+    maria: Browser, store: str, actor: Actor
+) -> None:
+    state = {"__session_metadata__": {"displayName": "Trip of Ana"}, "card": "4111", "step": "pay"}
+    ref = create_session(store, "booking", "ana@example.com", session_id="s1", state=state, actor=actor)
+    address = reverse("session-export", kwargs=ref._asdict())
+
+    def shared(**asked: str) -> tuple[str, str]:
+        response = maria.get(address, {"format": "html", **asked})
+        return body(response).decode(), response["Content-Disposition"]
+
+    page, name = shared(hide="1")
+    assert "4111" not in page
+    assert "Trip of Ana" not in page
+    assert "ana@example.com" not in page
+    assert "Values were hidden before this file was shared" in page
+    assert re.search(r'filename="booking-user-[0-9a-f]{16}-s1.html"', name)
+    page, name = shared(hide="1", hide_keys="*car*, other")
+    assert "4111" not in page
+    assert "&quot;pay&quot;" in page
+    assert "Trip_of_Ana.html" in name
+    for asked in ({}, {"hide_keys": "card"}):
+        assert "4111" in shared(**asked)[0]
+        assert "Values were hidden" not in shared(**asked)[0]
+    too_many = {"hide": "1", "hide_keys": ",".join(map(str, range(21)))}
+    assert "Name up to 20 keys." in maria.open("session-export", status=400, query=too_many, **ref._asdict()).text

@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 from django import forms
 from django.conf import settings
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
@@ -18,7 +19,9 @@ from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
 from ...access.actor import Actor
+from ...checks.mask_rules import checked
 from ...domain.errors import Conflict, Error, NotFound
+from ...domain.masks import KEY, Rule
 from ...domain.session_ref import SessionRef
 from ...http.problems import STATUS
 from ...http.reader import user_for_reader
@@ -30,12 +33,14 @@ from ...transfer import FORMATS, WRITTEN, exporting, uploads
 from ...transfer import export as written
 from ...transfer import imports as core
 from ...transfer.exporting import left_out_header
+from ...transfer.hiding import Hiding
 from ..forms import Check, Form, Text
 from ..html.render import page
 from ..request import actor
 
 _UNSAFE: Final = re.compile(r"[^\w.@+-]+")
 _NAME_LENGTH: Final = 100
+_MOST_KEYS: Final = 20
 _SWAPPED: Final = (400, 409)  # the statuses whose answers base.html tells htmx to show in the page
 
 
@@ -64,21 +69,36 @@ def export_session(request: HttpRequest, **names: str) -> StreamingHttpResponse:
     return _export(request, ref.source, exporting.Filter(*ref[1:]), view.title)
 
 
+class HideForm(Form):
+    """Hides values in what is shared: all, or those of `hide_keys`, patterns with commas or blanks between them."""
+
+    hide = Check()
+    hide_keys = Text()
+
+    def clean_hide_keys(self) -> list[Rule]:
+        """Returns a rule for each pattern. The core says what is wrong with one."""
+        keys = self.cleaned_data["hide_keys"].replace(",", " ").split()
+        if len(keys) > _MOST_KEYS:
+            raise ValidationError(_("Name up to %(n)s keys.") % {"n": _MOST_KEYS})
+        return [checked("*", KEY, key).rule for key in keys]
+
+
 def _export(request: HttpRequest, source: str, only: exporting.Filter, title: str = "") -> StreamingHttpResponse:
+    given = HideForm(request.GET).read()
+    hiding = Hiding(given["hide_keys"]) if given["hide"] else None
     name = request.GET.get("format", "jsonl")
     if name not in WRITTEN or (FORMATS[name].one_session and only.session is None):
         raise NotFound(_("There's no export format “%(format)s”.") % {"format": name})
     form = FORMATS[name]
-    names = (
-        [title]
-        if name == "html" and title
-        else [only.app, only.user and user_for_reader(source, str(only.app), only.user), only.session]
-    )
+    user = only.user and user_for_reader(source, str(only.app), only.user)
+    if hiding:
+        title, user = hiding.title(title), user and hiding.user(user)
+    names = [title] if name == "html" and title else [only.app, user, only.session]
     file = "-".join(_UNSAFE.sub("_", text) for text in names if text).lstrip(".")[:_NAME_LENGTH] + form.suffix
     disposition = content_disposition_header(as_attachment=True, filename=file)
     left_out = exporting.damaged(source, only, actor=actor(request)) if "skip_damaged" in request.GET else None
     return streamed(
-        written(name, source, only, actor=actor(request), left_out=left_out),
+        written(name, source, only, actor=actor(request), left_out=left_out, hiding=hiding),
         form.mime_type,
         {"Content-Disposition": str(disposition), **left_out_header(left_out)},
     )
