@@ -451,16 +451,24 @@ def test_without_any_websocket_the_page_looks_by_itself(
     expect(home.locator(f"#feed a[href$='#event-{newest}']")).to_be_visible()
 
 
+HIDEABLE = 'Object.defineProperty(document, "hidden", { get: () => Boolean(window.isHidden) })'
+
+
+def hide(page: Page, hidden: bool = True) -> None:
+    """Another tab is looked at, or this one again (HIDEABLE)."""
+    page.evaluate("on => { isHidden = on; document.dispatchEvent(new Event('visibilitychange')) }", hidden)
+
+
 @pytest.mark.long
 def test_a_hidden_tab_lets_go_and_catches_up_when_it_is_shown(
     agent: Agent, session: str, me: Callable[..., Page], maria: Callable[..., Page]
 ) -> None:
     page, other = me(), watch_session(maria(), "lite", session)
-    page.add_init_script('Object.defineProperty(document, "hidden", { get: () => Boolean(window.isHidden) })')
+    page.add_init_script(HIDEABLE)
     page.clock.install()
     watch_session(page, "lite", session)
     expect(other.locator("[data-live-people]")).to_have_text("2 watching")
-    page.evaluate("isHidden = true; document.dispatchEvent(new Event('visibilitychange'))")
+    hide(page)
     agent.do(session, append=1)  # for a while it goes on
     expect(page.locator(".ev")).to_have_count(1)
     page.clock.fast_forward("00:31")
@@ -468,10 +476,63 @@ def test_a_hidden_tab_lets_go_and_catches_up_when_it_is_shown(
     agent.do(session, append=4)
     expect(other.locator(".ev")).to_have_count(5)
     expect(page.locator(".ev")).to_have_count(1)
-    page.evaluate("isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+    hide(page, False)
     expect_rows(page, agent.stored[session])
     expect_state(page, "live")
     expect(other.locator("[data-live-people]")).to_have_text("2 watching")
+
+
+def test_the_title_of_a_tab_says_that_the_agent_runs_has_ended_failed_or_waits(
+    agent: Agent, session: str, me: Callable[..., Page]
+) -> None:
+    page = me()
+    page.add_init_script(HIDEABLE)
+    watch_session(page, "lite", session)
+    plain = page.title()
+    hide(page)
+    agent.begin(session, say=FLIGHT, held=True)
+    expect(page).to_have_title(f"● {plain}")
+    agent.go_on()
+    expect(page).to_have_title(f"✓ {plain}")
+    hide(page, False)
+    expect(page).to_have_title(plain)
+
+    # Who looks has seen how it ended.
+    agent.begin(session, say=BOOK, held=True)
+    expect(page).to_have_title(f"● {plain}")
+    agent.go_on()
+    expect(page).to_have_title(plain)
+
+    agent.do(session, append=[{"text": "no", "error_code": "503", "error_message": "no"}])
+    expect(page).to_have_title(f"⚠ {plain}")
+    agent.do(session, say="Pay on the company account")
+    expect(page).to_have_title(f"? {plain}")
+    page.reload()
+    expect(page).to_have_title(re.compile(r"^\? "))
+
+
+def test_a_hidden_tab_stays_connected_while_the_agent_runs_and_lets_go_after(
+    agent: Agent, session: str, me: Callable[..., Page], maria: Callable[..., Page]
+) -> None:
+    page, other = me(), watch_session(maria(), "lite", session)
+    page.add_init_script(HIDEABLE)
+    page.clock.install()
+    watch_session(page, "lite", session)
+    people = other.locator("[data-live-people]")
+    expect(people).to_have_text("2 watching")
+    agent.begin(session, say=FLIGHT, held=True)
+    expect(page.locator("#status [data-running]")).to_be_visible()
+    hide(page)
+    for _minute in range(2):
+        page.clock.fast_forward("00:31")
+        page.clock.fast_forward("00:31")
+    agent.go_on()
+    agent.wait()
+    expect_rows(page, agent.stored[session])
+    expect(page).to_have_title(re.compile("^✓ "))
+    expect(people).to_have_text("2 watching")
+    page.clock.fast_forward("00:31")
+    expect(people).to_have_text("1 watching")
 
 
 # --- Taken away -------------------------------------------------------------------------------------------------------
