@@ -41,8 +41,9 @@ _LENGTH: Final = 100_000  # bytes of an event; a larger one is not read
 _SECONDS: Final = 0.3  # the longest a search for evidence may take
 _FAST: Final = 0.05  # seconds; a search that took longer is not repeated at once
 _PAUSE: Final = 20  # a slow search is repeated after this many times its duration
-# By file: its newest event, when it was searched, for how many seconds, the evidence.
-_seen: dict[str, tuple[Seq, float, float, "_Evidence"]] = {}
+# By file: its newest event, when it was searched, for how many seconds, the evidence. It holds as long as that event is
+# there: once the newest events are deleted, others get their row numbers.
+_seen: dict[str, tuple[tuple[Seq, str], float, float, "_Evidence"]] = {}
 
 
 class Ways(NamedTuple):
@@ -276,11 +277,18 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
     """Returns the evidence of the sessions that wrote last, and of a sample of all others."""
     where, now = registry.identity(source), time.monotonic()
     with db.cursor() as cursor:
-        cursor.execute("SELECT (SELECT min(rowid) FROM events), (SELECT max(rowid) FROM events)")
-        first, newest = cursor.fetchone()
-        known, at, took, evidence = _seen.get(where, (_BEFORE_ALL, 0.0, 0.0, _Evidence()))
-        if newest is None or newest == known or (took > _FAST and now - at < _PAUSE * took):
-            return evidence if newest is not None else _Evidence()
+        known, at, took, evidence = _seen.get(where, ((_BEFORE_ALL, ""), 0.0, 0.0, _Evidence()))
+        cursor.execute(
+            """SELECT (SELECT min(rowid) FROM events), rowid, id, EXISTS (
+                SELECT 1 FROM events WHERE rowid = %s AND id = %s) FROM events ORDER BY rowid DESC LIMIT 1""",
+            known,
+        )
+        row = cursor.fetchone()
+        if row is None:
+            return _Evidence()
+        first, newest, newest_id, holds = row
+        if holds and ((newest, newest_id) == known or (took > _FAST and now - at < _PAUSE * took)):
+            return evidence
         cursor.execute(
             "SELECT DISTINCT app_name, user_id, session_id FROM events WHERE rowid > %s LIMIT %s",
             [newest - _NEWEST, _SAMPLES],
@@ -297,7 +305,7 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
         if time.monotonic() - now > _SECONDS:
             break
         evidence = evidence.with_(_of_session(db, source, each))
-    _seen[where] = newest, time.monotonic(), time.monotonic() - now, evidence
+    _seen[where] = (newest, newest_id), time.monotonic(), time.monotonic() - now, evidence
     return evidence
 
 

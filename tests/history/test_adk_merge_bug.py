@@ -19,11 +19,11 @@ from sessions_app.domain.state import ABSENT, UNKNOWN, State
 from sessions_app.edits import undo
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.edits.repair import choose
-from sessions_app.history import drift, key_history, moments
+from sessions_app.history import adk_merge_bug, drift, key_history, moments
 from sessions_app.reads import views
 from sessions_app.sources import database
 from sessions_app.writes.append import append_event
-from sessions_app.writes.sessions import create_session
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.merged import append, create
 from tests.support.people import ALICE
 from tests.support.stored import execute
@@ -131,6 +131,23 @@ def test_the_setting_says_which(source: str, settings: Settings, said: str, cfg:
     append(ref, {"kept": {"a": 1}})
     append(ref, {"kept": {"b": 1}})
     assert [each.change.key for each in drifted(ref)] == ([] if said == "merged" else ["kept"])
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_what_a_deleted_session_showed_is_not_said_of_one_with_the_same_row_numbers(
+    source: str, monkeypatch: pytest.MonkeyPatch, slow: bool
+) -> None:
+    if slow:  # a search that took long is not repeated at once
+        monkeypatch.setattr(adk_merge_bug, "_FAST", -1.0)
+        monkeypatch.setattr(adk_merge_bug, "_PAUSE", 1e9)
+    gone = new(source)
+    deltas: list[State] = [{"cfg": {"a": 1}, "x": {"a": 1}}, {"cfg": {"b": 2}, "x": {"b": 2}}, {"x": 3}]
+    ids = [append(gone, delta) for delta in deltas]
+    assert at(gone, ids[1])["x"] == {"a": 1, "b": 2}
+    delete_session(gone, actor=ALICE)
+    ref = new(source, merges=False)  # the agent was upgraded
+    ids = [append(ref, delta, merges=False) for delta in ({"x": {"a": 1}}, {"x": {"b": 2}}, {"x": 3})]
+    assert at(ref, ids[1])["x"] is UNKNOWN
 
 
 def test_an_undo_of_what_was_merged_brings_back_what_stood_before(source: str) -> None:
