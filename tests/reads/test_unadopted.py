@@ -11,8 +11,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis
+from hypothesis import strategies as st
 from pytest_django import Settings
 
 from sessions_app.access.actor import SYSTEM
@@ -23,7 +24,7 @@ from sessions_app.domain.json_values import equal
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_state
-from sessions_app.history import key_history, moments, overview
+from sessions_app.history import adk_merge_bug, key_history, moments, overview
 from sessions_app.history import unadopted as by_time
 from sessions_app.history.edit_log import edits
 from sessions_app.history.index import build, read_source
@@ -56,6 +57,7 @@ def unadopted(source: str, settings: Settings) -> Unadopted:
         settings.READ_ONLY = True
         registry.opened_files.pop(source, None)
         database.get(source)
+        adk_merge_bug._seen.clear()  # as a process that opens it now
         before = everything(source)
         try:
             yield
@@ -86,11 +88,22 @@ def told_alike(before: Moment, after: Moment, *, hidden: Callable[[str], bool]) 
     }
 
 
+# What a session began with, which only an adopted file keeps, may be all that shows whether deltas were merged.
+SHOWN_BY_ITS_BEGINNING = [
+    ("create", "ana", "s1", {"m": {"a": 1}}),
+    ("append", "ana", "s1", {"n": {"b": 2}, "m": {"b": 2}}, [], "i1"),
+    ("append", "ana", "s1", {"n": 5}, [], "i1"),
+]
+
+
 @hypothesis(max_examples=12)
-@given(history=histories)
+@given(history=histories, said=st.sampled_from(["auto", "replaced"]))
+@example(history=SHOWN_BY_ITS_BEGINNING, said="auto")
+@example(history=SHOWN_BY_ITS_BEGINNING, said="replaced")
 def test_state_at_every_event_is_that_of_the_same_database_adopted(
-    source: str, unadopted: Unadopted, history: list[tuple[Any, ...]]
+    source: str, unadopted: Unadopted, settings: Settings, history: list[tuple[Any, ...]], said: str
 ) -> None:
+    settings.SQLITE_STATE = said
     fold = Fold(source)
     for what, *rest in history:
         if what != "look":
@@ -101,12 +114,20 @@ def test_state_at_every_event_is_that_of_the_same_database_adopted(
     # session is gone, nothing says which of them it has written.
     begun = {name for what, *rest in history if what == "create" for name in rest[2]}
     gone = any(what == "delete" for what, *_ in history)
+    merged = adk_merge_bug.may_merge(source)
+    doubtful = {
+        name
+        for what, *rest in history
+        if merged and what == "append"
+        for name, value in (rest[2] | dict.fromkeys(rest[3])).items()
+        if adk_merge_bug.is_doubtful(value)
+    }
     with unadopted():
         for each, before in zip(asked, adopted, strict=True):
             told_alike(
                 before,
                 moments.state_at(*each, actor=SYSTEM),
-                hidden=lambda name: ":" in name and (gone or name in begun),
+                hidden=lambda name: name in doubtful or (":" in name and (gone or name in begun)),
             )
 
 
