@@ -4,7 +4,7 @@
   const shown = (row) => row.checkVisibility();
 
   function here(rows) {
-    const focused = document.activeElement?.closest("[data-row]");
+    const focused = document.activeElement?.closest("[data-row], [data-differs]");
     if (focused) return focused;
     return location.hash === "#first-divergence" ? rows.find((row) => row.id === "first-divergence") : undefined;
   }
@@ -25,7 +25,7 @@
     const row = next([...document.querySelectorAll("[data-differs]")].filter(shown), Number(button.dataset.step));
     if (!row) return;
     event.preventDefault();
-    row.querySelector("a[href]")?.focus({ preventScroll: true });
+    row.querySelector("summary.inv, a[href]")?.focus({ preventScroll: true });
     row.scrollIntoView({ block: "center" });
   });
 })();

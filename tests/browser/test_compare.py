@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.places import path
+from tests.browser.places import SEOUL, path
 from tests.browser.seed import BAD, GOOD
 
 RUNS = path("s", *GOOD, end="compare/?with=" + path("s", *BAD))
@@ -62,6 +62,19 @@ def test_keys_lead_from_difference_to_difference(page: Page) -> None:
     page.locator(".sameturns summary").first.click()
     page.keyboard.press("n")
     expect(differing.nth(0).locator("a").first).to_be_focused()
+
+
+def test_keys_lead_to_the_line_of_the_turns_that_one_run_has(page: Page) -> None:
+    page.goto(path("s", *BAD, end="compare/?with=" + path("s", *SEOUL)))
+    line = page.locator("details.only > summary")
+    expect(line).to_contain_text("Only in B: turns 5 to 17 · 61 events")
+    page.locator(".cmp[data-differs] a.seq").last.focus()
+    page.keyboard.press("n")
+    expect(line).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("details.only .cmp").first).to_be_visible()
+    page.keyboard.press("p")
+    expect(page.locator(".cmp[data-differs]").last.locator("a").first).to_be_focused()
 
 
 @pytest.mark.long

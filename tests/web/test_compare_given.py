@@ -74,8 +74,8 @@ def test_instructions_are_compared_as_the_models_got_them(
     assert "Both models got the same messages." in page.text
     assert [each.text for each in page.one("section", "why").all("a") if "history" in each["href"]] == ["currency"]
     one, other = calls(page)
-    assert one == "A What the model got for event 2 · booking · 90 tok · Show it alone"
-    assert other.startswith("B What the model got for event 2 · booking · ")
+    assert one == "A What the model got · event 2 · booking · 90 tok"
+    assert other.startswith("B What the model got · event 2 · booking · ")
     assert "Book it" in maria.open(page.one("div", "givencalls").all("a")[0]["href"]).text
 
 
@@ -88,7 +88,7 @@ def test_messages_are_compared_up_to_the_first_answer_behind_the_divergence(star
     )
     assert rows(page)[-1] == ("user: Monday", "user: Never")
     assert "Sessions don't store the instruction" in page.text
-    assert all("What the model got for event 4" in call for call in calls(page))
+    assert all("What the model got · event 4" in call for call in calls(page))
 
 
 def test_a_run_that_calls_no_model_any_more_says_so(start: Start, maria: Browser) -> None:

@@ -17,6 +17,7 @@ from sessions_app.reads import timeline
 from sessions_app.web.session import runs
 from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
+from tests.support.stored import execute
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -41,7 +42,7 @@ def rows(page: Element) -> list[tuple[str, str]]:
 
 def _words(cell: Element) -> str:
     if not cell.all("div", "told"):
-        return cell.one("span", "none").text.strip("— ") and "—"
+        return "—"
     return f"{cell.one('b', 'who').text}: {cell.one('span', 'line').text}"
 
 
@@ -168,6 +169,81 @@ def test_what_a_line_does_not_show_is_told_in_full(source: str, maria: Browser, 
         add(ref, {"text": "long " * 200 + end})
     full = compared(maria, left, right).one("details", "more")
     assert [each.text for each in (*full.all("del"), *full.all("ins"))] == ["one", "two"]
+
+
+# --- What only one of them has, and what no state explains -----------------------------------------------------------
+
+
+@pytest.fixture
+def start(source: str, actor: Actor, add: Add) -> Callable[..., SessionRef]:
+    """Makes a session of these messages: a question, its answer, and so on."""
+
+    def make(*said: str, state: dict[str, Any] | None = None, seconds: float = 1.0) -> SessionRef:
+        ref = create_session(source, "booking", "ana", state=state or {}, actor=actor)
+        for number, text in enumerate(said):
+            author = "booking" if number % 2 else "user"
+            add(ref, {"text": text}, author=author, timestamp=1_790_000_000.0 + number * seconds)
+        return ref
+
+    return make
+
+
+def test_turns_that_only_one_run_has_are_a_line_that_opens(start: Callable[..., SessionRef], maria: Browser) -> None:
+    short = start("Hi", "Hello")
+    long = start("Hi", "Hello", *("More", "Well", "And?", "Well", "So?", "Well"))
+    page = compared(maria, short, long)
+    band = page.one("details", id="first-divergence")
+    assert band.one("summary").text == "First divergence: Only in B: turns 2 to 4 · 6 events"
+    assert "open" not in band
+    assert "data-differs" in band
+    assert len(band.all("div", "cmp")) == 6
+    assert "no counterpart" not in band.text
+    assert page.all("p", "says") == []
+    (one,) = compared(maria, start("Hi", "Hello", "More", "Well"), short).all("details", "only")
+    assert one.one("summary").text == "First divergence: Only in A: turn 2 · 2 events"
+    assert "open" in one
+
+
+def test_many_events_of_a_turn_that_only_one_run_has_are_a_line(
+    start: Callable[..., SessionRef], maria: Browser, add: Add
+) -> None:
+    short, long = start("Hi"), start("Hi")
+    for number in range(4):
+        add(long, {"function_call": {"id": f"c{number}", "name": "look", "args": {}}}, author="booking")
+    for ref in (short, long):
+        add(ref, {"text": "Hello"}, author="booking")
+    page = compared(maria, long, short)
+    assert page.one("details", "only").one("summary").text == "First divergence: Only in A · 4 events"
+    assert page.one("details", "only").all("section", "why") == []
+    assert page.one("section", "why")
+
+
+def test_no_state_explains_what_a_user_said(start: Callable[..., SessionRef], maria: Browser) -> None:
+    left, right = start("Book it", "Done.", state={"city": "Rome"}), start("Stop", "Done.", state={"city": "Oslo"})
+    page = compared(maria, left, right)
+    assert page.one("p", "says").text == "First divergence: the user's message"
+    assert page.all("section", "why") == []
+    assert compared(maria, left, start("Book it", "No.")).one("section", "why")
+
+
+def test_keys_that_are_unknown_are_named_with_the_run(
+    start: Callable[..., SessionRef], maria: Browser, add: Add
+) -> None:
+    left, right = start("Hi", "One", state={"a": 1}), start("Hi", "Two", state={"a": 1})
+    add(left, actions={"state_delta": {"a": 2}})
+    execute(
+        left.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL WHERE id = %s", [left.session_id]
+    )
+    assert "Unknown in A: a" in compared(maria, left, right).one("section", "why").text
+    assert "Unknown in B: a" in compared(maria, right, left).one("section", "why").text
+
+
+def test_a_difference_of_less_than_a_tenth_of_a_second_is_not_told(
+    start: Callable[..., SessionRef], maria: Browser
+) -> None:
+    left, right, slow = (start("Hi", "Hello", seconds=seconds) for seconds in (1.0, 1.04, 3.0))
+    assert compared(maria, left, right).one("main").all("b", "worse") == []
+    assert compared(maria, left, slow).one("main").one("b", "worse").text == "+2.0 s"
 
 
 # --- Forks and long runs ----------------------------------------------------------------------------------------------

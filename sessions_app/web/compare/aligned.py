@@ -19,7 +19,7 @@ from ..html.beside import line, lines
 from ..html.difference import Differences
 from ..session.runs import Run, Runs
 
-_KEPT: Final = 3  # equal events that stay in sight before a difference
+_KEPT: Final = 3  # equal events that stay in sight before a difference; and events of one run that are no band
 _TOOLS: Final[tuple[Aspect, ...]] = ("tools", "arguments", "response")
 _IN_LINE: Final = frozenset({"state", "kind", "author"})  # aspects that a row shows without more words
 
@@ -48,15 +48,24 @@ class Row:
 
 @dataclass(slots=True)
 class Stretch:
-    """Rows of a turn. `folded` ones are the same in both runs, and are not in sight."""
+    """Rows of a turn. `folded` ones are not in sight: they are the same in both runs, or `only` in A or in B."""
 
     rows: list[Row]
     folded: bool = False
+    only: str = ""
+
+    @property
+    def first(self) -> bool:
+        """Returns whether the runs part here."""
+        return any(row.first for row in self.rows)
 
 
 @dataclass(slots=True)
 class Block:
-    """A turn with its rows, or, `folded`, several turns that are the same. Numbers are None where nobody knows them."""
+    """A turn with its rows. Or several turns: `folded` ones that are the same, or those that are `only` in A or in B.
+
+    Numbers are None where nobody knows them.
+    """
 
     left: tuple[int | None, int | None] | None
     right: tuple[int | None, int | None] | None
@@ -65,6 +74,18 @@ class Block:
     goes_on: bool = False
     before: bool = False
     coarse: bool = False
+    only: str = ""
+
+    @property
+    def first(self) -> bool:
+        """Returns whether the runs part here."""
+        return any(stretch.first for stretch in self.stretches)
+
+    @property
+    def turns(self) -> tuple[int, int] | None:
+        """Returns the first and the last turn that only one run has; None if nobody knows their numbers."""
+        first, last = self.left or self.right or (None, None)
+        return (max(first, 1), last) if first is not None and last else None
 
     @property
     def count(self) -> int:
@@ -90,22 +111,32 @@ FILTERS: Final[dict[str, Callable[[Pair[EventView]], bool]]] = {
 
 
 def blocks(both: Runs, wanted: Callable[[Pair[EventView]], bool] | None) -> Iterator[Block]:
-    """Yields the turns of a page; turns that are the same are folded to one block."""
+    """Yields the turns of a page; those that are the same, or only in one run, are one block each time."""
     rows = _Rows(both)
-    for same, turns in groupby(both.alignment.turns, key=lambda turn: turn.same):
+    for (same, only), turns in groupby(both.alignment.turns, key=lambda turn: (turn.same, _side(turn))):
         some = list(turns)
-        if wanted is not None:
-            for turn in some:
-                if shown := [rows.of(pair) for pair in turn.pairs if wanted(pair)]:
-                    yield _block(both, [turn], [Stretch(shown)])
-        elif same:
-            yield _block(both, some, [Stretch([rows.of(pair) for turn in some for pair in turn.pairs])], folded=True)
-        else:
-            for turn in some:
-                yield _block(both, [turn], list(_stretches([rows.of(pair) for pair in turn.pairs])))
+        if only or (same and wanted is None):
+            if shown := [rows.of(pair) for turn in some for pair in turn.pairs if wanted is None or wanted(pair)]:
+                yield _block(both, some, [Stretch(shown)], folded=same or len(shown) > _KEPT, only=only)
+            continue
+        for turn in some:
+            if shown := [rows.of(pair) for pair in turn.pairs if wanted is None or wanted(pair)]:
+                yield _block(both, [turn], list(_stretches(shown)))
 
 
-def _block(both: Runs, turns: list[AlignedTurn[EventView]], stretches: list[Stretch], *, folded: bool = False) -> Block:
+def _side(of: AlignedTurn[EventView] | Pair[EventView]) -> str:
+    """Returns A or B if only that run has a turn or an event."""
+    return "A" if of.right is None else "B" if of.left is None else ""
+
+
+def _block(
+    both: Runs,
+    turns: list[AlignedTurn[EventView]],
+    stretches: list[Stretch],
+    *,
+    folded: bool = False,
+    only: str = "",
+) -> Block:
     first, last = turns[0], turns[-1]
     left, right = ((getattr(first, side), getattr(last, side)) for side in ("left", "right"))
     return Block(
@@ -116,6 +147,7 @@ def _block(both: Runs, turns: list[AlignedTurn[EventView]], stretches: list[Stre
         goes_on=0 in (first.left, first.right) and bool(both.left.start.cursor),
         before=0 in (first.left, first.right) and not both.left.start.cursor,
         coarse=first.coarse,
+        only=only,
     )
 
 
@@ -128,9 +160,12 @@ def _numbers(run: Run, first: int | None, last: int | None) -> tuple[int | None,
 
 
 def _stretches(rows: list[Row]) -> Iterator[Stretch]:
-    """Yields the rows of a turn; of many that are the same, only the last ones stay in sight."""
-    for same, some in groupby(rows, key=lambda row: row.pair.same):
+    """Yields the rows of a turn. Of many that are the same, the last ones stay in sight; many of one run are a band."""
+    for (same, only), some in groupby(rows, key=lambda row: (row.pair.same, _side(row.pair))):
         stretch = list(some)
+        if only and len(stretch) > _KEPT:
+            yield Stretch(stretch, folded=True, only=only)
+            continue
         if same and len(stretch) > 2 * _KEPT:
             yield Stretch(stretch[:-_KEPT], folded=True)
             stretch = stretch[-_KEPT:]

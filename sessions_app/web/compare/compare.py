@@ -159,6 +159,7 @@ def _contents(shown: Conversation) -> list[EventView]:
 
 # --- The page ---------------------------------------------------------------------------------------------------------
 
+_TOLD: Final = 0.1  # seconds of a difference that is told
 _GIVEN: Final = "given"  # chosen like a filter: what the models got, instead of the events
 
 
@@ -233,4 +234,5 @@ def _heads(both: Runs, left: views.SessionView, right: views.SessionView, reques
     one, other = (in_numbers_of(run, actor(request)) for run in (both.left, both.right))
     if not (one and other):
         return [Head(left, one), Head(right, other)]
-    return [Head(left, one), Head(right, other, other.took.seconds - one.took.seconds, other.tokens - one.tokens)]
+    took = other.took.seconds - one.took.seconds
+    return [Head(left, one), Head(right, other, took if abs(took) >= _TOLD else None, other.tokens - one.tokens)]

@@ -78,14 +78,13 @@ class Key:
 
 @dataclass(slots=True)
 class Why:
-    """The state before the divergence: the keys that differ, how many are the same, how many nobody knows. Or an error."""
+    """The state before the divergence: the keys that differ, how many are the same, and which are unknown in one run or
+    in both. Or an error."""
 
-    left: EventView | None = None
-    right: EventView | None = None
     keys: list[Key] = field(default_factory=list)
     more: int = 0
     same: int = 0
-    unknown: list[str] = field(default_factory=list)
+    unknown: dict[str, list[str]] = field(default_factory=dict)  # by "A", "B" or "both"
     error: str = ""
 
 
@@ -208,15 +207,16 @@ def _start(ref: SessionRef, seq: Seq, actor: Actor) -> Start:
 
 
 def why(page: Runs, *, actor: Actor) -> Why | None:
-    """Returns in what the state differed that the agents saw just before the first divergence; None if there is none.
+    """Returns in what the state differed that the agents saw just before the first divergence.
 
-    Where that cannot be said, or not yet, the answer says so.
+    None if there is none, or if it is what a user said: no state explains that. Where it cannot be said, or not yet, the
+    answer says so.
     """
     pairs = page.alignment.pairs
     at = next((n for n, pair in enumerate(pairs) if not pair.same), None)
-    if at is None:
+    if at is None or all(event.description.author == "user" for event in (pairs[at].left, pairs[at].right) if event):
         return None
-    told = Why(pairs[at].left, pairs[at].right)
+    told = Why()
     try:
         left, right = (_before(page, pairs, at, side, actor) for side in ("left", "right"))
     except Error as error:
@@ -226,7 +226,10 @@ def why(page: Runs, *, actor: Actor) -> Why | None:
     known = [change for change in changes if UNKNOWN not in (change.old, change.new)]
     told.keys = [Key(each, left.writers.get(each.key), right.writers.get(each.key)) for each in known[:_KEYS]]
     told.more = len(known) - len(told.keys)
-    told.unknown = [change.key for change in changes if UNKNOWN in (change.old, change.new)]
+    for change in changes:
+        if UNKNOWN in (change.old, change.new):
+            side = "both" if change.old is change.new else "A" if change.old is UNKNOWN else "B"
+            told.unknown.setdefault(side, []).append(change.key)
     told.same = len(left.state.merged().keys() | right.state.merged().keys()) - len(changes)
     return told
 
