@@ -3,6 +3,7 @@
 Each function does so for one kind of event, in pieces: [Piece("Transfer to "), Piece("hotel_agent", own=True)].
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -12,6 +13,8 @@ from .json_values import as_object, read_stored_or_none
 from .shorten import brief, words
 from .translation import gettext as _
 
+_LINE: Final = 240  # characters of a message
+_BOLD: Final = re.compile(r"(?<![0-9A-Za-z_*])\*\*(?=[^\s*])(.+?)(?<=[^\s*])\*\*(?![0-9A-Za-z_*])")  # and not 2**8
 _MOST: Final = 5  # calls, files or names on one line
 _MOST_ARGUMENTS: Final = 8
 _NAME: Final = 80  # characters of a tool's or an agent's name
@@ -157,8 +160,8 @@ def code_result(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 
 def message(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says what a person or an agent wrote."""
-    yield Piece(words(d.text), own=True)
+    """Says what a person or an agent wrote, without the signs that Markdown makes bold of."""
+    yield Piece(words(_BOLD.sub(r"\1", words(d.text, 2 * _LINE)), _LINE), own=True)
 
 
 def media(d: Description, event: Mapping[str, Any]) -> Pieces:

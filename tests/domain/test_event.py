@@ -17,7 +17,7 @@ from sessions_app.domain.edit_note import edit_of
 from sessions_app.domain.errors import Invalid
 from sessions_app.domain.event import Event, check_event, delta_of, new_id, removed_by, same
 from sessions_app.domain.json_values import equal
-from sessions_app.domain.kinds import KINDS, describe
+from sessions_app.domain.kinds import KINDS, describe, say
 from sessions_app.domain.state import without_temp
 from tests.strategies import events, hostile_events, json_values, nested
 
@@ -281,6 +281,21 @@ def test_each_kind_of_event_is_told_apart_and_adk_knows_it(kind: str) -> None:
     assert describe(event).kind == kind
     if kind not in ("compaction", "media"):  # whose examples are shortened
         AdkEvent.model_validate(event)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Stay in **Mapo** or **Jongno**.", "Stay in Mapo or Jongno."),
+        ("**Anything\nelse?**", "Anything else?"),
+        ("**서울**은 큽니다", "서울은 큽니다"),
+        ("2**8 is 4**4, ** not this **, a****b, **open", "2**8 is 4**4, ** not this **, a****b, **open"),
+        ("**" * 400, "**" * 119 + "*…"),
+    ],
+)
+def test_the_line_of_a_message_has_no_signs_of_bold_text(text: str, line: str) -> None:
+    event = _parts({"text": text})
+    assert "".join(piece.text for piece in say(describe(event), event)) == line
 
 
 def test_one_event_may_be_several_things_the_one_that_says_most_first() -> None:
