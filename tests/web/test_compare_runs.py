@@ -238,6 +238,13 @@ def test_keys_that_are_unknown_are_named_with_the_run(
     assert "Unknown in B: a" in compared(maria, right, left).one("section", "why").text
 
 
+def test_of_many_keys_that_differ_the_first_are_in_sight(start: Callable[..., SessionRef], maria: Browser) -> None:
+    left, right = (start("Hi", text, state={f"k{n:02}": text for n in range(20)}) for text in ("One", "Two"))
+    why = compared(maria, left, right).one("section", "why")
+    assert why.one("details").one("summary").text == "8 more keys that differ"
+    assert len(why.all("div", role="row")) == 20 + 2  # and two heads
+
+
 def test_a_difference_of_less_than_a_tenth_of_a_second_is_not_told(
     start: Callable[..., SessionRef], maria: Browser
 ) -> None:
