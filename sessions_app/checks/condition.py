@@ -12,6 +12,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from ..domain.errors import Invalid
+from ..domain.key_schema import KeySchema
 from ..domain.state import ABSENT, UNKNOWN, Scope, State, full_key, scope_of
 from ..search import tree
 from ..search.language import parse
@@ -60,6 +61,29 @@ def _mistake(message: str, part: tree.Leaf | tree.Problem) -> Invalid:
         field="condition",
         errors=[{"place": "condition", "start": part.start, "end": part.end, "message": message}],
     )
+
+
+def always(key: str, known: KeySchema) -> str:
+    """Returns a condition on a key which the values that it is known to have had meet, to begin a rule with:
+    `user:tier in ("gold", "silver")`. Where nothing better is known, it is that the value is not null."""
+    scope, bare = scope_of(key)
+    op: tree.Operator = "!="
+    values: tuple[tree.Value, ...] = (None,)
+    if known.types.keys() == {"number"} and known.low is not None:
+        op, values = ">=", (known.low,)
+    elif known.types.keys() == {"string"} and known.texts:
+        op, values = "in" if len(known.texts) > 1 else "=", tuple(known.texts)
+    if scope == "temp":  # no state has such a key, whatever it is called
+        return tree.write(tree.State("session", (key,), op, values))
+    return tree.write(tree.State(scope, (bare,), op, values))
+
+
+def breaking(node: tree.Node) -> tree.Node:
+    """Returns what selects the sessions that break a rule now, as `broken` judges their states."""
+    some = [leaf for leaf in tree.leaves(node) if isinstance(leaf, tree.State)]
+    asked = {(leaf.scope, leaf.path) for leaf in some if leaf.op == "exists"}
+    there = {(leaf.scope, leaf.path): None for leaf in some if (leaf.scope, leaf.path) not in asked}
+    return tree.And((tree.Not(node), *(tree.State(*names, "exists") for names in there))) if there else tree.Not(node)
 
 
 def keys_of(node: tree.Node) -> list[str]:

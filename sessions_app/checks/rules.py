@@ -2,7 +2,8 @@
 
 import json
 import time
-from typing import Any, Final
+from datetime import UTC
+from typing import Any, Final, NamedTuple
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -11,10 +12,14 @@ from ..access.actor import Actor
 from ..access.audit.record import record
 from ..access.shown import check_unmasked, shown_words, typed_words
 from ..domain.errors import Invalid, NotFound
-from ..domain.session_ref import digest_of
+from ..domain.session_ref import digest_of, own_session
 from ..models import Job, Rule
 from ..reads import views
+from ..search import tree
+from ..search.language import parse
 from ..search.lines import clean
+from ..search.results import COUNT_LIMIT, count
+from ..search.selecting import patience, query_of
 from ..sources import registry
 from . import condition, rule_jobs
 
@@ -34,6 +39,28 @@ def rule(source: str, app_name: str, number: int, *, actor: Actor) -> Rule:
     """Returns a rule as the actor sees it. Raises NotFound, SourceError."""
     row = _row(source, app_name, number, actor)
     return _shown(row, source, Job.objects.filter(pk=row.job).first() if row.job else None, actor)
+
+
+class Trial(NamedTuple):
+    """How many sessions break a condition now, of how many. `more`: of even more than were counted."""
+
+    broken: int
+    sessions: int
+    more: bool
+
+
+def trial(source: str, app_name: str, text: str, *, actor: Actor) -> Trial:
+    """Returns how many sessions of an app would break a rule now, as far as they are indexed. It reads only the index.
+
+    Raises Invalid, NotFound, SourceError; Slow if that takes longer than a second."""
+    actor.check_sees(own_session(source, app_name))
+    node = condition.read(text)
+    of_app = parse(query_of(source, app_name, actor=actor), now=time.time(), zone=UTC).tree
+    assert of_app is not None  # noqa: S101  (it names the app)
+    with patience(1.0):
+        sessions = count(tree.Query(of_app), actor=actor)
+        broken = count(tree.Query(tree.And((of_app, condition.breaking(node)))), actor=actor)
+    return Trial(min(broken, COUNT_LIMIT), min(sessions, COUNT_LIMIT), sessions > COUNT_LIMIT)
 
 
 def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -> int:

@@ -31,8 +31,8 @@ _STYLES: Final = """
 """
 _SCRIPTS: Final = """
     numbers dates editor edit types days turns statefilter densities window live strip striprange pins travel steps pane
-    sessions range compare upload menu dialog keys panes combobox querybar palette focus time copy guard confirm fragment
-    timeline toasts watching htmx-errors keycard
+    sessions range compare upload menu dialog keys panes combobox querybar palette rules focus time copy guard
+    confirm fragment timeline toasts watching htmx-errors keycard
 """
 BUNDLES: Final = {
     "css/pages.css": [f"css/{name}.css" for name in _STYLES.split()],

@@ -83,24 +83,32 @@ def owners(text: str, *, actor: Actor) -> list[Owner]:
     return [*some, *(Owner(aliases[number], app, user, shown) for number, app, user, shown, *_rest in whole)]
 
 
-def complete(text: str, at: int, *, actor: Actor) -> list[Suggestion]:
-    """Returns how the piece before a place in the text can go on, the likeliest first; at most MOST."""
+def complete(text: str, at: int, *, actor: Actor, app: str = "") -> list[Suggestion]:
+    """Returns how the piece before a place in the text can go on, the likeliest first; at most MOST.
+
+    With an `app`, the text is a condition on its state: keys, operators and values of this app."""
     before = _PHRASE.sub(
         lambda phrase: _CLOSED * len(phrase[0]) if phrase["end"] == '"' else phrase[0], clean(text, at)
     )
     skipped = max(0, len(before) - _LOOKED_AT)
-    suggestions = _suggested(before[skipped:], actor)
+    suggestions = _suggested(before[skipped:], actor, app)
     return [suggestion._replace(start=suggestion.start + skipped) for suggestion in suggestions[:MOST]]
 
 
-def _suggested(before: str, actor: Actor) -> list[Suggestion]:
+def _suggested(before: str, actor: Actor, app: str) -> list[Suggestion]:
     if operator := _OPERATOR.search(before):
-        return _values_of_key(operator, actor)
+        return _values_of_key(operator, actor, app)
     key = _KEY.search(before)
-    operators = _operators(key, actor) if key else []
-    if operators and key and _needs_operator(key):
+    operators = _operators(key, actor, app) if key else []
+    if operators and key and (app or _needs_operator(key)):
         return operators
-    return [*operators, *_piece(before, actor)]
+    return [*operators, *(_key_piece(before, actor, app) if app else _piece(before, actor))]
+
+
+def _key_piece(before: str, actor: Actor, app: str) -> list[Suggestion]:
+    piece = _PIECE.search(before)
+    typed = piece[0].lstrip("-") if piece else ""
+    return [Suggestion(key, len(before) - len(typed), _("key")) for key in _any_keys(typed, actor, app)]
 
 
 def _piece(before: str, actor: Actor) -> list[Suggestion]:
@@ -133,7 +141,7 @@ def _piece(before: str, actor: Actor) -> list[Suggestion]:
     return suggestions
 
 
-def _operators(key: re.Match[str], actor: Actor) -> list[Suggestion]:
+def _operators(key: re.Match[str], actor: Actor, app: str) -> list[Suggestion]:
     """Returns the operators that may follow a key, if what stands there is one."""
     typed = key["sign"] or key["typed"] or ""
     start = key.start("sign") if key["sign"] else key.start("typed")
@@ -148,16 +156,16 @@ def _operators(key: re.Match[str], actor: Actor) -> list[Suggestion]:
         "exists": pgettext("operator", "is there"),
     }
     operators = [Suggestion(sign, start, label) for sign, label in words.items() if sign.startswith(typed.lower())]
-    return operators if operators and (_needs_operator(key) or _is_key(key["prefix"] or "", key["key"], actor)) else []
+    is_one = operators and (_needs_operator(key) or _is_key((key["prefix"] or "") + key["key"], actor, app))
+    return operators if is_one else []
 
 
 def _needs_operator(key: re.Match[str]) -> bool:
     return bool(key["ever"]) or key["prefix"] == "state."
 
 
-def _is_key(prefix: str, key: str, actor: Actor) -> bool:
-    name = [prefix + key]
-    return bool(_some("o.value", "searchname AS o", "o.kind = 'key' AND o.value = %s", name, "", actor))
+def _is_key(name: str, actor: Actor, app: str) -> bool:
+    return bool(_some("o.value", "searchname AS o", "o.kind = 'key' AND o.value = %s", [name], "", actor, app))
 
 
 def _respelt(typed: str, start: int, actor: Actor) -> list[Suggestion]:
@@ -191,32 +199,32 @@ def _values(name: str, typed: str, actor: Actor) -> Iterable[str]:
     return []
 
 
-def _keys(prefix: str, typed: str, actor: Actor) -> list[str]:
+def _keys(prefix: str, typed: str, actor: Actor, app: str = "") -> list[str]:
     """Returns keys of state that begin with what is typed, as they are written after their prefix."""
     begins = prefix + typed
     where, values = "o.kind = 'key' AND substr(o.value, 1, %s) = %s", [len(begins), begins]
     if not prefix:
         where += " AND substr(o.value, 1, 5) <> 'user:' AND substr(o.value, 1, 4) <> 'app:'"
-    keys = [key.removeprefix(prefix) for key in _some("o.value", "searchname AS o", where, values, "", actor)]
+    keys = [key.removeprefix(prefix) for key in _some("o.value", "searchname AS o", where, values, "", actor, app)]
     return [key if _PLAIN_KEY.fullmatch(key) else tree.quoted(key) for key in keys]
 
 
-def _any_keys(typed: str, actor: Actor) -> list[str]:
+def _any_keys(typed: str, actor: Actor, app: str = "") -> list[str]:
     """Returns keys of any scope that begin with what is typed, with their prefix; those of the session come first."""
     for prefix in ("user:", "app:", "state."):
         if typed.startswith(prefix):
-            keys = _keys(prefix.removeprefix("state."), typed.removeprefix(prefix), actor)
+            keys = _keys(prefix.removeprefix("state."), typed.removeprefix(prefix), actor, app)
             return [prefix + key for key in keys]
-    keys = _keys("", typed, actor)
+    keys = _keys("", typed, actor, app)
     for prefix in ("user:", "app:"):
-        keys += [prefix + key for key in _keys(prefix, "" if prefix.startswith(typed) else typed, actor)]
+        keys += [prefix + key for key in _keys(prefix, "" if prefix.startswith(typed) else typed, actor, app)]
     return keys
 
 
-def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
+def _values_of_key(operator: re.Match[str], actor: Actor, app: str) -> list[Suggestion]:
     prefix = operator["prefix"] or ""
     key, typed = ("" if prefix == "state." else prefix) + operator["key"], operator["typed"].removeprefix('"')
-    apps, values = _in_seen_apps("n", actor)
+    apps, values = _in_seen_apps("n", actor, app)
     tables = ("value", "write") if operator["ever"] else ("value",)
     of_key = [
         f"""SELECT v.text FROM sessions_app_searchname AS n JOIN sessions_app_search{table} AS v ON v.name_id = n.id
@@ -231,11 +239,13 @@ def _values_of_key(operator: re.Match[str], actor: Actor) -> list[Suggestion]:
     return [Suggestion(tree.quoted(text), operator.start("typed"), key) for (text,) in texts]
 
 
-def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: str, actor: Actor) -> list[str]:
+def _some(
+    column: str, table: str, where: str, values: Sequence[Any], wanted: str, actor: Actor, app: str = ""
+) -> list[str]:
     """Returns values of a column whose marked form contains what is wanted, those that begin with it first."""
     position = dialect.of(connection).position("o.folded")
     by_source = table.startswith("searchowner")
-    apps, names = _in_seen_apps("o", actor, by_source=by_source)
+    apps, names = _in_seen_apps("o", actor, app, by_source=by_source)
     apps += "" if by_source else f" AND {_stands_in_open_source('o')}"
     selected = rows(
         f"""SELECT {column}, min({position}) FROM sessions_app_{table} WHERE {where} AND {apps} AND {position} > 0
@@ -245,8 +255,8 @@ def _some(column: str, table: str, where: str, values: Sequence[Any], wanted: st
     return [row[0] for row in selected]
 
 
-def _in_seen_apps(table: str, actor: Actor, *, by_source: bool = False) -> tuple[str, list[Any]]:
-    """Returns the condition for rows of apps that the actor may see, and its values.
+def _in_seen_apps(table: str, actor: Actor, app: str = "", *, by_source: bool = False) -> tuple[str, list[Any]]:
+    """Returns the condition for rows of apps that the actor may see, or of one of them, and its values.
 
     Names are kept by app, whatever source they are from: an app counts only if the actor may see it in each."""
     values: list[Any] = []
@@ -254,9 +264,10 @@ def _in_seen_apps(table: str, actor: Actor, *, by_source: bool = False) -> tuple
         if actor.sees_all:
             return is_one_of(f"{table}.source_id", list(listed_sources()), values), values
         return owners_in_seen_apps(actor, values), values
-    if actor.sees_all:
+    if actor.sees_all and not app:
         return "TRUE", values
-    return is_one_of(f"{table}.app_name", seen_everywhere(actor), values), values
+    names = [each for each in seen_everywhere(actor) if app in ("", each)]
+    return is_one_of(f"{table}.app_name", names, values), values
 
 
 def _stands_in_open_source(name: str) -> str:

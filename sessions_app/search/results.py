@@ -237,6 +237,11 @@ def search(
     )
 
 
+def count(query: tree.Query, *, actor: Actor) -> int:
+    """Returns how many sessions a query selects; at most COUNT_LIMIT + 1."""
+    return _count(select(query, actor))
+
+
 def total(actor: Actor) -> int:
     """Returns the number of all sessions that an actor may see, as far as they are indexed."""
     return sum(app.sessions for app in seen_apps(actor))

@@ -106,6 +106,7 @@ urlpatterns = [
     path(APP + "users/", sessions.users, name="users"),
     path(APP + "sessions/", sessions.sessions, name="sessions"),
     path(APP + "checks/", state_health.state_health, name="state-health"),
+    path(APP + "checks/trial/", rule.trial, name="rule-trial"),
     path(APP + "checks/<int:number>/", rule.rule, name="rule"),
     path(APP + "schema/", schema.schema, name="schema"),
     path(APP + "schema/state.py", schema.model, name="schema-model"),

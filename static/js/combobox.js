@@ -1,5 +1,5 @@
 // window.adkweb.combobox(field, list): completes what is typed in a field from its list (ul[role=listbox]), which is asked for
-// at the field's data-complete, with the text and the place of the cursor. Arrow keys move in it, Enter takes an option, Tab
+// at the list's data-complete, with the text and the place of the cursor. Arrow keys move in it, Enter takes an option, Tab
 // one that completes the text, Escape closes it. An option's data-text goes into the field at its data-start; `taken` does
 // what else an option is for, and then returns true; `offer` puts an answer into the list. A list that `stays` is never closed.
 // It returns what moves it. An input[data-completes] has one without a script of its own.
@@ -45,7 +45,7 @@
       asking = new AbortController();
       const { signal } = asking;
       const { value } = field;
-      const address = new URL(field.dataset.complete, location);
+      const address = new URL(list.dataset.complete, location);
       address.searchParams.set("q", value);
       address.searchParams.set("at", characters(value.slice(0, field.selectionStart)));
       const answer = await askFor(address, { signal })

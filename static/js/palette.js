@@ -155,7 +155,7 @@
     field.value = "";
     dialog.showModal();
     show();
-    const address = new URL(field.dataset.complete, location);
+    const address = new URL(list.dataset.complete, location);
     for (const each of recent) address.searchParams.append("recent", each);
     const html = await askFor(address)
       .then((response) => (response.ok ? response.text() : ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -30,11 +31,14 @@ def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch:
     ref = own("rules")
     page.goto(path("a", "demo", "booking"))
     page.get_by_role("link", name="State health").click()
-    page.get_by_label("Condition").fill("rule_total >")
+    condition = page.get_by_label("Must always hold")
+    condition.fill("rule_total >")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("Something is missing")
-    page.get_by_label("Condition").fill("rule_total >= 0")
-    page.get_by_label("Name of the rule").fill("No debts")
+    condition.fill("rule_total >= 0")
+    expect(page.locator(".trial")).to_have_text("No session breaks this now.")
+    expect(page.get_by_label("Name (optional)")).to_have_attribute("placeholder", "rule_total >= 0")
+    page.get_by_label("Name (optional)").fill("No debts")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="No session broke this rule")).to_be_visible()
     write(page, ref, "rule_total", "-5")
@@ -49,6 +53,25 @@ def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch:
     expect(page.get_by_role("heading", name="No debts")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
     expect(page.get_by_text("Rule “No debts” deleted.")).to_be_visible()
+
+
+def test_alert_when_at_a_key_begins_a_rule_whose_condition_is_completed(page: Page) -> None:
+    page.goto(path("s", "demo", "booking", "ana", "madrid-return"))
+    page.locator("#state [data-key-row='booking_step'] .key").hover()
+    page.locator("#keycard").get_by_role("link", name="Alert when…").click()
+    condition = page.get_by_role("combobox", name="Must always hold")
+    expect(condition).to_be_focused()
+    expect(condition).to_have_value(re.compile("^state.booking_step "))
+    expect(page.locator(".trial")).to_have_text(re.compile("this now"))
+    condition.fill("")
+    page.keyboard.type("app:to")
+    expect(page.get_by_role("option", name="app:total_searches")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("option", name=">= at least")).to_be_visible()
+    page.keyboard.type(">= 1")
+    page.keyboard.press("Escape")
+    expect(page.locator("#rule-options")).to_be_hidden()
+    expect(condition).to_have_value("app:total_searches >= 1")
 
 
 def look_again_until(page: Page, there: Locator) -> None:

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import SYSTEM
-from sessions_app.checks.condition import MOST_CHARACTERS, broken, compared, holds, keys_of, read
+from sessions_app.checks.condition import MOST_CHARACTERS, always, breaking, broken, compared, holds, keys_of, read
 from sessions_app.domain.errors import Invalid
+from sessions_app.domain.key_schema import KeySchema
 from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.search import tree
 from sessions_app.search.language import MOST_BRACKETS
@@ -54,8 +55,29 @@ def test_a_condition_holds_for_what_the_same_query_selects(own: str, source: str
         held = {told.ref for told in sessions if holds(node, compared(state_of(told), keys_of(node)))}
         assert held == {told.ref for told in sessions if plain.holds(node, told)}
         assert held == {row.ref for row in search(tree.Query(node), actor=SYSTEM).rows}
+        breaks = {told.ref for told in sessions if broken(node, state_of(told))}
+        assert breaks == {row.ref for row in search(tree.Query(breaking(node)), actor=SYSTEM).rows}
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "condition"),
+    [
+        ("app:price", [412, 120, 99.5], "app:price >= 99.5"),
+        ("step", ["pay", "book", "pay"], 'state.step in ("pay", "book")'),
+        ("user:tier", ["gold"], 'user:tier = "gold"'),
+        ("a.b", [1, "one"], 'state."a.b" != null'),
+        ("cart", [{"total": 5}], "state.cart != null"),
+        ("new", [], "state.new != null"),
+    ],
+)
+def test_a_rule_begins_with_what_was_always_so(key: str, values: list[Any], condition: str) -> None:
+    known = KeySchema()
+    for value in values:
+        known.add(value)
+    assert always(key, known) == condition
+    assert not any(broken(read(condition), {key: value}) for value in values)
 
 
 STATE: Any = {"cart": {"total": -5}, "step": "pay", "user:tier": "gold", "a.b": 1, "nothing": None}

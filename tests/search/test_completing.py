@@ -182,6 +182,27 @@ def test_each_text_goes_on_as_the_table_says(fed: str) -> None:
     assert {text: applied(text) for text, _after in SUGGESTED} == dict(SUGGESTED)
 
 
+def test_a_condition_on_an_app_goes_on_with_its_keys_operators_and_values(
+    fed: str, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> None:
+    other = open_source(new_store("sqlite"))
+    create_session(other, "payroll", "ana", session_id="s1", state={"step": "wages", "steps": 1}, actor=ALICE)
+    feed(other)
+
+    def of_app(text: str, app: str = "booking", actor: Actor = SYSTEM) -> list[str]:
+        return [text[: each.start] + each.text for each in complete(text, len(text), actor=actor, app=app)]
+
+    assert of_app("st") == ["stage", "step"]
+    assert of_app("st", "payroll") == ["step", "steps"]
+    assert of_app("app:th") == ["app:theme"]
+    assert of_app("not us") == ["not user:city", "not user:tier"]
+    assert of_app("step ") == [f"step {sign}" for sign in OPERATORS]
+    assert of_app("step = pay or cart.t") == ["step = pay or cart.total"]
+    assert of_app("step = ") == ['step = "paid"', 'step = "pay"']
+    assert of_app("step = ", "payroll") == ['step = "wages"']
+    assert of_app("st", "payroll", Actor.holding("program", "read", "booking")) == []
+
+
 def test_adkwebs_own_sessions_are_of_no_user(fed: str) -> None:
     edit_app_state(fed, "booking", [Entry("app:theme", "light", "dark")], actor=ALICE)
     feed(fed)

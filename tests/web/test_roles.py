@@ -37,8 +37,8 @@ NEEDS: Final[dict[str, str]] = {
         delete-view chosen batches batch queued-outcomes queued-json cancel-queued queued-dismiss sign-out new-password
         sign-ins second-factor new-codes remove-second-factor add-passkey remove-passkey connect-provider
         import temporary-edits extend-edit keep-edit proposals proposal settings""",
-    "read": """apps app users sessions state-health rule schema schema-model schema-key schema-check app-value app-history
-        save-view change-view
+    "read": """apps app users sessions state-health rule rule-trial schema schema-model schema-key schema-check app-value
+        app-history save-view change-view
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
         range trace state-at stretch queued session-value session-history compare compare-delta artifacts artifact-versions
         artifact-file artifact-image context session-export drift event forks delivery event-json event-data""",

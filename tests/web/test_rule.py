@@ -11,9 +11,10 @@ from django.urls import reverse
 from sessions_app.checks import rules
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.models import Rule
+from sessions_app.writes.sessions import create_session
 from tests.checks.test_rules import live
 from tests.support.at_work import settle
-from tests.support.people import ALICE
+from tests.support.people import ALICE, somebody
 from tests.web.conftest import Browser, names_of
 from tests.web.html import Element, page_of
 from tests.web.test_hostile import TEXTS
@@ -66,8 +67,42 @@ def test_a_rule_names_the_sessions_that_broke_it_with_the_first_event(
 
 def test_home_names_a_rule_that_was_broken(ref: SessionRef, maria: Browser, broken: tuple[Element, str]) -> None:
     (item,) = [item for item in maria.open("home").one("ul", "attention").all("li") if "No debts" in item.text]
-    assert "No debts is a rule that was broken · 1 session · booking" in item.text
+    assert "No debts didn't hold · 1 session · booking" in item.text
     assert item.all("a")[0]["href"] == reverse("rule", args=[*ref[:2], Rule.objects.get().pk])
+
+
+def test_alert_when_begins_a_rule_about_a_key_with_what_was_always_so(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    for step in ("choose", "pay"):
+        add(ref, actions={"state_delta": {"step": step}})
+    live(ref.source)
+    card = maria.open("schema-key", **names_of(ref, 2), query={"key": "step"})
+    history = maria.open("session-history", **ref._asdict(), query={"key": "step"})
+    assert card.links()["Alert when…"] == history.links()["Alert when…"]
+    form = maria.open(card.links()["Alert when…"]).one("form", "newrule")
+    assert form.fields()["condition"] == 'state.step in ("choose", "pay")'
+    assert "autofocus" in form.one(id="condition")
+    assert form.one("label", for_="condition").text == "Must always hold"
+    somebody("maria", "viewer")
+    assert "Alert when…" not in maria.open("schema-key", **names_of(ref, 2), query={"key": "step"}).links()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *(("step = pay", "1 of 2 sessions breaks this now."), ("step = choose", "No session breaks this now.")),
+        *(("step exists", "1 of 2 sessions breaks this now."), ("step =", ""), ("error:any", ""), ("", "")),
+    ],
+)
+def test_before_a_rule_is_added_it_says_how_many_sessions_break_it_now(
+    ref: SessionRef, maria: Browser, text: str, said: str
+) -> None:
+    create_session(ref.source, ref.app_name, "omar", session_id="s2", actor=ALICE)
+    create_session(ref.source, "weather", "omar", session_id="s3", state={"step": "rain"}, actor=ALICE)
+    live(ref.source)
+    assert maria.open("rule-trial", **names_of(ref, 2), query={"condition": text}).text == said
+    assert not Rule.objects.exists()
 
 
 @pytest.mark.parametrize(

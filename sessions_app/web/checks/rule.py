@@ -1,5 +1,6 @@
 """A rule of an app: the sessions that broke it, each with its first event; and what a person does to the rule."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from django import forms
@@ -11,11 +12,12 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods
 
 from ...access.actor import Actor
 from ...checks import breaches, condition, rules
 from ...checks.breaches import Broken, Counts
+from ...domain.errors import Invalid, Slow
 from ...models import Rule
 from ...reads import lists
 from ..forms import Form, Text, act
@@ -28,19 +30,23 @@ class RuleForm(Form):
     """Writes a rule, or changes one. On the page of a rule, its buttons do other things to it, too."""
 
     condition = Text(
-        label=gettext_lazy("Condition"),
+        label=gettext_lazy("Must always hold"),
         needed=True,
         attrs={
             "class": "mono",
             "maxlength": condition.MOST_CHARACTERS,
             "spellcheck": "false",
             "placeholder": condition.EXAMPLE,
+            "autocomplete": "off",
+            "autocapitalize": "off",
+            "role": "combobox",
+            "aria-autocomplete": "list",
+            "aria-expanded": "false",
+            "aria-controls": "rule-options",
+            "data-completes": True,
         },
     )
-    title = Text(
-        label=gettext_lazy("Name of the rule"),
-        attrs={"maxlength": rules.TITLE_LENGTH, "dir": "auto", "placeholder": gettext_lazy("Name (optional)")},
-    )
+    title = Text(label=gettext_lazy("Name (optional)"), attrs={"maxlength": rules.TITLE_LENGTH, "dir": "auto"})
     action = Text(widget=forms.HiddenInput)
 
 
@@ -84,6 +90,15 @@ def rule(request: HttpRequest, source: str, app_name: str, number: int) -> HttpR
     return page(request, template, {"form": form, "shown": shown(each, who, before)}, status)
 
 
+@require_GET
+def trial(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
+    """Says how many sessions break a ?condition= now. Nothing while it isn't one yet, or if it takes too long to count."""
+    text, told = request.GET.get("condition", ""), None
+    with suppress(Invalid, Slow):
+        told = rules.trial(source, app_name, text, actor=actor(request)) if text.strip() else None
+    return page(request, "checks/rule/_trial.html", {"trial": told})
+
+
 def _act(names: tuple[str, str, int], condition: str, title: str, action: str, who: Actor) -> None:
     if action == "delete":
         rules.delete(*names, actor=who)
@@ -99,5 +114,5 @@ def _deleted(request: HttpRequest, each: Rule) -> HttpResponse:
     back = reverse("state-health", args=[each.source, each.app_name])
     again = urlencode({"title": each.title, "condition": each.condition})
     words = _("Rule “%(name)s” deleted.") % {"name": each.name}
-    messages.success(request, format_html('{} <a href="{}?{}#new-rule">{}</a>', words, back, again, _("Undo")))
+    messages.success(request, format_html('{} <a href="{}?{}">{}</a>', words, back, again, _("Undo")))
     return redirect(back)

@@ -10,12 +10,14 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
-from ...checks import rules
+from ...checks import condition, rules
 from ...checks.advice import Finding, health
+from ...domain.key_schema import KeySchema
 from ...domain.session_ref import SessionRef
 from ...domain.state import scope_of
 from ...reads import lists, views
 from ...search import tree
+from ...search.schemas import schemas_of
 from ...search.selecting import query_of
 from ..forms import act
 from ..html.render import page
@@ -52,7 +54,8 @@ def state_health(request: HttpRequest, source: str, app_name: str) -> HttpRespon
     """Shows the rules, and what there is to improve, by kind. A POST makes a rule. htmx gets only the rules."""
     who = actor(request)
     row, _state = views.app(source, app_name, partly=True, actor=who)
-    form = RuleForm.of(request, initial=request.GET.dict())
+    begun = _begun(request, source, app_name)
+    form = RuleForm.of(request, initial=begun, focus="condition" if begun.get("condition") else "")
     number, status = act(
         form, lambda given: rules.create(source, app_name, given["title"], given["condition"], actor=who)
     )
@@ -72,6 +75,15 @@ def state_health(request: HttpRequest, source: str, app_name: str) -> HttpRespon
         for kind, some in told.findings.items()
     ]
     return page(request, "checks/state_health/state_health.html", context | {"health": told, "groups": groups}, status)
+
+
+def _begun(request: HttpRequest, source: str, app_name: str) -> dict[str, str]:
+    """Returns the rule that an address begins: a whole one, or one about a ?key=, of what is known of it."""
+    given = request.GET.dict()
+    if key := given.get("key"):
+        known = schemas_of(source, app_name, [key], actor=actor(request)).get(key, KeySchema())
+        given["condition"] = condition.always(key, known)
+    return given
 
 
 def _item(finding: Finding, query: str, titles: Mapping[SessionRef, str]) -> Item:

@@ -110,7 +110,7 @@ def _broken(each: Recent, of: Of) -> Item:
     sessions = ngettext("%(n)s session", "%(n)s sessions", each.sessions) % {"n": each.sessions}
     aside = " · ".join([sessions, *([] if of.app_name else [each.app_name])])
     address = reverse("rule", args=[each.source, each.app_name, each.rule])
-    words = _("rule broken")
+    words = _("didn't hold")  # a rule is called like what must hold, not like the alarm
     return Item("key", "warn", each.name, words, aside, address, each.last, each.sessions)
 
 

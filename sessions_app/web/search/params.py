@@ -161,17 +161,20 @@ def pieces(text: str, query: Query) -> Iterator[Piece]:
 
 @require_GET
 def complete(request: HttpRequest) -> HttpResponse:
-    """Renders what may stand at the ?at= of a query. Where nothing is known that goes on so, it offers to search for it."""
+    """Renders what may stand at the ?at= of a query, or of a condition on the state of an app, ?of=. Where nothing is known
+    that goes on so, it offers to search for the query."""
     text = request.GET.get("q", "")
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(f"{reverse('search')}?{urlencode({'q': text.encode('utf-8', 'replace')})}")
     suggestions = suggested(request)
-    searched = text.strip() if all(each.respelt for each in suggestions) else ""
-    return page(request, "search/params/_options.html", {"suggestions": suggestions, "searched": searched})
+    searches = "of" not in request.GET
+    searched = text.strip() if searches and all(each.respelt for each in suggestions) else ""
+    context = {"suggestions": suggestions, "searched": searched, "searches": searches}
+    return page(request, "search/params/_options.html", context)
 
 
 def suggested(request: HttpRequest) -> list[Suggestion]:
-    """Returns what may stand at the ?at= of a query."""
+    """Returns what may stand at the ?at= of a query, or of a condition on the state of an app."""
     text, at = request.GET.get("q", ""), request.GET.get("at", "")
     cursor = min(int(at), len(text)) if at.isdecimal() and len(at) < 10 else len(text)
-    return suggestions_for(text, cursor, actor=actor(request))
+    return suggestions_for(text, cursor, actor=actor(request), app=request.GET.get("of", ""))
