@@ -30,6 +30,15 @@
     for (const shade of below.querySelectorAll("mark")) shade.replaceWith(shade.textContent); // until the server has read it
   });
 
+  // On a phone, there is room for one word.
+  const whole = field.placeholder;
+  const phone = matchMedia("(width < 640px)");
+  const name = () => {
+    field.placeholder = phone.matches ? field.dataset.brief : whole;
+  };
+  phone.addEventListener("change", name);
+  name();
+
   // The marks lie below the field's own text, wherever that is scrolled to.
   const follow = () => {
     below.scrollLeft = field.scrollLeft;

@@ -71,6 +71,8 @@ def test_the_line_is_one_line_in_each_language(demo: Demo, page: Page, language:
         for part in page.locator(".demoline > *").all():
             inner = part.bounding_box()
             assert inner is None or inner["x"] + inner["width"] <= width
+        copy = page.locator(".demoline [data-copy]")
+        assert width < 360 or "adkweb" in copy.inner_text(), "it says what it copies"
 
 
 @pytest.mark.long

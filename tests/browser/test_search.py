@@ -212,6 +212,21 @@ def test_escape_closes_the_list_and_then_leaves_and_tab_leaves_where_nothing_is_
     expect(page.locator("#query")).to_have_value("")
 
 
+@pytest.mark.parametrize("language", ["en", "es", "ko"])
+def test_on_a_phone_what_stands_in_the_field_is_not_cut(page: Page, server: Adkweb, language: str) -> None:
+    page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": server.address}])
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/sessions/")
+    needed, room = page.locator("#query").evaluate("""(field) => {
+        const pen = document.createElement("canvas").getContext("2d");
+        pen.font = getComputedStyle(field, "::placeholder").font;
+        return [pen.measureText(field.placeholder).width, field.clientWidth];
+    }""")
+    assert 0 < needed < room
+    page.set_viewport_size({"width": 1440, "height": 844})
+    expect(page.locator("#query")).to_have_attribute("placeholder", page.locator("#query").get_attribute("aria-label"))
+
+
 @pytest.mark.long
 def test_what_is_wrong_is_marked_and_told_and_the_rest_is_used(page: Page) -> None:
     page.goto("/sessions/")
