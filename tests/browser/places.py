@@ -260,8 +260,8 @@ def _dry_run(page: Page) -> None:
 
 def _rule(page: Page) -> None:
     page.goto(path("a", "demo", "booking", end="checks/"))
-    page.get_by_label("Condition").fill("count = 0")
-    page.get_by_label("Name of the rule").fill("Nothing is counted")
+    page.locator("#condition").fill("count = 0")
+    page.locator("#title").fill("Nothing is counted")
     page.get_by_role("button", name="Add rule").click()
     expect(page.locator("#breaches tbody tr").first).to_be_visible(timeout=20_000)
     expect(page.locator("progress")).to_have_count(0)

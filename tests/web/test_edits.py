@@ -101,7 +101,9 @@ def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again
 
 def test_what_an_agent_writes_is_none(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
     add(ref, actions={"state_delta": {"step": "pay"}})
-    assert "No edits yet" in maria.open("edits").texts("h2")
+    page = maria.open("edits")
+    assert "No edits yet" in page.texts("h2")
+    assert page.one("table", "sample").one("tbody").one("span", "name").text == "user:tier"
 
 
 @pytest.mark.parametrize("htmx", [True, False])

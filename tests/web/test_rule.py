@@ -84,6 +84,10 @@ def test_alert_when_begins_a_rule_about_a_key_with_what_was_always_so(
     assert form.fields()["condition"] == 'state.step in ("choose", "pay")'
     assert "autofocus" in form.one(id="condition")
     assert form.one("label", for_="condition").text == "Must always hold"
+    examples = maria.open("state-health", **names_of(ref, 2)).one("p", "examples").links()
+    assert examples['state.step in ("choose", "pay")'] == card.links()["Alert when…"]
+    rules.create(*names_of(ref, 2).values(), "", "step exists", actor=ALICE)
+    assert maria.open("state-health", **names_of(ref, 2)).all("p", "examples") == []
     somebody("maria", "viewer")
     assert "Alert when…" not in maria.open("schema-key", **names_of(ref, 2), query={"key": "step"}).links()
 

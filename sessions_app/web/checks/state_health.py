@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -17,7 +17,7 @@ from ...domain.session_ref import SessionRef
 from ...domain.state import scope_of
 from ...reads import lists, views
 from ...search import tree
-from ...search.schemas import schemas_of
+from ...search.schemas import schemas, schemas_of
 from ...search.selecting import query_of
 from ..forms import act
 from ..html.render import page
@@ -25,6 +25,9 @@ from ..html.state_panel import address_at
 from ..request import actor
 from .rule import RuleForm, shown
 from .words import ADVICE, Advice, said
+
+_EXAMPLES: Final = 3
+_EXAMPLE: Final = 48  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ def state_health(request: HttpRequest, source: str, app_name: str) -> HttpRespon
     context: dict[str, Any] = {"source": source, "app": row, "form": form}
     some = rules.rules(source, app_name, actor=who)
     context["rules"] = [shown(each, who, limit=1) for each in some]
+    context["examples"] = [] if some else _examples(schemas(source, app_name, actor=who).keys)
     context["working"] = any(each.percent is not None for each in some)
     if request.htmx:  # type: ignore[attr-defined]
         return page(request, "checks/state_health/_rules.html", context)
@@ -84,6 +88,12 @@ def _begun(request: HttpRequest, source: str, app_name: str) -> dict[str, str]:
         known = schemas_of(source, app_name, [key], actor=actor(request)).get(key, KeySchema())
         given["condition"] = condition.always(key, known)
     return given
+
+
+def _examples(keys: Mapping[str, KeySchema]) -> list[tuple[str, str]]:
+    """Returns a few keys of an app about which a rule could be, each with the condition that begins it."""
+    every = ((key, condition.always(key, known)) for key, known in keys.items() if known.low is not None or known.texts)
+    return [each for each in every if len(each[1]) <= _EXAMPLE and not each[1].endswith("null")][:_EXAMPLES]
 
 
 def _item(finding: Finding, query: str, titles: Mapping[SessionRef, str]) -> Item:
