@@ -2,7 +2,6 @@
 
 import json
 import time
-from datetime import UTC
 from typing import Any, Final, NamedTuple
 
 from django.db import transaction
@@ -16,10 +15,9 @@ from ..domain.session_ref import digest_of, own_session
 from ..models import Job, Rule
 from ..reads import views
 from ..search import tree
-from ..search.language import parse
 from ..search.lines import clean
 from ..search.results import COUNT_LIMIT, count
-from ..search.selecting import patience, query_of
+from ..search.selecting import patience
 from ..sources import registry
 from . import condition, rule_jobs
 
@@ -55,11 +53,10 @@ def trial(source: str, app_name: str, text: str, *, actor: Actor) -> Trial:
     Raises Invalid, NotFound, SourceError; Slow if that takes longer than a second."""
     actor.check_sees(own_session(source, app_name))
     node = condition.read(text)
-    of_app = parse(query_of(source, app_name, actor=actor), now=time.time(), zone=UTC).tree
-    assert of_app is not None  # noqa: S101  (it names the app)
+    of_app = tree.Match("source", source, exact=True), tree.Match("app", app_name, exact=True)
     with patience(1.0):
-        sessions = count(tree.Query(of_app), actor=actor)
-        broken = count(tree.Query(tree.And((of_app, condition.breaking(node)))), actor=actor)
+        sessions = count(tree.Query(tree.And(of_app)), actor=actor)
+        broken = count(tree.Query(tree.And((*of_app, condition.breaking(node)))), actor=actor)
     return Trial(min(broken, COUNT_LIMIT), min(sessions, COUNT_LIMIT), sessions > COUNT_LIMIT)
 
 
