@@ -7,7 +7,7 @@ from playwright.sync_api import Page, StorageState, expect
 
 from tests.browser.conftest import Sweep, Visit, Watch
 from tests.browser.looks import check
-from tests.browser.places import EACH_PAGE, PLACES
+from tests.browser.places import EACH_PAGE, PLACES, SEOUL, path
 from tests.browser.serving import Adkweb
 from tests.browser.targets import small
 from tests.parts import in_two_parts, long_but
@@ -38,6 +38,21 @@ def test_the_ruler_of_targets_tells_what_is_too_small(page: Page) -> None:
         document.querySelector("main").append(text, row, alone);
     }""")
     assert [line.partition(": ")[2] for line in small(page)] == ["a.close in p. “x”"] * 2
+
+
+@pytest.mark.parametrize(
+    ("density", "css", "told"),
+    [
+        ("events", ".wrote > a { min-block-size: auto !important }", "a. in span.wrote"),
+        ("chat", ".message > .when { line-height: normal !important }", "a.when in li.message"),
+    ],
+)
+def test_who_wrote_a_key_and_when_a_message_came_are_measured(page: Page, density: str, css: str, told: str) -> None:
+    page.goto(path("s", *SEOUL, end=f"?density={density}"))
+    expect(page.locator("#stats")).to_contain_text("event")
+    assert small(page) == []
+    page.evaluate("css => { (document.adoptedStyleSheets = [new CSSStyleSheet()])[0].replaceSync(css) }", css)
+    assert told in "\n".join(small(page))
 
 
 def test_signing_in_is_accessible_in_light_and_dark(
