@@ -197,7 +197,8 @@ def test_a_wheel_is_the_same_byte_for_byte_from_another_folder_at_another_time(t
         for file in ("pyproject.toml", "README.md", "LICENSE", "examples/demo.db"):
             shutil.copy(ROOT / file, root / file)
             (root / file).touch()
-        shutil.copytree(ROOT / "examples/demo-artifacts", root / "examples/demo-artifacts")
+        for folder in ("examples/demo-artifacts", "examples/agents"):
+            shutil.copytree(ROOT / folder, root / folder)
         wheels.append(build(root))
         time.sleep(2.1)  # a zip keeps times of two seconds
     assert wheels[0] == wheels[1]

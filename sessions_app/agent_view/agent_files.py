@@ -13,7 +13,7 @@ from django.db import connections
 
 from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
-from ..sources import database, registry
+from ..sources import database, demo, registry
 from ..sources.finding import SESSION_FILE
 from .agent_code import Code, Unread, Written
 from .agent_yaml import SUFFIXES, Configs
@@ -94,8 +94,11 @@ def _folder_of(ref: SessionRef) -> Path | None:
 
 
 def _folder(source: str) -> Path | None:
-    """Returns the agents' folder beside which `adk web` wrote a source, if it is in one that a person named."""
+    """Returns the agents' folder beside which `adk web` wrote a source, if it is in one that a person named; or the
+    demo's."""
     database.get(source)
+    if demo.is_demo(source):
+        return demo.agents()
     file = connections.databases[source].get("ADKWEB", {}).get("path")
     if not file or Path(file).parts[-2:] != SESSION_FILE.parts:
         return None

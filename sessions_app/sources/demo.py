@@ -41,6 +41,11 @@ def artifacts() -> Path:
     return file().with_name("demo-artifacts")
 
 
+def agents() -> Path:
+    """Returns the folder of the agents that made the demo. They are shown, and never run."""
+    return Path(settings.DEMO).with_name("agents")
+
+
 def bring_to(now: float, path: Path) -> None:
     """Moves everything in a copy of the recording, so that its newest event happened minutes before `now`.
 

@@ -61,6 +61,11 @@ def test_every_page_of_the_demo_says_that_it_is_one(shown: str, maria: Browser, 
     assert button["data-copy"] in button["aria-label"]
 
 
+def test_the_demo_knows_the_instructions_of_its_agents(shown: str, maria: Browser) -> None:
+    line = maria.open(session(shown, "context/")).one(id="instruction").one("summary").text
+    assert re.fullmatch(r"Instruction \d+ characters, filled in with the state booking/agent\.py:\d+", line)
+
+
 @pytest.mark.parametrize("address", ["/", "/edits/", "/sessions/", "/batches/"])
 def test_pages_about_all_sources_say_so_while_nothing_else_is_open(
     shown: str, maria: Browser, address: str, tmp_path: Path, open_source: Callable[[str], str]
