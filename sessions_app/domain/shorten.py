@@ -16,28 +16,30 @@ def words(value: Any, length: int = 240) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
-def brief(value: Any, length: int = 40, depth: int = 1) -> str:
-    """Returns a value as short JSON. `depth` is its level in the tree."""
+def brief(value: Any, length: int = 40) -> str:
+    """Returns a value as short JSON on one line: all of it, or its beginning and one “…”.
+
+    Of an object or a list within it that has more entries than there is room, it says how many: `{cities: [500]}`.
+    """
     if value is ABSENT:
         return _("absent")
     if value is UNKNOWN:
         return "?"
-    if isinstance(value, list | dict):  # cut first: a value may be megabytes long
-        if len(value) > length or (depth > DEPTH_LIMIT and value):
-            return f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
-        return _brief_branch(value, length, depth)
-    text = dumps(value[: length + 1] if isinstance(value, str) else value)
-    return text if len(text) <= length else text[: length - 1] + "…"
+    text = _beginning(value, length, 1)
+    return text if len(text) <= length else text[: length - 1].rstrip(" ,") + "…"
 
 
-def _brief_branch(value: list[Any] | dict[str, Any], length: int, depth: int) -> str:
-    parts, room = [], length - 2
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        part = brief(item, max(8, room), depth + 1)
-        parts.append(f"{brief(key, 24)[1:-1]}: {part}" if isinstance(value, dict) else part)
-        room -= len(parts[-1]) + 2
-        if room <= 0:
-            break
-    text = ", ".join(parts) + (", …" if len(parts) < len(value) else "")
-    whole = f"{{{text}}}" if isinstance(value, dict) else f"[{text}]"
-    return whole if len(whole) <= length else whole[: length - 1] + "…"
+def _beginning(value: Any, length: int, depth: int) -> str:
+    """Returns a value as JSON; of one that is longer than `length`, a beginning that is longer, too."""
+    if not isinstance(value, list | dict):
+        return dumps(value[: length + 1] if isinstance(value, str) else value)  # it may be megabytes long
+    if len(value) > length or (depth > DEPTH_LIMIT and value):
+        return f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
+    text, end = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    for number, (key, item) in enumerate(value.items() if isinstance(value, dict) else enumerate(value)):
+        text += ", " if number else ""
+        text += f"{dumps(str(key)[: length + 1])[1:-1]}: " if isinstance(value, dict) else ""
+        text += _beginning(item, max(8, length - len(text)), depth + 1)
+        if len(text) > length:
+            return text
+    return text + end

@@ -73,6 +73,26 @@ def test_who_wrote_a_key_has_the_room_that_its_value_leaves_and_a_longer_value_k
     assert token.evaluate("(value) => value.scrollWidth <= value.clientWidth")
 
 
+# Values that the server has shortened, in chips and in the state, where there is room for the rest of them.
+SHORTENED = """() => [...document.querySelectorAll(".delta > :is(b, del), #groups .value .preview")]
+    .filter((each) => each.textContent.endsWith("…") && each.checkVisibility())
+    .map((each) => each.closest(".value") ?? each)
+    .filter(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)
+    .map(({ textContent }) => textContent)"""
+
+
+def test_a_long_value_is_cut_once_and_shows_more_the_wider_the_page_is(visit: Visit) -> None:
+    page = visit(viewport={"width": 1440, "height": 900})
+    page.goto(path("s", *SEOUL, end="?density=events"))
+    widths = []
+    for width in (1440, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(SHORTENED) == []
+        widths.append(page.locator(".ev .delta b").evaluate_all("(all) => Math.max(...all.map((b) => b.clientWidth))"))
+    assert widths[0] > 250
+    assert widths[1] > 380
+
+
 @pytest.mark.long
 def test_a_key_that_was_written_since_is_the_first_of_many_that_an_undo_takes_back(page: Page) -> None:
     page.goto(path("s", *FAMILY, end="e/all/undo/"))

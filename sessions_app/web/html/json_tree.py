@@ -22,6 +22,7 @@ ID_LIMIT: Final = 12  # characters of an id that is shown whole beside a title
 ID_END: Final = 4  # characters at each end of a longer one
 SURE_LIMIT: Final = 18  # characters of a text that every column shows
 LINE_LIMIT: Final = 80  # characters of a text that fit on its row
+ROW_LIMIT: Final = 240  # characters of a longer value on its row, more than the widest pane shows: CSS cuts it
 TEXT_LIMIT: Final = 5_000  # characters of a text that are shown when it is opened
 NODE_LIMIT: Final = 400  # values in a tree
 OPEN_LIMIT: Final = 8  # entries in a nested value that starts open, in a tree that starts open
@@ -79,12 +80,12 @@ class Tree:
         if isinstance(value, dict | list) and value:
             size = f"[{len(value)}]" if isinstance(value, list) else f"{{{len(value)}}}"
             shown = format_html(
-                '<span class="z">{}</span> <span class="preview">{}</span>', size, brief(value, LINE_LIMIT)
+                '<span class="z">{}</span> <span class="preview">{}</span>', size, brief(value, ROW_LIMIT)
             )
             inner = self._entries(value, depth) if self.left > 0 and depth < DEPTH_LIMIT else self._cut()
             opened = self.opened and len(value) <= OPEN_LIMIT
         elif isinstance(value, str) and (len(value) > LINE_LIMIT or "\n" in value):
-            shown = format_html('<span class="s bidi">{}</span>', brief(value, LINE_LIMIT))
+            shown = format_html('<span class="s bidi">{}</span>', brief(value, ROW_LIMIT))
             inner, opened = self._text(value), False
         else:
             return format_html(
