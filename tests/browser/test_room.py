@@ -93,6 +93,31 @@ def test_a_long_value_is_cut_once_and_shows_more_the_wider_the_page_is(visit: Vi
     assert widths[1] > 380
 
 
+def test_where_there_is_room_a_page_beside_the_timeline_leaves_the_state_in_sight(visit: Visit) -> None:
+    page = visit(viewport={"width": 2560, "height": 1000})
+    page.goto(path("s", *SEOUL, end="?pane=history%3Fkey%3Dsearches"))
+    pane, state, timeline = page.locator("#pane"), page.locator("#state"), page.locator("[data-timeline]")
+    expect(pane).to_be_visible()
+    boxes_of = [each.bounding_box() for each in (timeline, state, pane)]
+    edges = [(box["x"], box["x"] + box["width"]) for box in boxes_of if box]
+    assert all(0 <= edges[n + 1][0] - edges[n][1] < 2 for n in range(2))  # a line between them
+    assert min(right - left for left, right in edges) >= 600
+    page.set_viewport_size({"width": 1440, "height": 1000})
+    expect(state).to_be_hidden()
+    expect(pane).to_be_visible()
+
+
+def test_on_a_wide_screen_the_newest_turns_stand_beside_the_sources(visit: Visit) -> None:
+    page = visit(viewport={"width": 2560, "height": 1000})
+    page.goto("/")
+    source, feed = page.locator("#sources > .section").nth(1), page.locator("#feed")
+    (one, other) = (each.bounding_box() for each in (source, feed))
+    assert one
+    assert other
+    assert other["x"] >= one["x"] + one["width"]
+    assert other["y"] < one["y"]
+
+
 @pytest.mark.long
 def test_a_key_that_was_written_since_is_the_first_of_many_that_an_undo_takes_back(page: Page) -> None:
     page.goto(path("s", *FAMILY, end="e/all/undo/"))
