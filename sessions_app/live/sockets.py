@@ -37,6 +37,7 @@ from ..jobs.ticker import Ticker
 from ..reads.users import ref_meant
 from ..web.session import updates
 from ..web.session.modes import known
+from ..web.session.trace import SAME
 from ..web.urls import LIVE_SESSION
 from . import lags, source_follower  # noqa: F401 - lags registers its figures
 from .client import BAD_REQUEST, FAULT, GONE, REFUSED, SIGNED_OUT, TOO_OFTEN, Watcher, has_room, watchers
@@ -148,7 +149,8 @@ class SessionSocket(Socket):
     async def enter(self, watcher: Watcher) -> None:
         """Takes a seat at the place that the client reports."""
         density = known(self.query.get("density", ""))
-        chosen = updates.Filter(self.query.get("kind", ""), self.query.get("author", ""), density)
+        scaled = cookie(self.scope, "scale") == SAME
+        chosen = updates.Filter(self.query.get("kind", ""), self.query.get("author", ""), density, scaled)
         self.seat = Seat(watcher, chosen, _seq(self.query.get("after", "")), self.query.get("mask", ""))
         try:
             self.ref = await database_sync_to_async(self._named, thread_sensitive=False)()
@@ -316,7 +318,7 @@ def note_refused(scope: Any) -> None:
         address.reset(token)
 
 
-def cookie(scope: Any) -> str:
-    """Returns the sign-in of a handshake, or ""."""
+def cookie(scope: Any, name: str = "") -> str:
+    """Returns a cookie of a handshake, the sign-in if it is not named, or ""."""
     cookies = parse_cookie(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
-    return cookies.get(settings.SESSION_COOKIE_NAME, "")
+    return cookies.get(name or settings.SESSION_COOKIE_NAME, "")

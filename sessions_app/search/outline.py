@@ -302,6 +302,19 @@ def _begin(turns: Sequence[Turn], seq: Seq) -> tuple[int, int]:
     return (turns[number - 1].seq, turns[number - 1].first_event) if number else (0, 1)
 
 
+def longest_turn(ref: SessionRef, *, actor: Actor) -> float:
+    """Returns the seconds of a session's longest turn; 0 if the index knows none. Raises NotFound, SourceError."""
+    actor.check_sees(ref)
+    with database.using(ref.source):
+        pk, so_far, newer = so_far_of(ref, actor)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT max(took) FROM sessions_app_searchspan WHERE session_id = %s AND kind = 't'", [pk])
+        longest = [cursor.fetchone()[0] or 0.0]
+    for view in newer or ():
+        longest += [span.took for span in fold(so_far, view.data, view.description, view.seq or 0) if span.kind == "t"]
+    return max(longest)
+
+
 TURNS: Final = 200
 CALLS: Final = 400
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,6 +128,41 @@ def test_it_shows_the_newest_turn_or_the_one_with_an_event(
 def test_it_says_where_the_time_went(anywhere: SessionRef, turn: list[str], maria: Browser) -> None:
     page = maria.open("trace", htmx=True, **anywhere._asdict())
     assert page.one("p", "wherefrom").text == "Model 3.0 s Tools 3.0 s"
+
+
+def test_all_turns_have_the_scale_of_the_longest_once_that_is_chosen(
+    anywhere: SessionRef, turn: list[str], maria: Browser
+) -> None:
+    def widths(page: Element) -> list[float]:
+        return [float(each.all("rect", "span")[0]["width"][:-1]) for each in page.all("li", "waterfall")]
+
+    def link(page: Element) -> str:
+        return page.one("a", "scaled")["href"]
+
+    own = maria.open("session", query={"density": "trace"}, **anywhere._asdict())
+    same = maria.open(link(own))
+    (one, other), (short, long) = widths(own), widths(same)
+    assert one == pytest.approx(100)
+    assert long == other
+    assert short == pytest.approx(100 / 6, abs=0.5)
+    # It is kept for the next page, for a trace that comes later, and for what arrives live.
+    assert widths(maria.open("session", **anywhere._asdict())) == [short, long]
+    later = maria.open("trace", htmx=True, query={"at": turn[0]}, **anywhere._asdict())
+    assert later.all("rect", "span")[0]["width"] == f"{short:.3f}%"
+    news = json.loads(maria.get(reverse("news", kwargs=anywhere._asdict()), {"after": "0"}).content)
+    assert f'width="{short:.3f}%"' in news["events"]
+    assert widths(maria.open(link(same))) == [one, other]
+
+
+def test_why_something_failed_is_said_below_its_bar_and_to_who_hears_the_page(
+    anywhere: SessionRef, turn: list[str], maria: Browser
+) -> None:
+    tool = maria.open("trace", htmx=True, **anywhere._asdict()).one("li", "tool")
+    bar, words = tool.one("rect", "span"), tool.one("foreignobject")
+    assert words.text == "card declined"
+    ends = [float(each["x"][:-1]) + float(each["width"][:-1]) for each in (bar, words)]
+    assert (words["x"] == bar["x"] and ends[1] == pytest.approx(100)) or ends[0] == pytest.approx(ends[1], abs=0.01)
+    assert "card declined" in tool.one("span", "figures").text
 
 
 def test_bars_lead_to_their_events_and_are_hidden_from_who_cannot_see_them(

@@ -15,7 +15,7 @@ from ...reads.event_views import EventView
 from ..html.markdown import Texts
 from .chat import PLAIN, Message, messages
 from .timeline import TurnRows
-from .trace import drawn
+from .trace import SAME, drawn
 
 CHAT: Final = "chat"
 EVENTS: Final = "events"
@@ -36,14 +36,21 @@ def known(name: str) -> str:
 
 
 def remember(request: HttpRequest, answer: HttpResponse) -> HttpResponse:
-    """Returns an answer that makes the browser keep the density that was chosen by ?density=."""
-    if (chosen := request.GET.get("density", "")) in _ALL:
-        answer.set_cookie("density", chosen, max_age=_YEAR, secure=request.is_secure(), httponly=True, samesite="Lax")
+    """Returns an answer that makes the browser keep the density and the scale that were chosen by ?density= and ?scale=."""
+    for name, choices in (("density", _ALL), ("scale", (SAME, "own"))):
+        if (chosen := request.GET.get(name, "")) in choices:
+            answer.set_cookie(name, chosen, max_age=_YEAR, secure=request.is_secure(), httponly=True, samesite="Lax")
     return answer
 
 
 def fill(
-    turns: Sequence[TurnRows], density: str, *, filtered: bool, at_end: bool, after: EventView | None = None
+    turns: Sequence[TurnRows],
+    density: str,
+    *,
+    filtered: bool,
+    at_end: bool,
+    after: EventView | None = None,
+    longest: float = 0.0,
 ) -> None:
     """Gives the rows of a timeline what the density shows of them. `after` is the event before them.
 
@@ -64,7 +71,7 @@ def fill(
             each.lines = [replace(line, said=said.get(line.event.id, ())) for line in each.lines]
         is_whole = turn.begun and not turn.again and not filtered and (at_end or turn is not turns[-1])
         if density == TRACE and is_whole:
-            turn.trace = drawn([line.event for each in turn.invocations for line in each.lines])
+            turn.trace = drawn([line.event for each in turn.invocations for line in each.lines], longest)
 
 
 @require_GET

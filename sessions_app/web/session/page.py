@@ -36,8 +36,9 @@ from ..html.state_panel import NOBODY, address_at, of_session, who_wrote
 from ..request import actor
 from . import labels
 from .chosen_range import ChosenRange, by_numbers, chosen_range, counted, query_of
-from .modes import density_of, fill, remember
+from .modes import TRACE, density_of, fill, remember
 from .timeline import grouped, no_longer_given
+from .trace import on_one_scale
 from .updates import number_in, numbers
 
 _ROWS: Final = 50  # events of a page of the timeline: twice what most windows show; more are loaded near its ends
@@ -141,10 +142,14 @@ def _timeline(
             later = rows[-1].cursor
     density = density_of(request)
     turns = grouped(ref, rows, actor(request), None, no_longer_given(ref, rows, actor(request)), upto)
-    fill(turns, density, filtered=any(filters.values()), at_end=newest or bool((about or after) and not later))
+    scaled = on_one_scale(request)
+    longest = outline.longest_turn(ref, actor=actor(request)) if scaled and density == TRACE else 0.0
+    at_end = newest or bool((about or after) and not later)
+    fill(turns, density, filtered=any(filters.values()), at_end=at_end, longest=longest)
     return {
         **_narrowed(request, chosen, density),
         "density": density,
+        "scaled": scaled,
         "around": about.id if about else "",
         "seq": seq,
         "turns": turns,

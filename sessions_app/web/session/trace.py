@@ -23,11 +23,13 @@ from ...domain.trace import AGENT, MODEL, SUMMARY, TOOL, WAIT, Span, Trace
 from ...domain.trace import trace as read
 from ...reads import timeline
 from ...reads.event_views import EventView
+from ...search import outline
 from ..html.render import page
 from ..numbers import duration, point
 from ..request import actor
 from ..templatetags.tags import colour_of, shortened
 
+SAME: Final = "same"  # of ?scale=, for all turns; each has its own otherwise
 ROWS: Final = 100
 DEEPEST: Final = 8  # levels that are indented
 LONGEST: Final = 200  # characters of a name
@@ -50,6 +52,15 @@ class Bar:
     last_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where the words of a failure stand: below its bar, from where that begins, or up to its end if it is late."""
+
+    x: str
+    width: str
+    is_late: bool
+
+
 @dataclass(slots=True)
 class Row:
     """Spans of the same name, within the same row, that do not overlap: the calls of one model, a tool that runs twice."""
@@ -62,6 +73,7 @@ class Row:
     spans: list[Span]
     within: list[Row] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
+    fault: Fault | None = None
     short: str = ""
 
     @property
@@ -129,6 +141,12 @@ class Drawn:
     folds: list[Label]
     parts: list[tuple[str, str, str]]  # where the time went: kind, name, words
     changes: list[Change]
+    scaled: bool  # as all turns of the session are
+
+
+def on_one_scale(request: HttpRequest) -> bool:
+    """Tells whether the traces of all turns have the same scale: by ?scale=, or as it was chosen last in this browser."""
+    return (request.GET.get("scale") or request.COOKIES.get("scale")) == SAME
 
 
 @require_GET
@@ -140,15 +158,17 @@ def trace(request: HttpRequest, **names: str) -> HttpResponse:
         asked = {"density": "trace", **({"at": at} if at else {})}
         return redirect(f"{reverse('session', kwargs=ref._asdict())}?{urlencode(asked)}")
     turn = timeline.turn_at(ref, at, actor=who)
-    context = {"trace": drawn(turn.events) if turn.events else None, "cut": timeline.MOST if turn.cut else 0}
+    longest = outline.longest_turn(ref, actor=who) if on_one_scale(request) else 0.0
+    context = {"trace": drawn(turn.events, longest) if turn.events else None, "cut": timeline.MOST if turn.cut else 0}
     return page(request, "session/trace/_turn.html", context)
 
 
-def drawn(events: Sequence[EventView]) -> Drawn:
-    """Returns the trace of a turn's events for `session/trace/_turn.html`."""
+def drawn(events: Sequence[EventView], longest: float = 0.0) -> Drawn:
+    """Returns the trace of a turn's events for `session/trace/_turn.html`: over the whole width, or over the part of it that
+    the turn has of so many seconds."""
     of_turn = read((each.data, each.description) for each in events)
     end = of_turn.end
-    scale = scale_of(of_turn, end)
+    scale = scale_of(of_turn, end, longest)
     roots, kept = _rows(of_turn.spans), []
     for row in _ordered(roots):
         kept.append(row)
@@ -158,6 +178,7 @@ def drawn(events: Sequence[EventView]) -> Drawn:
     for row in kept:
         row.short = short[row.name]
         row.bars = [_bar(each, of_turn, scale, end, events[0].ref) for each in row.spans]
+        row.fault = next((_fault(each, scale, end) for each in reversed(row.failures) if each.why), None)
     shown = sum(len(row.spans) for row in kept)
     return Drawn(
         of_turn,
@@ -175,6 +196,7 @@ def drawn(events: Sequence[EventView]) -> Drawn:
             if took.seconds or took.sign
         ],
         [change for each in events for change in each.changes],
+        longest > 0,
     )
 
 
@@ -233,6 +255,12 @@ def _bar(span: Span, trace: Trace, scale: Scale, end: float, ref: SessionRef) ->
     said = " · ".join(filter(None, told))
     ids = event_id, span.events[-1] if span.events else ""
     return Bar(_number(left), _number(width), _number(left + width), span.failed, is_open, said, address, *ids)
+
+
+def _fault(span: Span, scale: Scale, end: float) -> Fault:
+    left, right = scale.x(span.start), scale.x(end if span.end is None else span.end)
+    is_late = left > 100 - right
+    return Fault(_number(0 if is_late else left), _number(max(right, THINNEST) if is_late else 100 - left), is_late)
 
 
 def _tick(tick: Tick, folds: list[Fold]) -> Label:
@@ -313,22 +341,24 @@ class Scale:
         return min(left + (right - left) * min(max(share, 0), 1), right)
 
 
-def scale_of(trace: Trace, end: float) -> Scale:
-    """Returns the axis of a trace that is drawn until `end`."""
+def scale_of(trace: Trace, end: float, longest: float = 0.0) -> Scale:
+    """Returns the axis of a trace that is drawn until `end`, on the scale of a turn of `longest` seconds if that is more."""
     end = max(end, trace.end, trace.start + SHORTEST)
     gaps = _idle(trace, end)
     edges = [trace.start, *chain.from_iterable(gaps), end]
     worked = sum(until - begin for begin, until in list(pairwise(edges))[::2])  # not end - start: floats lose the rest
-    room = 100 - FOLDED * len(gaps)
+    longest = max(worked, longest)
+    room = (100 - FOLDED * len(gaps)) * (worked / longest)
     times, xs, folds = [trace.start], [0.0], []
     for begin, until in gaps:
         x = xs[-1] + (begin - times[-1]) / worked * room
         times += [begin, until]
         xs += [x, x + FOLDED]
         folds.append(Fold(x, FOLDED, until - begin))
-    xs = list(accumulate((min(each, 100.0) for each in [*xs, 100.0]), max))  # floats may pass the end
+    last = room + FOLDED * len(gaps)
+    xs = list(accumulate((min(each, last) for each in [*xs, last]), max))  # floats may pass the end
     scale = Scale([*times, end], xs, folds, [])
-    scale.ticks.extend(_ticks(scale, worked))
+    scale.ticks.extend(_ticks(scale, worked, longest))
     return scale
 
 
@@ -351,9 +381,9 @@ def _idle(trace: Trace, end: float) -> list[tuple[float, float]]:
     return sorted(sorted(long, key=lambda gap: gap[0] - gap[1])[:MOST_FOLDS])
 
 
-def _ticks(scale: Scale, worked: float) -> list[Tick]:
-    """Returns two to five round times."""
-    step = next((step for step in _STEPS if worked / step < MOST_TICKS), _STEPS[-1])
+def _ticks(scale: Scale, worked: float, longest: float) -> list[Tick]:
+    """Returns two to five round times; fewer if the longest turn, whose steps they have, took longer."""
+    step = next((step for step in _STEPS if longest / step < MOST_TICKS), _STEPS[-1])
     return [Tick(_x_of(scale, number * step), number * step) for number in range(int(worked / step) + 1)][:MOST_TICKS]
 
 
@@ -364,4 +394,4 @@ def _x_of(scale: Scale, after: float) -> float:
         if after <= end - begin:
             return min(left + (right - left) * after / (end - begin), right) if end > begin else left
         after -= end - begin
-    return 100.0
+    return scale.xs[-1]

@@ -23,8 +23,9 @@ from ...search import outline
 from ...sources import database
 from ..html.state_panel import of_session, who_wrote
 from ..request import actor
-from .modes import EVENTS, density_of, fill
+from .modes import EVENTS, TRACE, density_of, fill
 from .timeline import TurnRows, dollars_of, grouped
+from .trace import on_one_scale
 
 BATCH: Final = 100  # events in one push
 CATCH_UP: Final = 1000  # a page that has missed more events loads the timeline again
@@ -38,6 +39,7 @@ class Filter:
     kind: str = ""
     author: str = ""
     density: str = EVENTS
+    scaled: bool = False  # all turns of a trace have the same scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ def following(ref: SessionRef, seq: Seq, chosen: Filter, who: Actor, last: TurnR
     more = page.next is not None
     reached = events[-1].seq or NO_SEQ
     filtered = bool(chosen.kind or chosen.author)
-    fill(turns, chosen.density, filtered=filtered, at_end=not more, after=last.newest if last else None)
+    longest = outline.longest_turn(ref, actor=who) if chosen.scaled and chosen.density == TRACE else 0.0
+    newest_before = last.newest if last else None
+    fill(turns, chosen.density, filtered=filtered, at_end=not more, after=newest_before, longest=longest)
     html = fragment("session/timeline/_lines.html", ref=ref, turns=turns, density=chosen.density)
     return News(html, reached if more else max(newest, reached), turns[-1], more)
 
@@ -114,7 +118,8 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     """Returns what the websocket would push, for a page without a websocket. `reset` tells it to load the timeline
     again."""
     ref = SessionRef(**names)
-    chosen = Filter(request.GET.get("kind", ""), request.GET.get("author", ""), density_of(request))
+    kind, author = request.GET.get("kind", ""), request.GET.get("author", "")
+    chosen = Filter(kind, author, density_of(request), on_one_scale(request))
     mask = str(masking.digest())
     view = views.session(ref, partly=True, actor=actor(request))  # first: one that was deleted is not found
     seq = Seq(number_in(request.GET.get("after", "")))
