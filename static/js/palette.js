@@ -17,6 +17,7 @@
 
   const field = dialog.querySelector("input");
   const list = dialog.querySelector("[role=listbox]");
+  const isOpen = () => dialog.matches(":popover-open");
   const OF_PAGE = [
     "#main .pagehead > .actions :is(a[href], button)",
     "#main .pagehead [data-copy]",
@@ -153,14 +154,14 @@
   async function open() {
     known = [...pages(), ...actions()];
     field.value = "";
-    dialog.showModal();
+    dialog.showPopover(); // as a modal dialog it would restyle the whole page
     show();
     const address = new URL(list.dataset.complete, location);
     for (const each of recent) address.searchParams.append("recent", each);
     const html = await askFor(address)
       .then((response) => (response.ok ? response.text() : ""))
       .catch(() => "");
-    if (!dialog.open || !html) return;
+    if (!isOpen() || !html) return;
     known.push(...parsed(html).children);
     show();
   }
@@ -170,7 +171,7 @@
   function taken(item) {
     const { address, text } = item.dataset;
     if (text !== undefined) return false;
-    dialog.close(); // the focus is back where it was
+    dialog.hidePopover(); // the focus is back where it was
     if (address) location.assign(address);
     else runs.get(item)();
     return true;
@@ -183,6 +184,14 @@
   field.addEventListener("keydown", ({ key }) => {
     moved ||= key.startsWith("Arrow");
   });
+  dialog.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.isComposing) return;
+    event.preventDefault(); // it closes nothing else
+    dialog.hidePopover();
+  });
+  dialog.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget && !dialog.contains(relatedTarget)) dialog.hidePopover();
+  });
   document.addEventListener("click", ({ target }) => {
     const opener = target.closest("[data-palette]");
     if (!opener) return;
@@ -194,9 +203,9 @@
   const MODIFIER = isMac ? "metaKey" : "ctrlKey";
   document.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "k" || event.altKey || event.shiftKey || !event[MODIFIER]) return;
-    if (event.defaultPrevented || (!dialog.open && document.querySelector("dialog:modal"))) return;
+    if (event.defaultPrevented || (!isOpen() && document.querySelector("dialog:modal"))) return;
     event.preventDefault();
-    if (dialog.open) dialog.close();
+    if (isOpen()) dialog.hidePopover();
     else open();
   });
 })();
