@@ -130,6 +130,8 @@ def test_ctrl_k_lists_pages_then_what_the_page_can_do_then_where_one_was(page: P
     title = page.locator("h1").inner_text()
     page.goto(path("s", *own("keys")))
     line = page.locator(".ev .line").last
+    line.click()
+    expect(page.locator("#travel")).to_be_visible()
     line.focus()
     page.keyboard.press("ControlOrMeta+k")
     field = page.get_by_role("combobox", name="Pages and actions")
@@ -144,6 +146,7 @@ def test_ctrl_k_lists_pages_then_what_the_page_can_do_then_where_one_was(page: P
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(line).to_be_focused()
+    expect(page.locator("#travel")).to_be_visible()  # Escape left nothing else
 
 
 def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(page: Page) -> None:
