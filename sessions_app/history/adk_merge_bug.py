@@ -39,11 +39,11 @@ _SAMPLES: Final = 40  # other sessions that are searched, from the first event t
 _EVENTS: Final = 100  # of each session, the newest
 _LENGTH: Final = 100_000  # bytes of an event; a larger one is not read
 _SECONDS: Final = 0.3  # the longest a search for evidence may take
-_FAST: Final = 0.05  # seconds; a search that took longer is not repeated at once
-_PAUSE: Final = 20  # a slow search is repeated after this many times its duration
+FAST: Final = 0.05  # seconds; a search that took longer is not repeated at once
+PAUSE: Final = 20  # a slow search is repeated after this many times its duration
 # By file: its newest event, when it was searched, for how many seconds, the evidence. It holds as long as that event is
 # there: once the newest events are deleted, others get their row numbers.
-_seen: dict[str, tuple[tuple[Seq, str], float, float, "_Evidence"]] = {}
+seen: dict[str, tuple[tuple[Seq, str], float, float, "_Evidence"]] = {}
 
 
 class Ways(NamedTuple):
@@ -277,7 +277,7 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
     """Returns the evidence of the sessions that wrote last, and of a sample of all others."""
     where, now = registry.identity(source), time.monotonic()
     with db.cursor() as cursor:
-        known, at, took, evidence = _seen.get(where, ((_BEFORE_ALL, ""), 0.0, 0.0, _Evidence()))
+        known, at, took, evidence = seen.get(where, ((_BEFORE_ALL, ""), 0.0, 0.0, _Evidence()))
         cursor.execute(
             """SELECT (SELECT min(rowid) FROM events), rowid, id, EXISTS (
                 SELECT 1 FROM events WHERE rowid = %s AND id = %s) FROM events ORDER BY rowid DESC LIMIT 1""",
@@ -287,7 +287,7 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
         if row is None:
             return _Evidence()
         first, newest, newest_id, holds = row
-        if holds and ((newest, newest_id) == known or (took > _FAST and now - at < _PAUSE * took)):
+        if holds and ((newest, newest_id) == known or (took > FAST and now - at < PAUSE * took)):
             return evidence
         cursor.execute(
             "SELECT DISTINCT app_name, user_id, session_id FROM events WHERE rowid > %s LIMIT %s",
@@ -305,7 +305,7 @@ def _of_source(db: BaseDatabaseWrapper, source: str) -> _Evidence:
         if time.monotonic() - now > _SECONDS:
             break
         evidence = evidence.with_(_of_session(db, source, each))
-    _seen[where] = (newest, newest_id), time.monotonic(), time.monotonic() - now, evidence
+    seen[where] = (newest, newest_id), time.monotonic(), time.monotonic() - now, evidence
     return evidence
 
 

@@ -138,8 +138,8 @@ def test_what_a_deleted_session_showed_is_not_said_of_one_with_the_same_row_numb
     source: str, monkeypatch: pytest.MonkeyPatch, slow: bool
 ) -> None:
     if slow:  # a search that took long is not repeated at once
-        monkeypatch.setattr(adk_merge_bug, "_FAST", -1.0)
-        monkeypatch.setattr(adk_merge_bug, "_PAUSE", 1e9)
+        monkeypatch.setattr(adk_merge_bug, "FAST", -1.0)
+        monkeypatch.setattr(adk_merge_bug, "PAUSE", 1e9)
     gone = new(source)
     deltas: list[State] = [{"cfg": {"a": 1}, "x": {"a": 1}}, {"cfg": {"b": 2}, "x": {"b": 2}}, {"x": 3}]
     ids = [append(gone, delta) for delta in deltas]

@@ -57,7 +57,7 @@ def unadopted(source: str, settings: Settings) -> Unadopted:
         settings.READ_ONLY = True
         registry.opened_files.pop(source, None)
         database.get(source)
-        adk_merge_bug._seen.clear()  # as a process that opens it now
+        adk_merge_bug.seen.clear()  # as a process that opens it now
         before = everything(source)
         try:
             yield
