@@ -93,7 +93,7 @@ def test_messages_are_compared_up_to_the_first_answer_behind_the_divergence(star
 
 def test_a_run_that_calls_no_model_any_more_says_so(start: Start, maria: Browser) -> None:
     page = given(maria, start("good", "EUR", "Book it", "Done."), start("bad", "EUR", "Book it"))
-    assert calls(page)[1] == "B From the divergence on, no model was called."
+    assert calls(page)[1] == "B No model calls after the divergence."
     assert rows(page) == []
 
 

@@ -268,12 +268,12 @@ def test_a_fork_is_compared_from_where_it_left_its_origin(
         ("booking: charge(amount=412.5)", "—"),
         ("booking: It was booked: KX81-2.", "booking: It costs 400."),
     ]
-    assert "both runs are the same · 4 events" in page.text
+    assert "Both runs are the same up to here · 4 events" in page.text
     assert heads(page)[0] == "Turn, continued"
     assert page.one("div", id="first-divergence").all("a", "seq")[0].text == "A5"
     whole = maria.open(page.links()["from the beginning"])
     assert len(rows(whole)) == len(rows(page)) + 4
-    assert compared(maria, into, good).one("p", "says").text == "First divergence: an event that only B has"
+    assert compared(maria, into, good).one("p", "says").text == "First divergence: an event only in B"
     line = maria.open("forks", htmx=True, **into._asdict())
     assert line.links()["Compare with origin"] == (
         f"{reverse('compare', kwargs=good._asdict())}?with={link(into).replace('/', '%2F')}#first-divergence"
@@ -320,7 +320,7 @@ def test_a_page_leaves_for_the_next_what_the_other_run_may_have_there(
         add(short, {"text": "Answer "})
     page = compared(maria, long[0], short, page="0")
     assert [row for row in rows(page) if row[0] == "—"] == []
-    assert "Go on" in " ".join(page.links())
+    assert "Continue" in " ".join(page.links())
 
 
 @pytest.mark.parametrize("page", ["x", "MQ", "WyJ4Il0"])

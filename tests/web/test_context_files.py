@@ -141,7 +141,7 @@ def test_the_instruction_may_stand_in_yaml_and_a_file_that_is_not_read_is_named_
     below.write_text("#" * (agent_files.LARGEST + 1))
     assert written(opened(maria, ref)).startswith("booking/agent.yaml isn't read because it is too large.")
     root.write_text(f"name: root\nsub_agents:\n- config_path: {tmp_path}/elsewhere.yaml\n")
-    assert written(opened(maria, ref)).startswith("booking/root_agent.yaml:3 names a file outside of its folder")
+    assert written(opened(maria, ref)).startswith("booking/root_agent.yaml:3 names a file outside its folder")
     root.write_text("name: !!python/name:os.system x\n")
     assert written(opened(maria, ref)).startswith("booking/root_agent.yaml isn't read because it has tags.")
     assert agent_files.readers(ref, actor=actor) == {}

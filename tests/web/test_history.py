@@ -168,7 +168,7 @@ def test_of_many_places_some_are_shown_and_the_others_counted(anywhere: SessionR
     add(anywhere, **delta(many={str(n): -n for n in range(100)}))
     first = rows(session_page(maria, anywhere, "many"))[0]
     assert len(first.all("li")) == 41
-    assert first.one("li", "cut").text == "… 59 more places …"
+    assert first.one("li", "cut").text == "… 59 more differences …"
 
 
 def test_a_number_has_a_line_and_the_line_has_words(anywhere: SessionRef, maria: Browser, add: Add) -> None:
@@ -354,7 +354,7 @@ def test_a_temporary_key_has_none(ref: SessionRef, maria: Browser) -> None:
 
 def test_a_place_in_the_list_that_is_none_is_refused(ref: SessionRef, maria: Browser) -> None:
     page = session_page(maria, ref, "step", query={"before": "nonsense"}, status=400)
-    assert "not valid" in page.one("main").text
+    assert "isn't valid" in page.one("main").text
 
 
 @pytest.mark.parametrize("page", ["session-history", "user-history", "app-history"])

@@ -54,7 +54,7 @@ def test_a_rule_names_the_sessions_that_broke_it_with_the_first_event(
 ) -> None:
     page, first = broken
     assert page.one("h1").text == "No debts"
-    assert "1 session broke it 1 breaks it now" in page.one(id="breaches").one("p", "summary").text
+    assert "Broken by 1 session 1 breaks it now" in page.one(id="breaches").one("p", "summary").text
     (row,) = page.one(id="breaches").one("tbody").all("tr")
     cells = row.texts("td")
     assert (*cells[:3], cells[4]) == ("s1", "ana", "event", "broken")

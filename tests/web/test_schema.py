@@ -54,7 +54,7 @@ def test_an_app_of_which_nothing_is_known_says_so(ref: SessionRef, maria: Browse
     feed(ref.source)
     page = maria.open("schema", **names_of(ref, 2))
     assert page.one("main").texts("h2") == ["No schema yet"]
-    assert "No event wrote this key" in card(maria, ref, "booking_step").text
+    assert "No event is known to have written this key" in card(maria, ref, "booking_step").text
 
 
 def test_a_card_tells_a_key_and_whatever_it_is_called(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -65,7 +65,7 @@ def test_a_card_tells_a_key_and_whatever_it_is_called(ref: SessionRef, maria: Br
     assert card(maria, ref, HOSTILE).one(class_="name").text == HOSTILE
     assert shown.links()["Schema of the app"] == reverse("schema", kwargs=names_of(ref, 2))
     for key in ("", "\0", "x" * 5_000):
-        assert "No event wrote this key" in card(maria, ref, key).text
+        assert "No event is known to have written this key" in card(maria, ref, key).text
 
 
 def test_no_event_is_read_for_a_card(ref: SessionRef, maria: Browser, add: Add) -> None:
