@@ -315,7 +315,7 @@ def test_a_file_elsewhere_is_named_and_not_linked(ref: SessionRef, maria: Browse
     page = open_event(maria, ref, event_id)
     assert "gs://bucket/plan.png" in page.text
     assert "Download" not in page.one("ol", "parts").links()
-    assert "Not found" in maria.open(address(ref, event_id, "event-data", number=0), status=404).text
+    assert "only its location" in maria.open(address(ref, event_id, "event-data", number=0), status=404).text
 
 
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
