@@ -2,7 +2,6 @@
 
 from django.contrib.auth.decorators import login_not_required
 from django.urls import path, register_converter
-from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
@@ -94,7 +93,7 @@ urlpatterns = [
     path("approval/", approval_rules.rules, name="approval"),
     path("approval/<int:number>/delete/", approval_rules.delete, name="delete-approval"),
     path("temporary-edits/", queued.temporary_edits, name="temporary-edits"),
-    path("expiring/", RedirectView.as_view(pattern_name="temporary-edits", query_string=True)),  # its address before
+    path("expiring/", queued.expiring, name="expiring"),
     path("temporary-edits/<uuid:expiry_id>/extend/", queued.extend, name="extend-edit"),
     path("temporary-edits/<uuid:expiry_id>/keep/", queued.keep, name="keep-edit"),
     path("queued/outcomes/", queued.outcomes, name="queued-outcomes"),

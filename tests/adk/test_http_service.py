@@ -438,7 +438,7 @@ def test_where_several_sources_could_be_meant_it_says_so(
                 service.create_session(**NAME),
                 service.delete_session(**NAME),
             ):
-                await refused(work, InputValidationError, "Name the source: “booking” could be in several")
+                await refused(work, InputValidationError, "Name the source: “booking” could be in any of")
 
     asyncio.run(run())
     assert {other, source} <= {each.alias for each in registry.listed()}

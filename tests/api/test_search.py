@@ -94,7 +94,7 @@ def test_without_a_query_there_are_all_sessions_in_pages_and_in_any_order(fed: S
             "late (kind:x user:",
             [
                 ("(", "This bracket isn't closed."),
-                ("kind:x", "“x” is no kind of event. There are: "),
+                ("kind:x", "“x” isn't a kind of event. Use one of: "),
                 ("user:", "Something is missing after “user:”."),
             ],
         ),
@@ -126,7 +126,7 @@ def test_a_query_with_a_mistake_is_refused_with_its_place_and_never_answered_wit
         ({"zone": "a\0b"}, "isn't a time zone"),
         ({"zone": "x" * 5_000}, "isn't a time zone"),
         ({"sort": "id"}, "can't be sorted by “id”"),
-        ({"cursor": "x"}, "not valid"),
+        ({"cursor": "x"}, "isn't valid"),
         ({"limit": 101}, "limit"),
     ],
 )

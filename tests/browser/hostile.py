@@ -109,7 +109,7 @@ ELSEWHERE: Final = {
         app-value user-value session-value""",
     "is a file or JSON, which a browser saves or shows as text": """schema-model audit-export app-export user-export
         session-export everything-file artifact-file artifact-image event-json event-data queued-json""",
-    "leads to another page": "demo go settings provider-sign-in provider-callback",
+    "leads to another page": "demo go settings expiring provider-sign-in provider-callback",
     "is seen before the sign-in, by a test of its own": "sign-in second-step join",
     "needs a device that has a passkey, and web/test_passkey_pages.py sees it": "remove-passkey",
     "is there while a file is being imported, and test_transfer.py sees it": "import",

@@ -50,7 +50,7 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     fill(table, "note", '"called back"')
     table.get_by_label("Reason").fill("by phone")
     table.keyboard.press("ControlOrMeta+Enter")  # Dry run
-    expect(table.locator(".tally")).to_contain_text("would change3")
+    expect(table.locator(".tally")).to_contain_text("will change3")
     table.get_by_role("button", name="Edit 3 sessions").click()
     expect(table.get_by_text("3 sessions were changed.")).to_be_visible()
     table.get_by_role("button", name="Undo this batch").click()

@@ -84,6 +84,8 @@ def test_a_page_of_hostile_names_runs_nothing_and_fits(
 def test_the_session_shows_hostile_keys_values_and_events_as_text(page: Page) -> None:
     page.goto(SESSION)
     expect(page.get_by_role("heading", level=1)).to_have_text(IMAGE)
+    page.get_by_role("link", name="Earlier events").click()
+    expect(page.locator(".ev .seq").first).to_have_text("1")
     keys = page.locator("#state .key").all_text_contents()
     for prefix in ("", "user:", "app:"):
         assert {prefix + text for text in TEXTS} <= set(keys)

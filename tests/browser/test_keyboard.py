@@ -86,7 +86,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     # A key of another action is refused, and Escape leaves the key as it is.
     page.keyboard.press("?")
     change(page, "edit state", "j")
-    expect(said).to_have_text("“j” is the key for “the next one”. Press another one, or Escape.")
+    expect(said).to_have_text("“j” is already the key for “next”. Press another one, or Escape.")
     page.keyboard.press("Escape")
     expect(said).to_be_empty()
     expect(page.locator("dialog#keys")).to_be_visible()
@@ -95,7 +95,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     page.keyboard.press("w")
     expect(page.locator("dialog#keys [data-hint=e]")).to_have_text("e")
     change(page, "next", "n")
-    expect(said).to_contain_text("is the key for “new session")
+    expect(said).to_contain_text("is already the key for “new session")
     page.keyboard.press("z")
     change(page, "edit state", "j")  # which is free now
     expect(said).to_have_text("“j” is now the key for “edit state”.")
@@ -207,11 +207,11 @@ def test_a_key_goes_from_the_timeline_to_the_state_and_back_to_where_one_was(
 def test_a_key_goes_to_what_stands_beside_the_timeline_and_back_to_the_event_that_is_shown(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.locator(".ev .line").nth(3).click()
-    expect(page.locator("#moment .then")).to_contain_text("State at event 4")
+    expect(page.locator("#moment .then")).to_contain_text("State at event 26")
     page.keyboard.press("F6")
     assert is_in(page, "#moment")
     page.keyboard.press("[")
-    expect(page.locator("#moment .then")).to_contain_text("State at event 3")
+    expect(page.locator("#moment .then")).to_contain_text("State at event 25")
     shown = page.locator(".ev.selected").get_attribute("id")
     page.keyboard.press(";")
     assert is_in(page, f"[id='{shown}']")

@@ -258,7 +258,7 @@ def expect_at_end(page: Page) -> None:
 def test_what_is_read_does_not_move_and_what_is_new_is_told(
     agent: Agent, lite: Path, session: str, me: Callable[..., Page], size: str
 ) -> None:
-    insert(lite, session, 80)
+    insert(lite, session, 50)
     page = watch_session(me(viewport=WIDTHS[size]), "lite", session)
     expect_at_end(page)
     page.locator("#events").evaluate("""events => {
@@ -273,7 +273,7 @@ def test_what_is_read_does_not_move_and_what_is_new_is_told(
     }""")
     expect_at_end(page)
     agent.do(session, append=2)
-    expect(page.locator(".ev")).to_have_count(82)
+    expect(page.locator(".ev")).to_have_count(52)
     expect(note(page)).to_be_hidden()
     until(page, "document.querySelector('.ev:last-of-type').getBoundingClientRect().bottom <= innerHeight")
     expect_at_end(page)
@@ -286,7 +286,7 @@ def test_what_is_read_does_not_move_and_what_is_new_is_told(
     run = agent.do(session, say=FLIGHT, pause=0.2)  # the state, the badge and the numbers above change as well
     expect(note(page)).to_have_text(f"{1 + len(run)} new events")
     expect(page.locator("[data-running]")).to_have_count(0)
-    expect(page.locator(".ev")).to_have_count(83 + len(run))
+    expect(page.locator(".ev")).to_have_count(53 + len(run))
     assert height_of(row) == pytest.approx(before, abs=1)
     expect(note(page).get_by_role("button")).to_be_in_viewport(ratio=1)
     note(page).get_by_role("button").click()
@@ -302,7 +302,7 @@ def test_what_is_read_does_not_move_and_what_is_new_is_told(
     page.keyboard.press("End")
     expect(note(page)).to_be_hidden()
     agent.do(session, append=1)
-    expect(page.locator(".ev")).to_have_count(85 + len(run))
+    expect(page.locator(".ev")).to_have_count(55 + len(run))
     expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
 
 
@@ -310,13 +310,13 @@ def test_what_is_read_does_not_move_and_what_is_new_is_told(
 def test_who_is_at_the_end_stays_there(
     agent: Agent, lite: Path, session: str, me: Callable[..., Page], size: str
 ) -> None:
-    insert(lite, session, 80)
+    insert(lite, session, 50)
     page = watch_session(me(viewport=WIDTHS[size]), "lite", session)
     for number in range(3):
         page.wait_for_timeout(2500)  # after a while of silence all parts of the page come in one message
         agent.do(session, append=[{"text": "Hello", "delta": {f"key{key}": number for key in range(12)}}])
-        expect(page.locator(".ev")).to_have_count(81 + number)
-        expect(page.locator("#stats")).to_contain_text(f"{81 + number} events")
+        expect(page.locator(".ev")).to_have_count(51 + number)
+        expect(page.locator("#stats")).to_contain_text(f"{51 + number} events")
         expect(note(page)).to_be_hidden()
         assert at_end(page)
 
@@ -637,7 +637,7 @@ def test_1500_events_at_once_come_in_order_and_the_page_goes_on_answering(
     page = me()
     page.add_init_script(AS_CLICKED)
     watch_session(page, "lite", session)
-    expect(page.locator(".ev")).to_have_count(100)
+    expect(page.locator(".ev")).to_have_count(50)
     page.evaluate(FRAMES)
     began = time.monotonic()
     ids += insert(lite, session, 1500)

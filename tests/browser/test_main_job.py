@@ -41,7 +41,7 @@ def test_two_people_correct_a_key_and_google_adk_reads_both_edits(
     mine.get_by_role("link", name="booking", exact=True).click()
     mine.get_by_role("main").get_by_role("link", name="Seoul trip").first.click()
     expect(mine.get_by_role("heading", name="Seoul trip")).to_be_visible()
-    expect(mine.locator(".ev")).to_have_count(72)
+    expect(mine.locator(".ev")).to_have_count(50)
     expect(mine.locator(".ev").last).to_be_in_viewport(ratio=1)
     for scope, key in (("Session", "booking_step"), ("User", "user:tier"), ("App", "app:version")):
         expect(panel(mine).get_by_role("heading", name=scope).first).to_be_visible()
@@ -62,7 +62,7 @@ def test_two_people_correct_a_key_and_google_adk_reads_both_edits(
 
     # It is in the timeline and in the state.
     expect(mine.get_by_text("Saved as event #")).to_be_visible()
-    expect(mine.locator(".ev")).to_have_count(73)
+    expect(mine.locator(".ev")).to_have_count(51)
     last = mine.locator(".ev").last
     expect(last).to_be_in_viewport()
     expect(last.locator(".delta.user .name")).to_have_text("user:tier")

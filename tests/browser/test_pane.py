@@ -268,6 +268,7 @@ def test_keys_belong_to_the_pane_while_the_focus_is_in_it(page: Page) -> None:
 def test_a_narrow_screen_shows_a_pane_as_its_state(visit: Visit) -> None:
     page = visit(viewport={"width": 390, "height": 844})
     page.goto(SESSION)
+    page.locator(".rest > summary").click()
     page.locator("#main").get_by_role("link", name="What the model got").click()
     expect(title(page)).to_be_in_viewport()
     expect(page.locator("#events")).to_be_hidden()

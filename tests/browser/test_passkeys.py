@@ -42,7 +42,7 @@ def first_step(page: Page) -> None:
 def add(page: Page, name: str) -> None:
     """Adds a passkey, by the keyboard alone."""
     page.goto("/second-factor/passkeys/add/")
-    expect(page.locator("[autofocus]")).to_be_focused()  # after the page is loaded; what was typed before is lost
+    expect(page.locator("#main [autofocus]")).to_be_focused()  # after the page is loaded; what was typed before is lost
     page.keyboard.type(name)
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)

@@ -125,7 +125,7 @@ def test_an_edit_begun_while_the_agent_was_idle_is_not_written_into_a_run_and_ca
     page.get_by_role("button", name="Apply when idle").click()
     waits = page.locator("#queued article")
     expect(waits).to_contain_text("thought of before")
-    waits.get_by_role("button", name="Withdraw").click()
+    waits.get_by_role("button", name="Cancel").click()
     expect(waits).to_have_count(0)
     agent.go_on()
     agent.wait()
@@ -152,7 +152,7 @@ def test_who_withdraws_too_late_is_told_so(world: World, me: Callable[..., Page]
         route.continue_()
 
     page.route("**/cancel/", send_twice)
-    page.locator("#queued article").get_by_role("button", name="Withdraw").click()
+    page.locator("#queued article").get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("alert")).to_contain_text("is no longer waiting")
     expect(page.locator("#queued article")).to_have_count(0)
     agent.go_on()

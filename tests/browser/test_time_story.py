@@ -139,7 +139,7 @@ def test_by_mouse(page: Page) -> None:
     page.get_by_role("button", name="Fork").click()
     expect(page).to_have_url(re.compile("/another-way/"))
     expect(shown(page, "booking_step", "#state")).to_have_text('"choose"')
-    expect(page.locator(".ev")).to_have_count(68)
+    expect(page.locator(".ev")).to_have_count(50)
     page.goto(SESSION)
     expect(page.locator("#forks")).to_contain_text("1 fork")
 
@@ -276,4 +276,4 @@ def test_by_keyboard(page: Page) -> None:
     page.keyboard.type("another-way")
     press(page, "Enter")
     expect(page).to_have_url(re.compile("/another-way/"))
-    expect(page.locator(".ev")).to_have_count(68)
+    expect(page.locator(".ev")).to_have_count(50)

@@ -462,7 +462,7 @@ def test_a_link_to_a_gone_event_leads_back_and_another_is_found_by_its_number_or
     field.fill("nothing like it")
     field.press("Enter")
     error = page.locator("#go [role=alert]")
-    expect(error).to_contain_text("doesn't name an event")
+    expect(error).to_contain_text("isn't an event")
     expect(field).to_be_focused()
     page.keyboard.press("Escape")
     expect(field).to_be_hidden()

@@ -398,7 +398,7 @@ def test_a_file_that_both_wrote_is_refused_and_can_be_imported(
     js(file, "create", {}, session="s2")
     js(file, "say", "from JavaScript", {}, session="s2")
     before = Path(file).read_bytes()
-    with pytest.raises(SourceError, match=r"of several kinds \(milliseconds, text\).*adkweb import"):
+    with pytest.raises(SourceError, match=r"several formats \(milliseconds, text\).*adkweb import"):
         open_source(file)
     assert Path(file).read_bytes() == before
     assert run(tmp_path, "create", "new.db")[0] == 0

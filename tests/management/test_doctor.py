@@ -192,8 +192,8 @@ def test_so_is_one_that_does_it_for_an_agents_role_or_in_this_database(
         ({"ADKWEB_ALLOWED_HOSTS": "*"}, 1, "requests for any host name are answered"),
         ({"ADKWEB_TRUSTED_ORIGINS": "localhost"}, 1, "needs its scheme"),
         ({"ADKWEB_TRUSTED_ORIGINS": "https://a.example.com"}, 1, "ADKWEB_ALLOWED_HOSTS lacks a.example.com"),
-        ({"ADKWEB_REDIS_URL": "redis://127.0.0.1:1"}, 1, "The Redis of ADKWEB_REDIS_URL isn't answering"),
-        ({"ADKWEB_REDIS_URL": "nonsense"}, 1, "The Redis of ADKWEB_REDIS_URL isn't answering"),
+        ({"ADKWEB_REDIS_URL": "redis://127.0.0.1:1"}, 1, "The Redis of ADKWEB_REDIS_URL does not answer"),
+        ({"ADKWEB_REDIS_URL": "nonsense"}, 1, "The Redis of ADKWEB_REDIS_URL does not answer"),
         ({"ADKWEB_DEBUG": "1"}, 0, "ADKWEB_DEBUG is on"),
         ({"ADKWEB_SILENCE_SECONDS": "0"}, 1, "ADKWEB_SILENCE_SECONDS is 0.0"),
         ({"ADKWEB_SILENCE_SECONDS": "5"}, 0, "a model that thinks longer"),
@@ -236,7 +236,7 @@ def test_a_bucket_of_artifacts_is_asked(tmp_path: Path, settings: Settings, monk
         Saving(bucket).save(SessionRef("lite", "booking", "ana", "s1"), "plan.txt", "text")
         assert "gs://" not in told(bucket, **here)
         assert "✗ ADKWEB_ARTIFACTS names gs://other, and there is no such bucket" in told("gs://other", **here)
-    assert "gs://kept, which isn't answering" in told(bucket, **here)
+    assert "gs://kept, which does not answer" in told(bucket, **here)
 
 
 @pytest.mark.usefixtures("ready")

@@ -198,8 +198,8 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
     ('set:" "', "", [('set:" "', "Something is missing after “set:”.")]),
     ("changed:user: a", "a", [("changed:user:", "Something is missing after “changed:”.")]),
     ("user:(a or b)", "a or b", [("user:", "Something is missing after “user:”.")]),
-    ("kind:messag", "", [("kind:messag", "“messag” is no kind of event. Did you mean “message”?")]),
-    ("kind:x", "", [("kind:x", f"“x” is no kind of event. There are: {', '.join(KINDS)}.")]),
+    ("kind:messag", "", [("kind:messag", "“messag” isn't a kind of event. Did you mean “message”?")]),
+    ("kind:x", "", [("kind:x", f"“x” isn't a kind of event. Use one of: {', '.join(KINDS)}.")]),
     ("status:faild", "", [("status:faild", "“faild” is no status. Did you mean “failed”?")]),
     (
         "status:bad a",

@@ -31,7 +31,7 @@ ATTRIBUTES: Final = re.compile(
     |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|d|datetime|defer|dir|disabled|download|enctype
     |for|form|inputmode
     |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|plain|points
-    |preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|start|tabindex|title|type|value|viewbox|height|width|x|y)""",
+    |popover|popovertarget|popovertargetaction|preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|start|tabindex|title|type|value|viewbox|height|width|x|y)""",
     re.VERBOSE,
 )
 ADDRESSES: Final = ("href", "src", "action", "hx-get", "hx-post")

@@ -221,7 +221,7 @@ def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(
     assert "Waiting: an agent is running in this session." in page.text
     page = send(maria, address, "stop")
     assert "It stopped after 2; 1 session is left. maria stopped it." in page.text
-    assert page.one("button", value="do").text == "Go on"
+    assert page.one("button", value="do").text == "Continue"
     settings.SETTLE_SECONDS = 0.0
     event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [{"text": "Done"}]}}
     append_event(refs[0], event, actor=Actor.holding("agent", "admin"))
@@ -350,7 +350,7 @@ def test_a_session_whose_source_is_away_stops_the_dry_run_with_the_reason(
     assert reading.get(made, actor=actor).stage == "stopped"
     page = maria.open("batch", batch_id=made)
     assert "A source of this batch isn't open" in page.text
-    assert page.one("button", value="again").text == "Go on"
+    assert page.one("button", value="again").text == "Continue"
 
 
 def test_a_batch_that_needs_a_second_person_waits_on_its_page(maria: Browser, refs: list[SessionRef]) -> None:
@@ -359,7 +359,7 @@ def test_a_batch_that_needs_a_second_person_waits_on_its_page(maria: Browser, re
     send(maria, address, "try", **row("step", '"pay"'), reason=HOSTILE)
     page = send(maria, address, "do")
     assert "This batch needs a second person" in page.text
-    assert [button.text for button in page.one("section", "batch").all("button")] == ["Withdraw"]
+    assert [button.text for button in page.one("section", "batch").all("button")] == ["Cancel"]
     assert maria.send(address, {"action": "apply"}).status_code == 403
     ben = Browser()
     ben.force_login(somebody("ben", "editor", "booking"))

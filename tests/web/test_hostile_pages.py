@@ -85,7 +85,9 @@ def test_a_page_shows_hostile_names_as_text(maria: Browser, made: dict[str, str]
 
 
 def test_a_hostile_event_of_each_kind_is_text_on_its_own_page(maria: Browser) -> None:
-    addresses = [line["href"] for line in maria.open(SESSION).all("a", class_="line")]
+    newest = maria.open(SESSION)
+    pages = (maria.open(newest.links()["Earlier events"]), newest)
+    addresses = [line["href"] for page in pages for line in page.all("a", class_="line")]
     assert len(addresses) > 8 * len(seed.TEXTS)
     for address in addresses[:9] + addresses[-5:]:
         assert ids_twice(maria.open(address)) == [], address

@@ -223,7 +223,7 @@ def test_an_import_whose_process_died_is_shown_as_stopped_and_goes_on(maria: Bro
     hold(address, "importing", -3600)
     page = maria.open(address)
     assert "The import was interrupted." in page.one(role="alert").text
-    assert page.one("button", "primary").text == "Go on"
+    assert page.one("button", "primary").text == "Continue"
     assert maria.send(address, {})["Location"] == address
     assert settled(address).stage == "done"
     assert exported(store) == file

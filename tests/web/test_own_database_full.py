@@ -93,7 +93,7 @@ def test_what_must_be_recorded_is_refused_in_words_with_nothing_done(maria: Brow
         ),
         (
             "attempt to write a readonly database",
-            "adkweb's own database can't be written, because its file, disk or server is read-only",
+            "adkweb's own database can't be written: its file, disk or server is read-only",
         ),
         ("database is locked", "adkweb's own database is locked or isn't answering"),
     ],

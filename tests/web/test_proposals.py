@@ -71,7 +71,7 @@ def test_the_form_says_it_and_the_edit_waits_until_another_editor_applies_it(
     address = propose(ana, ref)
     assert (events_of(ref), state_of(ref)["user"]["tier"]) == ([], "gold")
     own = ana.open("proposals", query={"own": "1"})
-    assert ("Withdraw" in own.text, ">Apply<" in str(own)) == (True, False)
+    assert ("Cancel" in own.text, ">Apply<" in str(own)) == (True, False)
     page = ben.open("proposals")
     assert HOSTILE in page.text
     assert page.one("div", class_="menu-items").one("span", class_="news").text == "1"
@@ -101,14 +101,14 @@ def test_what_cannot_be_applied_says_why_and_opens_as_an_edit_again(
     assert ben.send(address, {"action": "dance"}).status_code == 400
 
 
-def test_the_author_withdraws_and_a_stranger_sees_nothing(ana: Browser, ref: SessionRef) -> None:
+def test_the_author_cancels_and_a_stranger_sees_nothing(ana: Browser, ref: SessionRef) -> None:
     address = propose(ana, ref)
     stranger = Browser()
     stranger.force_login(somebody("sam", "admin", "weather"))
     assert stranger.send(address, {"action": "apply"}).status_code == 404
     assert "No proposals" in stranger.open("proposals").text
     assert ana.send(address, {"action": "cancel"}).status_code == 302
-    assert "withdrawn" in ana.open("proposals").text
+    assert "cancelled" in ana.open("proposals").text
 
 
 def test_every_form_leads_to_the_proposal(ana: Browser, ref: SessionRef) -> None:

@@ -268,7 +268,7 @@ def test_a_form_comes_back_filled_when_the_database_goes_away(
 def test_what_else_would_end_the_invocation_says_so(running: SessionRef, maria: Browser, name: str) -> None:
     text = " ".join(p.text for p in maria.open(name, **running._asdict()).all("p", "warn"))
     assert "Agent running" in text
-    assert "ends it" in text
+    assert "ends the run" in text
     end(running)
     assert "Agent running" not in maria.open(name, **running._asdict()).text
 
@@ -286,7 +286,7 @@ def test_a_waiting_edit_stands_in_the_session_with_who_and_why_and_what(
         assert article.one("p", "meta").text.startswith(NAME)
         assert "“by phone”" in article.text
         assert article.texts("span", "delta") == ['step "choose" "pay"', 'user:tier "gold" null']
-        assert article.texts("button") == ["Withdraw"]
+        assert article.texts("button") == ["Cancel"]
 
 
 @pytest.mark.parametrize("htmx", [True, False])

@@ -36,7 +36,7 @@ NEEDS: Final[dict[str, str]] = {
     "person": """home demo feed edits search histogram complete palette watch-view webhook deliveries
         delete-view chosen batches batch queued-outcomes queued-json cancel-queued queued-dismiss sign-out new-password
         sign-ins second-factor new-codes remove-second-factor add-passkey remove-passkey connect-provider
-        import temporary-edits extend-edit keep-edit proposals proposal settings""",
+        import expiring temporary-edits extend-edit keep-edit proposals proposal settings""",
     "read": """apps app users sessions state-health rule rule-trial schema schema-model schema-key schema-check app-value
         app-history save-view change-view
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
@@ -50,7 +50,7 @@ NEEDS: Final[dict[str, str]] = {
     "everything": """tokens renew-token revoke-token roles remove-role adoption masking remove-mask
         approval delete-approval""",
     "audit": "audit audit-export",
-    "people": """people person invite withdraw-invitation new-group group delete-group
+    "people": """people person invite cancel-invitation new-group group delete-group
         sign-somebody-out reset-second-factor""",
 }
 NEED: Final = {name: need for need, names in NEEDS.items() for name in names.split()}

@@ -41,7 +41,7 @@ def test_the_page_of_an_app_leads_to_its_schema(ref: SessionRef, maria: Browser,
     page = maria.open(maria.open("app", **names_of(ref, 2)).links()["Schema"])
     rows = {row.texts("td")[0]: row.texts("td")[1:] for row in page.one("tbody").all("tr")}
     assert rows == {
-        "user:age": ["8", "number 8", "10 to 17, whole", "booking_agent 8", "–"],
+        "user:age": ["8", "number 8", "10 to 17, whole numbers", "booking_agent 8", "–"],
         HOSTILE: ["8", "string 8", f'"{HOSTILE}" 8', "booking_agent 8", "–"],
         "api_key": ["8", "string 8", "hidden: seems to be a secret", "booking_agent 8", "–"],
         "booking_step": ["8", "string 8", '"book" 4 "pay" 4', "booking_agent 8", "–"],

@@ -81,7 +81,7 @@ class World:
         self.over.append(query)
         return self.bars
 
-    def complete(self, text: str, at: int, *, actor: Actor) -> list[Suggestion]:
+    def complete(self, text: str, at: int, *, actor: Actor, app: str) -> list[Suggestion]:
         """Answers `completing.complete`."""
         self.asked.append({"text": text, "at": at})
         return self.suggestions
@@ -160,7 +160,7 @@ def test_without_a_match_a_failed_session_leads_to_its_error_and_others_to_thems
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("running", "running"), ("waiting", "is waiting for an answer"), ("stuck", "stuck"), ("idle", "idle")],
+    [("running", "running"), ("waiting", "waiting for an answer"), ("stuck", "stuck"), ("idle", "idle")],
 )
 def test_a_status_is_said_in_words(world: World, maria: Browser, status: str, words: str) -> None:
     world.rows = [dataclasses.replace(ROW, status=status)]

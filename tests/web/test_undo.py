@@ -130,10 +130,10 @@ def test_what_is_to_be_decided_is_asked_and_nothing_is_written(
         execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     event_id = write(ref, {"step": "pay"})
     said = {
-        "written since": "changed since",
+        "written since": "changed in the meantime",
         "running": "Agent running",
         "unknown": "can't be undone",
-        "approval": "second person",
+        "approval": "Needs approval",
         "undone already": "This was already undone by event",
     }
     if why == "written since":

@@ -150,7 +150,7 @@ def test_a_session_that_exists_is_not_made_again_and_can_be_opened(ref: SessionR
     response = create(maria, ref.source, session_id=" s1 ", state='{"a": 1}')
     page = page_of(response)
     assert response.status_code == 409
-    assert errors(page) == {"session_id": "The session s1 already exists. Open it"}
+    assert errors(page) == {"session_id": "There's already a session “s1”. Open it"}
     assert page.links()["Open it"] == reverse("session", kwargs=ref._asdict())
     assert page.one("form", "form").fields()["state"] == '{"a": 1}'
     assert everything(ref.source) == before

@@ -91,6 +91,12 @@ def temporary_edits(request: HttpRequest) -> HttpResponse:
     return page(request, "edits/queued/temporary.html", context)
 
 
+@require_GET
+def expiring(request: HttpRequest) -> HttpResponse:
+    """Leads from the address that the page of temporary edits had."""
+    return redirect(reverse("temporary-edits", query=request.GET))
+
+
 @require_POST
 def extend(request: HttpRequest, expiry_id: UUID) -> HttpResponse:
     """Lets an edit last for some time from now."""
