@@ -145,7 +145,7 @@ def test_a_session_is_downloaded_deleted_and_imported_again(page: Page, tmp_path
     page.goto(path("s", *SEOUL, end="delete/"))
     page.get_by_role("textbox").fill(SEOUL.session_id)
     page.get_by_role("main").get_by_role("button", name="Delete").click()
-    expect(page.get_by_role("status")).to_contain_text("was deleted")
+    expect(page.get_by_role("status")).to_contain_text("deleted")
 
     page.goto("/")
     page.get_by_role("main").get_by_role("link", name="Import").click()

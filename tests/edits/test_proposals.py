@@ -219,7 +219,7 @@ def test_a_proposal_whose_session_is_gone_says_so_and_can_be_declined(
 ) -> None:
     waiting = propose(ref, maria)
     delete_session(ref, actor=SYSTEM)
-    assert "not found" in proposals.standing(waiting, actor=ben).problem
+    assert "There's no session" in proposals.standing(waiting, actor=ben).problem
     with pytest.raises(NotFound):
         proposal_job.apply(waiting.id, actor=ben)
     assert proposal_job.decline(waiting.id, actor=ben, why=" gone ").why == "gone"

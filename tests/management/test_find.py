@@ -141,7 +141,7 @@ def test_nothing_is_adopted_or_written(tmp_path: Path, new_database: Callable[[s
     [
         (["late usr:nadia", "agent.db"], 1, "Did you mean “user:”?\n  late usr:nadia\n       ^^^^^^^^^\n"),
         (["x" * 200 + " 항공 )", "agent.db"], 1, "x" * 26 + " 항공 )\n" + " " * 34 + "^"),
-        (["late", "./ghost.db"], 2, "doesn't exist"),
+        (["late", "./ghost.db"], 2, "No such file or folder"),
         (["late"], 2, "Name a source after the query"),
         (["late", "agent.db", "--limit", "0"], 2, "0 is not a number from 1 to 10,000"),
         (["late", "agent.db", "--sort", "id"], 2, "invalid choice"),

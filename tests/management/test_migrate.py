@@ -99,4 +99,4 @@ def test_a_start_gives_up_in_the_end_and_at_once_where_waiting_is_in_vain(
 ) -> None:
     own = f"postgresql://postgres@{server}" if server else new_database("postgresql") + "_is_not_there"
     code, output = result(begin(tmp_path / "data", own, "migrate", ADKWEB_WAIT_SECONDS=seconds))
-    assert (code, "Can't use" in output) == (2, True), output
+    assert (code, "cannot be used" in output) == (2, True), output

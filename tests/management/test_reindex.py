@@ -98,7 +98,7 @@ def test_release_says_where_adkwebs_own_database_cannot_be_used(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("words", "settings", "sentence"),
     [
-        (["ghost.db"], {}, "doesn't exist"),
+        (["ghost.db"], {}, "No such file or folder"),
         ([], {}, "required: SOURCE"),
         (["agent.db"], {"ADKWEB_READ_ONLY": "true"}, "ADKWEB_READ_ONLY is set"),
         (["agent.db"], {"ADKWEB_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/x"}, "adkweb's own database"),

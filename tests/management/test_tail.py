@@ -198,7 +198,7 @@ def test_a_replaced_file_is_said_once_and_followed_from_its_beginning(tmp_path: 
     assert tailing.line().endswith("old")
     first.close()
     place.unlink()
-    assert tailing.complaint() == "agent.db: the file is gone."
+    assert tailing.complaint() == "agent.db: the file no longer exists."
     assert tailing.silent(3)
     second = agent("sqlite", str(place))
     second.append(second.create("s1"), "new")

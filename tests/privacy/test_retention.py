@@ -144,7 +144,7 @@ def test_if_the_file_cannot_be_written_nothing_is_deleted_and_the_rule_says_so(f
         rule = run(five.source, export=True)
     finally:
         FOLDER.unlink()
-    assert (rule.last_run["state"], "cannot be kept" in rule.last_run["message"]) == ("stopped", True)
+    assert (rule.last_run["state"], "Couldn't store the file" in rule.last_run["message"]) == ("stopped", True)
     assert len(ids_in(five.source)) == 5
 
 

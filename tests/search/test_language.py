@@ -193,18 +193,18 @@ def test_every_part_says_where_it_stands() -> None:
 
 MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
     ("a usr:nadia b", "a b", [("usr:nadia", "There's no filter “usr:”. Did you mean “user:”?")]),
-    ("planet:x", "", [("planet:x", "There's no filter “planet:”. Put it in quotes to search for the text.")]),
+    ("planet:x", "", [("planet:x", "There's no filter “planet:”. To search for it as text, put it in quotes.")]),
     ("a user:", "a", [("user:", "Something is missing after “user:”.")]),
     ('set:" "', "", [('set:" "', "Something is missing after “set:”.")]),
     ("changed:user: a", "a", [("changed:user:", "Something is missing after “changed:”.")]),
     ("user:(a or b)", "a or b", [("user:", "Something is missing after “user:”.")]),
     ("kind:messag", "", [("kind:messag", "“messag” isn't a kind of event. Did you mean “message”?")]),
     ("kind:x", "", [("kind:x", f"“x” isn't a kind of event. Use one of: {', '.join(KINDS)}.")]),
-    ("status:faild", "", [("status:faild", "“faild” is no status. Did you mean “failed”?")]),
+    ("status:faild", "", [("status:faild", "“faild” isn't a status. Did you mean “failed”?")]),
     (
         "status:bad a",
         "a",
-        [("status:bad", "“bad” is no status. There are: running, waiting, failed, idle, stuck.")],
+        [("status:bad", "“bad” isn't a status. Use one of: running, waiting, failed, idle, stuck.")],
     ),
     ("took:soon", "", [("took:soon", "“soon” isn't a duration. Use 5s, 2m or 1h..3h.")]),
     ("took:5..", "", [("took:5..", "“5..” isn't a duration. Use 5s, 2m or 1h..3h.")]),

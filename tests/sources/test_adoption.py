@@ -287,7 +287,7 @@ def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_give
     adk.create()
     with psycopg.connect(place) as connection:
         connection.execute("SELECT * FROM events")
-        with pytest.raises(SourceError, match=r"stopped: .*lock timeout.*goes on where it stopped"):
+        with pytest.raises(SourceError, match=r"stopped: .*lock timeout.*to continue from there"):
             open_source(place)
         adk.append(adk.get(), "meanwhile")
     assert len(timeline.events(key_of(open_source(place)), actor=SYSTEM).rows) == 1
@@ -486,7 +486,7 @@ def test_a_user_who_does_not_own_the_tables_is_told_what_is_needed_and_may_read(
     )
     before = _schema(place)
     theirs = place.replace("postgres@", "clerk@")
-    with pytest.raises(SourceError, match=r"must be owner of table \w+.*needs the tables' owner"):
+    with pytest.raises(SourceError, match=r"must be owner of table \w+.*as the tables' owner"):
         open_source(theirs)
     assert _schema(place) == before
     for source in registry.listed():

@@ -584,7 +584,7 @@ def test_a_locked_file_is_not_written_and_says_so_and_is_written_when_free(
     ref = SessionRef(source.alias, APP, USER, "s1")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(SourceError, match=r"agent.*another program has locked the file; Nothing was written"):
+        with pytest.raises(SourceError, match=r"agent.*another program has locked the file\. Nothing was written"):
             append_event(ref, {"id": "late", "author": "x"}, actor=actor)
         with pytest.raises(SourceError, match="another program has locked the file"):
             timeline.events(ref, actor=SYSTEM)
@@ -614,7 +614,7 @@ def test_a_file_that_is_gone_is_said_to_be_gone_and_is_back_when_it_is(tmp_path:
     file = agent(tmp_path)
     (source,) = registry.add(str(file))
     moved = file.rename(tmp_path / "moved.db")
-    with pytest.raises(SourceError, match=r"session\.db: the file is gone"):
+    with pytest.raises(SourceError, match=r"session\.db: the file no longer exists"):
         lists.apps(source.alias, actor=SYSTEM)
     assert not file.exists()
     moved.rename(file)
@@ -643,7 +643,7 @@ def test_a_port_without_a_server_is_said_to_have_none() -> None:
 
 
 def test_a_host_that_does_not_exist_is_said_not_to() -> None:
-    with pytest.raises(SourceError, match=r"ana@nowhere\.invalid/agents: there is no host with this name"):
+    with pytest.raises(SourceError, match=r"ana@nowhere\.invalid/agents: .*host"):
         opened("postgresql://ana@nowhere.invalid/agents")
 
 

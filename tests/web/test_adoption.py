@@ -91,14 +91,14 @@ def test_a_version_that_adkweb_does_not_know_has_a_warning_of_its_own_and_needs_
     assert maria.send("adoption", {}, source=ref.source).status_code == 400
     assert maria.send("adoption", {"agreed": "1"}, source=ref.source).status_code == 302
     adopt_job.wait(ref.source, lambda adoption: None)
-    assert "already adopted" in maria.open("adoption", source=ref.source).text
+    assert "Database adopted" in maria.open("adoption", source=ref.source).text
     append_event(ref, {"author": "x"}, actor=actor)
 
 
 def test_one_button_adopts_and_the_session_can_be_edited(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     adopted_by(maria, ref.source)
     assert sources_adoption.missing(ref.source) == []
-    assert "already adopted" in maria.open("adoption", source=ref.source).text
+    assert "Database adopted" in maria.open("adoption", source=ref.source).text
     assert "isn't adopted" not in maria.open("session", **ref._asdict()).text
     append_event(ref, {"author": "x", "actions": {"state_delta": {"step": "done"}}}, actor=actor)
     assert [view.seq for view in timeline.events(ref, actor=SYSTEM).rows] == [1, 2]
@@ -119,7 +119,7 @@ def test_nothing_is_written_before_it_is_adopted(
     ref: SessionRef, actor: Actor, write: Callable[[SessionRef, Actor], object]
 ) -> None:
     revision = views.session(ref, actor=SYSTEM).revision
-    with pytest.raises(NotAllowed, match=r"not adopted yet.*adkweb adopt postgresql://"):
+    with pytest.raises(NotAllowed, match=r"isn't adopted yet.*adkweb adopt postgresql://"):
         write(ref, actor)
     assert views.session(ref, actor=SYSTEM).revision == revision
 

@@ -181,7 +181,7 @@ def test_what_needs_attention_says_what_it_is_and_leads_there(ref: SessionRef, m
     feed(ref.source)
     Looker(ref.source).look(5.0)
     waits, drifted = maria.open("home").one("ul", "attention").all("li")
-    assert waits.all("a")[0].text == "cancel_booking waiting for an answer · Cancel it · booking · ana"
+    assert waits.all("a")[0].text == "cancel_booking is waiting for an answer · Cancel it · booking · ana"
     assert [link["href"] for link in waits.all("a")] == [f"{session_url(ref)}?seq={asked.seq}"] * 2
     assert drifted.all("a")[0].text.startswith("count is 412 in the table, but 3 ")
     assert [link["href"] for link in drifted.all("a")] == [session_url(ref, "drift")] * 2

@@ -56,7 +56,7 @@ def test_an_error_names_its_request_in_the_header_on_the_page_and_in_the_log(dat
         adkweb.sign_in()
         name, page = ask(adkweb, "/s/none/a/u/s/", given="proxy-4711")
         assert name == "proxy-4711"
-        assert "Request proxy-4711" in page
+        assert "Request id: proxy-4711" in page
         name, body = ask(adkweb, "/api/sources")
         assert json.loads(body)["request_id"] == name
         assert re.fullmatch(r"[0-9a-f]{16}", name)

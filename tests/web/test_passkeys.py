@@ -128,7 +128,7 @@ def test_an_answer_is_good_once_even_if_the_session_still_has_its_challenge(ana:
     passkeys.use(request, ana, answer)
     assert refused(ana, request, answer) == "no challenge waits"
     request.session.update(before)  # as by a request of this browser that ran beside it
-    assert refused(ana, request, answer) == "already used"
+    assert refused(ana, request, answer) == "used already"
 
 
 def test_a_refused_answer_uses_the_challenge_up(ana: User) -> None:

@@ -121,7 +121,7 @@ def test_before_an_edit_of_shared_state_the_form_says_whom_it_reaches(
     feed(ref.source)
     page = maria.open("app-edit", source=ref.source, app_name=ref.app_name)
     (told,) = reached(page)
-    assert told == "3 sessions share this app's state. Now at work: Go · ana · running"
+    assert told == "3 sessions share this app's state. Running now: Go · ana · running"
     assert page.links()["3 sessions share this app's state."] == "/sessions/?q=app%3A%22booking%22"
     assert page.links()["Go"] == reverse("session", kwargs=busy._asdict())
     listed = maria.open(page.links()["3 sessions share this app's state."])

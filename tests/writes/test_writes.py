@@ -267,7 +267,7 @@ def test_two_sessions_may_have_events_of_the_same_id(ref: SessionRef) -> None:
 @pytest.mark.parametrize("expected", [None, 1.0, {"a": 1}, {"app:a": ABSENT}])
 def test_a_session_that_does_not_exist_is_not_found_and_no_state_is_written(source: str, expected: Any) -> None:
     before = everything(source)
-    with pytest.raises(NotFound, match=r"^Session nobody not found\.$"):
+    with pytest.raises(NotFound, match=r"^There's no session “nobody”\.$"):
         append(SessionRef(source, "app", "user", "nobody"), delta({"a": 1, "user:b": 1, "app:c": 1}), expected=expected)
     assert everything(source) == before
 
@@ -416,7 +416,7 @@ def test_a_second_session_of_the_same_id_is_refused_and_changes_nothing(source: 
     ref = create_session(source, "a", "u", actor=ALICE, session_id="s", state={"x": 1, "app:x": 1})
     append(ref, delta({"x": 2}))
     before = everything(source)
-    with pytest.raises(AlreadyExists, match=r"^The session s exists already\.$"):
+    with pytest.raises(AlreadyExists, match=r"^There's already a session “s”\.$"):
         create_session(source, "a", "u", actor=ALICE, session_id=" s ", state={"x": 3, "app:x": 3, "user:x": 3})
     assert everything(source) == before
     for app, user in (("a", "u2"), ("a2", "u")):
