@@ -184,11 +184,13 @@ def test_what_the_page_knows_is_listed_before_the_server_answers_and_keys_are_th
     held: list[Route] = []
     page.route("**/palette/**", lambda route: held.append(route))
     page.keyboard.press("ControlOrMeta+k")
-    page.keyboard.type("state")
+    whole = re.compile(r"/palette/\?q=state\b")
+    with page.expect_request(whole):
+        page.keyboard.type("state")
     edit = page.get_by_role("option", name="Edit state")
     expect(edit).to_have_text("Edit stateq")
     expect(edit).to_have_attribute("aria-selected", "true")
-    with page.expect_response(lambda response: "/palette/?q=" in response.url):
+    with page.expect_response(whole):
         for route in held:
             route.continue_()
     expect(edit).to_have_attribute("aria-selected", "true")
