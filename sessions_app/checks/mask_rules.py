@@ -134,7 +134,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """How many users of an app have such a value as their id: of all users, or of the first ones if there are `more`."""
+    """The number of users of an app whose id is such a value, of all users or, if there are `more`, of the first ones."""
 
     app_name: str
     users: int

@@ -40,7 +40,7 @@ def rule(source: str, app_name: str, number: int, *, actor: Actor) -> Rule:
 
 
 class Trial(NamedTuple):
-    """How many sessions break a condition now, of how many. `more`: of even more than were counted."""
+    """The number of sessions that break a condition now, of those counted. `more`: others were not counted."""
 
     broken: int
     sessions: int

@@ -99,9 +99,9 @@ _NOTES: Final = frozenset(("custommetadata",))
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is hidden. `kind` is one of KINDS, or STATE. The pattern is that of a key (`*token*`), a format (`card`), a
-    path in a value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`). With `ids`, a
-    format also hides user ids: people who may not see an id get a handle (access/handles.py)."""
+    """Selects what is hidden. `kind` is one of KINDS, or STATE. The pattern is that of a key (`*token*`), a format
+    (`card`), a path in a value (`profile.card.number`), or a tool with an argument (`charge_card: card_number`). With
+    `ids`, a format also hides user ids: people who may not see an id get a handle (access/handles.py)."""
 
     kind: str
     pattern: str

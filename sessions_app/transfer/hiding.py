@@ -31,7 +31,7 @@ _FORMS: Final = [Rule(FORM, form, ids=form == EMAIL) for form in FORMS]
 
 
 class Hiding:
-    """What is hidden in a file."""
+    """Hides values in a file."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._mask = Mask([*_FORMS, *(list(rules) or _ALL)])

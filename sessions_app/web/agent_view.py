@@ -84,7 +84,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
     if request.htmx and request.method == "POST":  # type: ignore[attr-defined]
         return page(request, "agent_view/_preview.html", {"ref": asked.ref, **_instruction(request, asked)})
     view = views.session(asked.ref, partly=True, actor=asked.who)
-    told: dict[str, Any] = {
+    context: dict[str, Any] = {
         "ref": asked.ref,
         "at": asked.event,
         "asked": asked,
@@ -92,17 +92,17 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
         "numbers": {},
     }
     try:
-        told |= _conversation(request, asked)
+        context |= _conversation(request, asked)
     except Behind as error:
         if request.method == "GET":
             raise
-        told["behind"] = error.message  # what was sent is shown again
+        context["behind"] = error.message  # what was sent is shown again
     if request.htmx and "before" in request.GET:  # type: ignore[attr-defined]
-        return page(request, "agent_view/_contents.html", told)
-    reader = told["conversation"].reader.agent if "conversation" in told else ""
-    told |= {"view": view, **_instruction(request, asked, reader)}
-    told["told"] = _told(asked, told)
-    return page(request, "agent_view/agent_view.html", told, told.get("status", 200))
+        return page(request, "agent_view/_contents.html", context)
+    reader = context["conversation"].reader.agent if "conversation" in context else ""
+    context |= {"view": view, **_instruction(request, asked, reader)}
+    context["told"] = _told(asked, context)
+    return page(request, "agent_view/agent_view.html", context, context.get("status", 200))
 
 
 def _asked(request: HttpRequest, ref: SessionRef) -> _Asked:
@@ -172,26 +172,30 @@ def _instruction(request: HttpRequest, asked: _Asked, agent: str = "") -> dict[s
     form = TemplateForm.of(request)
     sent = form.cleaned_data["template"] if form.is_valid() else None
     written = None
-    told: dict[str, Any] = {"template": (sent or "").replace("\r\n", "\n"), "from_key": name, "sent": sent is not None}
+    context: dict[str, Any] = {
+        "template": (sent or "").replace("\r\n", "\n"),
+        "from_key": name,
+        "sent": sent is not None,
+    }
     if sent is None and not name and agent and agent_files.has_files(asked.ref, actor=asked.who):
         written = agent_files.instruction(asked.ref, agent, actor=asked.who)
-        told |= {"written": written, "has_files": True, "template": written.text if written else ""}
+        context |= {"written": written, "has_files": True, "template": written.text if written else ""}
     try:
         moment = asked.moment()
     except (Invalid, Behind) as error:
         if isinstance(error, Behind) and request.method == "GET":
             raise
-        return {**told, "fault": error.message, "offered": []}
-    told |= {"moment": moment, "offered": _offered(moment)}
+        return {**context, "fault": error.message, "offered": []}
+    context |= {"moment": moment, "offered": _offered(moment)}
     try:
         if sent is None and name:
-            told["template"] = _taken(moment, name)
-        shown = preview(moment, told["template"], given=asked.given)
+            context["template"] = _taken(moment, name)
+        shown = preview(moment, context["template"], given=asked.given)
         writers = [each.writer.seq for each in shown if each.writer and each.writer.ref == asked.ref]
         wrote = outline.numbers_of(asked.ref, writers[:NAMED], actor=asked.who)
-        return {**told, "preview": filled(shown), "wrote": wrote}
+        return {**context, "preview": filled(shown), "wrote": wrote}
     except Error as error:
-        return {**told, "fault": errors.shown(error, asked.who), "status": 200 if written else status_of(error)}
+        return {**context, "fault": errors.shown(error, asked.who), "status": 200 if written else status_of(error)}
 
 
 def _offered(moment: Moment) -> list[str]:

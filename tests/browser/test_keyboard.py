@@ -175,7 +175,7 @@ FOCUSED = "name => name.contains(document.activeElement) && document.activeEleme
 
 
 def is_in(page: Page, where: str) -> bool:
-    """Whether the visible focus is within what a selector finds."""
+    """Returns whether the visible focus is within what a selector finds."""
     return bool(page.locator(where).evaluate(FOCUSED))
 
 

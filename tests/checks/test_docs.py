@@ -18,9 +18,9 @@ def test_every_rule_that_is_shown_is_one(text: str) -> None:
 
 
 def test_the_limits_are_those_that_are_told() -> None:
-    told = PAGE[PAGE.index("Every check ends") :]
+    limits = PAGE[PAGE.index("Every check ends") :]
     most = condition.MOST_CONDITIONS, condition.MOST_KEYS, condition.MOST_CHARACTERS, rules.MOST, checking.CHANGES
-    assert tuple(int(each.replace(",", "")) for each in re.findall(r"[0-9,]*[0-9]", told)[:5]) == most
+    assert tuple(int(each.replace(",", "")) for each in re.findall(r"[0-9,]*[0-9]", limits)[:5]) == most
 
 
 def test_a_key_that_does_not_exist_is_as_told() -> None:

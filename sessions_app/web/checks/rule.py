@@ -93,10 +93,10 @@ def rule(request: HttpRequest, source: str, app_name: str, number: int) -> HttpR
 @require_GET
 def trial(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     """Says how many sessions break a ?condition= now. Nothing while it isn't one yet, or if it takes too long to count."""
-    text, told = request.GET.get("condition", ""), None
+    text, trial = request.GET.get("condition", ""), None
     with suppress(Invalid, Slow):
-        told = rules.trial(source, app_name, text, actor=actor(request)) if text.strip() else None
-    return page(request, "checks/rule/_trial.html", {"trial": told})
+        trial = rules.trial(source, app_name, text, actor=actor(request)) if text.strip() else None
+    return page(request, "checks/rule/_trial.html", {"trial": trial})
 
 
 def _act(names: tuple[str, str, int], condition: str, title: str, action: str, who: Actor) -> None:

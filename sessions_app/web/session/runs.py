@@ -198,8 +198,8 @@ def _parting(left: SessionRef, right: SessionRef, actor: Actor) -> tuple[Start, 
 
 
 def _start(ref: SessionRef, seq: Seq, actor: Actor) -> Start:
-    told = outline(ref, [seq], actor=actor)
-    number, turn = told.numbers.get(seq), told.turn_of(seq)
+    known = outline(ref, [seq], actor=actor)
+    number, turn = known.numbers.get(seq), known.turn_of(seq)
     return Start(write_cursor(seq), number, turn.number if turn else None if number is None else 0)
 
 
@@ -216,22 +216,22 @@ def why(page: Runs, *, actor: Actor) -> Why | None:
     at = next((n for n, pair in enumerate(pairs) if not pair.same), None)
     if at is None or all(event.description.author == "user" for event in (pairs[at].left, pairs[at].right) if event):
         return None
-    told = Why()
+    reason = Why()
     try:
         left, right = (_before(page, pairs, at, side, actor) for side in ("left", "right"))
     except Error as error:
-        told.error = errors.shown(error, actor)
-        return told
+        reason.error = errors.shown(error, actor)
+        return reason
     changes = moments.compare(left, right)
     known = [change for change in changes if UNKNOWN not in (change.old, change.new)]
-    told.keys = [Key(each, left.writers.get(each.key), right.writers.get(each.key)) for each in known[:_KEYS]]
-    told.more = len(known) - len(told.keys)
+    reason.keys = [Key(each, left.writers.get(each.key), right.writers.get(each.key)) for each in known[:_KEYS]]
+    reason.more = len(known) - len(reason.keys)
     for change in changes:
         if UNKNOWN in (change.old, change.new):
             side = "both" if change.old is change.new else "A" if change.old is UNKNOWN else "B"
-            told.unknown.setdefault(side, []).append(change.key)
-    told.same = len(left.state.merged().keys() | right.state.merged().keys()) - len(changes)
-    return told
+            reason.unknown.setdefault(side, []).append(change.key)
+    reason.same = len(left.state.merged().keys() | right.state.merged().keys()) - len(changes)
+    return reason
 
 
 def _before(page: Runs, pairs: Sequence[Pair[EventView]], at: int, side: str, actor: Actor) -> Moment:

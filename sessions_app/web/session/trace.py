@@ -54,7 +54,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where the words of a failure stand: below its bar, from where that begins, or up to its end if it is late."""
+    """Places the words of a failure below its bar: from the start of the bar, or up to its end if it is late."""
 
     x: str
     width: str
