@@ -7,7 +7,7 @@
   const open = () => document.querySelectorAll("details.menu[open]");
 
   document.addEventListener("click", (event) => {
-    if (event.target.matches("[data-asked]")) return; // window.js, which asks for more rows
+    if (event.target.matches("a[data-asked]")) return; // window.js, which asks for more rows
     for (const menu of open()) {
       const chosen = event.target.closest(":is(.menu-items, .rest-items) :is(a, button):not([data-stay])");
       if (!menu.contains(event.target) || menu.contains(chosen)) menu.open = false;
