@@ -116,7 +116,7 @@ IF_MATCH: Final = {
             "name": "If-Match",
             "in": "header",
             "schema": {"type": "string"},
-            "description": "a session's ETag: write only if nobody has written since, else 412",
+            "description": "a session's ETag: write only if no one has written since, else 412",
         }
     ]
 }

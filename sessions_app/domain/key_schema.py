@@ -220,7 +220,7 @@ def from_text(text: str) -> KeySchema:
 
 # Keys and strings are someone's data: they appear in the text only as Python literals. Field names consist of letters,
 # digits and underscores; the key itself is the alias.
-_HEAD: Final = '''"""The state of an app, as the events had it that adkweb has seen. A key that is not there is None.
+_HEAD: Final = '''"""The state of an app, as adkweb has seen it in events. A missing key is None.
 
 Each model takes its own keys out of the whole state: UserState.model_validate(session.state.to_dict()).
 """

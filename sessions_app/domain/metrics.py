@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 REGISTRY: Final = CollectorRegistry()
 APPENDS: Final = Counter(
     "adkweb_appends",
-    "Events that somebody wanted to append, by source, and what came of it.",
+    "Appends of events, by source and outcome.",
     ("source", "outcome"),
     registry=REGISTRY,
 )
 REQUEST_SECONDS: Final = Histogram(
     "adkweb_request_seconds",
-    "How long answers took to begin, by the name of the route and the first digit of the status.",
+    "Seconds until a response started, by the name of its route and the first digit of its status.",
     ("route", "status"),
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
     registry=REGISTRY,

@@ -38,20 +38,20 @@ STATUS: Final[dict[type[Error], int]] = {
     Behind: 503,
 }
 TITLES: Final = {
-    400: "The request is not valid",
+    400: "Bad request",
     401: "A token is needed",
     403: "Not allowed",
     404: "Not found",
-    405: "This address does not do that",
-    408: "Too slow",
+    405: "Method not allowed",
+    408: "Request timeout",
     409: "Conflict",
     412: "The session has changed",
     413: "Too large",
-    415: "This kind of body is not understood",
-    416: "There are no such bytes",
+    415: "Unsupported media type",
+    416: "Range not satisfiable",
     429: "Too many requests",
-    500: "A fault of adkweb's",
-    503: "A source cannot be used",
+    500: "Something went wrong in adkweb",
+    503: "A source can't be used",
 }
 MEDIA_TYPE: Final = "application/problem+json"
 _PROGRAMS: Final = re.compile(r"/(api|apps|sources|list-apps|health|version|ready|metrics)(/|$)")

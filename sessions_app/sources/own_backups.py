@@ -47,9 +47,9 @@ def backup(path: Path) -> None:
 
     Raises AlreadyExists, and NotFound if there is nothing to back up yet."""
     if path.exists():
-        raise AlreadyExists(f"{path} exists already. A backup overwrites nothing: name another file.")
+        raise AlreadyExists(f"{path} already exists. A backup never overwrites a file: choose another name.")
     if have_no_file() or versions.FIRST not in versions.applied():
-        raise NotFound("adkweb's own database is not there yet, so there is nothing to back up.")
+        raise NotFound("adkweb's own database doesn't exist yet, so there is nothing to back up.")
     part = path.with_name(f".{path.name}.{os.getpid()}")
     private_files.new_file(part)
     try:

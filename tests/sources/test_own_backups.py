@@ -232,7 +232,7 @@ def test_the_commands_say_what_they_did_and_what_is_wrong(tmp_path: Path) -> Non
     code, _out, said = run(tmp_path, "backup", "b")
     assert (code, "is backed up to b" in said) == (0, True)
     code, _out, said = run(tmp_path, "backup", "b")
-    assert (code, "exists already" in said, "Traceback" in said) == (1, True, False)
+    assert (code, "already exists" in said, "Traceback" in said) == (1, True, False)
     code, _out, said = run(tmp_path, "restore", "b")
     assert (code, "--replace" in said) == (1, True)
     assert run(tmp_path, "restore", "b", "--replace")[0] == 0

@@ -294,7 +294,7 @@ def test_an_agents_database_is_created_before_its_first_run(data: Path, tmp_path
     assert run(data, "create", name).stdout == f"created {name}\n"
     assert "state" in columns(tmp_path / name)
     missing = run(data, "create", "agents/typo/.adk/session.db")
-    assert "agents/typo/.adk/session.db cannot be made: No such file or directory" in missing.stderr
+    assert "agents/typo/.adk/session.db can't be created: No such file or directory" in missing.stderr
     assert not (tmp_path / "agents" / "typo").exists()
 
 
@@ -302,7 +302,7 @@ def test_an_agents_database_is_created_before_its_first_run(data: Path, tmp_path
     ("words", "message"),
     [
         (["create", "agent.db"], "agent.db has ADK's tables already."),
-        (["create", "no/such/folder/new.db"], "no/such/folder/new.db cannot be made: No such file or directory"),
+        (["create", "no/such/folder/new.db"], "no/such/folder/new.db can't be created: No such file or directory"),
         (["adopt", "missing.db"], "No such file or folder: missing.db."),
         (["adopt", "empty"], "no .adk/session.db in this folder"),
         (["release", "text.db"], "this isn't a SQLite database."),

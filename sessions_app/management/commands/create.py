@@ -49,5 +49,5 @@ class Command(BaseCommand):
         except SourceError as error:
             raise CommandError(error.message, returncode=2) from error
         except OSError as error:
-            raise CommandError(f"{text} cannot be made: {error.strerror}", returncode=2) from error
+            raise CommandError(f"{text} can't be created: {error.strerror}", returncode=2) from error
         self.stdout.write(f"created {source.where}")

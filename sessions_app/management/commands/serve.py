@@ -189,7 +189,7 @@ def _in_url(host: str) -> str:
 def _check_admin(host: str) -> None:
     if not sign_in.anybody_can():
         raise CommandError(
-            f"{host} is not this machine alone, and nobody could sign in: make an admin account first, with "
+            f"{host} can be reached from other machines, but no one could sign in. Create an admin account first: "
             "adkweb createsuperuser",
             returncode=2,
         )
