@@ -121,8 +121,8 @@ def compared(state: State, keys: list[str]) -> Values:
     """Returns the values of these full keys as the search compares them."""
     scopes: dict[Scope, State] = {"session": {}, "user": {}, "app": {}}
     for key in keys:
-        if state.get(key, ABSENT) is not ABSENT:
-            scope, bare = scope_of(key)
+        scope, bare = scope_of(key)
+        if scope != "temp" and state.get(key, ABSENT) is not ABSENT:  # only another program can have stored a temp: key
             scopes[scope][bare] = state[key]
     return {scope: comparable(some) for scope, some in scopes.items()}
 

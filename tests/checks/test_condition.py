@@ -100,6 +100,10 @@ def test_a_state_breaks_a_rule(text: str) -> None:
     assert broken(read(text), STATE)
 
 
+def test_a_temp_key_that_another_program_stored_breaks_no_rule() -> None:
+    assert not broken(read('state."temp:x" = 1'), {"temp:x": 2})
+
+
 @pytest.mark.parametrize(
     "text",
     [
