@@ -101,7 +101,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
         return page(request, "agent_view/_contents.html", context)
     reader = context["conversation"].reader.agent if "conversation" in context else ""
     context |= {"view": view, **_instruction(request, asked, reader)}
-    context["told"] = _told(asked, context)
+    context["estimate"] = _estimate(asked, context)
     return page(request, "agent_view/agent_view.html", context, context.get("status", 200))
 
 
@@ -142,7 +142,7 @@ def _seqs(shown: Conversation, at: EventView | None) -> list[Seq | None]:
     return [at.seq if at else None, *(seq for line in lines for seq in line), *causes]
 
 
-def _told(asked: _Asked, context: dict[str, Any]) -> Told | None:
+def _estimate(asked: _Asked, context: dict[str, Any]) -> Estimate | None:
     """Returns the sizes; None on an earlier page of the conversation, or of an empty one."""
     sized = context["conversation"].sized if "conversation" in context else None
     if sized is None or not sized.turns:
@@ -150,7 +150,7 @@ def _told(asked: _Asked, context: dict[str, Any]) -> Told | None:
     shown = context.get("preview")
     known = shown is not None and bool(shown.spans) and not shown.stops
     answered = asked.event.data if asked.event and asked.given else {}
-    return Told(sized, tokens(shown.length) if shown and known else None, prompt_tokens(answered))
+    return Estimate(sized, tokens(shown.length) if shown and known else None, prompt_tokens(answered))
 
 
 def _other(asked: _Asked, more: dict[str, str]) -> str:
@@ -382,7 +382,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Estimate:
     """The sizes that are shown. `instruction` is None if nobody knows it, `reported` if the event does not say it.
 
     `rest` is what `reported` has more than `total`; it is negative if the estimate has more.

@@ -149,13 +149,13 @@ def _page(
     request: HttpRequest, ref: SessionRef, form: RepairForm, more: dict[str, Any] | None = None, status: int = 200
 ) -> HttpResponse:
     view, own = views.session(ref, actor=actor(request)), history_drift.own(ref, actor=actor(request))
-    shared, told = history_drift.Report(), {"share": None, "fault": ""}
+    shared, problem = history_drift.Report(), {"share": None, "fault": ""}
     try:
         shared = shared if own.untold else history_drift.shared(ref, actor=actor(request))
     except Behind as behind:  # the session's own keys are shown meanwhile
-        told |= behind.detail
+        problem |= behind.detail
     except Invalid as error:  # too large
-        told["fault"] = error.message
+        problem["fault"] = error.message
     drifted = [*own.drifted, *shared.drifted]
     rows = _rows(drifted, form)
     context = {
@@ -163,13 +163,13 @@ def _page(
         "view": view,
         "own": own,
         "shared": shared,
-        **told,
+        **problem,
         "where": request.path,
         "rows": rows,
         "numbers": outline.numbers_of(ref, _seqs(ref, rows), actor=actor(request)),
         "number": len(drifted),
         "more": len(drifted) - len(rows),
-        "choosable": told["share"] is None and actor(request).may_write("append", ref.source, ref.app_name),
+        "choosable": problem["share"] is None and actor(request).may_write("append", ref.source, ref.app_name),
         "fixable": any(not row.drift.stray for row in rows),
         "form": form,
         "held": queue.held(ref, actor=actor(request)) if rows else None,

@@ -19,7 +19,7 @@ from ..request import actor
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Summary:
     """A key's schema in words. `types` and `texts` are pairs of a word and the number of events, the most frequent first."""
 
     key: str
@@ -37,7 +37,7 @@ def schema(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     row, _state = views.app(source, app_name, partly=True, actor=actor(request))
     learnt = schemas(source, app_name, actor=actor(request))
     readers = agent_files.readers(own_session(source, app_name), actor=actor(request))
-    keys = [_told(key, each, readers.get(key, ())) for key, each in learnt.keys.items()]
+    keys = [_summary(key, each, readers.get(key, ())) for key, each in learnt.keys.items()]
     context = {"source": source, "app": row, "keys": keys, "learnt": learnt, "most": MOST_KEYS}
     return page(request, "checks/schema/schema.html", context)
 
@@ -61,18 +61,18 @@ def card(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
     context = {
         "source": source,
         "app_name": app_name,
-        "told": _told(key[:NAME_LENGTH], known, readers.get(key, ())),
+        "summary": _summary(key[:NAME_LENGTH], known, readers.get(key, ())),
         "share": feed.share(source),
     }
     return page(request, "checks/schema/_card.html", context)
 
 
-def _told(key: str, learnt: KeySchema, readers: Sequence[str]) -> Told:
+def _summary(key: str, learnt: KeySchema, readers: Sequence[str]) -> Summary:
     types = sorted(learnt.types.items(), key=lambda each: -each[1])
     numbers = "" if learnt.low is None or learnt.high is None else range_words(learnt.low, learnt.high)
     if numbers and not learnt.fractions:
         numbers = _("%(range)s, whole numbers") % {"range": numbers}
-    return Told(
+    return Summary(
         key,
         scope_of(key)[0],
         learnt,

@@ -71,14 +71,16 @@ def state_health(request: HttpRequest, source: str, app_name: str) -> HttpRespon
     context["working"] = any(each.percent is not None for each in some)
     if request.htmx:  # type: ignore[attr-defined]
         return page(request, "checks/state_health/_rules.html", context)
-    told, query = health(source, app_name, actor=who), query_of(source, app_name, actor=who)
-    refs = {ref for some in told.findings.values() for each in some if (ref := each.wrote or each.ref)}
+    report, query = health(source, app_name, actor=who), query_of(source, app_name, actor=who)
+    refs = {ref for some in report.findings.values() for each in some if (ref := each.wrote or each.ref)}
     titles = lists.titles(refs, actor=who)
     groups = [
-        Group(kind, ADVICE[kind], [_item(each, query, titles) for each in some], told.hidden[kind])
-        for kind, some in told.findings.items()
+        Group(kind, ADVICE[kind], [_item(each, query, titles) for each in some], report.hidden[kind])
+        for kind, some in report.findings.items()
     ]
-    return page(request, "checks/state_health/state_health.html", context | {"health": told, "groups": groups}, status)
+    return page(
+        request, "checks/state_health/state_health.html", context | {"health": report, "groups": groups}, status
+    )
 
 
 def _begun(request: HttpRequest, source: str, app_name: str) -> dict[str, str]:

@@ -77,7 +77,7 @@ def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
 # --- The last ones, for home: and whether an agent has read each since ------------------------------------------------
 
 RECENT: Final = 6
-_SECONDS: Final = 0.2  # for reading what is new
+_SECONDS: Final = 0.2  # for readers what is new
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,11 @@ def _of(view: EventView, actor: Actor) -> LastEdit:
     change = _widest(view.changes)
     if change is None or view.seq is None:
         return LastEdit(view, change, "", "", "")
-    told = sharing.readers(view.ref, view.seq, view.timestamp, change.scope, actor=actor)
-    address = reverse("session", kwargs=told.first.ref._asdict()) + f"?seq={told.first.seq}" if told.first else ""
-    return LastEdit(view, change, _read(told), address, _shared(told, change.scope))
+    readers = sharing.readers(view.ref, view.seq, view.timestamp, change.scope, actor=actor)
+    address = (
+        reverse("session", kwargs=readers.first.ref._asdict()) + f"?seq={readers.first.seq}" if readers.first else ""
+    )
+    return LastEdit(view, change, _read(readers), address, _shared(readers, change.scope))
 
 
 def _widest(changes: Iterable[Change]) -> Change | None:
@@ -111,14 +113,14 @@ def _widest(changes: Iterable[Change]) -> Change | None:
     return min(changes, key=lambda change: ("app", "user", "session", "temp").index(change.scope), default=None)
 
 
-def _read(told: Readers) -> str:
-    if told.first:
-        return _("read by the agent in turn %(n)s") % {"n": count(told.first.turn)}
-    return _("not read yet") if told.known else ""
+def _read(readers: Readers) -> str:
+    if readers.first:
+        return _("read by the agent in turn %(n)s") % {"n": count(readers.first.turn)}
+    return _("not read yet") if readers.known else ""
 
 
-def _shared(told: Readers, scope: Scope) -> str:
-    if told.sessions is None:
+def _shared(readers: Readers, scope: Scope) -> str:
+    if readers.sessions is None:
         return ""
-    words = ngettext("%(n)s session shares it", "%(n)s sessions share it", told.sessions)
-    return words % {"n": count(told.sessions, 0 if scope == "app" else sharing.COUNT_LIMIT)}
+    words = ngettext("%(n)s session shares it", "%(n)s sessions share it", readers.sessions)
+    return words % {"n": count(readers.sessions, 0 if scope == "app" else sharing.COUNT_LIMIT)}
