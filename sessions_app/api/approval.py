@@ -49,7 +49,7 @@ class Proposals(Schema):
     items: list[ProposalView]
 
 
-@router.get("/proposals", response=Proposals, summary="Edits that wait for a second person")
+@router.get("/proposals", response=Proposals, summary="Edits waiting for a second person")
 def listed(request: HttpRequest) -> HttpResponse:
     """Returns those in the apps that the token may see: the oldest first, then those that are decided."""
     return answer(
