@@ -16,8 +16,8 @@ SECTIONS: Final = ("Writing", "Agents", "Edits", "History", "Live pages", "Datab
 HEAD: Final = """\
 # Guarantees
 
-These are adkweb's promises to the people and the agents that use it, each with the tests that keep it. `make docs` writes
-this page from the marks on the tests. What adkweb does not promise is listed under “Known limits” in the
+These are adkweb's promises to the people and the agents that use it. Below each promise are the tests that check it.
+`make docs` generates this page from marks on the tests. For what adkweb doesn't promise, see “Known limits” in the
 [changelog](../CHANGELOG.md).
 """
 

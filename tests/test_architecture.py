@@ -94,7 +94,7 @@ def test_no_row_of_adks_is_changed_through_a_model() -> None:
     assert changes_through_models(code()) == []
 
 
-@pytest.mark.guarantee("Writing", "A session changes only by events, and every one is appended by one function.")
+@pytest.mark.guarantee("Writing", "Sessions change only through events, and a single function appends all events.")
 def test_append_event_is_the_only_way_by_which_a_session_changes() -> None:
     assert other_ways_to_change_a_session(code()) == []
 

@@ -52,7 +52,8 @@ def test_adk_uses_a_database_that_adkweb_created_at_once(create: Callable[[], st
 
 
 @pytest.mark.guarantee(
-    "Agents", "google-adk and adkweb can read and write the same database, even at the same time, and nothing is lost."
+    "Agents",
+    "google-adk and adkweb can read and write the same database, even at the same time, without losing anything.",
 )
 def test_a_database_that_adk_wrote_first_is_adopted_and_both_go_on(adopt: Callable[[], str], adk: Adk) -> None:
     session = adk.create(state=STATE)
@@ -246,7 +247,8 @@ def test_the_initial_state_of_sessions_that_adk_creates_after_adoption_is_known_
 
 
 @pytest.mark.guarantee(
-    "Agents", "google-adk and adkweb can read and write the same database, even at the same time, and nothing is lost."
+    "Agents",
+    "google-adk and adkweb can read and write the same database, even at the same time, without losing anything.",
 )
 def test_two_agents_processes_and_adkweb_write_one_user_and_nothing_is_lost(
     adopt: Callable[[], str], connect: Callable[[], Adk], actor: Actor

@@ -94,7 +94,7 @@ def traced(source: str) -> Trace:
     return trace((each.data, each.description) for each in turn.events)
 
 
-@pytest.mark.guarantee("History", "Durations are true, whether a model streams or not.")
+@pytest.mark.guarantee("History", "Durations are correct, whether a model streams or not.")
 @FORMS
 @STREAMING
 def test_the_model_s_time_is_the_model_s_and_the_tool_s_the_tool_s(
@@ -146,7 +146,7 @@ def test_agents_side_by_side_have_their_own_times(form: str, adk: Adk, adopt: Ca
         assert min(took.seconds for took in models if took) >= _FIRST - 0.01
 
 
-@pytest.mark.guarantee("History", "A duration that cannot be known is shown as a bound that holds.")
+@pytest.mark.guarantee("History", "If a duration can't be known exactly, adkweb shows a correct upper or lower bound.")
 @pytest.mark.parametrize("form", ["postgresql"])
 @STREAMING
 def test_of_a_database_that_is_not_adopted_bounds_are_told_that_hold(

@@ -12,7 +12,7 @@ from tests.adk.services import Adk, key_of
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.guarantee("History", "What cannot be known is shown as unknown, and never guessed.")
+@pytest.mark.guarantee("History", "If something can't be known, adkweb shows it as unknown and never guesses.")
 def test_what_adk_writes_counts_and_what_it_does_not_record_is_unknown(create: Callable[[], str], adk: Adk) -> None:
     source = create()
     session = adk.create(state={"n": 0, "user:tier": "basic", "app:total": 1})

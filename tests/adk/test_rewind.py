@@ -144,7 +144,9 @@ def present(session: Session) -> dict[str, Any]:
     return {k: v for k, v in session.state.items() if v is not None and not k.startswith(("user:", "app:"))}
 
 
-@pytest.mark.guarantee("Edits", "After adkweb's rewind, a model gets the same as after ADK's own.")
+@pytest.mark.guarantee(
+    "Edits", "After a rewind in adkweb, a model gets the same conversation as after a rewind in ADK."
+)
 def test_after_adks_rewind_and_ours_the_model_gets_the_same(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent
     theirs, ours = run(guide.talk("theirs", {})), run(guide.talk("ours", {}))

@@ -296,7 +296,8 @@ def test_a_long_session_comes_in_pieces_and_in_order(program: Program, each_ref:
 
 
 @pytest.mark.guarantee(
-    "History", "A damaged row never makes an answer of the API invalid: its event is named, and the others are there."
+    "History",
+    "The API's answers stay valid even if a row is damaged: they name the damaged event and contain all others.",
 )
 @pytest.mark.parametrize(
     "stored",

@@ -219,7 +219,8 @@ def test_a_stranger_may_send_what_the_form_that_signs_in_needs(server: Impatient
 
 
 @pytest.mark.guarantee(
-    "Safety", "A stranger's request costs adkweb little: bodies are bounded, and slow ones are cut off."
+    "Safety",
+    "Requests without a sign-in cost adkweb little, because it limits the size of their bodies and cuts off slow ones.",
 )
 @pytest.mark.parametrize("path", ["/sign-in/", SESSIONS])
 @pytest.mark.parametrize("length", [100, None])

@@ -155,7 +155,9 @@ def _as_often_as_they_like() -> None:
 # --- The table --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Safety", "A token allows what its right and its apps allow, and shows nothing of other apps.")
+@pytest.mark.guarantee(
+    "Safety", "A token allows only what its right and its apps permit, and reveals nothing about other apps."
+)
 def test_every_operation_has_a_row_and_every_row_a_cell_for_each_kind_of_token(world: World) -> None:
     registered = set()
     for path in addresses():
@@ -171,7 +173,9 @@ def test_every_operation_has_a_row_and_every_row_a_cell_for_each_kind_of_token(w
     assert len(cells) == len(registered) * len(KINDS) >= 700
 
 
-@pytest.mark.guarantee("Safety", "A token allows what its right and its apps allow, and shows nothing of other apps.")
+@pytest.mark.guarantee(
+    "Safety", "A token allows only what its right and its apps permit, and reveals nothing about other apps."
+)
 def test_the_document_names_the_rights_of_the_table() -> None:
     rows = {operation.name: operation.right for operation in OPERATIONS}
     assert {name: told[RIGHT] for name, told in DOCUMENTED.items()}.items() <= rows.items()
@@ -185,7 +189,9 @@ def kinds_of(operation: Operation, each: bool) -> tuple[str, ...]:
     return (list(REFUSED)[OPERATIONS.index(operation) % len(REFUSED)], *KINDS[len(REFUSED) :])
 
 
-@pytest.mark.guarantee("Safety", "Every program needs a token, and gets what its row of a table says.")
+@pytest.mark.guarantee(
+    "Safety", "Every program needs a token, and a table in the tests lists what each kind of token can do."
+)
 @EACH
 @pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.long)], ids=["some", "each"])
 def test_an_operation_answers_each_kind_of_token_as_its_row_says(

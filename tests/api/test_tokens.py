@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.guarantee("Safety", "A token is shown once, and only its hash is stored.")
+@pytest.mark.guarantee("Safety", "A token is shown only once, and adkweb stores only its hash.")
 def test_a_token_is_shown_once_and_stored_as_a_hash() -> None:
     token, text = tokens.create(" agent ", "append", "", by=as_admin("maria"))
     assert (token.name, token.right, token.apps, token.created_by) == ("agent", "append", "*", "maria")

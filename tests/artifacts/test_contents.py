@@ -189,7 +189,9 @@ def test_what_adk_once_kept_for_all_agents_is_read_where_a_person_named_their_fo
 # --- What is not ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Safety", "Nothing in an artifact runs, and no name, link or id leads to other people's files.")
+@pytest.mark.guarantee(
+    "Safety", "Nothing in an artifact can run, and no name, link or id gives access to other people's files."
+)
 @pytest.mark.parametrize(
     "name",
     [
@@ -225,7 +227,9 @@ def test_a_session_whose_name_leads_out_has_no_files(ref: SessionRef, saving: Sa
         assert about(asked, "plan.txt").state in ("name", "missing")
 
 
-@pytest.mark.guarantee("Safety", "Nothing in an artifact runs, and no name, link or id leads to other people's files.")
+@pytest.mark.guarantee(
+    "Safety", "Nothing in an artifact can run, and no name, link or id gives access to other people's files."
+)
 @pytest.mark.parametrize("step", ["payload", "version", "versions", "name", "session", "users", "root"])
 def test_no_link_is_followed(ref: SessionRef, saving: Saving, folder: Path, tmp_path: Path, step: str) -> None:
     saving.save(ref, "plan.txt", "text")

@@ -259,7 +259,7 @@ def test_a_dry_run_counts_all_sessions_that_share_what_it_changes(
 
 
 @pytest.mark.guarantee(
-    "Edits", "An undo changes only what no one has changed since, unless its author decides otherwise."
+    "Edits", "An undo doesn't overwrite later changes, unless the person who undoes decides otherwise."
 )
 def test_a_batch_is_undone_in_one_act_but_not_where_somebody_wrote_since(
     sessions: list[SessionRef], actor: Actor
@@ -363,7 +363,7 @@ def test_sessions_are_deleted_if_nothing_was_written_since(sessions: list[Sessio
         batch.undo(made, actor=actor)
 
 
-@pytest.mark.guarantee("Agents", "A batch changes each session once, even if processes are killed.")
+@pytest.mark.guarantee("Agents", "A batch changes each session only once, even if processes are killed.")
 @pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 def test_a_batch_whose_process_is_killed_between_a_deletion_and_its_note_has_deleted_that_session(
     sessions: list[SessionRef], database_name: str, own: str, actor: Actor
@@ -411,7 +411,7 @@ def test_a_batch_that_is_stopped_goes_on_where_it_was(sessions: list[SessionRef]
     assert [len(notes(ref)) for ref in sessions] == [1] * 6
 
 
-@pytest.mark.guarantee("Agents", "A batch changes each session once, even if processes are killed.")
+@pytest.mark.guarantee("Agents", "A batch changes each session only once, even if processes are killed.")
 @pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 def test_a_batch_whose_process_is_killed_between_an_event_and_its_note_writes_no_second_event(
     sessions: list[SessionRef], database_name: str, own: str, actor: Actor

@@ -288,7 +288,7 @@ def test_a_second_conflict_asks_again_and_brings_back_what_was_sent_without_a_wo
     expect(page.locator("#state .kv:has(> .key[title='count']) > .value")).to_have_text("7")
 
 
-@pytest.mark.guarantee("Edits", "What you typed is not lost if a form is refused or the connection breaks.")
+@pytest.mark.guarantee("Edits", "You don't lose what you typed if a form is refused or the connection breaks.")
 @pytest.mark.long
 def test_what_was_sent_into_a_lost_connection_is_kept(page: Page, watch: Watch) -> None:
     watch.excuse("net::ERR", "htmx:sendError")
@@ -373,7 +373,7 @@ def test_deleting_needs_the_id_typed(page: Page) -> None:
 # --- Without scripts --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Live pages", "Every page can be read without scripts.")
+@pytest.mark.guarantee("Live pages", "You can read every page without JavaScript.")
 def test_everything_is_read_without_scripts(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
     page.goto("/")

@@ -317,7 +317,7 @@ def test_steps_that_come_faster_than_answers_are_all_taken(page: Page) -> None:
 # --- Links ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("History", "A link to a moment shows others the same moment.")
+@pytest.mark.guarantee("History", "If you share a link to a moment, others see the same moment.")
 @pytest.mark.parametrize("scripts", long_but([True, False], True))
 def test_a_link_shows_somebody_else_the_same_moment(visit: Visit, scripts: bool) -> None:
     other = visit(java_script_enabled=scripts)

@@ -35,7 +35,7 @@ conditions = st.recursive(
 
 
 @pytest.mark.guarantee(
-    "Writing", "Numbers are compared to the last digit in searches, rules, batches, webhooks and views."
+    "Writing", "Searches, rules, batches, webhooks and views compare numbers exactly, down to the last digit."
 )
 @pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize("form", ["sqlite"])

@@ -96,7 +96,8 @@ def test_every_action_that_adk_has_is_accepted_and_no_other() -> None:
 
 
 @pytest.mark.guarantee(
-    "Writing", "An event that google-adk could not load again is refused, with its path, before anything is written."
+    "Writing",
+    "If google-adk couldn't load an event again, adkweb refuses it before it writes anything, and says where the error is.",
 )
 @pytest.mark.parametrize(
     ("event", "sentence"),

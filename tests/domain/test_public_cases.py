@@ -34,7 +34,9 @@ def heard(text: Any, author: str = "user", way: str = "input", **said: Any) -> d
 # --- Voice ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("History", "A spoken question is a turn, and talking over the agent is not a failure.")
+@pytest.mark.guarantee(
+    "History", "A spoken question starts a turn, and interrupting the agent doesn't count as a failure."
+)
 def test_a_spoken_question_begins_a_turn_and_gives_the_title() -> None:
     so_far, _spans = summed(
         heard("two lamps", finished=False),

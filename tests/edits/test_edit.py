@@ -142,7 +142,7 @@ def test_values_that_differ_only_in_type_are_a_change_and_numbers_that_are_equal
 
 
 @pytest.mark.guarantee(
-    "Edits", "If someone else has changed a key in the meantime, nothing is written, and both values are shown."
+    "Edits", "If someone else has changed a key in the meantime, adkweb writes nothing and shows both values."
 )
 @pytest.mark.parametrize(
     ("entry", "current"),
@@ -553,7 +553,7 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
     assert views.session(ref, actor=SYSTEM).state.get("n") == before
 
 
-@pytest.mark.guarantee("Edits", "A form that is sent twice writes once.")
+@pytest.mark.guarantee("Edits", "If a form is sent twice, the edit is written only once.")
 def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor, state={"a": 1})
     first = edits.edit_state(ref, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")

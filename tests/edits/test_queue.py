@@ -561,7 +561,7 @@ def test_of_many_processes_one_applies_an_edit(ref: SessionRef, text: str, own: 
     assert (now(waiting).state, len(edits_in(ref))) == ("applied", 1)
 
 
-@pytest.mark.guarantee("Agents", "A queued edit is applied once, even if processes are killed.")
+@pytest.mark.guarantee("Agents", "A queued edit is applied only once, even if processes are killed.")
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["seen to be dead", "on another machine"])
 def test_a_process_that_is_killed_between_writing_and_noting_so_leaves_an_edit_that_is_applied_once(
     ref: SessionRef, text: str, own: str, maria: User, bo: User, elsewhere: bool

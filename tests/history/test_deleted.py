@@ -54,7 +54,10 @@ def told_truly(told: Scoped, truth: Scoped) -> None:
         assert not truth.scope(scope).keys() - told.scope(scope).keys(), scope
 
 
-@pytest.mark.guarantee("History", "However sessions are deleted, what adkweb says about the past is true or unknown.")
+@pytest.mark.guarantee(
+    "History",
+    "No matter how sessions are deleted, what adkweb shows about the past is either correct or marked as unknown.",
+)
 @given(history=with_deletions)
 @example(
     history=[

@@ -46,7 +46,7 @@ def replacing(source: str) -> str:
     return source
 
 
-@pytest.mark.guarantee("History", "The state at every event is what the events make of it.")
+@pytest.mark.guarantee("History", "The state shown at an event always matches the events up to it.")
 @given(history=histories)
 def test_state_at_every_event_equals_a_naive_fold(source: str, history: list[tuple[Any, ...]]) -> None:
     fold = Fold(replacing(source))

@@ -159,7 +159,7 @@ def test_a_look_at_what_did_not_move_reads_no_event(source: str, others: Others)
 
 @pytest.mark.guarantee(
     "Live pages",
-    "An open page shows every event once and in order, no matter who writes it, even if PostgreSQL commits it late.",
+    "An open page shows every event exactly once and in order, no matter who writes it, even if PostgreSQL commits it late.",
 )
 @POSTGRESQL
 def test_a_number_that_commits_late_is_not_missed_and_told_once(source: str, others: Others, transaction: Any) -> None:

@@ -21,7 +21,7 @@ from tests.support.stored import execute
 
 @pytest.mark.guarantee(
     "Live pages",
-    "An open page shows every event once and in order, no matter who writes it, even if PostgreSQL commits it late.",
+    "An open page shows every event exactly once and in order, no matter who writes it, even if PostgreSQL commits it late.",
 )
 def test_what_google_adk_appends_in_another_process_arrives_once_and_in_order(stage: Stage, form: str) -> None:
     adk = stage.adk(form)

@@ -168,7 +168,9 @@ def meet(stage: Stage, here: Page, ref: SessionRef, who: str, server: Adkweb) ->
 # --- Valkey goes away -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Live pages", "An open page misses nothing while Redis, PostgreSQL or adkweb itself is away.")
+@pytest.mark.guarantee(
+    "Live pages", "An open page doesn't miss anything if Redis, PostgreSQL or adkweb itself is down for a while."
+)
 def test_losing_valkey_loses_no_event_and_it_is_used_again_when_it_is_back(
     stage: Stage, form: str, told_pair: Pair, valkey: Valkey
 ) -> None:
@@ -262,7 +264,9 @@ def append_when_it_is_back(stage: Stage, ref: SessionRef, text: str) -> str:
     return str(eventually(attempt, "that the database is back"))
 
 
-@pytest.mark.guarantee("Live pages", "An open page misses nothing while Redis, PostgreSQL or adkweb itself is away.")
+@pytest.mark.guarantee(
+    "Live pages", "An open page doesn't miss anything if Redis, PostgreSQL or adkweb itself is down for a while."
+)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["shut down", "crashed"])
 def test_losing_postgresql_is_told_and_loses_no_event(fragile: tuple[Stage, PostgreSQL], how: signal.Signals) -> None:
     stage, database = fragile
@@ -313,7 +317,9 @@ def test_who_opens_a_page_while_its_database_is_away_is_not_told_that_the_sessio
     page.until_all()
 
 
-@pytest.mark.guarantee("Live pages", "An open page misses nothing while Redis, PostgreSQL or adkweb itself is away.")
+@pytest.mark.guarantee(
+    "Live pages", "An open page doesn't miss anything if Redis, PostgreSQL or adkweb itself is down for a while."
+)
 def test_adkweb_is_started_again_and_pages_go_on_where_they_were(
     stage: Stage, form: str, new_server: Callable[..., Adkweb]
 ) -> None:

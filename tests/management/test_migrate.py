@@ -45,7 +45,8 @@ def result(begun: warm.Popen) -> tuple[int, str]:
 
 
 @pytest.mark.guarantee(
-    "Writing", "Processes that start at once on an empty database of adkweb's own all find their tables."
+    "Writing",
+    "If several processes start at the same time and adkweb's own database is empty, all of them find their tables.",
 )
 def test_three_processes_that_begin_at_once_all_find_their_tables(own: str, tmp_path: Path) -> None:
     begun = [begin(tmp_path / "data", own, "migrate") for _ in range(3)]

@@ -137,7 +137,8 @@ def test_no_sequence_of_calls_tells_a_masked_value(worlds: list[SessionRef], pro
 
 
 @pytest.mark.guarantee(
-    "Live pages", "An index that was read before a masking rule answers nothing until it is read again."
+    "Live pages",
+    "If the search index is older than a masking rule, searches return nothing until the index has been rebuilt.",
 )
 def test_an_index_that_was_read_before_a_rule_answers_nothing_until_it_is_read_again(ref: SessionRef) -> None:
     create_session(*ref[:3], session_id="s2", state={"coupon": SECRETS[0]}, actor=ALICE)

@@ -10,7 +10,7 @@ numbers = st.one_of(st.integers(), st.integers(-(2**70), 2**70), st.floats(allow
 
 
 @pytest.mark.guarantee(
-    "Writing", "Numbers are compared to the last digit in searches, rules, batches, webhooks and views."
+    "Writing", "Searches, rules, batches, webhooks and views compare numbers exactly, down to the last digit."
 )
 @example(1_610_521_604_143_693_813, 1_610_521_604_143_693_814)
 @example(2**53 + 1, float(2**53))

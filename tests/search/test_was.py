@@ -136,7 +136,8 @@ def test_a_long_session_is_kept_in_parts(source: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.guarantee(
-    "Safety", "What a masking rule hides cannot be searched for, not even as an earlier value of a key."
+    "Safety",
+    "No one can search for a value that a masking rule hides from them, not even for an earlier value of a key.",
 )
 def test_what_a_rule_hides_was_dots(source: str) -> None:
     session(source, "a", {"coupon": "TULIP"}, {"coupon": "ROSE"}, user="eva")

@@ -62,7 +62,7 @@ def written(form: str, place: str) -> Iterator[Adk]:
 # --- What adopting keeps ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Databases and files", "Adopting a database only adds to it.")
+@pytest.mark.guarantee("Databases and files", "Adopting a database only adds things to it.")
 def test_adopting_only_adds(place: str, written: Adk, open_source: Callable[[str], str]) -> None:
     rows, schema = _rows(place), _schema(place)
     open_source(place)
@@ -156,7 +156,7 @@ def test_the_journal_mode_of_a_sqlite_file_is_kept(
 # --- Interruption and concurrency -------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Agents", "Adopting can be killed at any statement, and continues where it stopped.")
+@pytest.mark.guarantee("Agents", "If adopting is killed at any statement, it later continues where it stopped.")
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_after_any_statement_adopting_goes_on_where_it_stopped_and_adk_never_notices(
     step: int,
@@ -277,7 +277,7 @@ def test_threads_that_open_a_database_at_once_all_succeed(
     assert database.is_adopted(open_source(place))
 
 
-@pytest.mark.guarantee("Agents", "Agents can write to a database while it is adopted.")
+@pytest.mark.guarantee("Agents", "Agents can write to a database while adkweb adopts it.")
 def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_gives_up(
     new_database: Callable[[str], str], open_source: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -446,7 +446,7 @@ def test_the_events_of_adk_go_are_refused_by_name(form: str, place: str, open_so
     assert _schema(place) == before
 
 
-@pytest.mark.guarantee("Databases and files", "A database that is not ADK's is refused and left alone.")
+@pytest.mark.guarantee("Databases and files", "adkweb refuses databases that aren't ADK's and leaves them unchanged.")
 @pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])
 def test_a_database_of_another_program_is_refused_and_left_alone(
     form: str, place: str, open_source: Callable[[str], str]

@@ -47,7 +47,10 @@ def again(open_source: Callable[[str, str], str], ref: SessionRef) -> None:
     adopt_job.wait(ref.source, lambda adoption: None)
 
 
-@pytest.mark.guarantee("Databases and files", "A database whose adoption is unfinished is completed when it is opened.")
+@pytest.mark.guarantee(
+    "Databases and files",
+    "If a database wasn't completely adopted, adkweb finishes adopting it when it opens the database.",
+)
 def test_it_is_completed_when_it_is_opened(unfinished: SessionRef, open_source: Callable[[str, str], str]) -> None:
     again(open_source, unfinished)
     assert sources_adoption.missing(unfinished.source) == []

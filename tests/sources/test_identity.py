@@ -83,7 +83,7 @@ def third() -> Iterator[PostgreSQL]:
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A hold stays on a session however its source is addressed, moved, restored, adopted or released.",
+    "A hold stays on a session if its source gets another address or is moved, restored, adopted or released.",
 )
 def test_a_hold_stays_when_the_server_is_addressed_differently(second: WithSocket) -> None:
     url = second.create_database("shop")
@@ -152,7 +152,7 @@ def test_databases_of_the_same_name_behind_two_sockets_are_two_sources(second: W
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A hold stays on a session however its source is addressed, moved, restored, adopted or released.",
+    "A hold stays on a session if its source gets another address or is moved, restored, adopted or released.",
 )
 def test_a_database_keeps_its_rows_when_it_is_adopted_and_released(second: WithSocket) -> None:
     url = second.create_database("shop")
@@ -220,7 +220,7 @@ def copied(url: str, to: str) -> None:
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A hold stays on a session however its source is addressed, moved, restored, adopted or released.",
+    "A hold stays on a session if its source gets another address or is moved, restored, adopted or released.",
 )
 def test_a_database_that_was_restored_elsewhere_was_moved(second: WithSocket, third: PostgreSQL) -> None:
     url, to = second.create_database("shop"), third.create_database("moved")
@@ -236,7 +236,8 @@ def test_a_database_that_was_restored_elsewhere_was_moved(second: WithSocket, th
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "A copy is a source of its own and says so, and what is on hold stays on hold in it."
+    "Databases and files",
+    "A copied database is a separate source, is shown as a copy, and keeps the holds on its sessions.",
 )
 @pytest.mark.parametrize("copy_first", [True, False])
 def test_a_copy_beside_its_original_is_a_source_of_its_own(
@@ -260,7 +261,8 @@ def test_a_copy_beside_its_original_is_a_source_of_its_own(
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "If adkweb cannot say which source it is, it opens nothing and deletes nothing."
+    "Databases and files",
+    "If adkweb can't tell which source a database is, it doesn't open the database and deletes nothing.",
 )
 def test_where_the_old_place_cannot_be_asked_nothing_is_guessed(second: WithSocket, third: PostgreSQL) -> None:
     url, to = second.create_database("shop"), third.create_database("copy")
@@ -278,7 +280,8 @@ def test_where_the_old_place_cannot_be_asked_nothing_is_guessed(second: WithSock
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "If adkweb cannot say which source it is, it opens nothing and deletes nothing."
+    "Databases and files",
+    "If adkweb can't tell which source a database is, it doesn't open the database and deletes nothing.",
 )
 def test_a_source_whose_server_is_down_has_no_identity_and_nothing_of_it_is_guessed(second: WithSocket) -> None:
     url = second.create_database("shop")
@@ -330,7 +333,7 @@ def test_without_that_right_a_hold_of_another_address_counts_once_it_is_adopted(
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "A standby can only be read, and is the source itself once it is promoted."
+    "Databases and files", "A standby is read-only until it is promoted, and then it counts as the original source."
 )
 def test_a_standby_is_a_source_that_follows_and_becomes_the_source_once_it_is_promoted(
     second: WithSocket, monkeypatch: pytest.MonkeyPatch
@@ -400,7 +403,7 @@ def _stored(path: Path) -> tuple[str, str]:
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A hold stays on a session however its source is addressed, moved, restored, adopted or released.",
+    "A hold stays on a session if its source gets another address or is moved, restored, adopted or released.",
 )
 def test_a_file_keeps_its_rows_wherever_it_is_moved(file: Path, tmp_path: Path) -> None:
     key = registry.identity(*restart(str(file)))

@@ -48,7 +48,7 @@ def work(source: str, actor: Actor) -> SessionRef:
 
 
 @pytest.mark.guarantee(
-    "Writing", "Behind a pooler in transaction mode, sessions are read, written and adopted as without one."
+    "Writing", "Behind a pooler in transaction mode, reading, writing and adopting work as they do without one."
 )
 @pytest.mark.parametrize("setting", [None, False], ids=["by default", "ADKWEB_PREPARED_STATEMENTS=false"])
 def test_sessions_are_read_and_written_through_a_pooler(
@@ -98,9 +98,7 @@ def test_read_only_opens_through_a_pooler_and_reads(
     assert sum(map(len, pages)) == MANY
 
 
-@pytest.mark.guarantee(
-    "Writing", "With `--read-only`, or an address that asks for reading only, adkweb writes nothing."
-)
+@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb writes nothing.")
 @pytest.mark.parametrize("through", [True, False], ids=["through a pooler", "directly"])
 @pytest.mark.parametrize("within", [True, False], ids=["in a transaction", "outside of one"])
 @pytest.mark.parametrize("statement", ["DELETE FROM events", "CREATE TABLE t (a int)", "SELECT nextval('adkweb_seq')"])
@@ -175,7 +173,7 @@ def test_a_database_is_imported_through_a_pooler(pooled: str, open_source: Calla
 
 
 @pytest.mark.guarantee(
-    "Writing", "Behind a pooler in transaction mode, sessions are read, written and adopted as without one."
+    "Writing", "Behind a pooler in transaction mode, reading, writing and adopting work as they do without one."
 )
 def test_no_setting_is_left_on_the_servers_connections(
     new_store: Callable[[str], str], open_source: Callable[[str], str], actor: Actor

@@ -84,7 +84,7 @@ FAULTS = {
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A file is read to its end before anything is written: if anything is wrong, nothing is written.",
+    "An import reads the whole file before it writes anything, so if the file contains an error, nothing is written.",
 )
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_names_its_line_and_nothing_is_written(name: str, source: str) -> None:

@@ -61,7 +61,9 @@ CALLS = {
 }
 
 
-@pytest.mark.guarantee("Databases and files", "A pickle in a file to import is read, but never run.")
+@pytest.mark.guarantee(
+    "Databases and files", "If a file to import contains a pickle, adkweb reads the pickle but never runs it."
+)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("place", ["whole", "state", "key"])
 def test_a_call_is_refused_by_its_name_and_not_made(

@@ -54,7 +54,7 @@ def hostile(source: str) -> SessionRef:
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "A session exported as HTML and imported into an empty source is the same session."
+    "Databases and files", "A session stays the same if you export it as HTML and import it into an empty source."
 )
 @pytest.mark.parametrize("other", FORMATS)
 def test_a_page_brought_into_an_empty_source_is_the_same_session(hostile: SessionRef, make: Make, other: str) -> None:

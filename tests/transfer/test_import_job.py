@@ -56,7 +56,7 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     monkeypatch.setattr(import_job, "import_session", dying)
 
 
-@pytest.mark.guarantee("Databases and files", "Importing twice changes nothing.")
+@pytest.mark.guarantee("Databases and files", "Importing the same file a second time changes nothing.")
 def test_importing_twice_changes_nothing(source: str, file: bytes) -> None:
     first = imported(source, file)
     assert (first.new, first.events, first.states_made) == (3, COUNT + 2, 2)
@@ -68,7 +68,7 @@ def test_importing_twice_changes_nothing(source: str, file: bytes) -> None:
     assert everything(source) == before
 
 
-@pytest.mark.guarantee("Databases and files", "An import that was cut off continues where it stopped.")
+@pytest.mark.guarantee("Databases and files", "An interrupted import continues where it stopped.")
 @pytest.mark.parametrize("at", range(7))
 def test_an_import_cut_off_before_any_batch_goes_on_there(
     source: str, make: Make, file: bytes, at: int, monkeypatch: pytest.MonkeyPatch

@@ -319,7 +319,9 @@ def test_two_versions_of_an_image_stand_side_by_side_and_other_files_are_the_sam
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Safety", "Nothing in an artifact runs, and no name, link or id leads to other people's files.")
+@pytest.mark.guarantee(
+    "Safety", "Nothing in an artifact can run, and no name, link or id gives access to other people's files."
+)
 @STORAGES
 @pytest.mark.parametrize(
     ("name", "content", "mime_type"),

@@ -135,7 +135,9 @@ def test_a_reference_is_told_and_not_followed(
 # --- What is another's ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Safety", "Nothing in an artifact runs, and no name, link or id leads to other people's files.")
+@pytest.mark.guarantee(
+    "Safety", "Nothing in an artifact can run, and no name, link or id gives access to other people's files."
+)
 @pytest.mark.parametrize(
     ("names", "name"),
     [

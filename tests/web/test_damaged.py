@@ -41,7 +41,9 @@ def ref(source: str, form: str) -> SessionRef:
     return ref
 
 
-@pytest.mark.guarantee("Databases and files", "An export leaves out a damaged row only when asked, and names it first.")
+@pytest.mark.guarantee(
+    "Databases and files", "An export leaves out damaged rows only if you ask for it, and lists them first."
+)
 @ANYWHERE
 @pytest.mark.parametrize("name", ["jsonl", "adk-json", "evalset"])
 def test_what_is_left_out_is_named_and_the_rest_is_there(ref: SessionRef, name: str) -> None:
@@ -65,7 +67,9 @@ def test_such_a_file_is_imported(ref: SessionRef, new_store: Any, open_source: A
     assert (report.new, report.events) == (1, 1)
 
 
-@pytest.mark.guarantee("Databases and files", "An export leaves out a damaged row only when asked, and names it first.")
+@pytest.mark.guarantee(
+    "Databases and files", "An export leaves out damaged rows only if you ask for it, and lists them first."
+)
 @ANYWHERE
 def test_what_was_damaged_since_is_not_left_out_in_silence(ref: SessionRef) -> None:
     only = exporting.Filter("booking", "ana")

@@ -46,7 +46,9 @@ def guess(server: Adkweb, password: str, sender: str) -> int:
         return browser.post("/sign-in/", data=data).status_code
 
 
-@pytest.mark.guarantee("Safety", "Guessing passwords takes longer with each try, across all processes.")
+@pytest.mark.guarantee(
+    "Safety", "Each wrong password increases the wait before the next attempt, across all processes."
+)
 def test_guesses_at_the_same_moment_at_two_processes_count_together(servers: list[Adkweb]) -> None:
     with ThreadPoolExecutor(TRIES) as threads:
         numbers = range(TRIES)

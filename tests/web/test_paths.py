@@ -44,7 +44,9 @@ def test_a_name_has_one_segment_only(segment: str) -> None:
     assert Segment().to_url(name) == segment
 
 
-@pytest.mark.guarantee("History", "A link leads to the names that it was made from.")
+@pytest.mark.guarantee(
+    "History", "A link always opens the source, app, user, session and event that it was created for."
+)
 @pytest.mark.django_db
 @given(source=NAMES, app=NAMES, user=NAMES, session=NAMES, event=NAMES)
 def test_an_address_leads_to_the_names_it_was_made_of(

@@ -165,7 +165,7 @@ def test_nobody_is_led_to_another_server(guest: Browser, address: str) -> None:
 # --- Signed out -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Safety", "Every page asks for a sign-in.")
+@pytest.mark.guarantee("Safety", "Every page requires people to sign in.")
 @pytest.mark.parametrize("name", sorted(every_address().keys() - OPEN_TO_ALL))
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_every_page_asks_for_sign_in(guest: Browser, name: str, method: str) -> None:

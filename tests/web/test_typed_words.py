@@ -41,7 +41,7 @@ def typed(card: SessionRef) -> SessionRef:
     return card
 
 
-@pytest.mark.guarantee("Safety", "What people type about sessions is masked like values.")
+@pytest.mark.guarantee("Safety", "Text that people type about sessions is masked in the same way as values.")
 def test_what_is_hidden_of_titles_and_tags_is_neither_found_nor_offered(typed: SessionRef) -> None:
     assert ids("title:canary") == ids("tag:canary") == [typed.session_id]
     assert MAIL in labels.known_tags("", 9, actor=BOB)
@@ -99,7 +99,7 @@ def test_dots_are_never_stored_in_place_of_words(typed: SessionRef) -> None:
             act()
 
 
-@pytest.mark.guarantee("Safety", "A shared view is seen only by people with a role in all apps that it is about.")
+@pytest.mark.guarantee("Safety", "Only people with a role in all of a shared view's apps can see the view.")
 @pytest.mark.parametrize(
     ("query", "seers"),
     [

@@ -152,7 +152,7 @@ def test_what_is_to_be_decided_is_asked_and_nothing_is_written(
     assert said[why] in page.text
 
 
-@pytest.mark.guarantee("Edits", "The preview of an undo is what the undo writes.")
+@pytest.mark.guarantee("Edits", "An undo writes exactly what its preview shows.")
 def test_the_preview_of_an_undo_is_what_is_written(ref: SessionRef, maria: Browser, write: Add) -> None:
     event_id = write(ref, {"step": "pay"})
     sent = undo_form(maria, ref, event_id).json_fields()

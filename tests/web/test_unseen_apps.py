@@ -85,7 +85,9 @@ def answer_to(maria: Browser, pattern: URLPattern, query: dict[str, str], ref: S
     return answer.status_code, ONCE.sub("", text).replace(ref.app_name, "APP")
 
 
-@pytest.mark.guarantee("Safety", "A token allows what its right and its apps allow, and shows nothing of other apps.")
+@pytest.mark.guarantee(
+    "Safety", "A token allows only what its right and its apps permit, and reveals nothing about other apps."
+)
 @pytest.mark.parametrize("query", [{}, QUERY], ids=["plain", "asked"])
 def test_a_page_of_an_app_that_somebody_may_not_see_is_that_of_one_that_is_not_there(
     ref: SessionRef, other: SessionRef, maria: Browser, limited: None, query: dict[str, str]

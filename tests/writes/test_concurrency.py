@@ -38,7 +38,7 @@ def failures(results: list[Any]) -> list[Exception]:
     return [result for result in results if isinstance(result, Exception)]
 
 
-@pytest.mark.guarantee("Writing", "Many writers of shared state lose no key.")
+@pytest.mark.guarantee("Writing", "No key is lost if many programs write shared state at the same time.")
 def test_120_threads_that_write_120_app_keys_lose_none(source: str) -> None:
     sessions = [create_session(source, "app", f"user{n % 4}", actor=ALICE) for n in range(12)]
     results = in_threads(
@@ -139,7 +139,7 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
     assert views.session(ref, actor=SYSTEM).revision == revisions[-1]
 
 
-@pytest.mark.guarantee("Edits", "If many people edit a key at once, exactly one wins.")
+@pytest.mark.guarantee("Edits", "If many people edit a key at the same time, exactly one of them wins.")
 @pytest.mark.parametrize("name", ["k", "user:k", "app:k"])
 @pytest.mark.parametrize("seen", [ABSENT, None, {"n": 1}], ids=repr)
 def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(

@@ -115,7 +115,9 @@ def test_a_writer_killed_a_hundred_times_leaves_whole_appends_only(ref: SessionR
     die_at_random_moments(ref, victim, rounds=100)
 
 
-@pytest.mark.guarantee("Writing", "An append is complete or not there at all, wherever the process is killed.")
+@pytest.mark.guarantee(
+    "Writing", "An append is either complete or has no effect, at whatever point the process is killed."
+)
 @pytest.mark.parametrize("operation", ["append", "append on a revision", "append on values"])
 def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_nothing(
     ref: SessionRef, victim: Victim, operation: str, form: str, moments: Moments, request: pytest.FixtureRequest
@@ -145,7 +147,7 @@ def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_noth
     assert_consistent(ref)
 
 
-@pytest.mark.guarantee("Writing", "An event that was acknowledged is still there after the process is killed.")
+@pytest.mark.guarantee("Writing", "Acknowledged events are still there after the process is killed.")
 @pytest.mark.parametrize(("form", "mode"), [("sqlite", "wal"), ("sqlite", "delete"), ("sqlite-database", "wal")])
 def test_threads_that_share_commits_and_are_killed_lose_nothing_that_was_acknowledged(
     ref: SessionRef, victim: Victim, mode: str
@@ -169,7 +171,7 @@ def test_threads_that_share_commits_and_are_killed_lose_nothing_that_was_acknowl
     assert len(known) > 25
 
 
-@pytest.mark.guarantee("Writing", "A session is created completely or not at all.")
+@pytest.mark.guarantee("Writing", "A session is either created completely or not at all.")
 def test_a_session_is_created_whole_or_not_at_all(ref: SessionRef, victim: Victim, moments: Moments) -> None:
     before = everything(ref.source)
     for place, side in moments:
@@ -182,7 +184,7 @@ def test_a_session_is_created_whole_or_not_at_all(ref: SessionRef, victim: Victi
     assert views.session(made, actor=SYSTEM).state.merged() == expected
 
 
-@pytest.mark.guarantee("Writing", "A session is deleted with all its events or not at all.")
+@pytest.mark.guarantee("Writing", "A session is either deleted with all its events or not at all.")
 def test_a_session_is_deleted_with_all_its_events_or_not_at_all(
     ref: SessionRef, victim: Victim, moments: Moments
 ) -> None:

@@ -113,7 +113,9 @@ def test_an_append_without_a_delta_leaves_all_state_as_it_is(ref: SessionRef) ->
     assert state_of(ref) == before
 
 
-@pytest.mark.guarantee("Writing", "Values come back equal: floats, large integers, any text.")
+@pytest.mark.guarantee(
+    "Writing", "Values don't change when they are stored and read back, including floats, large integers and any text."
+)
 @given(initial=states, series=st.lists(events, max_size=4))
 def test_whatever_is_appended_reads_back_equal_and_state_is_its_fold(
     source: str, initial: State, series: list[Event]
@@ -233,7 +235,9 @@ def test_the_same_event_sent_again_with_what_was_expected_the_first_time_is_no_c
     assert len(events_of(ref)) == 2
 
 
-@pytest.mark.guarantee("Writing", "An event that is sent again, even by many at once, is stored and applied once.")
+@pytest.mark.guarantee(
+    "Writing", "If an event is sent several times, even at the same moment, it is stored and applied only once."
+)
 def test_the_same_event_sent_by_many_at_once_is_stored_once(ref: SessionRef) -> None:
     revision = views.session(ref, actor=SYSTEM).revision
     event = delta({"a": 2, "user:b": 3, "app:c": 4})
@@ -245,7 +249,7 @@ def test_the_same_event_sent_by_many_at_once_is_stored_once(ref: SessionRef) -> 
     assert state_of(ref) == {"session": {"a": 2}, "user": {"b": 3}, "app": {"c": 4}}
 
 
-@pytest.mark.guarantee("Writing", "Another event under the same id is a conflict and changes nothing.")
+@pytest.mark.guarantee("Writing", "A different event with the same id is a conflict and changes nothing.")
 @pytest.mark.parametrize("expected", [None, "revision", {"a": 2}])
 def test_another_event_under_a_stored_events_id_is_a_clear_conflict(ref: SessionRef, expected: Any) -> None:
     append(ref, delta({"a": 2}, id="e1"))
@@ -457,9 +461,7 @@ def test_a_session_made_anew_under_a_deleted_ones_id_starts_anew(ref: SessionRef
 # --- Who may ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee(
-    "Writing", "With `--read-only`, or an address that asks for reading only, adkweb writes nothing."
-)
+@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb writes nothing.")
 def test_read_only_refuses_every_write_and_leaves_everything_as_it_is(ref: SessionRef, settings: LazySettings) -> None:
     before = everything(ref.source)
     settings.READ_ONLY = True
