@@ -1,4 +1,4 @@
-"""Writes numbers as the language of the page does: 13.3 % and 92.5k, in Spanish 13,3 % and 92,5 k, in Korean 13.3%.
+"""Writes numbers as the language of the page does: 13.3% and 92.5k, in Spanish 13,3 % and 92,5 k.
 
 static/js/numbers.js writes those that a script counts.
 """
@@ -11,7 +11,7 @@ from ..domain.clock import Took
 
 _THIN: Final = "\u202f"  # a narrow space, at which no line breaks
 _POINTS: Final = {"es": ","}
-_THOUSANDS: Final = {"ko": ","}
+_THOUSANDS: Final = {"es": _THIN}
 _BEFORE_UNIT: Final = {"es": _THIN}  # before k, M and G
 _MOST: Final = 10**15  # an event may hold any number
 
@@ -23,7 +23,7 @@ def point() -> str:
 
 def thousands_sign() -> str:
     """Returns what stands between thousands."""
-    return _THOUSANDS.get(_language(), _THIN)
+    return _THOUSANDS.get(_language(), ",")
 
 
 def decimal(number: float, digits: int = 1) -> str:
@@ -32,7 +32,7 @@ def decimal(number: float, digits: int = 1) -> str:
 
 
 def count(number: int | None, limit: int = 0) -> str:
-    """Returns a number with thin spaces between thousands, and a plus if counting stopped at the limit."""
+    """Returns a number with a sign between its thousands, and a plus if counting stopped at the limit."""
     if number is None:
         return ""
     text = f"{min(number, limit) if limit else number:,}".replace(",", thousands_sign())
@@ -55,17 +55,17 @@ def signed(number: float) -> str:
 
 
 def share(part: float) -> str:
-    """Returns a share as a percentage: 0 %, 0.8 %, 13.3 %, and never 0 % or 100 % for what only rounds to it."""
+    """Returns a share as a percentage: 0%, 0.8%, 13.3%, and never 0% or 100% for what only rounds to it."""
     return percentage("0" if not part else "100" if part == 1 else decimal(min(99.9, max(0.1, 100 * part))))
 
 
-def percentage(number: str) -> str:
-    """Returns a number, as it is written, with the sign of percent."""
-    return pgettext("a share", "%(number)s %%") % {"number": number}
+def percentage(number: str | int) -> str:
+    """Returns a number, as it is written, with the sign of percent: 40%, in Spanish 40 %."""
+    return pgettext("a share", "%(number)s%%") % {"number": number}
 
 
 def dollars(amount: float) -> str:
-    """Returns an amount of money: $0.0021, $0.21, $12.50, $1 234."""
+    """Returns an amount of money: $0.0021, $0.21, $12.50, $1,234."""
     if amount >= 1000:
         return f"${count(round(amount))}"
     text = f"{amount:.2f}" if amount >= 0.1 else f"{amount:.2g}" if amount >= 0.0001 else "< 0.0001"

@@ -3,7 +3,7 @@
 (() => {
   const { point, thousands } = document.body.dataset;
 
-  /** A whole number: 20 004. */
+  /** A whole number: 20,004. */
   const count = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, thousands);
 
   /** Seconds: 4 ms, 0.8 s, 12 s, 3 min. */
@@ -20,5 +20,8 @@
     return `${Math.round(seconds / size)} ${unit}`;
   }
 
-  window.adkweb = { ...window.adkweb, numbers: { count, duration } };
+  /** A share, in whole percent: 40%, in Spanish 40 %. */
+  const percentage = (share) => share.toLocaleString(document.documentElement.lang, { style: "percent" });
+
+  window.adkweb = { ...window.adkweb, numbers: { count, duration, percentage } };
 })();

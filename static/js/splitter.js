@@ -28,7 +28,7 @@
       const now = clamped(side.getBoundingClientRect().width);
       const values = { valuemin: LEAST, valuemax: most(), valuenow: Math.round(now) };
       for (const [name, value] of Object.entries(values)) splitter.setAttribute(`aria-${name}`, String(value));
-      splitter.setAttribute("aria-valuetext", `${Math.round((100 * now) / innerWidth)} %`);
+      splitter.setAttribute("aria-valuetext", window.adkweb.numbers.percentage(now / innerWidth));
     }
 
     function set(width) {

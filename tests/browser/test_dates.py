@@ -31,6 +31,7 @@ def test_a_script_writes_what_the_server_writes(visit: Visit, language: str, zon
         periods = [dates.period(TIMES[0] - 60 * each, TIMES[0], NOW) for each in (5, 900, 600_000)]
         counts = [numbers.count(each) for each in (0, 950, 20_004, 1_234_567)]
         durations = [numbers.duration(each) for each in TOOK]
+        shares = [numbers.percentage(each) for each in (0, 7, 100)]
     page = visit(locale=language, timezone_id=zone)
     page.goto("/")
     written = page.evaluate(
@@ -46,3 +47,4 @@ def test_a_script_writes_what_the_server_writes(visit: Visit, language: str, zon
     )
     assert page.evaluate("all => all.map(adkweb.numbers.count)", [0, 950, 20_004, 1_234_567]) == counts
     assert page.evaluate("all => all.map(adkweb.numbers.duration)", TOOK) == durations
+    assert page.evaluate("all => all.map(adkweb.numbers.percentage)", [0, 0.07, 1]) == shares

@@ -100,13 +100,13 @@ def test_where_nothing_happened_a_chart_has_a_gap_and_what_grew_worse_stands_out
     assert len([share for share in shares if share]) == len(page.one("div", "failed").all("polyline", "line")) == 3
     assert page.one("div", "failed").all("b", "bad") == []
     (tool,) = page.one("table", "tools").one("tbody").all("tr")
-    assert tool.texts("td")[:2] == ["3", "66.7 %"]
+    assert tool.texts("td")[:2] == ["3", "66.7%"]
     assert tool.all("td", "failed") == []
     worse = {"from": int(turns[2].at - 30), "to": int(turns[0].at - 30)}  # both failed, and one of the two before
     page = page_of(maria.get(f"{reverse('home')}?{urlencode(worse)}"))
-    assert page.one("div", "failed").one("b", "bad").text == "100 %"
+    assert page.one("div", "failed").one("b", "bad").text == "100%"
     assert page.one("div", "failed").one("span", "aside").text == "+50.0 points"
-    assert page.one("table", "tools").one("td", "failed").text == "100 %"
+    assert page.one("table", "tools").one("td", "failed").text == "100%"
     assert page.one("table", "apps").all("td", "failed") == []  # its one turn before failed, too
 
 

@@ -211,7 +211,7 @@ def test_progress_is_shown_and_asked_for_again_until_it_is_done(maria: Browser, 
     section = page.one("section", id="import")
     assert (section["hx-get"], section["hx-trigger"]) == (address, "load delay:700ms")
     assert page.one("progress")["value"] == "42"
-    assert maria.open("imports").one("ul", "feed").one("span", "meta").text.startswith("42 % · ")
+    assert maria.open("imports").one("ul", "feed").one("span", "meta").text.startswith("42% · ")
     fragment = maria.open(address, htmx=True)
     assert fragment.all("h1") == []
     row_of(address).update(state="ready")

@@ -508,7 +508,7 @@ def test_without_any_session_it_says_what_to_do(world: World, maria: Browser, se
 def test_what_is_not_read_yet_is_said_and_asked_for_again(world: World, maria: Browser) -> None:
     world.behind = [("prod", 0.402)]
     (notice,) = open_(maria, "late").one(id="problems").all("p")
-    assert notice.text.startswith("Indexing prod, 40 %.")
+    assert notice.text.startswith("Indexing prod, 40%.")
     assert (notice["hx-get"], notice["hx-trigger"]) == (reverse("search") + "?q=late", "every 3s")
     world.behind, world.broad = [], ["a"]
     (notice,) = open_(maria, "a").one(id="problems").all("p")

@@ -28,7 +28,7 @@ from ...transfer import FORMATS, Format
 from ..html.difference import value as whole_value
 from ..html.json_tree import NODE_LIMIT, Tree, css_class, ends, name
 from ..html.markdown import Text, Texts
-from ..numbers import count, dollars, in_short, share, signed
+from ..numbers import count, dollars, in_short, percentage, share, signed
 from ..request import actor
 
 register = template.Library()
@@ -181,6 +181,7 @@ register.filter("count", count)
 register.filter("dollars", dollars)
 register.filter("in_short", in_short)
 register.filter("share", share)
+register.filter("percentage", percentage)
 register.filter("signed", signed)
 
 
