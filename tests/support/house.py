@@ -711,7 +711,7 @@ _REASONS: Final = {
         domain/adk_fields.py _validator  domain/differences.py _token  domain/masks.py _field_of
         domain/camel_case.py _renaming  http/headers.py _static  search/language.py _parser  web/html/markdown.py _parser
         http/reader.py _zones  web/dates.py _words_of  web/transfer/single_file.py _style
-        web/transfer/single_file.py _script  web/transfer/single_file.py _icons  writes/append.py _append_statement
-        writes/commits.py _with_question_marks""",
+        web/transfer/single_file.py _script  web/templatetags/links.py icon  web/templatetags/links.py _shapes
+        writes/append.py _append_statement  writes/commits.py _with_question_marks""",
 }
 KEPT: Final = {tuple(each.split()) for names in _REASONS.values() for each in re.split(r"\s{2,}", names.strip())}

@@ -19,19 +19,19 @@ VOID: Final = frozenset(re.findall(r"\w+", "area base br col embed hr img input 
 TAGS: Final = frozenset(
     re.findall(
         r"[\w-]+",
-        """a article aside b blockquote body br button caption code datalist dd del details dialog div dl dt em fieldset
-        figcaption figure footer foreignobject form g h1 h2 h3 h4 h5 h6 head header hr html img input ins json-editor
-        kbd label legend li link main mark meta nav noscript ol option p path polyline pre progress rect s script
-        section select span strong summary svg table tbody td template text textarea th thead time title tr ul use wbr""",
+        """a article aside b blockquote body br button caption circle code datalist dd del details dialog div dl dt
+        ellipse em fieldset figcaption figure footer foreignobject form g h1 h2 h3 h4 h5 h6 head header hr html img
+        input ins json-editor kbd label legend li link main mark meta nav noscript ol option p path polyline pre progress rect s
+        script section select span strong summary svg table tbody td template text textarea th thead time title tr ul wbr""",
     )
 )
 ATTRIBUTES: Final = re.compile(
     r"""(data-[a-z-]+|aria-[a-z]+|accesskey|action
     |hx-(get|include|post|preserve|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
-    |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|d|datetime|defer|dir|disabled|download|enctype
-    |for|form|inputmode
+    |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|cx|cy|d|datetime|defer|dir|disabled|download|enctype
+    |fill|for|form|inputmode
     |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|plain|points
-    |popover|popovertarget|popovertargetaction|preserveaspectratio|rel|required|role|rows|rx|scope|selected|spellcheck|src|start|tabindex|title|type|value|viewbox|height|width|x|y)""",
+    |popover|popovertarget|popovertargetaction|preserveaspectratio|r|rel|required|role|rows|rx|ry|scope|selected|spellcheck|src|start|stroke|tabindex|title|type|value|viewbox|height|width|x|y)""",
     re.VERBOSE,
 )
 ADDRESSES: Final = ("href", "src", "action", "hx-get", "hx-post")

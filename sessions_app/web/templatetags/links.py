@@ -1,14 +1,17 @@
 """Defines the template tags for links and icons, which are built into every template."""
 
+import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.contrib.staticfiles import finders
 from django.template import Context
-from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from ...domain.description import Part
@@ -207,11 +210,19 @@ def at_url(session: SessionRef, event_id: str, name: str = "session", **more: st
 
 
 @register.simple_tag
+@cache
 def icon(name: str, extra: str = "") -> SafeString:
-    """Returns an icon, for decoration only."""
-    return format_html(
-        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"></use></svg>', extra, static("img/icons.svg"), name
-    )
+    """Returns an icon, for decoration only. Its shapes are in the page: <use> would cost the browser twice the style."""
+    shapes = mark_safe(_shapes()[name])  # noqa: S308 - from static/img
+    return format_html('<svg class="icon {}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>', extra, shapes)
+
+
+@cache
+def _shapes() -> dict[str, str]:
+    """Returns the shapes of all icons by name."""
+    path = finders.find("img/icons.svg")
+    assert path  # noqa: S101  it is adkweb's own
+    return dict(re.findall(r'<symbol id="([\w-]+)" viewBox="0 0 16 16">(.*?)</symbol>', Path(path).read_text("utf-8")))
 
 
 @register.simple_tag

@@ -17,7 +17,7 @@ from typing import Any, Final
 from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 from django.utils import translation
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import mark_safe
 
 from ...access.actor import Actor
 from ...domain.clock import Took
@@ -200,7 +200,6 @@ _STYLES: Final = (
 _SCRIPTS: Final = ("numbers", "dates", "time", "single_file")
 _FONT: Final = re.compile(r"@font-face \{.*?\n\}", re.S)
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.S)
-_SYMBOL: Final = re.compile(r'<symbol id="')
 _RASTER: Final = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF8", "image/webp": b"RIFF"}
 
 
@@ -342,14 +341,6 @@ def data_image(part: Part) -> str:
     return f"data:{kind};base64,{b64encode(content).decode()}" if content.startswith(_RASTER[kind]) else ""
 
 
-@register.simple_tag
-def page_icon(name: str, extra: str = "") -> SafeString:
-    """Returns an icon of the page's own, for decoration only."""
-    return mark_safe(  # noqa: S308 - names of icons stand in the code
-        f'<svg class="icon {extra}" aria-hidden="true"><use href="#icon-{name}"></use></svg>'
-    )
-
-
 # --- Its style and its script -----------------------------------------------------------------------------------------
 
 
@@ -358,7 +349,6 @@ def _frame() -> dict[str, Any]:
     return {
         "script": mark_safe(script),  # noqa: S308 - from static/js
         "style": mark_safe(style),  # noqa: S308 - from static/css
-        "icons": mark_safe(_icons()),  # noqa: S308 - from static/img
         "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
     }
@@ -374,11 +364,6 @@ def _style() -> str:
 @cache
 def _script() -> str:
     return "\n".join(_static(f"js/{name}.js") for name in _SCRIPTS)
-
-
-@cache
-def _icons() -> str:
-    return _SYMBOL.sub('<symbol id="icon-', _static("img/icons.svg").partition(">")[2].rpartition("</svg>")[0])
 
 
 def _static(name: str) -> str:
