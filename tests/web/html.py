@@ -21,8 +21,9 @@ TAGS: Final = frozenset(
         r"[\w-]+",
         """a article aside b blockquote body br button caption circle code datalist dd del details dialog div dl dt
         ellipse em fieldset figcaption figure footer foreignobject form g h1 h2 h3 h4 h5 h6 head header hr html img
-        input ins json-editor kbd label legend li link main mark meta nav noscript ol option p path polyline pre progress rect
-        s script section select span strong summary svg table tbody td template text textarea th thead time title tr ul wbr""",
+        input ins json-editor kbd label legend li link main mark meta nav noscript ol option p path polyline pre
+        progress rect s script section select span strong summary svg table tbody td template text textarea th thead
+        time title tr ul wbr""",
     )
 )
 ATTRIBUTES: Final = re.compile(
