@@ -81,7 +81,7 @@ async def refused(work: Coroutine[Any, Any, Any], kind: type[Exception], why: st
 
 
 @pytest.mark.guarantee(
-    "Agents", "If an answer is lost, `HttpSessionService` stores the event once, and the run continues."
+    "Agents", "If a response is lost, `HttpSessionService` stores the event only once, and the run continues."
 )
 @pytest.mark.parametrize("fault", ["drop", "refuse", 429, 502, 503, 504])
 @pytest.mark.parametrize("on_stale", ["raise", "rebase"])

@@ -324,7 +324,7 @@ def claimed_by(name: str, **fields: Any) -> Job:
 
 
 @pytest.mark.guarantee(
-    "Writing", "If a process dies, another process on the same machine continues its job immediately."
+    "Writing", "If a process dies, another process on the same machine takes over its job immediately."
 )
 @on_both_of_adkwebs_own
 @pytest.mark.parametrize("waited_for", [False, True], ids=["a zombie", "gone"])

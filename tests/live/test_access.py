@@ -68,7 +68,7 @@ def mallory(stage: Stage) -> str:
     return sign_in(stage.server, NAME)
 
 
-@pytest.mark.guarantee("Live pages", "If you remove someone's access, they receive no further events.")
+@pytest.mark.guarantee("Live pages", "If you remove someone's access, they don't receive any more events.")
 @pytest.mark.parametrize("take_away", WAYS)
 def test_an_access_that_is_taken_away_stops_delivery_at_the_next_event(
     stage: Stage, mallory: str, take_away: Take

@@ -62,7 +62,7 @@ def test_who_watches_is_told_at_once_and_others_are_not(stage: Stage, form: str)
     hers.until(lambda page: counts(page)[str(view.id)] == 0, "the count is gone on every page")
 
 
-@pytest.mark.guarantee("Live pages", "If you remove someone's access, they receive no further events.")
+@pytest.mark.guarantee("Live pages", "If you remove someone's access, they don't receive any more events.")
 def test_who_signs_out_is_told_nothing_more(stage: Stage) -> None:
     who = sign_in(stage.server, "olga")
     watched(stage, "nothing", "olga")

@@ -156,7 +156,9 @@ def test_the_journal_mode_of_a_sqlite_file_is_kept(
 # --- Interruption and concurrency -------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Agents", "If adopting is killed at any statement, it later continues where it stopped.")
+@pytest.mark.guarantee(
+    "Agents", "If adkweb is killed at any SQL statement while adopting a database, it later picks up where it left off."
+)
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_after_any_statement_adopting_goes_on_where_it_stopped_and_adk_never_notices(
     step: int,

@@ -83,7 +83,7 @@ def third() -> Iterator[PostgreSQL]:
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A hold stays on a session if its source gets another address or is moved, restored, adopted or released.",
+    "A hold stays on a session even if its source's address changes, or the source is moved, restored, adopted or released.",
 )
 def test_a_hold_stays_when_the_server_is_addressed_differently(second: WithSocket) -> None:
     url = second.create_database("shop")
@@ -152,7 +152,7 @@ def test_databases_of_the_same_name_behind_two_sockets_are_two_sources(second: W
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A hold stays on a session if its source gets another address or is moved, restored, adopted or released.",
+    "A hold stays on a session even if its source's address changes, or the source is moved, restored, adopted or released.",
 )
 def test_a_database_keeps_its_rows_when_it_is_adopted_and_released(second: WithSocket) -> None:
     url = second.create_database("shop")
@@ -220,7 +220,7 @@ def copied(url: str, to: str) -> None:
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A hold stays on a session if its source gets another address or is moved, restored, adopted or released.",
+    "A hold stays on a session even if its source's address changes, or the source is moved, restored, adopted or released.",
 )
 def test_a_database_that_was_restored_elsewhere_was_moved(second: WithSocket, third: PostgreSQL) -> None:
     url, to = second.create_database("shop"), third.create_database("moved")
@@ -403,7 +403,7 @@ def _stored(path: Path) -> tuple[str, str]:
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A hold stays on a session if its source gets another address or is moved, restored, adopted or released.",
+    "A hold stays on a session even if its source's address changes, or the source is moved, restored, adopted or released.",
 )
 def test_a_file_keeps_its_rows_wherever_it_is_moved(file: Path, tmp_path: Path) -> None:
     key = registry.identity(*restart(str(file)))

@@ -98,7 +98,7 @@ def test_read_only_opens_through_a_pooler_and_reads(
     assert sum(map(len, pages)) == MANY
 
 
-@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb writes nothing.")
+@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb doesn't write anything.")
 @pytest.mark.parametrize("through", [True, False], ids=["through a pooler", "directly"])
 @pytest.mark.parametrize("within", [True, False], ids=["in a transaction", "outside of one"])
 @pytest.mark.parametrize("statement", ["DELETE FROM events", "CREATE TABLE t (a int)", "SELECT nextval('adkweb_seq')"])

@@ -68,7 +68,7 @@ def test_importing_twice_changes_nothing(source: str, file: bytes) -> None:
     assert everything(source) == before
 
 
-@pytest.mark.guarantee("Databases and files", "An interrupted import continues where it stopped.")
+@pytest.mark.guarantee("Databases and files", "An interrupted import resumes where it left off.")
 @pytest.mark.parametrize("at", range(7))
 def test_an_import_cut_off_before_any_batch_goes_on_there(
     source: str, make: Make, file: bytes, at: int, monkeypatch: pytest.MonkeyPatch

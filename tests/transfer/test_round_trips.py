@@ -30,7 +30,7 @@ from tests.transfer.files import ANA, exported, furnish, imported, lines
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "If you import an export with secrets into an empty database and export it again, both files are identical.",
+    "If you import an export with secrets into an empty database and export it again, the two files are identical.",
 )
 @pytest.mark.parametrize("name", [name for name, kind in transfer.FORMATS.items() if kind.lossless and kind.write])
 @pytest.mark.parametrize("other", FORMATS)

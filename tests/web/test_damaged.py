@@ -42,7 +42,7 @@ def ref(source: str, form: str) -> SessionRef:
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "An export leaves out damaged rows only if you ask for it, and lists them first."
+    "Databases and files", "An export leaves out damaged rows only if you ask it to, and lists them first."
 )
 @ANYWHERE
 @pytest.mark.parametrize("name", ["jsonl", "adk-json", "evalset"])
@@ -68,7 +68,7 @@ def test_such_a_file_is_imported(ref: SessionRef, new_store: Any, open_source: A
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "An export leaves out damaged rows only if you ask for it, and lists them first."
+    "Databases and files", "An export leaves out damaged rows only if you ask it to, and lists them first."
 )
 @ANYWHERE
 def test_what_was_damaged_since_is_not_left_out_in_silence(ref: SessionRef) -> None:

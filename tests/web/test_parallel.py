@@ -47,7 +47,7 @@ def test_branches_are_parallel_if_neither_leads_to_the_other(a: str, b: str, exp
 
 @pytest.mark.guarantee(
     "History",
-    "If parallel agents write the same key in one invocation, adkweb marks it, because only the last value is stored.",
+    "If parallel agents write the same key in one invocation, adkweb marks the key, because only the last value is stored.",
 )
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 def test_who_else_wrote_a_key_is_known_whatever_part_of_the_turn_is_read(ref: SessionRef) -> None:

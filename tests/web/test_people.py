@@ -200,7 +200,7 @@ def test_an_admin_who_opens_the_link_by_mistake_does_not_use_it_up(root: Browser
     assert accept(link)[1] == 302
 
 
-@pytest.mark.guarantee("Safety", "Only admins see and change accounts and groups.")
+@pytest.mark.guarantee("Safety", "Only admins can see and change accounts and groups.")
 def test_who_is_no_admin_sees_and_changes_nothing(maria: Browser, root: Browser) -> None:
     Group.objects.create(name="Support")
     for address in ("/people/", "/people/chief/", "/people/nobody/", "/groups/Support/", "/groups/none/"):

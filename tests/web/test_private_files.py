@@ -49,7 +49,7 @@ def open_to_others(folder: Path) -> list[str]:
     return [f"{path.name} {path.stat().st_mode & 0o777:o}" for path in paths if path.stat().st_mode & OTHERS]
 
 
-@pytest.mark.guarantee("Safety", "Other users of the machine can't read adkweb's files.")
+@pytest.mark.guarantee("Safety", "Other users on the machine can't read adkweb's files.")
 @pytest.mark.parametrize("mask", [0, 0o022])
 def test_nobody_else_can_read_what_a_first_start_makes(data: Path, mask: int) -> None:
     with umask(mask), serve(data) as adkweb:

@@ -139,7 +139,7 @@ def test_writers_of_one_session_see_places_and_revisions_that_only_grow(source: 
     assert views.session(ref, actor=SYSTEM).revision == revisions[-1]
 
 
-@pytest.mark.guarantee("Edits", "If many people edit a key at the same time, exactly one of them wins.")
+@pytest.mark.guarantee("Edits", "If many people edit a key at the same time, exactly one edit wins.")
 @pytest.mark.parametrize("name", ["k", "user:k", "app:k"])
 @pytest.mark.parametrize("seen", [ABSENT, None, {"n": 1}], ids=repr)
 def test_of_many_who_edit_a_key_with_the_same_value_in_sight_exactly_one_wins(

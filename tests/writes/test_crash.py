@@ -116,7 +116,7 @@ def test_a_writer_killed_a_hundred_times_leaves_whole_appends_only(ref: SessionR
 
 
 @pytest.mark.guarantee(
-    "Writing", "An append is either complete or has no effect, at whatever point the process is killed."
+    "Writing", "An append is either complete or has no effect, no matter when the process is killed."
 )
 @pytest.mark.parametrize("operation", ["append", "append on a revision", "append on values"])
 def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_nothing(

@@ -461,7 +461,7 @@ def test_a_session_made_anew_under_a_deleted_ones_id_starts_anew(ref: SessionRef
 # --- Who may ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb writes nothing.")
+@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb doesn't write anything.")
 def test_read_only_refuses_every_write_and_leaves_everything_as_it_is(ref: SessionRef, settings: LazySettings) -> None:
     before = everything(ref.source)
     settings.READ_ONLY = True
