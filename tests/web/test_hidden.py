@@ -132,7 +132,7 @@ def few(told: Told, **least: int) -> dict[str, int]:
 
 
 @pytest.mark.guarantee(
-    "Safety", "No page, API, socket, command or file reveals masked values, typed words, user ids or credentials."
+    "Safety", "No page, API, socket, command or file reveals values, text, user ids or credentials that are hidden."
 )
 def test_what_is_hidden_is_on_no_page(world: SessionRef, maria: Browser) -> None:
     titled = {str(pattern.name) for pattern in OF_AN_APP if "session_id" in pattern.pattern.converters}
@@ -158,7 +158,7 @@ def test_what_is_hidden_is_on_no_page(world: SessionRef, maria: Browser) -> None
 
 
 @pytest.mark.guarantee(
-    "Safety", "No page, API, socket, command or file reveals masked values, typed words, user ids or credentials."
+    "Safety", "No page, API, socket, command or file reveals values, text, user ids or credentials that are hidden."
 )
 def test_what_is_hidden_is_in_no_answer_to_a_program(world: SessionRef) -> None:
     program = Program(tokens.create("program", "admin", "*", by=as_admin("maria"))[1])
@@ -178,7 +178,7 @@ def test_what_is_hidden_is_in_no_answer_to_a_program(world: SessionRef) -> None:
 
 
 @pytest.mark.guarantee(
-    "Safety", "No page, API, socket, command or file reveals masked values, typed words, user ids or credentials."
+    "Safety", "No page, API, socket, command or file reveals values, text, user ids or credentials that are hidden."
 )
 def test_what_is_hidden_is_in_no_file_no_line_and_no_message_of_a_socket(world: SessionRef, person: User) -> None:
     """But for ids, which the owner of the machine sees at the terminal: test_handles.py tries the rest."""

@@ -41,7 +41,7 @@ def test_lists_are_read_without_a_write(
         maria.open(name, **names_of(ref, count))
 
 
-@pytest.mark.guarantee("Writing", "You can read sessions while adkweb's own database can't be written to.")
+@pytest.mark.guarantee("Writing", "You can read sessions even while adkweb's own database can't be written to.")
 @pytest.mark.parametrize("name", ["session", "chat", "trace"])
 def test_a_session_with_new_events_is_read_without_a_write(
     maria: Browser, ref: SessionRef, add: Callable[..., str], name: str

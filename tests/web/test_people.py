@@ -230,7 +230,7 @@ def test_who_is_deactivated_is_signed_out_and_stays_so_when_the_account_comes_ba
     assert SignIn.objects.count() == 1
 
 
-@pytest.mark.guarantee("Safety", "There is always an admin.")
+@pytest.mark.guarantee("Safety", "There is always at least one admin.")
 def test_the_last_admin_stays_one_until_there_is_another(root: Browser, person: User) -> None:
     for change in ({"active": "on"}, {"admin": "on"}, {}):
         response = root.send("person", change, name="chief")
