@@ -18,7 +18,7 @@ from ..access.masking import MaskRule
 from ..domain.errors import AlreadyExists, Error, Invalid, NotFound
 from ..domain.mask_patterns import CARD, FORMS, JWT, SERVICE, hide
 from ..domain.masks import FORM, KEY, KINDS, PATH, TOOL, Rule, path_of, tool_of
-from ..domain.secrets import has_secret_name
+from ..domain.secrets import suggests_secret
 from ..domain.state import State, full_key
 from ..models import SearchSource
 from ..reads import lists
@@ -175,7 +175,8 @@ def ids(rule: MaskRule, *, actor: Actor) -> list[Ids]:
 
 
 def proposals(*, actor: Actor) -> list[tuple[MaskRule, list[str]]]:
-    """Returns rules for what looks like a secret and is not hidden yet, each with the keys that it would hide.
+    """Returns rules for values that look like a secret, and for keys that are named like one, unless they are hidden
+    already; each with the keys that it would hide.
 
     Raises NotAllowed."""
     actor.check_runs_everything()
@@ -195,7 +196,7 @@ def proposals(*, actor: Actor) -> list[tuple[MaskRule, list[str]]]:
 
 
 def _rules_for(key: str, value: Any) -> Iterator[Rule]:
-    if has_secret_name(key) and not set("*?[") & set(key):
+    if suggests_secret(key) and not set("*?[") & set(key):
         yield Rule(KEY, key)
         return
     for form in FORMS:

@@ -25,6 +25,10 @@ _PATTERNS: Final = {
 _NAME: Final = re.compile(
     r"(?:^|_)(?:password|passwd|passphrase|secret|client_secret|secret_key|private_key|api_?key|(?:access|refresh|auth|bearer)_token)$"
 )
+# Names that suggest more, to propose a rule: whoever reads the proposal decides.
+_SUGGESTS: Final = re.compile(
+    r"(?:^|_)(?:(?<!page_)token|credentials?|pin|otp|cvv|cvc|iban|ssn|passport|(?:card|account|passport)_(?:number|no))$"
+)
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+|\d+")
 _NONE: Final = re.compile(
     r"[*•x.\s-]*|<.*>|\{.*\}|\[.*\]|none|null|true|false|unknown|redacted|hidden|masked", re.I | re.S
@@ -48,6 +52,11 @@ def is_named_secret(name: str, text: str) -> bool:
 def has_secret_name(name: str) -> bool:
     """Returns whether a key has the name of a secret: `db_password`, `apiKey`."""
     return bool(_NAME.search(plain(name)))
+
+
+def suggests_secret(name: str) -> bool:
+    """Returns whether a key's name suggests something that not everyone should see: also `card_token`, `iban`."""
+    return has_secret_name(name) or bool(_SUGGESTS.search(plain(name)))
 
 
 def plain(name: str) -> str:

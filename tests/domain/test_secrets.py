@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sessions_app.domain.secrets import LOOKED_AT, is_named_secret, secret_of
+from sessions_app.domain.secrets import LOOKED_AT, is_named_secret, secret_of, suggests_secret
 
 LETTERS = "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5bC7d"
 SECRETS = {
@@ -67,6 +67,16 @@ def test_a_key_may_say_that_it_has_a_secret(name: str) -> None:
 )
 def test_a_key_that_has_none_is_not_accused(name: str, text: str) -> None:
     assert not is_named_secret(name, text)
+
+
+@pytest.mark.parametrize("name", ["user:card_token", "token", "cardNumber", "user:iban", "pin", "db_password"])
+def test_a_name_may_suggest_a_secret(name: str) -> None:
+    assert suggests_secret(name)
+
+
+@pytest.mark.parametrize("name", ["token_count", "max_tokens", "next_page_token", "pinned", "card", "spin", "tokenizer"])
+def test_other_names_suggest_none(name: str) -> None:
+    assert not suggests_secret(name)
 
 
 @pytest.mark.parametrize(

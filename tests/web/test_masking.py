@@ -90,14 +90,21 @@ def test_a_rule_by_form_may_include_ids_of_users(ref: SessionRef, maria: Browser
 
 
 def test_secrets_are_proposed_until_a_rule_hides_them(ref: SessionRef, maria: Browser) -> None:
-    delta = {"db_password": "hunter22", "note": "pay 4111 1111 1111 1111", "step": "pay"}
+    none = "no visible key is named like a secret"
+    assert none in maria.get("/masking/", {"scan": "1"}).content.decode()
+    delta = {"db_password": "hunter22", "user:card_token": "tok_1", "note": "pay 4111 1111 1111 1111", "token_count": 7}
     append_event(ref, {"author": "a", "actions": {"state_delta": delta}}, actor=ALICE)
     feed(ref.source)
     page = maria.get("/masking/", {"scan": "1"}).content.decode()
     assert "db_password" in page
+    assert none not in page
     assert "hunter22" not in page
     proposed = [rule for rule, _keys in mask_rules.proposals(actor=ALICE)]
-    assert {(each.kind, each.pattern) for each in proposed} == {("key", "db_password"), ("form", "card")}
+    assert {(each.kind, each.pattern) for each in proposed} == {
+        ("key", "db_password"),
+        ("key", "user:card_token"),
+        ("form", "card"),
+    }
     for each in proposed:
         mask_rules.create(each.apps, each.kind, each.pattern, actor=ALICE)
     feed(ref.source)
