@@ -45,6 +45,17 @@ def test_a_token_is_made_and_signs_its_program_in(maria: Browser) -> None:
     assert text not in curl + service
 
 
+def test_the_form_begins_with_an_expiry_that_can_be_cleared(maria: Browser) -> None:
+    begun = maria.open("tokens").one("form", class_="form").fields()
+    assert begun["days"] == "90"
+    maria.send("tokens", {**begun, "name": "ends"})
+    maria.send("tokens", {**begun, "name": "stays", "days": ""})
+    assert {token.name: token.expires is not None for token in ApiToken.objects.listed()} == {
+        "ends": True,
+        "stays": False,
+    }
+
+
 def test_a_tokens_text_is_shown_once_and_kept_nowhere(maria: Browser) -> None:
     text = make(maria)
     response = maria.get("/tokens/")

@@ -20,15 +20,16 @@ from ..request import actor
 _HOLDERS: Final[dict[str, Any]] = {
     "label": gettext_lazy("Held by"),
     "help_text": gettext_lazy(
-        "People who have this token, separated by commas. They can't decide on its proposals. If empty, two "
-        "other people must."
+        "People who know this token, separated by commas. They can't approve what it proposes. If you leave this "
+        "empty, each proposal needs two people."
     ),
     "attrs": {"maxlength": 1000, "dir": "auto"},
 }
 
 
 class TokenForm(Form):
-    """Makes a token. No field falls back to a default: a token must not get more than was chosen."""
+    """Makes a token. No field falls back to a default: a token must not get more than was chosen. The page begins with
+    BEGUN."""
 
     name = Text(
         label=pgettext_lazy("token", "Name"),
@@ -46,8 +47,10 @@ class TokenForm(Form):
     days = Read(
         lambda text: core.number_of("days", text),
         label=gettext_lazy("Days until it expires"),
-        help_text=gettext_lazy("Leave empty for no expiry. It also ends when you can no longer sign in."),
-        attrs={"maxlength": 4, "placeholder": "90"},
+        help_text=gettext_lazy(
+            "Clear this field if the token should never expire. It also ends when you can no longer sign in."
+        ),
+        attrs={"maxlength": 4, "inputmode": "numeric"},
     )
     rate = Read(
         lambda text: core.number_of("rate", text),
@@ -55,6 +58,9 @@ class TokenForm(Form):
         help_text=gettext_lazy("Requests per minute for this token. Leave empty for the general limit."),
         attrs={"maxlength": 7, "inputmode": "numeric"},
     )
+
+
+BEGUN: Final = {"right": "append", "days": "90"}
 
 
 class RenewForm(Form):
@@ -78,7 +84,7 @@ class RenewForm(Form):
 def tokens(request: HttpRequest) -> HttpResponse:
     """Lists the tokens and creates new ones. A new token's text is shown once, on the page that answers the form."""
     actor(request).check_runs_everything()
-    form = TokenForm.of(request, initial={"right": "append"})
+    form = TokenForm.of(request, initial=BEGUN)
     made, status = act(form, lambda given: core.create(**given, by=actor(request)))
     if made:
         return _list(request, *made)
@@ -119,7 +125,7 @@ def _list(
     context: dict[str, Any] = {
         "made": made,
         "text": text,
-        "form": form or TokenForm(initial={"right": "append"}),
+        "form": form or TokenForm(initial=BEGUN),
         "rights": OF_TOKENS.items(),
         "tokens": ApiToken.objects.listed(),
         "address": request.build_absolute_uri("/").rstrip("/"),
