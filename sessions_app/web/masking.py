@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.functional import lazy
-from django.utils.html import format_html
+from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 from django.views.decorators.http import require_http_methods, require_POST
@@ -14,12 +14,24 @@ from django.views.decorators.http import require_http_methods, require_POST
 from ..access.masking import MaskRule
 from ..checks import mask_rules
 from ..domain.mask_patterns import CARD, EMAIL, FORMS, JWT, PHONE, SERVICE
-from ..domain.masks import KINDS
+from ..domain.masks import FORM, KEY, KINDS, PATH, TOOL
 from .forms import Check, Form, Text, act
 from .html.render import page
 from .request import actor
 
 _PATTERN: Final = {"class": "mono", "maxlength": mask_rules.LENGTH, "spellcheck": "false"}
+
+
+_EXAMPLES: Final = {KEY: "*token*, user:card_*", PATH: "profile.card.number", TOOL: "charge_card: card_number"}
+
+
+def _examples() -> str:
+    """Returns what a pattern of each kind looks like. The page shows that of the kind that is chosen."""
+    words = {kind: (_("For example:"), example) for kind, example in _EXAMPLES.items()}
+    words[FORM] = (_("One of these formats:"), ", ".join(FORMS))
+    return format_html_join(
+        "", '<span data-kind="{}">{} <span class="mono">{}</span></span>', ((kind, *words[kind]) for kind in KINDS)
+    )
 
 
 class MaskForm(Form):
@@ -28,16 +40,9 @@ class MaskForm(Form):
     kind = Text(label=gettext_lazy("Type"))
     pattern = Text(
         label=gettext_lazy("Pattern"),
-        help_text=lazy(format_html, str)(
-            '{} <span class="mono">{}</span>',
-            gettext_lazy(
-                "For example user:card_* (key), profile.card.number (path), charge_card: card_number (tool "
-                "argument), or a format:"
-            ),
-            ", ".join(FORMS),
-        ),
+        help_text=lazy(_examples, str)(),
         needed=True,
-        attrs=_PATTERN | {"placeholder": "*token*"},
+        attrs=_PATTERN,
     )
     ids = Check(
         label=gettext_lazy("Include user ids"),
