@@ -68,6 +68,14 @@ def test_a_session_with_a_title_is_named_by_it_and_by_its_id_on_pointing(
     assert (link.text, link["title"]) == ("booking / ana / Trip to Seoul", "booking / ana / s1")
 
 
+def test_a_key_that_already_had_its_value_is_not_named(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    add_event(ref, {"author": "user", "actions": {"state_delta": {"step": "choose", "count": 4}}}, actor=actor)
+    add_event(ref, {"author": "user", "actions": {"state_delta": {"step": "choose"}}}, actor=actor)
+    page = maria.open("edits")
+    assert changes_of(page) == ["unchanged", "count 3 4"]
+    assert [cells(row)["Undo"] for row in page.all("tr", data_row="")] == ["", "Undo"]
+
+
 def test_an_event_by_hand_is_an_edit(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     add_event(ref, {"author": "user", "content": {"parts": [{"text": "hello"}]}}, actor=actor)
     assert changes_of(maria.open("edits")) == ["event added manually"]

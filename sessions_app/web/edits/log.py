@@ -33,6 +33,11 @@ class Row:
     undone: EventView | None
     title: str = ""
 
+    @property
+    def changes(self) -> list[Change]:
+        """Returns its changes, without the keys that already had the value."""
+        return [change for change in self.edit.changes if not change.same]
+
 
 @require_GET
 def edits(request: HttpRequest) -> HttpResponse:
