@@ -1,9 +1,10 @@
 // <time datetime="…">: data-relative shows it as adkweb.dates does by `ago`, data-clock the time of day, data-minute date and
-// time to the minute, data-exact to the millisecond, all in the reader's time zone and with the exact time in the title.
+// time to the minute, data-second to the second, data-exact to the millisecond, all in the reader's time zone and with the
+// exact time in the title.
 // data-elapsed counts on how long something has been going on.
 (() => {
   const { dates } = window.adkweb;
-  const FORMS = { relative: "ago", clock: "clock", minute: "minute", exact: "exact" };
+  const FORMS = { relative: "ago", clock: "clock", minute: "minute", second: "second", exact: "exact" };
 
   function length(seconds) {
     if (seconds < 60) return `${Math.floor(seconds)} s`;
@@ -19,7 +20,7 @@
     return dates[FORMS[form]](at, now);
   }
 
-  const MARKS = "time:is([data-relative], [data-clock], [data-minute], [data-exact], [data-elapsed])";
+  const MARKS = "time:is([data-relative], [data-clock], [data-minute], [data-second], [data-exact], [data-elapsed])";
 
   function show(elements) {
     const now = new Date();
@@ -36,7 +37,7 @@
   }
 
   show(document.querySelectorAll(MARKS));
-  setInterval(() => show(document.querySelectorAll("time:is([data-relative], [data-minute])")), 30_000);
+  setInterval(() => show(document.querySelectorAll("time:is([data-relative], [data-minute], [data-second])")), 30_000);
   setInterval(() => show(document.querySelectorAll("time[data-elapsed]")), 1_000);
   // Only what is new: a long timeline that grows by the second must not be gone through each time.
   new MutationObserver((records) => {

@@ -46,6 +46,12 @@ def minute(seconds: float) -> SafeString:
 
 
 @register.simple_tag
+def second(seconds: float) -> SafeString:
+    """Returns date and time to the second, of today the time alone."""
+    return _time(seconds, "data-second", lambda at: dates.second(at, time.time()))
+
+
+@register.simple_tag
 def exact(seconds: float) -> SafeString:
     """Returns date and time to the millisecond."""
     return _time(seconds, "data-exact", dates.exact)
@@ -70,7 +76,7 @@ def _time(seconds: float, attribute: str, words: Callable[[float], str]) -> Safe
         '<time datetime="{}" title="{}" {}>{}</time>',
         instant.isoformat(timespec="milliseconds"),
         title,
-        mark_safe(attribute),  # noqa: S308 - one of four constants
+        mark_safe(attribute),  # noqa: S308 - one of these constants
         shown,
     )
 
