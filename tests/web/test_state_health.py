@@ -58,7 +58,7 @@ def test_each_kind_says_what_it_shows_where_and_who_wrote_it(
 def test_a_state_that_is_well_kept_has_nothing_to_improve(ref: SessionRef, maria: Browser) -> None:
     page = health_of(maria, ref)
     assert page.one("main").texts("h2") == ["Rules", "Nothing to improve"]
-    assert "Based on the newest 1 session" in page.text
+    assert "based on the newest 1 session" in page.text
 
 
 def test_before_the_sessions_are_indexed_it_says_so(ref: SessionRef, maria: Browser) -> None:

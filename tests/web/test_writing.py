@@ -130,6 +130,12 @@ def test_the_form_for_a_session_knows_where_it_was_opened(ref: SessionRef, maria
     assert fields["state"] == "{}"
 
 
+def test_the_form_for_a_session_offers_the_apps(ref: SessionRef, maria: Browser) -> None:
+    page = maria.open("new-session")
+    assert [option["value"] for option in page.one("datalist", id="apps").all("option")] == [ref.app_name]
+    assert page.one("input", name="app_name")["list"] == "apps"
+
+
 def test_a_new_session_has_its_initial_state_by_scope(store: str, maria: Browser) -> None:
     state = {"step": 1, "user:tier": "gold", "app:limit": None, "temp:x": 1}
     response = create(maria, store, session_id="trip", state=json.dumps(state))

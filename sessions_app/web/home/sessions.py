@@ -1,5 +1,7 @@
 """Lists, creates and deletes sessions; shows the apps of a source, an app, and a user."""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from django import forms
@@ -14,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from ...access.actor import Actor
 from ...access.handles import are_hidden
-from ...domain.errors import AlreadyExists, Invalid, NotFound
+from ...domain.errors import AlreadyExists, Error, Invalid, NotFound
 from ...domain.event import ID_LENGTH
 from ...domain.json_values import loads
 from ...domain.session_ref import SessionRef, own_session
@@ -54,6 +56,7 @@ def _state(text: str) -> dict[str, Any]:
     return state
 
 
+_OFFERED: Final = 200  # apps of a source
 _KEPT: Final = {"autocomplete": False}  # whoever goes back finds what they had typed
 _NAME: Final = {"maxlength": ID_LENGTH, "dir": "auto", **_KEPT}
 
@@ -65,9 +68,9 @@ class NewForm(Form):
     app_name = Read(
         _needed,
         label=gettext_lazy("App"),
-        help_text=gettext_lazy("The name of the agent's folder or of its App."),
+        help_text=gettext_lazy("The name of the agent's folder or of its App. A new name creates an app."),
         needed=True,
-        attrs=_NAME,
+        attrs=_NAME | {"list": "apps"},
     )
     user_id = Read(_needed, label=gettext_lazy("User"), needed=True, attrs=_NAME)
     session_id = Text(
@@ -92,16 +95,26 @@ def new(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     who.check_right("append")
     form = NewForm.of(request, initial={"state": "{}"} | request.GET.dict())
-    form.fields["source"].widget.choices = [
-        (each.alias, each.alias)
+    sources = [
+        each.alias
         for each in registry.listed()
         if who.has("append", each.alias) and not database.is_read_only(each.alias)
     ]
+    form.fields["source"].widget.choices = [(alias, alias) for alias in sources]
     ref, status = act(form, lambda given: _create(**given, who=who))
     if ref:
         messages.success(request, _("Session created."))
         return redirect(reverse("session", kwargs=ref._asdict()))
-    return page(request, "home/sessions/new.html", {"form": form}, status)
+    return page(request, "home/sessions/new.html", {"form": form, "apps": _app_names(sources, who)}, status)
+
+
+def _app_names(sources: Iterable[str], who: Actor) -> list[str]:
+    """Returns the names of apps to offer. A source that doesn't answer has none."""
+    names: set[str] = set()
+    for source in sources:
+        with suppress(Error):
+            names.update(lists.app_names(source, actor=who)[:_OFFERED])
+    return sorted(names)
 
 
 def _create(source: str, app_name: str, user_id: str, session_id: str, state: dict[str, Any], who: Actor) -> SessionRef:
