@@ -12,6 +12,7 @@ from hashlib import md5
 from itertools import chain, islice, zip_longest
 from typing import Any, Final, NamedTuple
 
+from ..domain.agents import COLOURS, key_of
 from ..domain.clock import Clock, Ended
 from ..domain.cost import Usage, usage_of
 from ..domain.description import Description, Part
@@ -71,6 +72,9 @@ class Summary:
     models: int = 0  # spans of them
     calls: int = 0
     saves: int = 0  # of artifacts: each event counts once for each name
+    agents: list[int] = field(
+        default_factory=list
+    )  # the first ones that have a colour of their own: see domain/agents.py
     asked: dict[str, list[Any]] = field(
         default_factory=dict
     )  # calls that wait: by id, number, tool, seq, and when they began
@@ -120,6 +124,7 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
         so_far.ended = max(so_far.ended, at)  # an edit takes nobody's time
     else:
         so_far.spoken = True
+        _meet(so_far, told)
         ended = _fold_turn(so_far, event, told, seq)
         _fold_usage(so_far, usage_of(event, _MOST_USED))
         spans += _failures(so_far, failure_of(event, told), at, seq)
@@ -132,6 +137,12 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
         )
     so_far.last = max(so_far.last, at)
     return spans
+
+
+def _meet(so_far: Summary, told: Description) -> None:
+    """Adds an agent that is new."""
+    if told.by_agent and len(so_far.agents) < COLOURS and (key := key_of(told.author)) not in so_far.agents:
+        so_far.agents.append(key)
 
 
 def _fold_turn(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> Ended:

@@ -51,10 +51,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The turns to which some events belong, in order, and the numbers of these events, by seq. Empty if nobody knows."""
+    """The turns to which some events belong, in order, and the numbers of these events, by seq. Empty if nobody knows.
+    `agents` are those of the session, as domain/agents.py counts them."""
 
     turns: Sequence[Turn] = ()
     numbers: dict[Seq, int] = field(default_factory=dict)
+    agents: Sequence[int] = ()
 
     def turn_numbers(self, seqs: Iterable[Seq]) -> dict[Seq, int]:
         """Returns the numbers of the turns of events for which it was made, by seq, where they have one."""
@@ -112,7 +114,15 @@ def outline(
         stored = _stored(pk, turns, [seq for seq in asked if seq <= read])
         merged = sorted({turn.number: turn for turn in [*stored, *_turns(spans.values())]}.values(), key=_seq_of)
         numbers |= _counted(db, ref, sorted(numbered - numbers.keys()), merged)
-        return Outline(merged, {seq: numbers[seq] for seq in numbered})
+        return Outline(merged, {seq: numbers[seq] for seq in numbered}, so_far.agents)
+
+
+def agents_of(ref: SessionRef, *, actor: Actor) -> Sequence[int]:
+    """Returns the agents of a session, as domain/agents.py counts them. Raises NotFound, SourceError."""
+    _pk, so_far, newer = reached(ref, actor=actor)
+    for view in newer or ():
+        fold(so_far, view.data, view.description, view.seq or 0)
+    return so_far.agents
 
 
 def numbers_of(ref: SessionRef, seqs: Iterable[Seq | None], *, actor: Actor) -> dict[Seq, int]:
@@ -335,10 +345,11 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The turns and the calls of a session, in order."""
+    """The turns and the calls of a session, in order, and its agents, as domain/agents.py counts them."""
 
     turns: list[Spans]
     calls: list[Spans]
+    agents: Sequence[int] = ()
 
 
 def picture(ref: SessionRef, most: int = TURNS, *, actor: Actor) -> Picture | None:
@@ -356,7 +367,7 @@ def picture(ref: SessionRef, most: int = TURNS, *, actor: Actor) -> Picture | No
         spans = fold(so_far, view.data, view.description, view.seq or 0)
         folded |= {(span.kind, span.number): span for span in spans if span.kind in "tc"}
     turns = _some(pk, "t", so_far.turns, most, folded.values())
-    return Picture(turns, _some(pk, "c", so_far.calls, CALLS, folded.values()))
+    return Picture(turns, _some(pk, "c", so_far.calls, CALLS, folded.values()), so_far.agents)
 
 
 def _some(session: int, kind: str, number: int, most: int, newer: Iterable[Span]) -> list[Spans]:

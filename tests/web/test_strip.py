@@ -15,11 +15,11 @@ from django.urls import reverse
 
 from sessions_app.access import shown
 from sessions_app.access.actor import Actor
+from sessions_app.domain.agents import colour_of
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.web.history.strip_axis import NAMED, NAMED_WIDTH, Step, axis_of
-from sessions_app.web.templatetags.tags import colour_of
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 from tests.support.bulk import fill

@@ -14,14 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.access.actor import Actor
+from sessions_app.domain.agents import COLOURS, colour_of
 from sessions_app.domain.clock import Ended
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.trace import MODEL, TOOL, Span, trace_of
 from sessions_app.reads import timeline
 from sessions_app.web.numbers import duration
 from sessions_app.web.session.trace import MOST_TICKS, scale_of
-from sessions_app.web.templatetags.tags import COLOURS, SHORT, colour_of, shortened
+from sessions_app.web.templatetags.tags import SHORT, shortened
 from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed
 from tests.support.house import ROOT
 from tests.support.stored import as_they_happened
 from tests.web.conftest import Browser
@@ -175,6 +177,34 @@ def test_bars_lead_to_their_events_and_are_hidden_from_who_cannot_see_them(
     assert tool.one("svg")["aria-hidden"] == "true"
     assert tool.one("title").text == "charge_card · 3.0 s · after 2.0 s · card declined"
     assert all("tabindex" in link for link in tool.one("svg").all("a"))
+
+
+def test_no_two_agents_of_a_session_have_the_same_colour(anywhere: SessionRef, add: Add, maria: Browser) -> None:
+    names = [f"agent_{number}" for number in range(500) if colour_of(f"agent_{number}") == 0]  # each by itself
+    add(anywhere, author="user", timestamp=NOW, **part(text="Hello"))
+
+    def colours(page: Element, tag: str, css: str) -> list[str]:
+        return [next(each for each in one.classes if re.match(r"agent-\d", each)) for one in page.all(tag, css)]
+
+    def shown(density: str) -> Element:
+        return maria.open("session", query={"density": density}, **anywhere._asdict())
+
+    events = list[str]()
+    for number, name in enumerate(names[:COLOURS]):
+        add(anywhere, author=name, timestamp=NOW + number, invocation_id=name, **part(text="Hi"))
+        before, events = events, colours(shown("events"), "span", "agent")
+        assert events[:-1] == before  # what an agent has, it keeps
+        if number == COLOURS // 2:
+            feed(anywhere.source)
+    assert sorted(events) == [f"agent-{number}" for number in range(COLOURS)]
+    assert colours(shown("chat"), "span", "agent") == events
+    assert colours(shown("trace"), "li", "agent") == events
+    assert colours(maria.open("trace", htmx=True, **anywhere._asdict()), "li", "agent") == events
+    assert colours(maria.open("strip", htmx=True, **anywhere._asdict()).all("ul", "agents")[0], "rect", "bar") == events
+    news = json.loads(
+        maria.get(reverse("news", kwargs=anywhere._asdict()), {"after": "0", "density": "events"}).content
+    )
+    assert re.findall(r"agent (agent-\d)", news["events"]) == events
 
 
 def test_a_session_without_events_has_no_trace(anywhere: SessionRef, maria: Browser) -> None:

@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from ...domain.agents import colour_of
 from ...domain.positions import Seq, SeqRange
 from ...domain.session_ref import SessionRef
 from ...history.overview import Bar, bars
@@ -17,7 +18,7 @@ from ...search.outline import Picture, Spans, picture
 from ..html.render import page
 from ..request import actor
 from ..session.chosen_range import chosen_range
-from ..templatetags.tags import colour_of, shortened
+from ..templatetags.tags import shortened
 from .pins import pinned, pinned_lines
 from .strip_axis import Axis, Fold, Label, Step, axis_of, label, share
 
@@ -94,12 +95,12 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
         context |= _numbers(shown, of_bars, axis)
         context |= {
             "bars": [
-                _drawn(bar, level, left, right)
+                _drawn(bar, level, left, right, known.agents)
                 for bar, level, left, right in zip(shown, levels, axis.lefts, axis.rights, strict=True)
             ],
             "calls": [_call(call, axis, levels) for call in known.calls] if known.turns else [],
             "folds": [_label(fold, shown, of_bars) for fold in axis.folds],
-            "agents": _agents(shown),
+            "agents": _agents(shown, known.agents),
             "told": _told(shown, of_bars, known.turns),
             "began": shown[0].began,
             "ended": shown[-1].ended,
@@ -154,11 +155,11 @@ def _level(bar: Bar, turns: Spans | None, most: float | None) -> float:
     return _LOWEST + (_HIGHEST - _LOWEST) * share
 
 
-def _drawn(bar: Bar, level: float, left: float, right: float) -> Drawn:
+def _drawn(bar: Bar, level: float, left: float, right: float, agents: Sequence[int]) -> Drawn:
     width, height = max(_THINNEST, right - left), BOTTOM * level
     name = agent_of(bar)
     said = "said" if bar.author == _USER and bar.events == 1 and not bar.kind else ""
-    names = ["bar", f"agent-{colour_of(name)}" if name else "", said or bar.kind, "gone" if bar.gone else ""]
+    names = ["bar", f"agent-{colour_of(name, agents)}" if name else "", said or bar.kind, "gone" if bar.gone else ""]
     return Drawn(
         *(
             " ".join(filter(None, names)),
@@ -184,10 +185,10 @@ def _label(fold: Fold, shown: Sequence[Bar], of_bars: Sequence[int]) -> Label:
     return label(fold, of_bars[fold.step] == of_bars[fold.step - 1] and shown[fold.step].author == _USER)
 
 
-def _agents(shown: Sequence[Bar]) -> list[Agent]:
+def _agents(shown: Sequence[Bar], agents: Sequence[int]) -> list[Agent]:
     names = dict.fromkeys(name for bar in shown if bar.kind != "edit" and (name := agent_of(bar)) and name != _USER)
     short = shortened(names)
-    return [Agent(name, short[name], colour_of(name)) for name in list(names)[:12]]
+    return [Agent(name, short[name], colour_of(name, agents)) for name in list(names)[:12]]
 
 
 def _told(shown: Sequence[Bar], of_bars: Sequence[int], turns: Sequence[Spans]) -> list[Told]:

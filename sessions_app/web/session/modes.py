@@ -71,7 +71,7 @@ def fill(
             each.lines = [replace(line, said=said.get(line.event.id, ())) for line in each.lines]
         is_whole = turn.begun and not turn.again and not filtered and (at_end or turn is not turns[-1])
         if density == TRACE and is_whole:
-            turn.trace = drawn([line.event for each in turn.invocations for line in each.lines], longest)
+            turn.trace = drawn([line.event for each in turn.invocations for line in each.lines], longest, turn.agents)
 
 
 @require_GET

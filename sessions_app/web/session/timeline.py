@@ -7,6 +7,7 @@ from django.conf import settings
 
 from ...access.actor import Actor
 from ...agent_view.conversation import LeftOut, left_out
+from ...domain.agents import colour_of
 from ...domain.clock import Clock, Ended, Took
 from ...domain.cost import Usage, cost_of
 from ...domain.edit_note import ended_by
@@ -25,13 +26,15 @@ class Line:
     """An event, the numbers of its session, and how long it is from the end of the event before it in its invocation to
     its own: None for the first one, or if a clock was behind.
 
-    `left_out` says why no agent is given the event any more. `said` is what a chat or a trace shows of it."""
+    `left_out` says why no agent is given the event any more. `said` is what a chat or a trace shows of it. `colour` is its
+    agent's."""
 
     event: EventView
     numbers: Mapping[Seq, int]
     since: Took | None
     left_out: LeftOut | None = None
     said: Sequence[Message] = ()
+    colour: int = 0
 
 
 @dataclass(slots=True)
@@ -74,7 +77,7 @@ class TurnRows:
     `turn` is None before the first user message, and if nobody knows (`known`). `begun`: its user message is among the
     rows, so that `errors` and `keys` are all that it has so far. `again`: a page shows its beginning already. `newest` is
     its last event among the rows, after which more are timed by `clock`. `trace` is its picture, where that is shown and
-    all its events are among the rows."""
+    all its events are among the rows. `agents` are those of the session."""
 
     turn: Turn | None
     first: EventView
@@ -87,6 +90,7 @@ class TurnRows:
     again: bool = False
     newest: EventView | None = None
     trace: Drawn | None = None
+    agents: Sequence[int] = ()
     clock: Clock = field(default_factory=Clock)
 
     @property
@@ -125,10 +129,11 @@ def grouped(
         current = turns[-1] if turns else after
         if current is None or _begins(event, known, current):
             turn, begun = known.turn_of(event.seq), begins_turn(event.description)
-            turns.append(TurnRows(turn, event, bool(known.numbers), begun, event.ended))
+            turns.append(TurnRows(turn, event, bool(known.numbers), begun, event.ended, agents=known.agents))
         elif not turns:
             turns.append(replace(current, turn=known.turn_of(event.seq), invocations=_last_of(current), again=True))
-        _add(turns[-1], event, known.numbers, gone.get(event.id))
+        colour = colour_of(event.description.author, known.agents)
+        _add(turns[-1], Line(event, known.numbers, None, gone.get(event.id), colour=colour))
     if turns:
         turns[-1].clock = clock
     _say_in_vain([invocation for turn in turns for invocation in turn.invocations])
@@ -148,7 +153,8 @@ def _last_of(turn: TurnRows) -> list[Invocation]:
     return [replace(turn.invocations[-1], lines=[], again=True)] if turn.invocations else []
 
 
-def _add(turn: TurnRows, event: EventView, numbers: Mapping[Seq, int], left_out: LeftOut | None) -> None:
+def _add(turn: TurnRows, line: Line) -> None:
+    event = line.event
     if not turn.invocations or turn.invocations[-1].id != event.invocation_id:
         if turn.invocations and not turn.invocations[-1].lines:
             turn.invocations.pop()  # nothing of it is new
@@ -157,7 +163,7 @@ def _add(turn: TurnRows, event: EventView, numbers: Mapping[Seq, int], left_out:
         current.headed = current.is_edit or not (turn.begun and turn.first is event)
     current = turn.invocations[-1]
     since = current.last.until(event.ended) if current.count and event.ended.at >= current.last.at else None
-    current.lines.append(Line(event, numbers, since, left_out))
+    current.lines.append(replace(line, since=since))
     current.count += 1
     current.last = max(current.last, event.ended)
     turn.last = max(turn.last, event.ended)

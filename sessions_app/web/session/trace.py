@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from ...domain.agents import colour_of
 from ...domain.clock import Took, sign_of_all
 from ...domain.session_ref import SessionRef
 from ...domain.shorten import words
@@ -27,7 +28,7 @@ from ...search import outline
 from ..html.render import page
 from ..numbers import duration, point
 from ..request import actor
-from ..templatetags.tags import colour_of, shortened
+from ..templatetags.tags import shortened
 
 SAME: Final = "same"  # of ?scale=, for all turns; each has its own otherwise
 ROWS: Final = 100
@@ -75,11 +76,7 @@ class Row:
     bars: list[Bar] = field(default_factory=list)
     fault: Fault | None = None
     short: str = ""
-
-    @property
-    def colour(self) -> int:
-        """Returns the number of the agent's colour."""
-        return colour_of(self.agent)
+    colour: int = 0  # of the agent
 
     @property
     def indent(self) -> int:
@@ -159,13 +156,16 @@ def trace(request: HttpRequest, **names: str) -> HttpResponse:
         return redirect(f"{reverse('session', kwargs=ref._asdict())}?{urlencode(asked)}")
     turn = timeline.turn_at(ref, at, actor=who)
     longest = outline.longest_turn(ref, actor=who) if on_one_scale(request) else 0.0
-    context = {"trace": drawn(turn.events, longest) if turn.events else None, "cut": timeline.MOST if turn.cut else 0}
+    context = {
+        "trace": drawn(turn.events, longest, outline.agents_of(ref, actor=who)) if turn.events else None,
+        "cut": timeline.MOST if turn.cut else 0,
+    }
     return page(request, "session/trace/_turn.html", context)
 
 
-def drawn(events: Sequence[EventView], longest: float = 0.0) -> Drawn:
+def drawn(events: Sequence[EventView], longest: float = 0.0, agents: Sequence[int] = ()) -> Drawn:
     """Returns the trace of a turn's events for `session/trace/_turn.html`: over the whole width, or over the part of it that
-    the turn has of so many seconds."""
+    the turn has of so many seconds. `agents` are those of the session, for their colours."""
     of_turn = read((each.data, each.description) for each in events)
     end = of_turn.end
     scale = scale_of(of_turn, end, longest)
@@ -176,7 +176,7 @@ def drawn(events: Sequence[EventView], longest: float = 0.0) -> Drawn:
             break
     short = shortened(row.name for row in kept)
     for row in kept:
-        row.short = short[row.name]
+        row.short, row.colour = short[row.name], colour_of(row.agent, agents)
         row.bars = [_bar(each, of_turn, scale, end, events[0].ref) for each in row.spans]
         row.fault = next((_fault(each, scale, end) for each in reversed(row.failures) if each.why), None)
     shown = sum(len(row.spans) for row in kept)

@@ -1,7 +1,6 @@
 """Defines the template tags and filters for values, events and numbers, which are built into every template."""
 
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
@@ -207,15 +206,6 @@ register.filter("number", number_of)
 
 
 # --- Agents and other names -------------------------------------------------------------------------------------------
-
-COLOURS: Final = 8  # --agent-0 to --agent-7 in tokens.css
-
-
-@register.filter
-def colour_of(name: str) -> int:
-    """Returns the number of an agent's colour: 6 for `booking`. Two agents may share one, so it is never the only sign."""
-    return zlib.crc32(name.encode("utf-8", "replace")) % COLOURS
-
 
 SHORT: Final = 24  # characters
 _LONGEST: Final = 128
