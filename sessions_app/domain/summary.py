@@ -131,8 +131,14 @@ def transfer(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 def escalation(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which tool escalated the conversation."""
-    yield Piece(_("Escalates to its parent agent") + " ")
-    yield from _listed(d.responses, lambda response: [_aside(response.name, _NAME), _SPACE])
+    yield Piece(_("Escalates to its parent agent"))
+    if d.responses:
+        yield Piece(" · ", aside=True)
+    yield from _listed(
+        d.responses,
+        lambda response: [Piece(f"{words(response.name, _NAME)}()", own=True, aside=True, code=True)],
+        between=", ",
+    )
 
 
 def call(d: Description, event: Mapping[str, Any]) -> Pieces:
