@@ -34,6 +34,7 @@ SAME: Final = "same"  # of ?scale=, for all turns; each has its own otherwise
 ROWS: Final = 100
 DEEPEST: Final = 8  # levels that are indented
 LONGEST: Final = 200  # characters of a name
+NAME: Final = 34  # characters of it that are shown
 WORDS: Final = 8  # of 100, for the words of a tick
 THINNEST: Final = 0.4  # of 100, so that every bar can be seen
 
@@ -174,7 +175,7 @@ def drawn(events: Sequence[EventView], longest: float = 0.0, agents: Sequence[in
         kept.append(row)
         if len(kept) == ROWS:
             break
-    short = shortened(row.name for row in kept)
+    short = shortened((row.name for row in kept), NAME)
     for row in kept:
         row.short, row.colour = short[row.name], colour_of(row.agent, agents)
         row.bars = [_bar(each, of_turn, scale, end, events[0].ref) for each in row.spans]

@@ -211,15 +211,14 @@ SHORT: Final = 24  # characters
 _LONGEST: Final = 128
 
 
-def shortened(names: Iterable[str]) -> dict[str, str]:
-    """Returns each name without its middle if it is long: “researcher_…_all_flights”.
+def shortened(names: Iterable[str], length: int = SHORT) -> dict[str, str]:
+    """Returns each name without its middle if it is long: “researcher…direct_flights”.
 
-    Where two names would look alike, both keep more characters. Names outside ASCII are only cut at their end, because a
-    cut in the middle could split a sign or reorder it.
+    Where the cut would be within a word, the word is whole. Where two names would look alike, both keep more characters.
+    Names outside ASCII are only cut at their end, because a cut in the middle could split a sign or reorder it.
     """
     whole = set(names)
     shown: dict[str, str] = {}
-    length = SHORT
     while whole and length <= _LONGEST:
         cut = {name: _cut(name, length) for name in whole}
         times = Counter(cut.values())
@@ -235,7 +234,9 @@ def _cut(name: str, length: int) -> str:
     if not name.isascii():
         return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
     end = length // 2
-    return f"{name[: length - end - 1]}…{name[-end:]}"
+    if begun := re.search(r"(?<=[_\W])\w{1,4}$", name[:-end].replace("_", " ")):
+        end += len(begun[0])
+    return f"{name[: length - end - 1].rstrip('_')}…{name[-end:]}"
 
 
 # In this order: most browsers also say that they are Chrome and Safari, and most systems that they are another one, too.
