@@ -47,7 +47,7 @@
 
   /** In a menu, a name is said after that of the menu: “Share: Copy link”. */
   function wholeName(element) {
-    const menu = element.closest("#main details.menu:not(.rest)")?.querySelector("summary");
+    const menu = element.closest("#main details.menu:not(.rest, .rare)")?.querySelector("summary");
     const before = menu && menu !== element ? nameOf(menu) : element.closest("form[aria-label]")?.ariaLabel;
     return before ? `${before}: ${nameOf(element)}` : nameOf(element);
   }

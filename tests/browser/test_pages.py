@@ -359,6 +359,7 @@ def test_a_session_is_made_with_initial_state(page: Page, watch: Watch) -> None:
 
 def test_deleting_needs_the_id_typed(page: Page) -> None:
     page.goto(path("s", *own("delete-me")))
+    page.locator(".rare > summary").click()
     page.get_by_role("link", name="Delete", exact=True).click()
     button = page.get_by_role("button", name="Delete")
     expect(button).to_be_disabled()
