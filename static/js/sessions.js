@@ -40,6 +40,7 @@
     }
     htmx.swap(pane, html, { swapStyle: "innerHTML" });
     pane.querySelector("h2").textContent = row.querySelector(".rowlink").textContent;
+    pane.querySelector(".facts").prepend(`${row.querySelector(".status").title} · `);
   }
 
   function later(row, wait) {

@@ -156,3 +156,15 @@ def test_on_a_narrow_screen_a_link_to_a_moment_leads_to_its_state(visit: Visit, 
     expect(page.locator("#moment .then")).to_be_visible()
     page.get_by_role("tab", name="Timeline").click()
     expect(page.locator("#event-t396" if at == "t396" else f"#event-t{400}")).to_be_in_viewport()
+
+
+def test_a_title_has_more_room_than_the_id_after_it_and_an_error_has_it_instead(page: Page) -> None:
+    page.goto("/sessions/")
+    named = page.locator(".sessions .named")
+    for row in named.filter(has=page.locator(".faint")).all():
+        if row.locator(".matched.bad").count():
+            expect(row.locator(".faint")).to_be_hidden()
+        cut, share = row.locator(".rowlink").evaluate(
+            "(title) => [title.scrollWidth > title.clientWidth, title.offsetWidth / title.parentElement.offsetWidth]"
+        )
+        assert not cut or share > 0.5

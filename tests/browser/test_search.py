@@ -346,6 +346,8 @@ def test_the_preview_follows_the_row_and_is_not_there_on_a_narrow_screen(page: P
     expect(title).to_have_text(titles(page).first.inner_text())
     titles(page).nth(2).hover()
     expect(title).to_have_text(titles(page).nth(2).inner_text())
+    status = page.locator(".sessions .previewed .status").get_attribute("title")
+    expect(page.locator("#preview .facts")).to_have_text(re.compile(f"^{status} · "))
     page.set_viewport_size({"width": 800, "height": 900})
     expect(page.locator("#preview")).to_be_hidden()
 
