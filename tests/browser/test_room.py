@@ -158,6 +158,20 @@ def test_on_a_narrow_screen_a_link_to_a_moment_leads_to_its_state(visit: Visit, 
     expect(page.locator("#event-t396" if at == "t396" else f"#event-t{400}")).to_be_in_viewport()
 
 
+@pytest.mark.parametrize("width", long_but([1440, 390], 1440))
+def test_the_search_box_stands_in_one_place_and_the_name_of_the_page_is_whole(visit: Visit, width: int) -> None:
+    page = visit(viewport={"width": width, "height": 900})
+    places = set()
+    for address in ("/", "/edits/", "/temporary-edits/", "/masking/", path("a", "demo", "booking"), path("s", *SEOUL)):
+        page.goto(address)
+        box = page.locator("#querybar").bounding_box()
+        assert box
+        places.add((box["x"], box["width"]))
+        last = page.locator("#crumbs > li").last
+        assert last.evaluate("(crumb) => crumb.scrollWidth <= crumb.clientWidth"), address
+    assert len(places) == 1
+
+
 def test_a_title_has_more_room_than_the_id_after_it_and_an_error_has_it_instead(page: Page) -> None:
     page.goto("/sessions/")
     named = page.locator(".sessions .named")
