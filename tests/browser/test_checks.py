@@ -55,6 +55,14 @@ def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch:
     expect(page.get_by_text("Rule “No debts” deleted.")).to_be_visible()
 
 
+def test_what_needs_attention_is_seen_as_often_as_it_is_counted(page: Page) -> None:
+    page.goto(path("u", "demo", "booking", "omar@example.com"))
+    items = page.locator("ul.attention > li")
+    expect(items.filter(has_text="is waiting for an answer")).to_have_count(1)  # with a button, unlike a failure
+    assert items.evaluate_all("items => items.map(item => getComputedStyle(item).opacity)") == ["1"] * items.count()
+    expect(page.locator("header:has(+ .attention) > .muted")).to_have_text(str(items.count()))
+
+
 def test_alert_when_at_a_key_begins_a_rule_whose_condition_is_completed(page: Page) -> None:
     page.goto(path("s", "demo", "booking", "ana", "madrid-return"))
     page.locator("#state [data-key-row='booking_step'] .key").hover()
