@@ -6,6 +6,7 @@
   const { uPlot } = window;
   const { addressWith, dates } = window.adkweb;
   const HEIGHT = 48;
+  const ROOM = 4; // around the line: a dot at the edge is whole
   const FILL = 0.16; // opacity of the area
   const LEAST = 60; // seconds of a range
 
@@ -38,7 +39,7 @@
     const range = dates.range(...(bars ?? [bar, bar + 1]).map((each) => new Date(told.times[each] * 1000)));
     tip.textContent = bars ? range : `${told.words[bar]} · ${range}`;
     const half = tip.offsetWidth / 2;
-    const left = plot.valToPos(bar, "x");
+    const left = plot.valToPos(bar, "x") + ROOM;
     tip.style.left = `${Math.max(half, Math.min(left, plot.width - half))}px`;
   }
 
@@ -63,14 +64,18 @@
     const color = () => getComputedStyle(box).color;
     const shade = () => color().replace(/^rgb\((.*)\)$/, `rgba($1, ${FILL})`);
     const most = Math.max(...told.values, 0);
+    const isWhole = !told.values.includes(null); // between gaps, an area would be a wall
     const options = {
       width: box.clientWidth,
       height: HEIGHT,
-      padding: [3, 0, 1, 0],
+      padding: [ROOM, ROOM, ROOM, ROOM],
       legend: { show: false },
       axes: [{ show: false }, { show: false }],
       scales: { x: { time: false }, y: { range: [0, most || 1] } },
-      series: [{}, { stroke: color, fill: shade, width: 1.5, points: { size: 6, fill: color, filter: alone } }],
+      series: [
+        {},
+        { stroke: color, fill: isWhole && shade, width: 1.5, points: { size: 6, fill: color, filter: alone } },
+      ],
       cursor: { y: false, sync: { key: "figures" }, drag: { x: true, y: false, setScale: false, dist: 5 } },
       hooks: {
         setCursor: [(plot) => tell(plot, told, tip)],

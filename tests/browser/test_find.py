@@ -112,7 +112,7 @@ def test_a_chart_tells_the_number_of_each_bar_and_dragging_over_it_chooses_a_ran
 ) -> None:
     home.goto(f"{adkweb.address}/?range=24h")
     chart = home.locator(".chart.sessions")
-    box = chart.locator(".plot").bounding_box()
+    box = chart.locator(".u-over").bounding_box()
     assert box
     for share, bar in ((0.0, 0), (0.51, 24), (1.0, 47)):
         home.mouse.move(box["x"] + min(share * box["width"], box["width"] - 1), box["y"] + 20)

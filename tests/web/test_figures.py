@@ -98,6 +98,7 @@ def test_where_nothing_happened_a_chart_has_a_gap_and_what_grew_worse_stands_out
     shares = [cell["data-value"] for cell in page.one("div", "failed").one("tbody").all("td")]
     assert sorted({*shares}) == ["", "0.0", "1.0"]
     assert len([share for share in shares if share]) == len(page.one("div", "failed").all("polyline", "line")) == 3
+    assert {area["points"] for area in page.one("div", "failed").all("polyline", "area")} == {""}  # no wall at a gap
     assert page.one("div", "failed").all("b", "bad") == []
     (tool,) = page.one("table", "tools").one("tbody").all("tr")
     assert tool.texts("td")[:2] == ["3", "66.7%"]

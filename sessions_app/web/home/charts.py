@@ -85,6 +85,7 @@ def _seconds(text: str | None) -> float:
 
 WIDTH: Final = 320  # of a picture, in its own units
 HEIGHT: Final = 48
+ROOM: Final = 4  # above and below the line, as in charts.js
 
 
 class Bar(NamedTuple):
@@ -162,7 +163,8 @@ def _drawn(
 
 
 class Part(NamedTuple):
-    """A part of a line without a gap: the points of a picture of WIDTH by HEIGHT, and of the area below it."""
+    """A part of a line without a gap: the points of a picture of WIDTH by HEIGHT, and of the area below it, which only a
+    line without any gap has: between gaps it would be a wall."""
 
     points: str
     area: str
@@ -172,19 +174,20 @@ def line_of(values: Sequence[float | None]) -> list[Part]:
     """Returns the parts of a line through values, which breaks where there is none."""
     most, step = max((value or 0.0 for value in values), default=0.0), WIDTH / max(1, len(values) - 1)
     parts: list[list[tuple[str, str]]] = [[]]
+    ground = HEIGHT - ROOM
     for number, value in enumerate(values):
         if value is None:
             parts.append([])
         else:
-            y = HEIGHT - 1 - (HEIGHT - 4) * (value / most if most else 0)
+            y = ground - (ground - ROOM) * (value / most if most else 0)
             parts[-1].append((f"{number * step:.1f}", f"{y:.1f}"))
+    lines = [(part, " ".join(f"{x},{y}" for x, y in part)) for part in parts if part]
     return [
         Part(
-            " ".join(f"{x},{y}" for x, y in (part if len(part) > 1 else part * 2)),  # a line of one point is a dot
-            f"{part[0][0]},{HEIGHT} {' '.join(f'{x},{y}' for x, y in part)} {part[-1][0]},{HEIGHT}",
+            line if len(part) > 1 else f"{line} {line}",  # a line of one point is a dot
+            f"{part[0][0]},{ground} {line} {part[-1][0]},{ground}" if len(parts) == 1 else "",
         )
-        for part in parts
-        if part
+        for part, line in lines
     ]
 
 
