@@ -13,6 +13,7 @@ from ..domain.cost import Usage
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
 from ..models import SearchName, SearchOwner, SearchSession
+from ..reads.labels import said
 from ..sources import dialect, registry
 from . import tree
 from .folding import alike, in_common
@@ -126,7 +127,8 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Failures that differ in numbers alone: how many, in how many sessions, when, and where the newest one is.
+    """Failures that differ in numbers alone: how many, in how many sessions, when, and where the newest one is: in which
+    session, with which title.
 
     `text` has the numbers that are the same in all failures of its kind that are known, and “…” for the others."""
 
@@ -136,6 +138,7 @@ class Failure:
     first: float
     last: float
     ref: SessionRef
+    title: str
     seq: Seq
 
 
@@ -223,13 +226,13 @@ def failures(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Failure
         texts,
     )
     first = {text: (number, seq) for text, number, seq, rank in newest if rank == 1}
-    refs = _refs([number for number, _seq in first.values()])
+    sessions_of = _sessions([number for number, _seq in first.values()], actor)
     apps = [of.app_name] if of.app_name else [app.name for app in seen_apps(actor)]
     return [
-        Failure(_with_numbers(text, apps), count, sessions, earliest, latest, refs[number], Seq(seq))
+        Failure(_with_numbers(text, apps), count, sessions, earliest, latest, *sessions_of[number], Seq(seq))
         for text, count, sessions, earliest, latest in groups
         for number, seq in [first[text]]
-        if number in refs
+        if number in sessions_of
     ]
 
 
@@ -253,11 +256,12 @@ def asked(ref: SessionRef, *, actor: Actor) -> tuple[str, Seq] | None:
     return (tool, Seq(seq)) if tool and seq else None
 
 
-def _refs(numbers: Sequence[int]) -> dict[int, SessionRef]:
-    """Returns the sessions with these numbers in the index, as far as their sources are listed."""
+def _sessions(numbers: Sequence[int], actor: Actor) -> dict[int, tuple[SessionRef, str]]:
+    """Returns the sessions with these numbers in the index, and their titles, as far as their sources are listed."""
     aliases = registry.aliases()
-    some = SearchSession.objects.filter(pk__in=numbers).values_list("pk", "source__where", "names")
-    return {pk: ref_of(aliases[where], names) for pk, where, names in some if where in aliases}
+    some = SearchSession.objects.filter(pk__in=numbers).values_list("pk", "source__where", "names", "title")
+    refs = {pk: (ref_of(aliases[where], names), title) for pk, where, names, title in some if where in aliases}
+    return {pk: (ref, said(title, ref, actor) or ref.session_id) for pk, (ref, title) in refs.items()}
 
 
 def percentile(times: dict[float, int], signs: set[str], part: float) -> Took | None:

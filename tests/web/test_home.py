@@ -186,3 +186,24 @@ def test_what_needs_attention_says_what_it_is_and_leads_there(ref: SessionRef, m
     assert drifted.all("a")[0].text.startswith("count is 412 in the table, but 3 ")
     assert [link["href"] for link in drifted.all("a")] == [session_url(ref, "drift")] * 2
     assert [waits.all("a")[1].text, drifted.all("a")[1].text] == ["Open the call", "Repair"]
+
+
+def test_a_failure_names_its_session_and_a_call_that_a_person_rejected_has_not_failed(
+    ref: SessionRef, maria: Browser, actor: Actor
+) -> None:
+    def say(author: str, **part: object) -> None:
+        append_event(ref, {"author": author, "content": {"parts": [part]}}, actor=actor)
+
+    for error in ("card declined", "This tool call is rejected."):
+        call = {"name": "charge", "id": error}
+        say("user", text="Pay")
+        say("agent", function_call=call)
+        say("agent", function_response={**call, "response": {"error": error}})
+    feed(ref.source)
+    failures = {item.all("a")[0].text for item in maria.open("home").one("ul", "attention").all("li")}
+    assert failures == {
+        "charge failed: card declined · Pay · booking · ana",
+        "charge was rejected · Pay · booking · ana",
+    }
+    mine = maria.open("user", source=ref.source, app_name="booking", user_id="ana")
+    assert "charge was rejected · Pay" in {item.all("a")[0].text for item in mine.one("ul", "attention").all("li")}

@@ -24,6 +24,7 @@ from ..numbers import count
 from .charts import Chosen
 
 SESSIONS: Final = 4  # that wait, and as many that are silent
+REJECTED: Final = "This tool call is rejected."  # what google-adk answers when a person has not confirmed a call
 _VALUE: Final = 24  # characters
 
 
@@ -51,7 +52,7 @@ def attention(chosen: Chosen, now: float, actor: Actor, of: Of = EVERYBODY, quer
     """Returns what needs attention in a range of time, the most frequent first. `query` selects the sessions that `of`
     means."""
     items = [
-        *(_failure(each, chosen, query) for each in health.failures(chosen.during, actor=actor, of=of)),
+        *(_failure(each, chosen, of, query) for each in health.failures(chosen.during, actor=actor, of=of)),
         *_sessions(f"{query} status:waiting".strip(), now, actor, of),
         *_sessions(f"{query} status:stuck {chosen.query}".strip(), now, actor, of),
         *(_drift(each, of) for each in drift_looks.drifted(actor=actor, of=of)),
@@ -60,20 +61,25 @@ def attention(chosen: Chosen, now: float, actor: Actor, of: Of = EVERYBODY, quer
     return sorted(items, key=lambda item: -item.count)
 
 
-def _failure(failure: Failure, chosen: Chosen, query: str) -> Item:
+def _failure(failure: Failure, chosen: Chosen, of: Of, query: str) -> Item:
     tool, colon, message = failure.text.partition(": ")
     subject, message = (tool, message) if colon and " " not in tool else ("", failure.text)
     sessions = ngettext("%(n)s session", "%(n)s sessions", failure.sessions) % {"n": count(failure.sessions)}
-    times = _("failed %(n)s× in %(sessions)s") % {"n": count(failure.count), "sessions": sessions}
+    numbers = {"n": count(failure.count), "sessions": sessions}
+    times = _("failed %(n)s× in %(sessions)s") % numbers
     if failure.count == 1:
         times = _("failed") if subject else ""
     words = f"{times}: {message}" if subject else message
+    if message == REJECTED:  # by a person: the tool has not failed, and its own figures do not say so
+        words = _("was rejected %(n)s× in %(sessions)s") % numbers if failure.count > 1 else _("was rejected")
+    whose = _whose(failure.ref, of, failure.title) if failure.sessions == 1 else ""
+    aside = " · ".join(filter(None, ("" if subject else times, whose)))
     address = reverse("session", kwargs=failure.ref._asdict()) + f"?seq={failure.seq}"
     if failure.sessions > 1:
         alike = max(message.split("…"), key=len).strip().replace('"', " ")
         with_tool = f"tool:{tree.quoted(tool)} " if subject else ""
         address = chosen.sessions(f'{query} {with_tool}error:any "{alike}"'.strip())
-    return Item("error", "bad", subject, words, "" if subject else times, address, failure.last, failure.count)
+    return Item("error", "bad", subject, words, aside, address, failure.last, failure.count)
 
 
 def _sessions(query: str, now: float, actor: Actor, of: Of) -> Iterator[Item]:
