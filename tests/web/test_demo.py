@@ -147,7 +147,7 @@ def test_every_duration_in_the_demo_is_exact(shown: str, maria: Browser) -> None
     feed(shown, walk=True)
     with time_machine.travel("2026-11-21T00:00Z", tick=False):
         home = maria.open("home", query={"range": "7d"})
-    assert "Turn, p95 14 s" in home.text
+    assert "Turn time, p95 14 s" in home.text
     assert bounds.isdisjoint(home.text)
 
 

@@ -106,7 +106,7 @@ def test_where_nothing_happened_a_chart_has_a_gap_and_what_grew_worse_stands_out
     worse = {"from": int(turns[2].at - 30), "to": int(turns[0].at - 30)}  # both failed, and one of the two before
     page = page_of(maria.get(f"{reverse('home')}?{urlencode(worse)}"))
     assert page.one("div", "failed").one("b", "bad").text == "100%"
-    assert page.one("div", "failed").one("span", "aside").text == "+50.0 points"
+    assert page.one("div", "failed").one("span", "aside").text == "2 of 2 · +50.0 points"
     assert page.one("table", "tools").one("td", "failed").text == "100%"
     assert page.one("table", "apps").all("td", "failed") == []  # its one turn before failed, too
 

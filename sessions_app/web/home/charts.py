@@ -125,18 +125,19 @@ def charts(
     failed, slowest = f"{query} error:any".strip(), [bar.percentile(0.95) for bar in bars]
     return [
         Chart(
-            *("sessions", _("Sessions"), count(whole.sessions), _grown(whole.sessions, before.sessions)),
+            *("sessions", _("Sessions with a turn"), count(whole.sessions), _grown(whole.sessions, before.sessions)),
             chosen.sessions(query),
             *_drawn(starts, [bar.sessions for bar in bars], [count(bar.sessions) for bar in bars]),
         ),
         Chart(
-            *("failed", _("Failed turns"), _share(whole), _points(whole, before)),
+            *("failed", _("Failed turns"), _share(whole)),
+            " · ".join(filter(None, (_failed(whole), _points(whole, before)))),
             chosen.sessions(failed),
             *_drawn(starts, [bar.failed_share if bar.turns else None for bar in bars], [_share(bar) for bar in bars]),
             worse=is_worse(whole, before),
         ),
         Chart(
-            *("took", _("Turn, p95"), duration(whole.percentile(0.95)) or "–", _slower(whole, before)),
+            *("took", _("Turn time, p95"), duration(whole.percentile(0.95)) or "–", _slower(whole, before)),
             chosen.sessions(query, "-took"),
             *_drawn(starts, [time and time.seconds for time in slowest], [duration(time) or "–" for time in slowest]),
         ),
@@ -193,6 +194,12 @@ def line_of(values: Sequence[float | None]) -> list[Part]:
 
 def _share(figures: Figures) -> str:
     return share(figures.failed_share) if figures.turns else "–"
+
+
+def _failed(figures: Figures) -> str:
+    """Returns how many turns failed, of how many: something may also fail outside turns. Empty if there were none."""
+    turns = {"n": count(figures.failed), "total": count(figures.turns)}
+    return _("%(n)s of %(total)s") % turns if figures.turns else ""
 
 
 def _grown(now: float, before: float) -> str:
