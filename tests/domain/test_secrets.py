@@ -74,7 +74,9 @@ def test_a_name_may_suggest_a_secret(name: str) -> None:
     assert suggests_secret(name)
 
 
-@pytest.mark.parametrize("name", ["token_count", "max_tokens", "next_page_token", "pinned", "card", "spin", "tokenizer"])
+@pytest.mark.parametrize(
+    "name", ["token_count", "max_tokens", "next_page_token", "pinned", "card", "spin", "tokenizer"]
+)
 def test_other_names_suggest_none(name: str) -> None:
     assert not suggests_secret(name)
 
