@@ -36,6 +36,7 @@ KEYS: Final = 500  # that are offered for choosing
 _TOLD: Final = 12  # sessions of a page whose turns and tools are named
 _WIDTH: Final = 600  # of the line, in its own units
 _HEIGHT: Final = 48
+_HOUR: Final = 3_600.0
 _LATE: Final = 80  # of 100: a value that begins behind this is told from the right
 
 
@@ -78,6 +79,11 @@ class Line:
     ended: float
     width: int = _WIDTH
     height: int = _HEIGHT
+
+    @property
+    def is_short(self) -> bool:
+        """Tells whether it needs seconds to say when it began and ended."""
+        return self.ended - self.began < _HOUR
 
 
 @require_GET
