@@ -228,6 +228,12 @@ def shortened(names: Iterable[str], length: int = SHORT) -> dict[str, str]:
     return shown | {name: name for name in whole}
 
 
+@register.filter
+def short_name(name: str) -> str:
+    """Returns an agent's name without its middle if it is long."""
+    return shortened([name])[name]
+
+
 def _cut(name: str, length: int) -> str:
     if len(name) <= length:
         return name
