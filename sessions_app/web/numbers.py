@@ -73,9 +73,9 @@ def dollars(amount: float) -> str:
 
 
 def duration(seconds: float | Took | None) -> str:
-    """Returns seconds in a readable form: 4 ms, 0.8 s, 12 s, 3 min, 5 h, 2 d. It is never negative.
+    """Returns seconds in a readable form: 4 ms, 1.8 s, 12 s, 3 min, 5 h, 2 d. It is never negative.
 
-    What is not known exactly has its sign before it: ≥ 0.8 s.
+    What is not known exactly has its sign before it: ≥ 1.8 s.
     """
     if seconds is None:
         return ""
@@ -83,7 +83,7 @@ def duration(seconds: float | Took | None) -> str:
         return f"{seconds.sign} {duration(seconds.seconds)}".strip()
     size = max(0.0, seconds)
     if size < 10:
-        return f"{size * 1000:.0f} ms" if 0.0005 <= size < 0.0995 else f"{decimal(size)} s"
+        return f"{size * 1000:.0f} ms" if size < 0.9995 else f"{decimal(size)} s"
     for limit, divisor, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
         if size < limit:
             return f"{size / divisor:.0f} {unit}"

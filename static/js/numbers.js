@@ -6,9 +6,9 @@
   /** A whole number: 20,004. */
   const count = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, thousands);
 
-  /** Seconds: 4 ms, 0.8 s, 12 s, 3 min. */
+  /** Seconds: 4 ms, 1.8 s, 12 s, 3 min. */
   function duration(seconds) {
-    if (seconds >= 0.0005 && seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
+    if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
     if (seconds < 10) return `${seconds.toFixed(1).replace(".", point)} s`;
     const units = [
       [60, 1, "s"],

@@ -143,7 +143,7 @@ def test_every_duration_in_the_demo_is_exact(shown: str, maria: Browser) -> None
             page = maria.open(reverse("session", args=[shown, *name]), query={"density": density})
             assert bounds.isdisjoint(page.text), (name, density)
     page = maria.open(reverse("session", args=[shown, *BEST]), query={"density": "trace"})
-    assert page.all("p", "wherefrom")[0].text == "Model 4.1 s Tools 0.9 s"
+    assert page.all("p", "wherefrom")[0].text == "Model 4.1 s Tools 874 ms"
     feed(shown, walk=True)
     with time_machine.travel("2026-11-21T00:00Z", tick=False):
         home = maria.open("home", query={"range": "7d"})

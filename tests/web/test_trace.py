@@ -307,11 +307,12 @@ def test_long_waiting_is_folded_so_that_work_can_be_seen() -> None:
 
 
 def test_short_times_are_said_in_milliseconds() -> None:
-    assert [duration(each) for each in (0, 0.004, 0.0994, 0.0996, 1.5, 90)] == [
-        "0.0 s",
+    assert [duration(each) for each in (0, 0.004, 0.412, 0.9994, 0.9996, 1.5, 90)] == [
+        "0 ms",
         "4 ms",
-        "99 ms",
-        "0.1 s",
+        "412 ms",
+        "999 ms",
+        "1.0 s",
         "1.5 s",
         "2 min",
     ]
