@@ -6,6 +6,7 @@
 (() => {
   const { askFor, combobox, isMac, keep, keptJson, keyFor, parsed, setTheme, use } = window.adkweb;
   const RECENT = 8;
+  const A_FEW = 3; // of each group, while what is typed is too short to mean one of them
   const dialog = document.querySelector("#palette");
 
   const recent = [keptJson("recent") ?? []]
@@ -64,10 +65,11 @@
     return Object.assign(document.createElement(tag), properties);
   }
 
-  function option(group, name, run, key = "") {
+  function option(group, name, run, key = "", help = "") {
     const item = element("li", { role: "option" });
     item.dataset.group = group;
     item.append(element("span", { className: "bidi truncate", textContent: name }));
+    if (help) item.append(element("span", { className: "muted end", textContent: help }));
     if (key) item.append(element("kbd", { className: "end", textContent: key }));
     runs.set(item, run);
     return item;
@@ -87,7 +89,13 @@
 
   function optionsOf(button) {
     if (!button.matches("[data-theme-toggle]"))
-      return option("actions", wholeName(button), () => use(button), keyFor(button));
+      return option(
+        "actions",
+        wholeName(button),
+        () => use(button),
+        keyFor(button),
+        button.querySelector(".help")?.textContent,
+      );
     const named = (theme) => option("actions", button.getAttribute(`data-word-${theme}`), () => setTheme(theme));
     return ["system", "light", "dark"].map(named);
   }
@@ -138,7 +146,8 @@
     const before = moved && options().find((item) => item.ariaSelected === "true");
     for (const [number, item] of all.entries()) Object.assign(item, { id: `palette-${number}`, ariaSelected: "false" });
     for (const group of list.children) {
-      group.replaceChildren(...all.filter(({ dataset }) => dataset.group === group.dataset.group));
+      const found = all.filter(({ dataset }) => dataset.group === group.dataset.group);
+      group.replaceChildren(...(typed.length === 1 || typed.length === 2 ? found.slice(0, A_FEW) : found));
       group.hidden = !group.firstElementChild;
     }
     choose(before?.isConnected ? before : options().find(({ dataset }) => dataset.text === undefined));
