@@ -69,7 +69,7 @@
     const item = element("li", { role: "option" });
     item.dataset.group = group;
     item.append(element("span", { className: "bidi truncate", textContent: name }));
-    if (help) item.append(element("span", { className: "muted end", textContent: help }));
+    if (help) item.append(element("span", { className: "muted end", textContent: help, title: help }));
     if (key) item.append(element("kbd", { className: "end", textContent: key }));
     runs.set(item, run);
     return item;
