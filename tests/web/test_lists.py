@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db import connections
@@ -56,12 +57,20 @@ def every_page(maria: Browser, first: str, more: str, *, htmx: bool) -> list[str
 
 
 @pytest.mark.parametrize("htmx", [True, False])
-@pytest.mark.parametrize("first", ["app", "user", "sessions", "user-sessions"])
+@pytest.mark.parametrize("first", ["sessions", "user-sessions"])
 def test_sessions_come_page_by_page_until_the_oldest(crowd: str, maria: Browser, first: str, htmx: bool) -> None:
     kwargs = {"source": crowd, "app_name": "booking", **({"user_id": "ana"} if "user" in first else {})}
     found = every_page(maria, reverse(first, kwargs=kwargs), "Older sessions", htmx=htmx)
-    found = [name for name in found if name != "ana"]  # the app's page lists users, too
     assert found == [f"s{n:03}" for n in reversed(range(MANY))]
+
+
+@pytest.mark.parametrize("first", ["app", "user"])
+def test_an_app_and_a_user_show_their_newest_sessions_and_lead_to_all(crowd: str, maria: Browser, first: str) -> None:
+    kwargs = {"source": crowd, "app_name": "booking", **({"user_id": "ana"} if first == "user" else {})}
+    page = maria.open(first, **kwargs)
+    assert [name for name in names(page) if name != "ana"] == [f"s{n:03}" for n in range(MANY - 1, MANY - 11, -1)]
+    query = parse_qs(urlsplit(page.links()["All sessions"]).query)["q"]
+    assert query == ['app:"booking"' + (' user:"ana"' if first == "user" else "")]
 
 
 @pytest.mark.parametrize("htmx", [True, False])

@@ -23,10 +23,13 @@ TOOLS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a page. `apps` are those of each app, by source and app, and `before` those in the range before;
+    """The figures of a page, and the query for all its sessions.
+
+    `apps` are the figures of each app, by source and app, and `before` those in the range before;
     `behind` names the sources that are not indexed yet, each with how much of it is."""
 
     range: Chosen
+    query: str
     charts: list[Chart]
     attention: list[Item]
     tools: list["ToolOf"]
@@ -54,6 +57,7 @@ def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
     before = health.figures(chosen.during.before(), actor=who, of=of, bars=1)
     return Figures(
         chosen,
+        query,
         charts.charts(in_time, before.whole, chosen, who, of, query),
         attention(chosen, now, who, of, query),
         _tools(chosen, who, of, query),

@@ -158,6 +158,7 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
 
 # --- Apps and users ---------------------------------------------------------------------------------------------------
 
+SESSIONS: Final = 10  # on the page of an app or a user; all of them are in the list of sessions
 USERS: Final = 10  # on the page of an app; there are more on the following ones
 
 
@@ -184,7 +185,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "all": whole,
         "users": lists.users(source, app_name, limit=USERS, actor=actor(request)),
         "behind": _behind(request, source, app_name),
-        "sessions": lists.sessions(source, app_name, actor=actor(request)),
+        "sessions": lists.sessions(source, app_name, limit=SESSIONS, actor=actor(request)),
         "changes": lists.left_out(own_session(source, app_name), actor=actor(request)),
     }
     return page(request, "home/sessions/app.html", context)
@@ -216,7 +217,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
         "target": with_writers(of_user(source, app_name, user_id, who, partly=True), who, whole=whole),
         "all": whole,
         "keeps_privacy": who.may_write("admin", source, app_name),
-        "sessions": lists.sessions(source, app_name, user_id, actor=who),
+        "sessions": lists.sessions(source, app_name, user_id, limit=SESSIONS, actor=who),
         "changes": lists.left_out(own_session(source, app_name, user_id), actor=who),
     }
     return page(request, "home/sessions/user.html", context)
