@@ -199,7 +199,11 @@ def test_a_failure_names_its_session_and_a_call_that_a_person_rejected_has_not_f
         say("user", text="Pay")
         say("agent", function_call=call)
         say("agent", function_response={**call, "response": {"error": error}})
+    say("user", text="Hold it")
+    say("agent", function_call={"name": "hold", "id": "c3"})
     feed(ref.source)
+    tools = [row.texts("td")[:2] for row in maria.open("home").one("table", "tools").one("tbody").all("tr")]
+    assert tools == [["2", "100%"], ["1", "–"]]  # nobody knows what became of a call without an answer
     failures = {item.all("a")[0].text for item in maria.open("home").one("ul", "attention").all("li")}
     assert failures == {
         "charge failed: card declined · Pay · booking · ana",
