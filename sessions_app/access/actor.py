@@ -155,13 +155,13 @@ class Actor:
         """Raises NotAllowed where this actor lacks a right in an app, whether there is such an app or not."""
         if not self.may_see(source, app_name):
             raise NotAllowed(
-                _("%(name)s has no permissions in the app “%(app)s”.") % {"name": self.name, "app": app_name}
+                _("%(name)s has no permissions for the app “%(app)s”.") % {"name": self.name, "app": app_name}
             )
         if right != "read":
             self.check_may_write(source)
         if not self.may(right, source, app_name):
             raise NotAllowed(
-                _("%(name)s needs the right “%(right)s” in the app “%(app)s”.")
+                _("%(name)s needs the “%(right)s” right for the app “%(app)s”.")
                 % {"right": right, "app": app_name, "name": self.name}
             )
 
@@ -171,7 +171,8 @@ class Actor:
             self.check_may_write()
         if not self.has(right):
             raise NotAllowed(
-                _("%(name)s needs the right “%(right)s”, and has it in no app.") % {"right": right, "name": self.name}
+                _("%(name)s needs the “%(right)s” right, but doesn't have it for any app.")
+                % {"right": right, "name": self.name}
             )
 
     def check_runs_everything(self) -> None:

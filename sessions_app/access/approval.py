@@ -93,8 +93,8 @@ def check_size(source: str, app_name: str, sessions: Iterable[object]) -> None:
     if sizes and next(islice(sessions, min(sizes), None), None) is not None:
         raise NotAllowed(
             _(
-                "More than %(n)s sessions would be deleted, which needs a second person. First find them and "
-                "delete them as a batch."
+                "Deleting more than %(n)s sessions needs a second person. First, find the sessions and delete "
+                "them as a batch."
             )
             % {"n": min(sizes)}
         )
@@ -115,9 +115,9 @@ def make(
     if not keys and sessions is None:
         raise Invalid(_("Enter a key pattern or a number of sessions."), field="keys")
     if sessions is not None and not 0 <= sessions <= MOST_SESSIONS:
-        raise Invalid(_("From 0 to %(most)s sessions.") % {"most": MOST_SESSIONS}, field="sessions")
+        raise Invalid(_("Enter a number of sessions from 0 to %(most)s.") % {"most": MOST_SESSIONS}, field="sessions")
     if not 1 <= days <= MOST_DAYS:
-        raise Invalid(_("From 1 to %(most)s days.") % {"most": MOST_DAYS}, field="days")
+        raise Invalid(_("Enter a number of days from 1 to %(most)s.") % {"most": MOST_DAYS}, field="days")
     sources, apps = checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
     with transaction.atomic():
         record("approval-rule-made", by.name, source=sources, app_name=apps, keys=keys, sessions=sessions, days=days)

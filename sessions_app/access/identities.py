@@ -109,8 +109,8 @@ def _new_person(identity: Identity) -> User:
     except AlreadyExists as error:
         raise AlreadyExists(
             _(
-                "There's already an account “%(name)s” that isn't connected with %(provider)s. If it is yours, "
-                "sign in with its password and connect it on the page Password. If not, ask an admin."
+                "There's already an account “%(name)s” that isn't connected to %(provider)s. If it's yours, "
+                "sign in with its password and connect it on the Password page. If not, ask an admin."
             )
             % {"provider": settings.OIDC_NAME, "name": identity.name}
         ) from error

@@ -82,8 +82,8 @@ def _too_often(request: HttpRequest, kind: str, pause: float) -> TooOften:
     request.META[RETRY_AFTER] = str(seconds)
     if kind == "code":
         text = ngettext(
-            "Too many wrong tries. Try again in %(n)s second.",
-            "Too many wrong tries. Try again in %(n)s seconds.",
+            "Too many failed attempts. Try again in %(n)s second.",
+            "Too many failed attempts. Try again in %(n)s seconds.",
             seconds,
         )
     else:

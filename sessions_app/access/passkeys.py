@@ -79,7 +79,7 @@ def get(person: User, number: int) -> Any:
     """Returns one of a person's passkeys. Raises NotFound."""
     row = _rows(person).filter(pk=number).first()
     if row is None:
-        raise NotFound(_("You have no such passkey."))
+        raise NotFound(_("You don't have a passkey with this id."))
     return row
 
 
@@ -90,7 +90,9 @@ def begin_adding(request: HttpRequest, person: User, name: str) -> str:
         raise Invalid(_("Browsers don't support passkeys at this address."), field="name")
     rows = list(_rows(person))
     if len(rows) >= MOST:
-        raise Conflict(_("You have %(n)s passkeys, the maximum. Remove one first.") % {"n": len(rows)}, field="name")
+        raise Conflict(
+            _("You've reached the maximum of %(n)s passkeys. Remove one first.") % {"n": len(rows)}, field="name"
+        )
     options, state = _server(request).register_begin(
         PublicKeyCredentialUserEntity(
             id=_handle(person), name=person.get_username(), display_name=person.get_username()

@@ -20,7 +20,9 @@ log = logging.getLogger("adkweb.people")
 def check(password: str, person: User) -> None:
     """Raises Invalid where a person may not have a password: it is short, common, only digits or like their name."""
     if len(password) > lockout.LONGEST_PASSWORD:
-        raise Invalid(_("A password has at most %(n)s characters.") % {"n": lockout.LONGEST_PASSWORD}, field="password")
+        raise Invalid(
+            _("A password can have up to %(n)s characters.") % {"n": lockout.LONGEST_PASSWORD}, field="password"
+        )
     try:
         validate_password(password, person)
     except ValidationError as error:

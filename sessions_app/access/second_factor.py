@@ -110,7 +110,7 @@ def check(request: HttpRequest, person: User, code: str) -> None:
     if not (_uses_app(person, code) or _uses_recovery(person, code)):
         log.warning("%s: a wrong code from %s", name, request.META.get("REMOTE_ADDR", ""))
         record("sign-in-failed", name, how="code")
-        raise Invalid(_("This code is wrong or already used. Wait for the next one."), field="code")
+        raise Invalid(_("This code is wrong or was already used. Wait for the next one."), field="code")
     lockout.succeeded(tried)
 
 
@@ -126,7 +126,7 @@ def codes_left(person: User) -> int:
 def new_codes(person: User) -> list[str]:
     """Returns new recovery codes; the old ones stop working. Raises Conflict without a second factor."""
     if not exists(person):
-        raise Conflict(_("You have no second factor."))
+        raise Conflict(_("You don't have a second factor."))
     with transaction.atomic():
         record("second-factor-set", person.get_username(), what="recovery codes")
         return _new_codes(person)
@@ -141,7 +141,7 @@ def remove_app(person: User) -> None:
     """Removes a person's app, as they wish. Raises Conflict if they have none, or if everyone needs it."""
     row = _rows(person).filter(type=_APP).first()
     if row is None:
-        raise Conflict(_("You have no authenticator app."))
+        raise Conflict(_("You don't have an authenticator app."))
     remove(person, row)
 
 

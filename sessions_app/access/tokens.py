@@ -354,10 +354,10 @@ def why_refused(text: str) -> str:
     if token.revoked:
         return _("This token was revoked.")
     if token.expired and OldTokenText.objects.filter(digest=_digest(text)).exists():
-        return _("This token was renewed, and the old text has expired. Use the new one.")
+        return _("This token was renewed, and the old one has expired. Use the new one.")
     if token.expired:
         return _("This token has expired. Create a new one.")
-    return _("This token ended because the person who created it can no longer sign in.")
+    return _("This token stopped working because the person who created it can no longer sign in.")
 
 
 def _person(by: Actor) -> int | None:

@@ -62,7 +62,7 @@ def check_order(source: str) -> None:
     """Raises Invalid if a source's events have no seq, as in a PostgreSQL database that is not adopted."""
     if not database.is_numbered(database.get(source).alias):
         raise Invalid(
-            _("after: events have no numbers because adkweb didn't adopt this database. Use “since” or “before”.")
+            _("after: events have no numbers because adkweb hasn't adopted this database. Use “since” or “before”.")
         )
 
 
@@ -97,7 +97,7 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
     if not having and not (new and every):
         raise NotFound(_("There's no app “%(name)s” in any source.") % {"name": app_name})
     raise Conflict(
-        _("Name the source: “%(app)s” could be in any of %(names)s.")
+        _("Specify the source: “%(app)s” could be in any of %(names)s.")
         % {"app": app_name, "names": ", ".join(having or every)}
     )
 

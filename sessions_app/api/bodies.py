@@ -42,7 +42,7 @@ def body_of(request: HttpRequest, schema: type[S], unchecked: str = "") -> S:
     sent = object_of(request, unchecked) if request.body else {}
     if unknown := sent.keys() - schema.model_fields.keys():
         known = ", ".join(schema.model_fields)
-        raise Invalid(_("%(name)s: unknown here. Known: %(known)s") % {"name": min(unknown), "known": known})
+        raise Invalid(_("%(name)s: unknown field. Known fields: %(known)s") % {"name": min(unknown), "known": known})
     try:
         return schema.model_validate(sent, strict=True)
     except ValidationError as error:

@@ -46,7 +46,7 @@ def ready(request: HttpRequest) -> HttpResponse:
         response = answer(details)
         response["Cache-Control"] = "no-store"
         return response
-    return problem(503, _("adkweb can't work at the moment."), **details)
+    return problem(503, _("adkweb is unavailable at the moment."), **details)
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
@@ -54,7 +54,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not _is_near(request.META.get("REMOTE_ADDR", "")):
         actor: Actor | None = Bearer()(request)
         if actor is None:
-            return problem(401, _("Metrics need an admin's token: Authorization: Bearer …"))
+            return problem(401, _("Metrics require an admin's token: Authorization: Bearer …"))
         if not actor.runs_everything:
             return problem(403, _("Only an admin of all sources and apps can do this."))
     encode, kind = choose_encoder(request.headers.get("Accept", ""))

@@ -54,7 +54,7 @@ def export(
     if user is not None and app is not None:
         user = meant(alias, app, user, actor=actor_of(request))
     elif user is not None and are_hidden_anywhere(actor_of(request)):
-        raise Invalid(_("User ids are hidden in some apps. Name the app, too."))
+        raise Invalid(_("User ids are hidden in some apps. Name an app as well."))
     only = exporting.Filter(app, user, session)
     left_out = exporting.damaged(alias, only, actor=actor_of(request)) if skip_damaged else None
     name = f'attachment; filename="export{FORMATS[format].suffix}"'
@@ -125,5 +125,5 @@ def _source(request: HttpRequest, app: str | None, source: str | None, every_app
         raise NotAllowed(_("This token isn't valid for every app. Name one."))
     every = [each.alias for each in registry.listed() if may_know(request, each.alias)]
     if source is None and len(every) != 1:
-        raise Invalid(_("Name the source: %(names)s.") % {"names": ", ".join(every)})
+        raise Invalid(_("Specify the source: %(names)s.") % {"names": ", ".join(every)})
     return database.get(source or every[0]).alias

@@ -90,7 +90,7 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
     if job.state in (DONE, HELD):
         return
     if job.state != READY and job.step != DOING:
-        raise Conflict(_("The dry run of this batch isn't finished."))
+        raise Conflict(_("The dry run for this batch hasn't finished."))
     if job.state == WAITING and is_held(job):
         return
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
@@ -147,7 +147,7 @@ def _held(batch_id: uuid.UUID, actor: Actor, *, own: bool = False) -> Job:
     if job.state != HELD or (job.due is not None and job.due <= time.time()):
         raise Conflict(_("This batch is no longer waiting."))
     if not (held.may_decide(job, actor) or (own and held.is_own(job, actor))):
-        raise NotAllowed(_("This needs a second person who can edit all apps of this batch."))
+        raise NotAllowed(_("This needs a second person who can edit all the apps in this batch."))
     return job
 
 

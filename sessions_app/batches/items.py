@@ -69,7 +69,7 @@ def ref_of(item: BatchItem, sources: Mapping[str, str | None]) -> SessionRef:
     """Returns the session of a row. Raises NotOpen if its source is not open."""
     alias = sources[item.where]
     if alias is None:
-        raise NotOpen(_("A source of this batch isn't open."))
+        raise NotOpen(_("One of this batch's sources isn't open."))
     return SessionRef(alias, *json.loads(item.names))
 
 

@@ -58,7 +58,7 @@ def asked_for(text: str, zone: str, now: float, actor: Actor) -> Iterator[Sessio
     query = parse(text, now=now, zone=_zone(zone))
     if query.problems:
         raise Invalid(
-            _("The query has a mistake, so it isn't clear which sessions are meant: %(message)s")
+            _("The query has a mistake, so it isn't clear which sessions it selects: %(message)s")
             % {"message": query.problems[0].message}
         )
     return every(query, actor)
@@ -81,7 +81,7 @@ def _try(job: Job, beat: runner.Beat) -> Outcome:
         selected = asked_for(task["query"], task["zone"], task["now"], actor)
         if items.add(job.pk, ((ref, "") for ref in islice(selected, MOST + 1))) > MOST:
             BatchItem.objects.filter(job_id=job.pk).delete()
-            raise Invalid(_("A batch has at most %(n)s sessions: narrow the query.") % {"n": MOST})
+            raise Invalid(_("A batch can have up to %(n)s sessions. Narrow the query.") % {"n": MOST})
     else:
         BatchItem.objects.filter(job_id=job.pk).update(outcome=TO_DO, message="")
     total = BatchItem.objects.filter(job_id=job.pk).count()

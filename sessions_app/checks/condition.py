@@ -36,7 +36,7 @@ def read(text: str) -> tree.Node:
         raise _mistake(problem.message, problem)
     if query.tree is None:
         raise Invalid(
-            _("Write a condition on the state, for example %(example)s.") % {"example": EXAMPLE}, field="condition"
+            _("Enter a condition on the state, for example %(example)s.") % {"example": EXAMPLE}, field="condition"
         )
     leaves = list(tree.leaves(query.tree))
     for leaf in leaves:
@@ -47,7 +47,7 @@ def read(text: str) -> tree.Node:
                 leaf,
             )
     if long := next((leaf for leaf in leaves if len(".".join(getattr(leaf, "path", ()))) > KEY_LENGTH), None):
-        raise _mistake(_("A key in a rule has at most %(n)s characters.") % {"n": KEY_LENGTH}, long)
+        raise _mistake(_("A key in a rule can have up to %(n)s characters.") % {"n": KEY_LENGTH}, long)
     if len(leaves) > MOST_CONDITIONS or len(keys_of(query.tree)) > MOST_KEYS:
         most = {"n": MOST_CONDITIONS, "keys": MOST_KEYS}
         raise Invalid(_("A rule can have up to %(n)s conditions with %(keys)s keys.") % most, field="condition")

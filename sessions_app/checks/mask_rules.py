@@ -48,15 +48,15 @@ def checked(apps: str, kind: str, pattern: str, *, ids: bool = False) -> MaskRul
     apps, pattern = apps.strip() or "*", pattern.strip()
     for field, text in (("apps", apps), ("pattern", pattern)):
         if len(text) > LENGTH or "\0" in text:
-            raise Invalid(_("A pattern has at most %(n)s characters.") % {"n": LENGTH}, field=field)
+            raise Invalid(_("A pattern can have up to %(n)s characters.") % {"n": LENGTH}, field=field)
         if text.count("*") + text.count("?") > _STARS:
-            raise Invalid(_("A pattern has at most %(n)s stars.") % {"n": _STARS}, field=field)
+            raise Invalid(_("A pattern can have up to %(n)s stars.") % {"n": _STARS}, field=field)
     if kind not in KINDS:
         raise Invalid(_("This type of rule doesn't exist."), field="kind")
     if problem := _problem(kind, pattern):
         raise Invalid(problem, field="pattern")
     if ids and kind != FORM:
-        raise Invalid(_("Only a rule by format can hide user ids."), field="ids")
+        raise Invalid(_("Only format rules can hide user ids."), field="ids")
     if ids and apps != "*":  # a user has the same handle in every app
         raise Invalid(_("User ids are hidden in all apps or in none. Leave the apps empty."), field="apps")
     return MaskRule(apps=apps, kind=kind, pattern=pattern, ids=ids)
@@ -67,7 +67,7 @@ def _problem(kind: str, pattern: str) -> str:
         return "" if pattern in FORMS else _("Choose one of: %(forms)s.") % {"forms": ", ".join(FORMS)}
     if kind == PATH:
         path = path_of(pattern)
-        return "" if len(path) > 1 and all(path) else _("Write a path like this: profile.card.number")
+        return "" if len(path) > 1 and all(path) else _("Enter a path like this: profile.card.number")
     if kind == TOOL:
         tool, path = tool_of(pattern)
         return "" if tool and all(path) else _("Enter the tool, a colon and the argument: charge_card: card_number")

@@ -47,7 +47,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         raise Invalid(_("This rule can no longer be read."))
     database.get(source)
     if not database.has_order(source):
-        raise Invalid(_("The order of events in this source can't be known, so its past can't be checked."))
+        raise Invalid(_("The order of events in this source can't be determined, so its past can't be checked."))
     sessions = SearchSession.objects.filter(source__where=rule.where, app_owner__digest=rule.digest).order_by("pk")
     done, total = sessions.filter(pk__lte=rule.walked).count(), sessions.count()
     while some := list(sessions.filter(pk__gt=rule.walked)[:TOGETHER]):

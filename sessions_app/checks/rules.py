@@ -131,7 +131,7 @@ def _record(act: str, actor: Actor, row: Rule, source: str, app_name: str) -> No
 def _fields(title: str, text: str) -> dict[str, str]:
     title, text = " ".join(title.split()), text.strip()
     if len(title) > TITLE_LENGTH or "\0" in title:
-        raise Invalid(_("A name has at most %(n)s characters.") % {"n": TITLE_LENGTH}, field="title")
+        raise Invalid(_("A name can have up to %(n)s characters.") % {"n": TITLE_LENGTH}, field="title")
     condition.read(text)
     return {"title": title, "condition": clean(text, condition.MOST_CHARACTERS)}
 

@@ -71,12 +71,12 @@ def _problem(error: ValidationError) -> Message:
         case ValidationErrorKind.Required():
             return _("%(place)s: missing") % {"place": f"{path}.{error.kind.property}".removeprefix(".")}
         case ValidationErrorKind.FalseSchema():
-            problem = _("%(place)s: ADK doesn't know this field and couldn't load the session again")
+            problem = _("%(place)s: ADK doesn't know this field, so it couldn't load the session again")
             return problem % {"place": path.removeprefix(".")}
     expected: Any = {"$defs": models()}
     for step in error.schema_path[:-1]:
         expected = expected[step]
-    problem = _("%(place)s: ADK expects another type (%(kind)s)")
+    problem = _("%(place)s: ADK expects a different type (%(kind)s)")
     return problem % {"place": path.removeprefix("."), "kind": ", ".join(_types(expected))}
 
 

@@ -66,7 +66,7 @@ class Slow(Error):
 
 
 class NotRecorded(Error):
-    """The audit couldn't record this, so nothing was changed. The log of adkweb has the reason."""
+    """This couldn't be recorded in the audit, so nothing was changed. See adkweb's log for the reason."""
 
 
 class TooOften(Error):

@@ -94,9 +94,9 @@ def _core(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_timestamp(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Invalid(_("timestamp: must be seconds since 1970, a number"))
+        raise Invalid(_("timestamp: must be a number, in seconds since 1970"))
     if not 0 <= value <= _LAST_TIMESTAMP:
-        raise Invalid(_("timestamp: must be seconds, between the years 1970 and 2106"))
+        raise Invalid(_("timestamp: must be in seconds, between the years 1970 and 2106"))
     return float(value)
 
 

@@ -103,7 +103,7 @@ def read_stored(text: str) -> Any:
     try:
         return _read(text)
     except RecursionError as error:
-        raise Invalid(_("The stored value is nested too deep to read.")) from error
+        raise Invalid(_("The stored value is nested too deeply to read.")) from error
     except ValueError as error:
         if looks_encrypted(text):
             raise Invalid(_("The stored value is encrypted. Only a program with the key can read it.")) from error
@@ -200,7 +200,7 @@ def dumps(value: Any, indent: int | None = None) -> str:
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
     except RecursionError as error:
         if indent is None:
-            raise Invalid(_("This value is nested too deep to show.")) from error
+            raise Invalid(_("This value is nested too deeply to show.")) from error
         return dumps(value)
 
 
@@ -268,7 +268,8 @@ def check_name(name: str, what: str, limit: int) -> str:
         raise Invalid(_("%(what)s isn't a string") % {"what": what})
     if len(name) > limit:
         raise Invalid(
-            _("%(what)s has %(n)s characters, more than %(limit)s") % {"what": what, "n": len(name), "limit": limit}
+            _("%(what)s has %(n)s characters, but the limit is %(limit)s")
+            % {"what": what, "n": len(name), "limit": limit}
         )
     _check_text(name, what)
     return name

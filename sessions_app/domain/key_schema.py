@@ -332,7 +332,7 @@ def misfits(key: str, schema: KeySchema, value: Any) -> list[str]:
         return [_other_type(key, schema, name)]
     if name == "string" and schema.options and value not in schema.texts:
         options = ", ".join(f"“{text[:_SHOWN]}”" for text in schema.options)
-        return [_("%(key)s has been one of %(options)s.") % {"key": key, "options": options}]
+        return [_("%(key)s has always been one of %(options)s.") % {"key": key, "options": options}]
     if name == "number" and schema.has_range:
         return _other_number(key, schema, value)
     return []
@@ -342,8 +342,8 @@ def _other_type(key: str, schema: KeySchema, name: str) -> str:
     usual = max(schema.types, key=lambda each: schema.types[each])
     events = schema.types[usual]
     words = ngettext(
-        "%(key)s has been of type %(usual)s in %(n)s event; this is of type %(type)s.",
-        "%(key)s has been of type %(usual)s in %(n)s events; this is of type %(type)s.",
+        "%(key)s was of type %(usual)s in %(n)s event, but this value is of type %(type)s.",
+        "%(key)s was of type %(usual)s in %(n)s events, but this value is of type %(type)s.",
         events,
     )
     return words % {"key": key, "usual": type_word(usual), "n": events, "type": type_word(name)}
@@ -354,7 +354,7 @@ def _other_number(key: str, schema: KeySchema, value: Number) -> list[str]:
     if low is None or high is None:
         return []
     if not low <= value <= high:
-        return [_("%(key)s has been %(range)s.") % {"key": key, "range": range_words(low, high)}]
+        return [_("%(key)s has always been %(range)s.") % {"key": key, "range": range_words(low, high)}]
     if not schema.fractions and value != int(value):
         return [_("%(key)s has always been a whole number.") % {"key": key}]
     return []

@@ -81,7 +81,7 @@ def end_of(of: Mapping[str, Any]) -> float:
         raise Invalid(_("Give a duration or an end time, not both."))
     until = float(now + of["lasts"] if "lasts" in of else of["until"])
     if not until > now:
-        raise Invalid(_("The end of this edit is in the past."))
+        raise Invalid(_("This edit's end time is in the past."))
     if until > now + LONGEST:
         raise Invalid(_("A temporary edit can last up to a year."))
     return until
@@ -198,7 +198,7 @@ def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Lease:
     approval.check(alias, job.app_name, [each["key"] for each in json.loads(job.task)["changes"]], actor=actor)
     lease = Lease.take_soon(job)
     if lease is None:
-        raise Conflict(_("This edit is being undone right now, or has already ended."))
+        raise Conflict(_("This edit is already being undone, or is no longer active."))
     if lease.written(lambda ref: taken_back(job, ref)) is not None:
         lease.end(Outcome(ENDED, fields={"result": json.dumps({"written": True})}))
         raise Conflict(_("This edit was already undone."))

@@ -199,7 +199,7 @@ class Copying:
                 return
             if new:
                 yield new, False
-        raise NotFound(_("Events of this session were deleted during the copy."))
+        raise NotFound(_("Some of this session's events were deleted during the copy."))
 
 
 def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
@@ -215,7 +215,9 @@ def _notes(ref: SessionRef, into: SessionRef) -> list[str]:
             if bare and note_in(ref, event, MACHINE):
                 notes.append(event_id)
             elif event_id == note_id(into):
-                raise Conflict(_("%(id)s: an event already has this id. Choose another one.") % {"id": into.session_id})
+                raise Conflict(
+                    _("%(id)s: an event already has this id. Choose a different one.") % {"id": into.session_id}
+                )
     return notes
 
 
@@ -272,7 +274,10 @@ def check_values(values: Values, actor: Actor, reason: str) -> None:
     for key in values:
         if scope_of(key)[0] != "session":
             raise Invalid(
-                _("%(key)s: a fork can start with other values of its own keys only. User and app state is shared.")
+                _(
+                    "%(key)s: a fork can only start with different values for its own keys. User and app state is "
+                    "shared."
+                )
                 % {"key": key}
             )
     if values:

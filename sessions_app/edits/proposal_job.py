@@ -135,7 +135,7 @@ def _dated(event: Event, approver: Actor, proposed: float) -> Event:
     if "lasts" in note:
         note["until"] = now + note["lasts"]
     elif until is not None and until <= now:
-        raise Conflict(_("The end of this edit is in the past."))
+        raise Conflict(_("This edit's end time is in the past."))
     metadata = {**event["custom_metadata"], "adkweb": note}
     return {**event, "timestamp": now, "custom_metadata": metadata}
 
@@ -143,7 +143,7 @@ def _dated(event: Event, approver: Actor, proposed: float) -> Event:
 def _claimed(job: Job) -> Lease:
     lease = Lease.take_soon(job)
     if lease is None:
-        raise Conflict(_("This proposal is already decided, or is being applied right now."))
+        raise Conflict(_("This proposal was already decided, or is being applied right now."))
     return lease
 
 

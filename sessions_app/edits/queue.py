@@ -256,7 +256,7 @@ def cancel(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     _check_may_end(job, person, actor)
     lease = Lease.take_soon(job)
     if lease is None:
-        raise Conflict(_("This edit is being applied right now, or is no longer waiting."))
+        raise Conflict(_("This edit is already being applied, or is no longer waiting."))
     before = lease.written(lambda ref: edits.stored(ref, event_of(view_of(job, SYSTEM))[0]))
     if before is not None:
         finish(lease, _applied(before.seq))
@@ -277,7 +277,7 @@ def dismiss(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     job = job_of(queued_id, actor)
     author = job.person
     if job.finished is None or (author is not None and author.is_active and author.pk != person.pk):
-        raise NotFound(_("You have no such edit."))
+        raise NotFound(_("You don't have an edit with this id."))
     _check_may_end(job, person, actor)
     jobs().filter(pk=job.pk).update(told=True)
     _tell(job)

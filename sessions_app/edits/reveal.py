@@ -21,7 +21,9 @@ def check_may_reveal(ref: SessionRef, actor: Actor) -> None:
     """Raises NotFound if the app does not exist for this actor, NotAllowed if none of their roles may reveal."""
     actor.check_sees(ref)
     if not actor.may_reveal(ref.source, ref.app_name):
-        raise NotAllowed(_("No role of %(name)s allows revealing masked values here.") % {"name": actor.name})
+        raise NotAllowed(
+            _("%(name)s doesn't have a role that allows revealing masked values here.") % {"name": actor.name}
+        )
 
 
 def key(ref: SessionRef, name: str, reason: str, *, actor: Actor, only: Scope | None = None) -> Any:

@@ -74,7 +74,7 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
     check_complete(views.session(ref, actor=MACHINE).state.session)
     stored = timeline.event(ref, event_id, actor=MACHINE)
     if stored.size:
-        raise Invalid(_("This event is too large to be undone."))
+        raise Invalid(_("This event is too large to undo."))
     wrote = moments.made(stored, actor=MACHINE)
     if not wrote:
         raise Invalid(_("This event changed no state, so there is nothing to undo."))
@@ -144,7 +144,7 @@ def restore(
     then, stand = moment.state.merged(), now.state.merged()
     for name in keys:
         if name not in then and name not in stand:
-            raise Invalid(_("There's no key “%(key)s”, neither then nor now.") % {"key": name})
+            raise Invalid(_("There's no key “%(key)s”, either then or now.") % {"key": name})
     names = set(keys) or {name for name in then.keys() | stand.keys() if scope_of(name)[0] in scopes}
     plan = Plan(event)
     for name in sorted(names):
@@ -207,4 +207,4 @@ def _left_alone(unknown: list[str]) -> str:
     if not unknown:
         return ""
     named = ", ".join(unknown[:10]) + ("…" if len(unknown) > 10 else "")
-    return " " + _("Earlier values are unknown: %(keys)s.") % {"keys": named}
+    return " " + _("Earlier values are unknown for these keys: %(keys)s.") % {"keys": named}

@@ -98,7 +98,10 @@ class Unadopted:
     def __init__(self, source: str) -> None:
         if not database.has_order(source):
             raise Invalid(
-                _("The order of events in this database can't be known: it was never adopted and has no index by time.")
+                _(
+                    "The order of events in this database can't be determined: it was never adopted and has no "
+                    "time index."
+                )
             )
         self._source = source
         self._total = 0

@@ -170,7 +170,7 @@ class _Body:
         person = sign_in.signed_in([key]).get(key)
         if person is None:
             raise Refused(
-                403, _("You have been signed out, and nothing was written. Sign in in another tab, then reload.")
+                403, _("You have been signed out, and nothing was saved. Sign in in another tab, then reload.")
             )
         return roles.actor_of(person)
 

@@ -39,7 +39,7 @@ def hold(ref: SessionRef, reason: str, *, actor: Actor) -> None:
     if not reason:
         raise Invalid(_("Enter a reason for the hold."), field="reason")
     if len(reason) > REASON_LENGTH:
-        raise Invalid(_("A reason has at most %(n)s characters.") % {"n": REASON_LENGTH}, field="reason")
+        raise Invalid(_("A reason can have up to %(n)s characters.") % {"n": REASON_LENGTH}, field="reason")
     before = _rows(ref).first()
     reason = typed_words(reason, before.reason if before else "", actor, ref.app_name)
     record("session-held", actor.name, ref=ref, reason=reason)

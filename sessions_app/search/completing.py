@@ -153,7 +153,7 @@ def _operators(key: re.Match[str], actor: Actor, app: str) -> list[Suggestion]:
         "<": pgettext("operator", "less than"),
         "<=": pgettext("operator", "at most"),
         "in (": pgettext("operator", "one of"),
-        "exists": pgettext("operator", "is there"),
+        "exists": pgettext("operator", "is present"),
     }
     operators = [Suggestion(sign, start, label) for sign, label in words.items() if sign.startswith(typed.lower())]
     is_one = operators and (_needs_operator(key) or _is_key((key["prefix"] or "") + key["key"], actor, app))

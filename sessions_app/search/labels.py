@@ -185,7 +185,7 @@ def _tag(text: str) -> tuple[str, str]:
     line = _one_line(text)
     key = folded(line)
     if not key:
-        raise Invalid(_("Enter one or a few words as a tag."), field="tag")
+        raise Invalid(_("Enter one or more words for the tag."), field="tag")
     if len(line) > TAG_LENGTH or len(key) > 2 * TAG_LENGTH:
         raise Invalid(_("A tag can have up to %(n)s characters.") % {"n": TAG_LENGTH}, field="tag")
     return line, key
@@ -203,7 +203,7 @@ def _check_room(count: Counter[str], without: dict[str, SessionRef]) -> None:
 
 
 def _too_many(ref: SessionRef) -> Invalid:
-    said = _("%(id)s: a session has at most %(n)s tags.")
+    said = _("%(id)s: a session can have up to %(n)s tags.")
     return Invalid(said % {"id": words(ref.session_id, 60), "n": MOST_TAGS}, field="tag")
 
 

@@ -93,13 +93,13 @@ class _Reader:
         self._signs += 1
         self._conditions += token.type in ("WORD", "PHRASE", "FILTER", "VALUE", "ITEM", "EXISTS")
         if token.type == "LPAR" and len(self._open) == MOST_BRACKETS:
-            message, most = _("Brackets can be nested %(n)s deep. The rest is ignored."), MOST_BRACKETS
+            message, most = _("Brackets can be nested up to %(n)s deep. The rest is ignored."), MOST_BRACKETS
         elif self._conditions > MOST_CONDITIONS:
             message, most = _("A query can have up to %(n)s conditions. The rest is ignored."), MOST_CONDITIONS
         elif self._signs > MOST_SIGNS:
-            message, most = _("A query can have up to %(n)s words and signs. The rest is ignored."), MOST_SIGNS
+            message, most = _("A query can have up to %(n)s words and symbols. The rest is ignored."), MOST_SIGNS
         elif len(self._problems) >= MOST_MISTAKES:
-            message, most = _("The query has %(n)s mistakes up to here. The rest is ignored."), MOST_MISTAKES
+            message, most = _("The query has %(n)s mistakes up to this point. The rest is ignored."), MOST_MISTAKES
         else:
             return False
         self._cut(token.start_pos or 0, message, most)

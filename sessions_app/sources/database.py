@@ -341,13 +341,13 @@ def why_shown(alias: str) -> str:
     except NotAllowed as error:
         return error.message
     if alias in identity.standbys:
-        return _("%(where)s is a standby and can only be read. Write to the server that it follows.") % {
+        return _("%(where)s is a standby and can only be read. Write to its primary server instead.") % {
             "where": registry.sources[alias].where
         }
     if not is_agreed(alias):
         return _(
-            "%(where)s has version %(version)s of ADK's schema, which this adkweb doesn't know, so it is "
-            "read-only. To write anyway, run: adkweb adopt --yes %(where)s"
+            "%(where)s uses version %(version)s of ADK's schema, which this version of adkweb doesn't know, so "
+            "it is read-only. To write anyway, run: adkweb adopt --yes %(where)s"
         ) % {"where": in_shell(registry.sources[alias].where), "version": newer(alias)}
     return ""
 

@@ -55,12 +55,16 @@ def of_own(error: Exception) -> str:
     text = str(error)
     lowered = text.lower()
     if "is full" in lowered or "no space left" in lowered:
-        return _("The disk of adkweb's own database is full. Nothing was half-written. Free some space and try again.")
+        return _(
+            "The disk that holds adkweb's own database is full. Nothing was half-written. Free some space "
+            "and try again."
+        )
     if "is gone" in lowered:
         return _("%(error)s. Put the file back, or restart adkweb to create a new one.") % {"error": text.strip()}
     if "readonly database" in lowered or "read-only" in lowered:
         return _(
-            "adkweb's own database can't be written: its file, disk or server is read-only. Nothing was half-written."
+            "adkweb's own database can't be written to: its file, disk or server is read-only. Nothing was "
+            "half-written."
         )
     return _("adkweb's own database is locked or isn't answering. Nothing was half-written; try again.")
 
@@ -78,16 +82,16 @@ def _of_files() -> list[tuple[str, str]]:
         (
             "readonly database",
             _(
-                "the file has a write-ahead log: SQLite writes files beside it even to read, and this folder is "
-                "read-only. Copy it to a folder that can be written."
+                "the file has a write-ahead log, so SQLite has to write files beside it even to read it, but "
+                "this folder is read-only. Copy it to a writable folder."
             )
             if settings.READ_ONLY
-            else _("adkweb has no permission to write this file. To open it read-only, use --read-only."),
+            else _("adkweb doesn't have permission to write to this file. To open it read-only, use --read-only."),
         ),
         (
             "unable to open",
             _(
-                "the file can't be opened. Check that adkweb can read it and write in its folder; to open it "
+                "the file can't be opened. Check that adkweb can read it and write to its folder; to open it "
                 "read-only, use --read-only or ?mode=ro."
             ),
         ),
@@ -101,32 +105,35 @@ def _of_files() -> list[tuple[str, str]]:
 def _of_servers() -> list[tuple[str, str]]:
     return [
         ("password authentication", _("the server refused this user and password.")),
-        ("no password supplied", _("the server requires a password. Put it into ~/.pgpass or the URL.")),
+        ("no password supplied", _("the server requires a password. Put it in ~/.pgpass or the URL.")),
         (
             "root certificate",
-            _("sslmode requires a check of the server's certificate. Add the file to check it with: sslrootcert=FILE."),
+            _(
+                "sslmode requires the server's certificate to be verified. Specify the file to verify it with: "
+                "sslrootcert=FILE."
+            ),
         ),
         ("does not support ssl", _("the server doesn't support TLS, which sslmode in its address requires.")),
         (
             "startup parameter",
             _("the pooler refuses this address's options. Configure it to ignore them."),
         ),
-        ("too many", _("the server has no free connection. adkweb retries with every request.")),
+        ("too many", _("the server has no free connection. adkweb retries on every request.")),
         ("pg_hba", _("the server doesn't allow this user from here (pg_hba.conf).")),
         (
             "definition of service",
-            _("this service is neither in ~/.pg_service.conf nor in PGSERVICEFILE."),
+            _("this service isn't in ~/.pg_service.conf or PGSERVICEFILE."),
         ),
-        ("does not exist", _("the server answers, but has nothing with this name.")),
-        ("permission denied", _("this database user has no permission to do that.")),
-        ("read-only transaction", _("this server is a standby or read-only. Nothing was written.")),
+        ("does not exist", _("the server is answering, but has nothing with this name.")),
+        ("permission denied", _("this database user doesn't have permission to do that.")),
+        ("read-only transaction", _("this server is a standby or is read-only. Nothing was written.")),
         ("must be owner", _("this database user doesn't own ADK's tables.")),
         ("could not translate host", _("this host name can't be found.")),
         ("failed to resolve", _("this host name can't be found.")),
         ("codec can't encode", _("this host name can't be found.")),
-        ("refused", _("no server is listening there. adkweb retries with every request.")),
-        ("couldn't get a connection", _("the server isn't answering. adkweb retries with every request.")),
-        ("timeout", _("the server isn't answering in time. adkweb retries with every request.")),
+        ("refused", _("no server is listening there. adkweb retries on every request.")),
+        ("couldn't get a connection", _("the server isn't answering. adkweb retries on every request.")),
+        ("timeout", _("the server didn't answer in time. adkweb retries on every request.")),
         ("terminat", _("the server closed the connection. Nothing was half-written; try again.")),
         ("running locally", _("no server has a socket in this folder.")),
         *((sign, _("the connection to the server was lost. Nothing was half-written; try again.")) for sign in _LOST),

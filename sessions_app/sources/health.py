@@ -100,7 +100,7 @@ class _Looks:
         self._ended.wait(max(0.0, until - time.monotonic()))
         now, seen, waiting = time.monotonic(), self._seen, not self._ended.is_set()
         if seen is None or (waiting and (now - self._began > SILENT_SECONDS or now - seen[0] > KEPT_SECONDS)):
-            return State((REACHABLE,), _("the server isn't answering in time. adkweb retries with every request."))
+            return State((REACHABLE,), _("the server didn't answer in time. adkweb retries on every request."))
         return seen[1]
 
     def _run(self) -> None:
@@ -151,12 +151,12 @@ def _own_database() -> State:
     if versions.why_refused(versions.applied()):
         return State(
             (SCHEMA,),
-            _("adkweb's own database belongs to another version of adkweb. Run adkweb doctor to see what to do."),
+            _("adkweb's own database belongs to a different version of adkweb. Run adkweb doctor to see what to do."),
         )
     if waiting := len(versions.missing()):
         why = ngettext(
-            "adkweb's own database lacks %(n)s migration. Restart adkweb to apply it.",
-            "adkweb's own database lacks %(n)s migrations. Restart adkweb to apply them.",
+            "adkweb's own database is missing %(n)s migration. Restart adkweb to apply it.",
+            "adkweb's own database is missing %(n)s migrations. Restart adkweb to apply them.",
             waiting,
         )
         return State((SCHEMA,), why % {"n": waiting})
@@ -186,7 +186,7 @@ def _source(source: Source) -> State:
                 cursor.execute("SELECT pg_is_in_recovery(), has_table_privilege('events', 'INSERT')")
                 follows, may_write = cursor.fetchone()
             if follows and not database.is_read_only(source.alias):
-                why = _("this server is a standby and can only be read. Write to the server that it follows.")
+                why = _("this server is a standby and can only be read. Write to its primary server instead.")
                 return State((WRITABLE,), why, amiss=True)
             if why := database.why_shown(source.alias):
                 return State((WRITABLE,), why)
@@ -208,12 +208,12 @@ def _file(path: Path) -> State:
         return State()
     return State(
         (WRITABLE,),
-        f"{path}: " + _("adkweb has no permission to write this file. To open it read-only, use --read-only."),
+        f"{path}: " + _("adkweb doesn't have permission to write to this file. To open it read-only, use --read-only."),
     )
 
 
 def _server(*, may_write: bool) -> State:
-    return State() if may_write else State((WRITABLE,), _("this database user has no permission to do that."))
+    return State() if may_write else State((WRITABLE,), _("this database user doesn't have permission to do that."))
 
 
 _lock: Final = threading.Lock()

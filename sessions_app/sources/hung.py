@@ -73,7 +73,8 @@ def _error(alias: str) -> SourceError:
     source = registry.sources.get(alias)
     where = source.where if source else alias
     return SourceError(
-        _("%(where)s: the server isn't answering. adkweb keeps trying and continues when it does.") % {"where": where},
+        _("%(where)s: the server isn't answering. adkweb keeps trying and will continue when it does.")
+        % {"where": where},
         alias=alias,
     )
 

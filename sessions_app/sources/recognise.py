@@ -65,9 +65,9 @@ def _check_readable(cursor: CursorWrapper) -> None:
     if 2 * sum(map(looks_encrypted, values)) > len(values):
         raise SourceError(
             _(
-                "The sessions here are encrypted by adk-secure-sessions, and adkweb has no key. Nothing was "
-                "changed. To see them in adkweb, have a program with the key copy them into an unencrypted "
-                "database, and open that."
+                "The sessions here are encrypted by adk-secure-sessions, and adkweb doesn't have the key. "
+                "Nothing was changed. To see them in adkweb, use a program that has the key to copy them into "
+                "an unencrypted database, and open that."
             )
         )
 
@@ -85,8 +85,8 @@ def _check_types(tables: Tables) -> None:
         raise SourceError(
             _(
                 "The column %(table)s.%(column)s is %(kind)s, but google-adk creates %(right)s, so adkweb can't "
-                "use the database. Nothing was changed. Its owner can change the column; agents wait while this "
-                "runs: %(statements)s"
+                "use the database. Nothing was changed. Its owner can change the column (agents will wait while "
+                "this runs): %(statements)s"
             )
             % {
                 "table": first[0],
@@ -131,9 +131,9 @@ def _of_sqlite(cursor: CursorWrapper, tables: Tables) -> bool:
     if len(kinds) > 1 or (numbers and (set(declared.values()) != {"REAL"} or kinds - {"seconds"})):
         raise SourceError(
             _(
-                "The times in this database have several formats (%(kinds)s), as when google-adk and adk-js "
-                "write to the same file, so their order can't be known. Nothing was changed. Import its "
-                "sessions into a new database: adkweb create new.db, then adkweb import THIS --into new.db"
+                "The times in this database are in several formats (%(kinds)s), as happens when google-adk and "
+                "adk-js write to the same file, so their order can't be determined. Nothing was changed. Import "
+                "its sessions into a new database: adkweb create new.db, then adkweb import THIS --into new.db"
             )
             % {"kinds": ", ".join(sorted(kinds | ({"seconds"} if numbers else set())))}
         )
@@ -163,7 +163,7 @@ def _unknown(table: str, column: str, kind: str) -> SourceError:
     return SourceError(
         _(
             "This database is from an unknown program: %(table)s.%(column)s is %(kind)s, which neither "
-            "google-adk nor adk-js writes. Nothing was changed."
+            "google-adk nor adk-js uses. Nothing was changed."
         )
         % {"table": table, "column": column, "kind": kind}
     )

@@ -66,7 +66,7 @@ def add(text: str) -> list[Source]:
         before = set(sources)
         source = _register_file(existing_file(named.path), named)
         if source.alias in before and str(named.path) != connections.databases[source.alias]["ADKWEB"]["path"]:
-            why = _("This is the same file as “%(alias)s”, so it is shown once.") % {"alias": source.alias}
+            why = _("This is the same file as “%(alias)s”, so it is shown only once.") % {"alias": source.alias}
             refuse(str(named.path), why)
         return [source]
 
@@ -121,8 +121,7 @@ def identity(alias: str) -> str:
     if known is None:
         where = sources[alias].where if alias in sources else alias
         raise SourceError(
-            _("%(where)s: adkweb couldn't look up in its own database which source this is. Try again.")
-            % {"where": where},
+            _("%(where)s: adkweb couldn't identify this source in its own database. Try again.") % {"where": where},
             alias=alias,
         )
     return known

@@ -84,10 +84,10 @@ def _advice(kind: str) -> str:
             "'agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME' --into new.db"
         )
     if kind in ("http", "https", "adkweb"):
-        return _("This is an address for agents. Give the address of the database behind it.")
+        return _("This is an address for agents. Use the address of the database behind it.")
     return _(
-        "If your agent keeps its sessions elsewhere, let it use HttpSessionService, or import them with adkweb "
-        "import: docs/agents.md, docs/transfer.md."
+        "If your agent keeps its sessions elsewhere, have it use HttpSessionService, or import them with adkweb "
+        "import (see docs/agents.md and docs/transfer.md)."
     )
 
 
@@ -138,7 +138,9 @@ def _file(kind: str, rest: str) -> File:
                 )
             name = f"/{name}"
     if name in ("", ":memory:", "/"):
-        raise SourceError(_("This URL names no file, only a database in memory. For a file, use sqlite:///agent.db"))
+        raise SourceError(
+            _("This URL doesn't name a file, only an in-memory database. For a file, use sqlite:///agent.db")
+        )
     path = Path(name).expanduser()
     # SQLAlchemy takes the name as it is written, SQLite and most people quote it.
     path = path if kind == "sqlite" and path.exists() else Path(unquote(name)).expanduser()
@@ -239,7 +241,7 @@ def _server(url: str) -> Server:
     if "/" in name:
         raise SourceError(
             _(
-                "%(url)s: write “/” in a name as %%2F. Give the folder of a socket as an option: "
+                "%(url)s: write “/” in a name as %%2F. Give a socket's folder as an option: "
                 "postgresql://user@/database?host=/cloudsql/project:region:instance"
             )
             % {"url": where}
@@ -255,7 +257,7 @@ def _server(url: str) -> Server:
     parameters = {key: value for key, value in parameters.items() if value.strip(",")}
     database = parameters.pop("dbname", "")
     if not database and "service" not in parameters:
-        raise SourceError(_("%(url)s names no database: postgresql://user@host/database") % {"url": where})
+        raise SourceError(_("%(url)s doesn't name a database: use postgresql://user@host/database") % {"url": where})
     read_only = known.read_only or _IS_READ_ONLY.search(parameters.get("options", "")) is not None
     read_only = read_only or parameters.get("target_session_attrs") in ("read-only", "standby")
     told: dict[str, str] = {key: parameters[key] for key in _TELLS if key in parameters}
@@ -314,7 +316,7 @@ class _Known:
             elif option not in _TUNES:
                 raise SourceError(
                     _(
-                        "%(url)s: unknown option “%(option)s”. Allowed are libpq's options, such as sslmode, "
+                        "%(url)s: unknown option “%(option)s”. You can use libpq's options, such as sslmode, "
                         "and search_path. For a server setting, write options=-c%%20NAME%%3DVALUE. Leave out "
                         "options that only tune a driver."
                     )
@@ -365,7 +367,7 @@ def _address(text: str, where: str) -> tuple[str, str]:
             raise SourceError(_("This isn't a valid URL: %(error)s") % {"error": where})
         port = port.removeprefix(":")
     elif text.count(":") > 1:
-        raise SourceError(_("%(url)s: write an IPv6 address in brackets: [::1]:5432") % {"url": where})
+        raise SourceError(_("%(url)s: put an IPv6 address in brackets: [::1]:5432") % {"url": where})
     else:
         host, _colon, port = text.partition(":")
     host = unquote(host)

@@ -84,7 +84,7 @@ def gathered(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None =
         raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
     if row.events > MOST_EVENTS:
         raise Invalid(
-            _("This session has %(n)s events, and a file can hold up to %(most)s. Export it as jsonl.")
+            _("This session has %(n)s events, but a file can hold up to %(most)s. Export it as jsonl.")
             % {"n": row.events, "most": MOST_EVENTS}
         )
     items: list[Item] = []
@@ -94,7 +94,7 @@ def gathered(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None =
         length += len(item.text) if isinstance(item, EventItem) else 0
         if length > MOST_LENGTH:
             raise Invalid(
-                _("The events of this session are larger than %(n)s MB, too large for a page. Export it as jsonl.")
+                _("This session's events are larger than %(n)s MB, which is too large for a page. Export it as jsonl.")
                 % {"n": MOST_LENGTH // 1_000_000}
             )
     events = [item for item in items if isinstance(item, EventItem)]

@@ -314,13 +314,13 @@ _REASONS: Final[dict[Kind, str]] = {
 _WORDS: Final = {
     "rewound": gettext_lazy("rewound"),
     "compacted": gettext_lazy("summarised"),
-    "branch": gettext_lazy("of another branch"),
-    "scope": gettext_lazy("of another isolation scope"),
+    "branch": gettext_lazy("from another branch"),
+    "scope": gettext_lazy("from another isolation scope"),
     "node": gettext_lazy("for another node"),
     "empty": gettext_lazy("without content"),
     "internal": gettext_lazy("internal"),
-    "progress": gettext_lazy("of a tool's progress"),
-    "half": gettext_lazy("with half of a call"),
+    "progress": gettext_lazy("from a tool's progress"),
+    "half": gettext_lazy("with only half a call"),
     "overtaken": gettext_lazy("replaced by a later response"),
     "unread": gettext_lazy("too large to read"),
 }

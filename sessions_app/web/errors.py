@@ -141,7 +141,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Answers a form without a valid CSRF token: from another site, or from a page that was opened before the sign-in."""
     return answer(
-        request, _("This page is older than your sign-in. Nothing was written; reload the page and send it again."), 403
+        request,
+        _("This page was opened before you signed in, so nothing was saved. Reload the page and submit again."),
+        403,
     )
 
 
@@ -149,7 +151,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Answers a bug in adkweb, and a failure of its own database before any view was reached."""
     if isinstance(error := sys.exc_info()[1], OperationalError):
         return _waits(request, error)
-    message = _("Something went wrong in adkweb. Nothing was half-written; see the log for details.")
+    message = _("Something went wrong in adkweb, but nothing was left half-written. See the log for details.")
     if wants_sentence(request) and (name := request_id.current()):
         message += " " + _("Request id: %(name)s") % {"name": name}
     return answer(request, message, 500)

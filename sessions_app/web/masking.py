@@ -47,8 +47,8 @@ class MaskForm(Form):
     ids = Check(
         label=gettext_lazy("Include user ids"),
         help_text=gettext_lazy(
-            "People who can't reveal values see a handle such as user-3f9a2c81d07be455 in place of an id, in "
-            "addresses and files, too. Applies to all apps only."
+            "People who can't reveal values see a handle such as user-3f9a2c81d07be455 in place of an id, "
+            "including in addresses and files. Only for rules that apply to all apps."
         ),
     )
     apps = Text(
@@ -96,7 +96,7 @@ def _words_of(ids: mask_rules.Ids, rule: MaskRule) -> str:
         PHONE: pgettext("the id of a user", "a phone number"),
         CARD: pgettext("the id of a user", "a card number"),
         JWT: pgettext("the id of a user", "a JWT"),
-        SERVICE: pgettext("the id of a user", "a key of a service"),
+        SERVICE: pgettext("the id of a user", "a service key"),
     }
     readable = (
         _("%(n)s of the first %(users)s users of %(app)s have %(what)s as their id. Ids stay visible.")

@@ -101,7 +101,7 @@ def import_session(
                         [*ref[1:], *ref[1:]],
                     )
     except IntegrityError as error:
-        raise Conflict(_("This session already has another event with this id.")) from error
+        raise Conflict(_("This session already has a different event with this id.")) from error
     broadcast.tell("events", ref)
 
 

@@ -309,10 +309,10 @@ def test_tokens_that_may_not_are_refused_at_once_with_adkwebs_sentence(
             await refused(service.append_event(session, event("x")), PermissionError)
         async with reading as service:
             assert await service.get_session(**NAME) == session
-            await refused(service.append_event(session, event("x")), PermissionError, "needs the right “append”")
+            await refused(service.append_event(session, event("x")), PermissionError, "needs the “append” right")
             await refused(service.create_session(app_name=APP, user_id=USER), PermissionError)
         async with appending as service:
-            await refused(service.delete_session(**NAME), PermissionError, "needs the right “admin”")
+            await refused(service.delete_session(**NAME), PermissionError, "needs the “admin” right")
             await service.append_event(session, event("allowed"))
         async with billing as service:
             for work in (
@@ -438,7 +438,7 @@ def test_where_several_sources_could_be_meant_it_says_so(
                 service.create_session(**NAME),
                 service.delete_session(**NAME),
             ):
-                await refused(work, InputValidationError, "Name the source: “booking” could be in any of")
+                await refused(work, InputValidationError, "Specify the source: “booking” could be in any of")
 
     asyncio.run(run())
     assert {other, source} <= {each.alias for each in registry.listed()}

@@ -81,7 +81,7 @@ def test_a_rule_is_written_changed_and_deleted(
     ("body", "problem"),
     [
         ({"condition": "app:booking"}, "isn't a condition on state"),
-        ({"condition": ""}, "Write a condition on the state, for example"),
+        ({"condition": ""}, "Enter a condition on the state, for example"),
         ({"title": "x" * 101, "condition": "n > 0"}, "at most 100 characters"),
         ({"condition": 5}, "condition: "),
         ({"title": "isn't a condition on state"}, "condition: "),

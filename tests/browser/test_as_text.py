@@ -82,7 +82,7 @@ def test_a_text_in_the_place_of_a_number_is_taken_as_one_by_enter(page: Page) ->
         type_json(page, json)
         expect(page.get_by_role("button", name="Use as string")).to_have_count(0)
     type_json(page, "KE925")
-    expect(page.get_by_role("button", name="Use as string")).to_have_text("Use as string “KE925” ⏎")
+    expect(page.get_by_role("button", name="as a string")).to_have_text("Use “KE925” as a string ⏎")
     page.keyboard.press("Enter")
     expect(page.locator("json-editor .cm-content")).to_be_focused()
     expect(type_of(page, "count").get_by_role("radio", name="string")).to_be_checked()
@@ -119,7 +119,7 @@ def test_without_scripts_the_form_comes_back_offering_it(visit: Visit, watch: Wa
     page.get_by_label("number").check()
     page.locator("textarea").fill("LH 1181")
     page.get_by_role("button", name="Apply").click()
-    page.get_by_role("button", name="Use as string “LH 1181”").click()
+    page.get_by_role("button", name="Use “LH 1181” as a string").click()
     assert value(page) == "LH 1181"
     page.get_by_role("button", name="Apply").click()
     expect(page.locator('[data-key-row="step"]')).to_contain_text('"LH 1181"')

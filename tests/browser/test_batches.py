@@ -54,7 +54,7 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     table.get_by_role("button", name="Edit 3 sessions").click()
     expect(table.get_by_text("3 sessions were changed.")).to_be_visible()
     table.get_by_role("button", name="Undo this batch").click()
-    expect(table.get_by_text("The edits of 3 sessions were undone.")).to_be_visible()
+    expect(table.get_by_text("The edits to 3 sessions were undone.")).to_be_visible()
     table.get_by_role("link", name="the batch that it undoes").click()
     expect(table.get_by_role("link", name="Undone")).to_be_visible()
 

@@ -280,7 +280,9 @@ def test_a_word_is_explained_to_the_pointer_and_to_the_keyboard(page: Page) -> N
     tip = page.locator("#term-tip")
     expect(tip).to_be_hidden()
     word.hover()
-    expect(tip).to_have_text("One user message, written or spoken, and everything it caused, up to the next one.")
+    expect(tip).to_have_text(
+        "One user message, typed or spoken, and everything that followed from it, up to the next message."
+    )
     box = tip.bounding_box()
     assert box
     page.mouse.move(box["x"] + 20, box["y"] + box["height"] / 2, steps=8)  # whoever reads may point at the sentence

@@ -75,7 +75,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     expect(edit).to_have_text("Edit state q")
     page.keyboard.press("?")
     page.get_by_role("button", name="Reset all keys").click()
-    expect(said).to_have_text("All keys have their defaults.")
+    expect(said).to_have_text("All keys are set to their defaults.")
     page.get_by_role("button", name="Close").click()
     for each in (page, other):
         expect(each.get_by_role("link", name="Edit state")).to_have_text("Edit state e")

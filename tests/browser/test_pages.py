@@ -167,7 +167,7 @@ def test_earlier_events_do_not_move_what_is_being_read(page: Page) -> None:
 def test_the_id_is_copied(visit: Visit) -> None:
     page = visit(permissions=["clipboard-read", "clipboard-write"])
     page.goto(SESSION)
-    page.get_by_role("button", name="Copy the session's id").click()
+    page.get_by_role("button", name="Copy the session id").click()
     expect(page.locator("#copy-status")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "seoul-trip"
 
@@ -363,9 +363,9 @@ def test_deleting_needs_the_id_typed(page: Page) -> None:
     page.get_by_role("link", name="Delete", exact=True).click()
     button = page.get_by_role("button", name="Delete")
     expect(button).to_be_disabled()
-    page.get_by_label("Enter the session's id to confirm").fill("delete-m")
+    page.get_by_label("Enter the session id to confirm").fill("delete-m")
     expect(button).to_be_disabled()
-    page.get_by_label("Enter the session's id to confirm").fill("delete-me")
+    page.get_by_label("Enter the session id to confirm").fill("delete-me")
     button.click()
     expect(page.get_by_text("Session “delete-me” deleted.")).to_be_visible()
     expect(page.get_by_role("link", name="delete-me")).to_have_count(0)
@@ -431,7 +431,7 @@ def test_the_theme_is_chosen_and_stays(page: Page) -> None:
     page.goto("/roles/")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     toggle = page.locator("[data-theme-toggle]")
-    expect(toggle).to_have_accessible_name("Theme: as the system")
+    expect(toggle).to_have_accessible_name("Theme: system")
     toggle.click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     toggle.click()
@@ -441,7 +441,7 @@ def test_the_theme_is_chosen_and_stays(page: Page) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != background
     toggle.click()
     page.reload()
-    expect(toggle).to_have_accessible_name("Theme: as the system")
+    expect(toggle).to_have_accessible_name("Theme: system")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == background
 
 

@@ -428,7 +428,7 @@ def test_what_was_typed_outlasts_the_pane_and_the_sign_in(page: Page, watch: Wat
     page.keyboard.press("Escape")
     expect(pane(page)).to_be_hidden()
     toast = page.locator(".toast.info")
-    expect(toast).to_contain_text("What you typed is kept.")
+    expect(toast).to_contain_text("What you typed was kept.")
     toast.get_by_role("link", name="Open it again").click()
     opened(page, "Fork at event 2")
     expect(pane(page).get_by_label("Reason")).to_have_value("a long story")

@@ -60,7 +60,7 @@ def test_a_value_that_does_not_fit_is_warned_of_while_it_is_typed(page: Page) ->
     expect(page.locator("json-editor .cm-content")).to_be_visible()
     expect(warning).to_have_count(0)
     type_json(page, '"paymnt"')
-    expect(warning).to_contain_text("booking_step has been one of")
+    expect(warning).to_contain_text("booking_step has always been one of")
     check(page)
     page.locator("[data-offered]").get_by_role("button", name="payment").click()
     expect(text).to_have_value("payment")

@@ -126,8 +126,8 @@ def test_what_nobody_knows_breaks_no_rule() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "Write a condition on the state, for example"),
-        ("  ", "Write a condition on the state, for example"),
+        ("", "Enter a condition on the state, for example"),
+        ("  ", "Enter a condition on the state, for example"),
         ("expired", "“expired” isn't a condition on state"),
         ("step = pay error:any", "“error:any” isn't a condition on state"),
         ("user:tier", "“user:tier” isn't a condition on state"),
@@ -137,7 +137,7 @@ def test_what_nobody_knows_breaks_no_rule() -> None:
         ("usr:x", "There's no filter “usr:”"),
         (" ".join(f"k{n} = 1" for n in range(21)), "A rule can have up to 20 conditions"),
         (" ".join(f"a{n}.b.c.d.e = 1" for n in range(9)), "A rule can have up to 20 conditions"),
-        ("x" * 201 + " = 1", "A key in a rule has at most 200 characters"),
+        ("x" * 201 + " = 1", "A key in a rule can have up to 200 characters"),
         ("x" * 1001, "A rule can have up to 1000 characters"),
         ("(" * 5 + "a = 1" + ")" * 4, "This bracket isn't closed"),
         ("(" * 11 + "a = 1" + ")" * 11, "Brackets can be nested 10 deep"),

@@ -235,7 +235,7 @@ def test_a_name_of_any_characters_is_kept(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("x" * 129, "id has 129 characters, more than 128"),
+        ("x" * 129, "id has 129 characters, but the limit is 128"),
         ("a\0b", "id: the character U+0000"),
         ("a\udc80", "id: half of a surrogate pair at character 2"),
         (5, "id isn't a string"),

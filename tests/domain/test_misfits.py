@@ -17,20 +17,20 @@ STEPS = learnt(*["pay"] * 200, *["book"] * 112)
 @pytest.mark.parametrize(
     ("schema", "value", "said"),
     [
-        (STEPS, 3, "step has been of type string in 312 events; this is of type number."),
-        (STEPS, None, "step has been of type string in 312 events; this is of type null."),
-        (STEPS, "pya", "step has been one of “pay”, “book”."),
+        (STEPS, 3, "step was of type string in 312 events, but this value is of type number."),
+        (STEPS, None, "step was of type string in 312 events, but this value is of type null."),
+        (STEPS, "pya", "step has always been one of “pay”, “book”."),
         (STEPS, "pay", ""),
         (learnt(*range(41)), 41, "step has been 0 to 40."),
         (learnt(*range(41)), -0.5, "step has been 0 to 40."),
         (learnt(*range(41)), 2.5, "step has always been a whole number."),
         (learnt(*range(41)), 40, ""),
-        (learnt(*range(41)), True, "step has been of type number in 41 events; this is of type true/false."),
+        (learnt(*range(41)), True, "step was of type number in 41 events, but this value is of type true/false."),
         (learnt(7, 7, 7, 7, 7), 8, "step has been 7."),
         (learnt(1, 2), 900, ""),  # two numbers are no range
         (learnt("pay"), "book", ""),
-        (learnt({"a": 1}), [], "step has been of type object in 1 event; this is of type list."),
-        (learnt(*["pay"] * 400, 3), 4, "step has been of type string in 400 events; this is of type number."),
+        (learnt({"a": 1}), [], "step was of type object in 1 event, but this value is of type list."),
+        (learnt(*["pay"] * 400, 3), 4, "step was of type string in 400 events, but this value is of type number."),
         (learnt(*["pay"] * 20, 3), 4, ""),  # one in twenty is no mistake
         (KeySchema(), "anything", ""),
     ],

@@ -52,7 +52,7 @@ def test_a_program_without_django_can_import_and_use_all_of_domain() -> None:
         "actions.escalate: must be true or false",
         "Someone else changed it in the meantime. Nothing was written.",
         "Transfer to b",
-        "step has been of type string in 1 event; this is of type number.",
+        "step was of type string in 1 event, but this value is of type number.",
     ]
 
 

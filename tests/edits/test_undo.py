@@ -201,7 +201,7 @@ def test_what_stood_before_and_was_never_recorded_is_left_alone_and_named(
 ) -> None:
     execute(ref.source, "UPDATE sessions SET initial_state = NULL")
     event_id = add(ref, step="pay")
-    with pytest.raises(Invalid, match=r"can't be undone\. Earlier values are unknown: step"):
+    with pytest.raises(Invalid, match=r"can't be undone\. Earlier values are unknown for these keys: step"):
         undo.undo(ref, event_id, actor=SYSTEM)
     second = add(ref, step="done", draft=1)
     plan = undo.undo(ref, second, actor=SYSTEM)
@@ -273,7 +273,9 @@ def test_what_was_never_recorded_is_not_restored_and_named(
     add(ref, step="done", other=2)
     plan = undo.restore(ref, event_id, scopes=["session"], actor=SYSTEM)
     assert ([s.key for s in plan.steps], plan.unknown) == (["other"], ["step"])
-    with pytest.raises(Invalid, match=r"The state is the same as at that moment\. Earlier values are unknown: step"):
+    with pytest.raises(
+        Invalid, match=r"The state is the same as at that moment\. Earlier values are unknown for these keys: step"
+    ):
         undo.restore(ref, event_id, keys=["step"], actor=SYSTEM)
 
 

@@ -543,7 +543,7 @@ def test_it_verifies_the_audit_and_names_the_first_row_that_was_altered(tmp_path
 
 
 def test_a_head_that_was_printed_once_shows_what_is_missing_at_the_end(tmp_path: Path, ready: None) -> None:
-    assert run(tmp_path, "audit-head") == (1, "", "Nothing is recorded yet.\n")
+    assert run(tmp_path, "audit-head") == (1, "", "Nothing recorded yet.\n")
     for name in ("one", "two"):
         assert run(tmp_path, "token", "create", name, "--right", "read")[0] == 0
     code, head, errors = run(tmp_path, "audit-head")

@@ -231,7 +231,7 @@ def test_what_is_too_long_or_nothing_is_refused_and_changes_nothing(source: str)
         labels.rename(ref, "x" * 201, actor=ALICE)
     for number in range(50):
         labels.tag([ref], f"tag {number}", actor=ALICE)
-    with pytest.raises(Invalid, match="s0: a session has at most 50 tags"):
+    with pytest.raises(Invalid, match="s0: a session can have up to 50 tags"):
         labels.tag([of(source, 1), ref], "one more", actor=ALICE)
     assert ids('tag:"one more"') == []
     labels.tag([ref], "tag 7", actor=ALICE)

@@ -266,9 +266,9 @@ def test_what_no_database_holds_is_no_error() -> None:
 
 TOO_LONG: Final = "A query can have up to 10,000 characters. The rest is ignored."
 TOO_MANY: Final = "A query can have up to 200 conditions. The rest is ignored."
-TOO_MANY_SIGNS: Final = "A query can have up to 1,000 words and signs. The rest is ignored."
-TOO_WRONG: Final = "The query has 20 mistakes up to here. The rest is ignored."
-TOO_DEEP: Final = "Brackets can be nested 10 deep. The rest is ignored."
+TOO_MANY_SIGNS: Final = "A query can have up to 1,000 words and symbols. The rest is ignored."
+TOO_WRONG: Final = "The query has 20 mistakes up to this point. The rest is ignored."
+TOO_DEEP: Final = "Brackets can be nested up to 10 deep. The rest is ignored."
 
 HOSTILE: Final[list[tuple[str, str | None]]] = [
     ("(" * 10_000, TOO_DEEP),

@@ -56,7 +56,7 @@ def acts_of(page: Element) -> list[str]:
 
 def test_an_empty_audit_says_what_will_be_there(auditor: Browser) -> None:
     page = auditor.open("audit")
-    assert page.one("div", class_="empty").one("h2").text == "Nothing is recorded yet"
+    assert page.one("div", class_="empty").one("h2").text == "Nothing recorded yet"
     nothing = auditor.open("audit", query={"by": "nobody"})
     assert nothing.one("div", class_="empty").one("h2").text == "Nothing matches"
     assert nothing.one("a", href=reverse("audit"), class_="btn")
@@ -256,7 +256,7 @@ def test_the_page_says_how_far_a_receiver_is_and_what_went_wrong(auditor: Browse
     AuditReceiver.objects.create(name="syslog", message=f"OSError: {HOSTILE}")
     (notice,) = auditor.open("audit").all("p", class_="bad")
     assert re.fullmatch(
-        rf"1 row is waiting to be sent to the syslog, since .* · OSError: {re.escape(HOSTILE)}", notice.text
+        rf"1 row has been waiting to be sent to the syslog since .* · OSError: {re.escape(HOSTILE)}", notice.text
     )
 
 

@@ -86,7 +86,7 @@ def test_an_edit_of_many_is_tried_done_and_undone(maria: Browser, refs: list[Ses
     assert "3 sessions were changed." in page.text
     assert [state_of(ref)["session"]["step"] for ref in refs] == ["pay"] * 3
     page = send(maria, address, "undo", reason="wrong list")
-    assert "The edits of 3 sessions were undone." in page.text
+    assert "The edits to 3 sessions were undone." in page.text
     assert [state_of(ref)["session"]["step"] for ref in refs] == ["choose"] * 3
     assert "Undone" in maria.open(address).text
     listed = maria.open("batches")
@@ -119,7 +119,7 @@ def test_an_edit_of_shared_state_says_whom_it_reaches(maria: Browser, refs: list
     }
     assert "ana" in page.one("ul", "differing").text
     assert page.one("button", value="do").text == "Edit 1 user"
-    assert "Changed the state of 1 user, which 3 sessions share." in send(maria, address, "do").text
+    assert "Changed the state of 1 user, shared by 3 sessions." in send(maria, address, "do").text
 
 
 def test_sessions_that_may_be_missing_are_selected_again(
@@ -176,7 +176,7 @@ def test_keys_are_added_to_the_form_and_taken_out(maria: Browser, refs: list[Ses
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (row("step", "pay"), "Use as string “pay”"),
+        (row("step", "pay"), "Use “pay” as a string"),
         ({"rows": ""}, "Nothing would change."),
         (row("temp:x", "1"), "temp: keys"),
         ({**row("step", "1"), **row("step", "2", number=1), "rows": "0 1"}, "A key appears twice"),

@@ -341,7 +341,7 @@ def test_without_the_extra_the_page_says_what_to_install(
     monkeypatch.setitem(sys.modules, "google.cloud", None)
     monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
     head, words = look("http://127.0.0.1:9")
-    assert head == "Google Cloud's library isn't installed"
+    assert head == "The Google Cloud library isn't installed"
     assert "pip install 'adkweb[gcs]'" in words
 
 

@@ -268,7 +268,7 @@ def test_a_fork_is_compared_from_where_it_left_its_origin(
         ("booking: charge(amount=412.5)", "—"),
         ("booking: It was booked: KX81-2.", "booking: It costs 400."),
     ]
-    assert "Both runs are the same up to here · 4 events" in page.text
+    assert "The runs are the same up to here · 4 events" in page.text
     assert heads(page)[0] == "Turn, continued"
     assert page.one("div", id="first-divergence").all("a", "seq")[0].text == "A5"
     whole = maria.open(page.links()["from the beginning"])
@@ -296,7 +296,7 @@ def test_of_long_runs_the_first_pages_that_are_the_same_are_passed_over(
     long: tuple[SessionRef, SessionRef], maria: Browser
 ) -> None:
     page = compared(maria, *long)
-    assert "Both runs are the same up to here" in page.text
+    assert "The runs are the same up to here" in page.text
     assert page.one("div", "empty").one("h2").text == "No difference on this page"
     on = next(text for text in page.links() if text.startswith("Continue from turn"))
     page = maria.open(page.links()[on])
@@ -357,7 +357,7 @@ def test_another_run_is_chosen_from_a_list_or_by_a_link(good: SessionRef, bad: S
     ("asked", "status", "said"),
     [
         ("/", 400, "This isn't a session link. Session links start with /s/."),
-        ("nobody", 400, "ana has no session “nobody” in this app. Enter a session's id or link."),
+        ("nobody", 400, "ana has no session “nobody” in this app. Enter a session id or link."),
         ("/s/{source}/booking/ana/gone/", 404, "There's no session “gone”."),
     ],
 )

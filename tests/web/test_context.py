@@ -104,10 +104,10 @@ def test_the_model_of_an_event_reads_as_that_event_says(ref: SessionRef, maria: 
     right = add(ref, {"text": "on the right"}, author="right", branch="root.right")
     add(ref, {"text": "again"}, author="right", branch="root.other")
     page = opened(maria, ref, at=right)
-    assert contents(page) == ["hello", "of another branch"]
+    assert contents(page) == ["hello", "from another branch"]
     chosen = page.one("form", "reader").fields()
     assert chosen["agent"] == "right"
-    assert contents(opened(maria, ref, **chosen)) == ["hello", "of another branch"]
+    assert contents(opened(maria, ref, **chosen)) == ["hello", "from another branch"]
     assert "its own: root.right" in page.one(id="branch").text
     assert contents(opened(maria, ref, at=right, agent="left")) == ["hello", "on the left"]
 
@@ -274,11 +274,11 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
         "undone by the rewind #3",
         "the rewind itself",
         "[billing] said: Charged",
-        "of another branch",
+        "from another branch",
         "Right",
     ]
     assert by in page.all(class_="why")[0].one("a")["href"]
-    assert contents(opened(maria, ref, agent="fares"))[-2:] == ["Elsewhere", "of another branch"]
+    assert contents(opened(maria, ref, agent="fares"))[-2:] == ["Elsewhere", "from another branch"]
     form = page.one("form", "reader")
     assert [option.text for option in form.one(id="branch").all("option")] == [
         "its own: agent.billing",
@@ -287,7 +287,7 @@ def test_the_conversation_shows_what_the_model_gets_and_why_not_the_rest(
         "fares",
     ]
     assert [option.text for option in form.all("option", selected="")] == ["agent"]
-    assert "of another branch" not in contents(opened(maria, ref, agent="fares", branch="."))
+    assert "from another branch" not in contents(opened(maria, ref, agent="fares", branch="."))
     assert opened(maria, ref, branch="fares").one("form", "reader").fields()["branch"] == "fares"
 
 
@@ -309,7 +309,7 @@ def test_what_the_model_does_not_get_is_folded_with_its_reasons_counted(
     add(ref, timestamp=1_790_000_007.0, invocation_id="i2", actions={"state_delta": {"step": "paid"}})
     last = add(ref, {"text": "here"}, branch="agent", timestamp=1_790_000_008.0, invocation_id="i2")
     page = opened(maria, ref, at=last)
-    assert folds(page) == ["3 events summarised", "3 events left out: 2 without content, 1 of another branch"]
+    assert folds(page) == ["3 events summarised", "3 events left out: 2 without content, 1 from another branch"]
     assert page.texts(class_="body") == ["short", "then"]
     assert all("open" not in fold.one("details") for fold in page.all("li", "omitted"))
     assert page.all("li", "omitted")[0].texts("span", "why") == ["summarised by #4"] * 3
@@ -422,14 +422,13 @@ def test_the_size_is_told_by_part_and_by_turn_beside_what_the_event_reports(
     assert rows(page, 1) == [f"{'a' * 40} ≈ 31", f"{'b' * 59}… ≈ 20"]
     sizes = page.one(id="sizes")
     assert sizes.one("summary").text == (
-        "The model reported 100 tokens; about 65 are in the session and the instruction. "
-        "The rest is tool declarations and files."
+        "The model reported 100 tokens; about 65 of them come from the session and the instruction. The rest is tool declarations and files."
     )
     assert "1 file (3 bytes) isn't counted" in sizes.one(class_="sizewords").text
     bars = [int(bar["width"]) for bar in page.one(id="sizes").all("table")[0].all("rect", "bar")]
     assert bars == [140, 300, 180, 30, 350]
     after = opened(maria, ref, at=said, after="1")
-    assert after.one(id="sizes").one("summary").text == "About 151 tokens are in the session."
+    assert after.one(id="sizes").one("summary").text == "About 151 tokens come from the session."
     assert "The instruction isn't counted" in after.one(class_="sizewords").text
 
 

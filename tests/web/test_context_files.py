@@ -95,7 +95,7 @@ def test_files_that_tell_nothing_are_said_to(
 ) -> None:
     (agent / "agent.py").write_bytes(content)
     add(ref, {"text": "hello"})
-    assert written(opened(maria, ref)).startswith("Couldn't read an instruction from the files of agent.")
+    assert written(opened(maria, ref)).startswith("Couldn't read an instruction from agent's files.")
 
 
 def test_an_instruction_that_becomes_too_long_breaks_no_page(
@@ -117,7 +117,7 @@ def test_no_link_is_followed_and_what_is_no_file_is_left(
     os.mkfifo(agent / "pipe.py")
     (agent / "folder.py").mkdir()
     add(ref, {"text": "hello"})
-    assert written(opened(maria, ref)).startswith("Couldn't read an instruction from the files of")
+    assert written(opened(maria, ref)).startswith("Couldn't read an instruction from")
     (agent / "folder.py" / "agent.py").write_text(CODE)
     assert written(opened(maria, ref)).startswith("booking/folder.py/agent.py:5")
 

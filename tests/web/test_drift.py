@@ -105,18 +105,18 @@ def test_each_key_is_told_with_both_values_and_why_that_can_be(drifted: SessionR
     told = {section["data-key-row"]: section for section in page.all("div", "driftrow")}
     assert list(told) == ["extra", "nothing", "step"]
     assert "3 keys don't match their event history." in page.text
-    assert "No event and no initial state has this key." in told["extra"].text
-    assert "The session was created with it, and no event removed it." in told["nothing"].text
+    assert "No event or initial state has this key." in told["extra"].text
+    assert "The session was created with it, and no event has removed it since." in told["nothing"].text
     assert f"The update by event #{seq} was lost" in told["step"].text
     assert told["step"].links()[f"#{seq}"].endswith(f"/e/{event['id']}/")
     assert told["step"].texts("pre") == ['"pay"', '"choose"']
     assert told["extra"].texts("pre") == ["No such key", "true"]
     assert told["extra"].texts("label") == [
         "Remove the key",
-        "Keep this value, and record it in an event",
+        "Keep this value and record it in an event",
         "Leave as it is",
     ]
-    assert "Remove it, and record that in an event" in told["nothing"].text
+    assert "Remove it and record that in an event" in told["nothing"].text
 
 
 def test_a_null_that_is_stored_as_no_key_is_told_as_adk_of_other_languages_does_it(

@@ -414,7 +414,7 @@ def test_a_form_of_more_keys_than_a_request_has_fields_for_is_refused(
     monkeypatch.setattr(rows, "MOST", 2)
     sent = open_form(maria, ref, "step", "count").json_fields()
     refused = page_of(maria.send("session-edit", {**sent, "new-key": "fresh"}, **ref._asdict()))
-    assert "One edit can have up to 2 keys." in refused.one("p", "formerror").text
+    assert "An edit can have up to 2 keys." in refused.one("p", "formerror").text
     assert form_of(refused).json_fields()["rows"].split() == ["0", "1"]
     for action in ("apply", "preview"):
         forged = {**sent, "rows": "0 1 2", "action": action}
@@ -488,7 +488,7 @@ def test_where_every_other_value_stays_nothing_is_written_and_that_is_said(
     assert response["HX-Redirect" if htmx else "Location"] == reverse("session", kwargs=ref._asdict())
     assert len(events_of(ref)) == 1
     said = maria.open("session", **ref._asdict()).one(role="status").text
-    assert said == "Nothing was written. The other values stay."
+    assert said == "Nothing was written. The current values were kept."
 
 
 def test_a_conflict_that_changes_again_is_a_conflict_again(
@@ -570,7 +570,7 @@ def test_what_is_no_json_is_offered_as_text(ref: SessionRef, maria: Browser, typ
     sent = open_form(maria, ref, "step").json_fields() | {"value-0": typed}
     refused = row_of(page_of(apply(maria, ref, sent)), 0)
     (button,) = [each for each in refused.all("button") if each["name"] == "as-string"]
-    assert button.text == f"Use as string “{typed.strip()}”"
+    assert button.text == f"Use “{typed.strip()}” as a string"
     form = page_of(maria.send("session-edit", {**sent, "as-string": button["value"]}, **ref._asdict())).one(
         "form", "editbox"
     )

@@ -38,7 +38,7 @@ def test_a_user_is_erased_after_their_id_was_typed_and_the_report_stays(maria: B
     maria.open("session", status=404, **ref._asdict())
     page = maria.open("erase-user", **names)
     assert tally(page)["sessions removed"] == "1"
-    assert "Nothing of this user is left here." in page.text
+    assert "Nothing about this user is left here." in page.text
     (button,) = [each for each in page.all("button") if each.text == "Delete the report"]
     maria.send("erase-user", {"discard": button["value"]}, **names)
     maria.open("erase-user", status=404, **names)

@@ -156,4 +156,4 @@ def test_what_is_shared_hides_values_if_asked_to_and_its_name_does_too(
         assert "4111" in shared(**asked)[0]
         assert "Values were hidden" not in shared(**asked)[0]
     too_many = {"hide": "1", "hide_keys": ",".join(map(str, range(21)))}
-    assert "Name up to 20 keys." in maria.open("session-export", status=400, query=too_many, **ref._asdict()).text
+    assert "Enter up to 20 keys." in maria.open("session-export", status=400, query=too_many, **ref._asdict()).text

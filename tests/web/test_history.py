@@ -82,11 +82,11 @@ def test_a_users_key_was_written_in_any_of_their_sessions(
     edit_user_state(*anywhere[:3], [Entry("user:tier", "platinum", "silver")], actor=actor)
     page = maria.open("user-history", query={"key": "user:tier"}, **names_of(anywhere, 3))
     assert told(page) == ['"silver"→"platinum"', '"gold"→"silver"', 'new"gold"']
-    assert [row.texts("a", "where") for row in rows(page)] == [["Changes of this user ↗"], ["s2 ↗"], ["s1 ↗"]]
+    assert [row.texts("a", "where") for row in rows(page)] == [["Changes to user state ↗"], ["s2 ↗"], ["s1 ↗"]]
     assert rows(page)[1].one("a", "where")["href"] == reverse("session", kwargs=other._asdict())
     beside = session_page(maria, anywhere, "user:tier")
     assert told(beside) == told(page)
-    assert [row.texts(class_="where") for row in rows(beside)] == [["Changes of this user ↗"], ["s2 ↗"], ["s1"]]
+    assert [row.texts(class_="where") for row in rows(beside)] == [["Changes to user state ↗"], ["s2 ↗"], ["s1"]]
     assert [len(row.all("a", "where")) for row in rows(beside)] == [1, 1, 0]  # the last is this session
 
 
@@ -99,7 +99,7 @@ def test_an_apps_key_was_written_by_any_of_its_users(
     page = maria.open("app-history", query={"key": "app:limit"}, **names_of(anywhere, 2))
     assert told(page) == ["More of them 20→30", "10→20", "new10"]
     assert [row.texts("a", "where") for row in rows(page)] == [
-        ["Changes of this app ↗"],
+        ["Changes to app state ↗"],
         ["ben / s9 ↗"],
         ["ana / s1 ↗"],
     ]

@@ -147,7 +147,7 @@ def test_a_file_is_recognised_by_what_is_in_it(maria: Browser, store: str, tmp_p
     assert page.one("p", "what").one("span", "badge").text == "adk-database"
     session = json.dumps({"id": "s", "appName": "a", "userId": "u", "state": {}, "events": [], "lastUpdateTime": 1.0})
     page = maria.open(sent(maria, store, session.encode(), "export"))
-    assert "adk-json a session as adk web exports it: 1 session, 0 events" in page.text
+    assert "adk-json a session exported by adk web: 1 session, 0 events" in page.text
 
 
 def test_state_that_is_there_is_shown_old_and_new_and_set_only_when_asked(maria: Browser, ref: SessionRef) -> None:

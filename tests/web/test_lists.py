@@ -211,11 +211,11 @@ def test_edits_of_a_users_and_an_apps_state_are_a_link_below_that_state_and_no_s
     (link,) = user.one("p", "changes").all("a")
     assert "2 events" in user.one("p", "changes").text
     own = maria.open(link["href"])
-    assert own.one("h1").text == link.text == "Changes of this user"
+    assert own.one("h1").text == link.text == "Changes to user state"
     assert [crumb.text for crumb in own.one("nav", "crumbs").all("li")] == [store, "booking", "ana", link.text]
     (link,) = app.one("p", "changes").all("a")
     own = maria.open(link["href"])
-    assert [crumb.text for crumb in own.one("nav", "crumbs").all("li")] == [store, "booking", "Changes of this app"]
+    assert [crumb.text for crumb in own.one("nav", "crumbs").all("li")] == [store, "booking", "Changes to app state"]
     home = maria.open(reverse("home"))
     assert "adkweb" not in home.one("div", id="sources").text + home.one("aside").text
     rows = maria.open(reverse("edits")).all("td", **{"data-label": "Where"})

@@ -176,7 +176,7 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
     assert "Running" in shown()[0]
     send(maria, running, sent, "apply-now")
     status, heads = shown()
-    assert "ended by an edit of maria" in status
+    assert "ended by maria's edit" in status
     assert "ended invocation i1" in heads
     say(running, "agent", content={"parts": [{"function_call": {"id": "c", "name": "pay", "args": {}}}]})
     status, heads = shown()

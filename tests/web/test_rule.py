@@ -114,7 +114,7 @@ def test_before_a_rule_is_added_it_says_how_many_sessions_break_it_now(
     [
         ("cart.total >", "Something is missing"),
         ("error:any", "isn't a condition on state"),
-        ("", "Write a condition on the state, for example"),
+        ("", "Enter a condition on the state, for example"),
     ],
 )
 def test_what_is_no_rule_is_refused_and_stays_in_the_form(

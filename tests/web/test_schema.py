@@ -43,7 +43,7 @@ def test_the_page_of_an_app_leads_to_its_schema(ref: SessionRef, maria: Browser,
     assert rows == {
         "user:age": ["8", "number 8", "10 to 17, whole numbers", "booking_agent 8", "–"],
         HOSTILE: ["8", "string 8", f'"{HOSTILE}" 8', "booking_agent 8", "–"],
-        "api_key": ["8", "string 8", "hidden: seems to be a secret", "booking_agent 8", "–"],
+        "api_key": ["8", "string 8", "hidden: looks like a secret", "booking_agent 8", "–"],
         "booking_step": ["8", "string 8", '"book" 4 "pay" 4', "booking_agent 8", "–"],
     }
     assert "hunter22" not in page.text
@@ -128,12 +128,14 @@ def check(maria: Browser, ref: SessionRef, **given: str) -> list[str]:
 
 def test_what_does_not_fit_is_said_while_it_is_typed(ref: SessionRef, maria: Browser, add: Add) -> None:
     learn(ref, add)
-    other = "booking_step has been of type string in 8 events; this is of type {}."
+    other = "booking_step was of type string in 8 events, but this value is of type {}."
     assert check(maria, ref, key="booking_step", value="3") == [other.format("number")]
     assert check(maria, ref, key="booking_step", value="", operation="null") == [other.format("null")]
-    assert check(maria, ref, key="booking_step", value='"pya"') == ["booking_step has been one of “book”, “pay”."]
+    assert check(maria, ref, key="booking_step", value='"pya"') == [
+        "booking_step has always been one of “book”, “pay”."
+    ]
     assert check(maria, ref, key="booking_step", value="pya", type="string") == [
-        "booking_step has been one of “book”, “pay”."
+        "booking_step has always been one of “book”, “pay”."
     ]
     assert check(maria, ref, key="user:age", value="70") == ["user:age has been 10 to 17."]
     fitting = [
@@ -157,6 +159,8 @@ def test_the_preview_warns_and_nothing_is_refused(ref: SessionRef, maria: Browse
     assert form.fields()["type-0"] == "string"  # the key is new here, and was one in other sessions
     sent = {**form.json_fields(), "value-0": "3"}
     preview = page_of(maria.send("session-edit", {**sent, "action": "preview"}, **ref._asdict()))
-    assert preview.texts("p", "misfit") == ["booking_step has been of type string in 8 events; this is of type number."]
+    assert preview.texts("p", "misfit") == [
+        "booking_step was of type string in 8 events, but this value is of type number."
+    ]
     assert maria.send("session-edit", {**sent, "action": "apply"}, **ref._asdict()).status_code == 302
     assert state_of(ref)["session"]["booking_step"] == 3

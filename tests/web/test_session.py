@@ -165,7 +165,7 @@ def test_a_filter_stays_on_the_way_to_earlier_events(ref: SessionRef, maria: Bro
 @pytest.mark.parametrize("kind", ["nonsense", "<b>", "errors'--"])
 def test_an_unknown_filter_is_refused_in_words(mixed: SessionRef, maria: Browser, name: str, kind: str) -> None:
     page = maria.open(name, query={"kind": kind}, status=400, **mixed._asdict())
-    assert page.one("main").text.startswith(f"This didn't work There's no filter “{kind}”.")
+    assert page.one("main").text.startswith(f"That didn't work There's no filter “{kind}”.")
     fragment = maria.get(reverse(name, kwargs=mixed._asdict()), {"kind": kind}, headers={"HX-Request": "true"})
     assert (fragment.status_code, fragment["Content-Type"]) == (400, "text/plain; charset=utf-8")
 

@@ -39,8 +39,8 @@ def test_each_kind_says_what_it_shows_where_and_who_wrote_it(
     page = health_of(maria, ref)
     assert findings(page) == {
         "Secrets": [["apiKey", "has a secret's name", "1 session", "s1"]],
-        "One name in several scopes": [["tier", "user:tier also exists", "1 session", "s1"]],
-        "One name in several spellings": [["bookingStep", "booking_step also exists", "1 session", "s1"]],
+        "Same name in several scopes": [["tier", "user:tier also exists", "1 session", "s1"]],
+        "Same name in several spellings": [["bookingStep", "booking_step also exists", "1 session", "s1"]],
     }
     assert "hunter22" not in page.text
     assert page.links()["s1"].endswith(f"?at={written}")

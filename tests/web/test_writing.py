@@ -170,7 +170,7 @@ def test_a_session_that_exists_is_not_made_again_and_can_be_opened(ref: SessionR
         ({"state": "{'a': 1}"}, "state", "line 1, column 2: not valid JSON"),
         ({"state": "[1]"}, "state", "The initial state must be a JSON object with the keys of the state"),
         ({"state": '{"a": NaN}'}, "state", "NaN and infinity"),
-        ({"app_name": "x" * 129}, "", "the app's name has 129 characters, more than 128"),
+        ({"app_name": "x" * 129}, "", "the app's name has 129 characters, but the limit is 128"),
         ({"session_id": "a\0b"}, "", "U+0000"),
     ],
 )

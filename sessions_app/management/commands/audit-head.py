@@ -21,5 +21,5 @@ class Command(BaseCommand):
         except DatabaseError as error:
             raise CommandError(f"adkweb's own database cannot be read: {str(error).strip()}") from error
         if head is None:
-            raise CommandError("Nothing is recorded yet.")
+            raise CommandError("Nothing recorded yet.")
         self.stdout.write(str(head))

@@ -82,7 +82,9 @@ def read(url: str) -> Endpoint:
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     endpoint = Endpoint(parts.scheme, host, port or _PORTS[parts.scheme], target)
     if endpoint.scheme == "http" and not endpoint.is_listed:
-        raise Invalid(_("Webhooks need https. ADKWEB_WEBHOOK_HOSTS can list hosts without it."), field="url")
+        raise Invalid(
+            _("Webhooks must use https. To allow a host without it, add it to ADKWEB_WEBHOOK_HOSTS."), field="url"
+        )
     return endpoint
 
 
@@ -97,7 +99,8 @@ def resolve(endpoint: Endpoint) -> IP:
         raise OSError("no address")
     if not endpoint.is_listed and not all(map(is_public, addresses)):
         raise Invalid(
-            _("%(host)s is not on the public internet. ADKWEB_WEBHOOK_HOSTS can list it.") % {"host": endpoint.host},
+            _("%(host)s isn't on the public internet. To allow it, add it to ADKWEB_WEBHOOK_HOSTS.")
+            % {"host": endpoint.host},
             field="url",
         )
     return addresses[0]
@@ -171,7 +174,7 @@ def deliver(url: str, body: bytes, secret: str, delivery: str) -> tuple[int | No
         return None, clean(f"{type(error).__name__}: {error}", WORDS)  # the receiver may have chosen the words
     if 200 <= status < 300:
         return status, ""
-    return status, _("Redirects aren't followed.") if 300 <= status < 400 else _("The response wasn't a success.")
+    return status, _("Redirects aren't followed.") if 300 <= status < 400 else _("The response wasn't successful.")
 
 
 def _opened(endpoint: Endpoint) -> socket.socket:

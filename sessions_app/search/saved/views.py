@@ -275,7 +275,7 @@ def _checked(fields: Mapping[str, Any]) -> dict[str, Any]:
         if not name:
             raise Invalid(_("Enter a name for the view."), field="name")
         if len(name) > NAME_LENGTH or len(folded(name)) > 200:
-            raise Invalid(_("A name has at most %(n)s characters.") % {"n": NAME_LENGTH}, field="name")
+            raise Invalid(_("A name can have up to %(n)s characters.") % {"n": NAME_LENGTH}, field="name")
         checked |= {"name": name, "folded": folded(name)}
     if problems := parse(checked.get("query", ""), now=time.time(), zone=get_default_timezone()).problems:
         raise Invalid(_("The query has a mistake: %(message)s") % {"message": problems[0].message}, field="query")

@@ -36,7 +36,7 @@ class LinkForm(Form):
     token = Read(
         lambda text: text.rpartition("#")[2].strip(),
         label=gettext_lazy("Invitation"),
-        help_text=gettext_lazy("The link that you were sent, or the part after its #."),
+        help_text=gettext_lazy("The link you were sent, or the part after the #."),
         needed=True,
         attrs={"maxlength": 300, **_PLAIN},
     )

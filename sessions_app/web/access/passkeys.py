@@ -27,7 +27,7 @@ class PasskeyForm(Form):
 
     name = Text(
         label=pgettext_lazy("passkey", "Name"),
-        help_text=gettext_lazy("For your list of passkeys, for example: my phone."),
+        help_text=gettext_lazy("Shown in your list of passkeys, for example: my phone."),
         needed=True,
         attrs={"maxlength": core.NAME_LENGTH, "dir": "auto"},
     )

@@ -37,7 +37,8 @@ class PersonForm(AccountForm):
     active = Check(
         label=gettext_lazy("Can sign in"),
         help_text=gettext_lazy(
-            "If unticked, the account is deactivated and signed out everywhere at once. Its name stays on its edits."
+            "If unticked, the account is deactivated and immediately signed out everywhere. Its name stays on "
+            "its edits."
         ),
     )
 

@@ -163,7 +163,7 @@ def _failed(request: HttpRequest, error: Exception) -> HttpResponse:
     names = {"provider": settings.OIDC_NAME}
     if not isinstance(error, RequestException):
         refusals.note("sign-in-failed", "", settings.OIDC_NAME)
-        message = _("%(provider)s didn't confirm who you are. Try again; the log of adkweb has the reason.")
+        message = _("%(provider)s didn't confirm who you are. Try again, or see adkweb's log for the reason.")
         return _refused(request, message % names, 403)
     message = _("%(provider)s isn't answering. Try again in a moment, or sign in another way.")
     response = _refused(request, message % names, 503)

@@ -46,7 +46,7 @@ class RoleForm(Form):
     sources = Text(label=gettext_lazy("Sources"), attrs=_PATTERN)
     reveals = Check(
         label=gettext_lazy("Can reveal masked values, with a reason"),
-        help_text=gettext_lazy("Also shows hidden user ids, without a reason."),
+        help_text=gettext_lazy("Also shows hidden user ids, without asking for a reason."),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def roles(request: HttpRequest) -> HttpResponse:
     form = RoleForm.of(request, initial={"role": "viewer"})
     made, status = act(form, lambda given: core.give(**given, by=who))
     if made:
-        messages.success(request, _("%(name)s now has the role %(role)s.") % {"name": made.holder, "role": made.role})
+        messages.success(request, _("%(name)s now has the %(role)s role.") % {"name": made.holder, "role": made.role})
         return redirect("roles")
     kinds = [(name, kind.words) for name, kind in ROLES.items()]
     context = {"form": form, "kinds": kinds, "roles": Role.objects.listed()}
@@ -74,5 +74,5 @@ def roles(request: HttpRequest) -> HttpResponse:
 def remove(request: HttpRequest, number: int) -> HttpResponse:
     """Takes a role away."""
     role = core.remove(number, by=actor(request))
-    messages.success(request, _("Removed the role %(role)s from %(name)s.") % {"name": role.holder, "role": role.role})
+    messages.success(request, _("Removed the %(role)s role from %(name)s.") % {"name": role.holder, "role": role.role})
     return redirect("roles")

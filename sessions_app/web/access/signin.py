@@ -151,7 +151,7 @@ class SignInRequired(LoginRequiredMiddleware):
         if request.headers.get("HX-Request") or PANE in request.headers:
             return answer(
                 request,
-                _("You have been signed out, and nothing was written. Sign in in another tab, then reload."),
+                _("You have been signed out, and nothing was saved. Sign in in another tab, then reload."),
                 403,
             )
         return super().handle_no_permission(request, view_func)
@@ -172,8 +172,8 @@ class LoopbackUntilAdmin(MiddlewareMixin):
             return answer(
                 request,
                 _(
-                    "adkweb only answers on its own machine until there is an admin account. To create one: "
-                    "adkweb createsuperuser"
+                    "adkweb only responds to requests from its own machine until there is an admin account. To "
+                    "create one: adkweb createsuperuser"
                 ),
                 403,
             )

@@ -55,7 +55,7 @@ class TokenForm(Form):
     rate = Read(
         lambda text: core.number_of("rate", text),
         label=gettext_lazy("Requests per minute"),
-        help_text=gettext_lazy("Requests per minute for this token. Leave empty for the general limit."),
+        help_text=gettext_lazy("Requests per minute for this token. Leave empty to use the general limit."),
         attrs={"maxlength": 7, "inputmode": "numeric"},
     )
 
@@ -70,8 +70,8 @@ class RenewForm(Form):
         lambda text: core.number_of("hours", text, needed=True),
         label=gettext_lazy("Hours until the old token stops working"),
         help_text=gettext_lazy(
-            "Time to give the new token to each program. With 0, the old one stops working at once; choose that "
-            "if someone else may know it."
+            "How long you have to give each program the new token. With 0, the old one stops working "
+            "immediately; choose that if someone else might know it."
         ),
         initial=core.OVERLAP_HOURS,
         needed=True,

@@ -59,7 +59,7 @@ def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
     match action:
         case "apply" | "now":
             if proposal_job.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
-                return _("This program's token names no holder, so another person must apply it, too.")
+                return _("This program's token has no named holder, so another person must also apply it.")
             return _("Applied. The event records both names.")
         case "decline":
             proposal_job.decline(proposal_id, actor=who, why=why)

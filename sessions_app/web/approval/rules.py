@@ -35,8 +35,8 @@ class RuleForm(Form):
     )
     sessions = Read(
         lambda text: _whole(text) if text.strip() else None,
-        label=gettext_lazy("Batches of more than (sessions)"),
-        help_text=gettext_lazy("Edits and deletions of many sessions. Leave empty to ignore their size."),
+        label=gettext_lazy("Batches larger than (sessions)"),
+        help_text=gettext_lazy("Edits and deletions of many sessions. Leave empty to ignore batch size."),
         attrs={"class": "mono"},
     )
     apps = Text(label=gettext_lazy("Apps"), attrs=_PATTERN | {"placeholder": "*"})
@@ -52,7 +52,7 @@ def rules(request: HttpRequest) -> HttpResponse:
     form = RuleForm.of(request)
     made, status = act(form, lambda given: core.make(**given, by=who))
     if made:
-        messages.success(request, _("Rule added. It applies now."))
+        messages.success(request, _("Rule added. It applies immediately."))
         return redirect("approval")
     return page(request, "approval/rules/rules.html", {"form": form, "rules": core.listed()}, status)
 
@@ -61,5 +61,5 @@ def rules(request: HttpRequest) -> HttpResponse:
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Deletes a rule."""
     core.delete(number, by=actor(request))
-    messages.success(request, _("Rule deleted. Edits that already wait for approval still need it."))
+    messages.success(request, _("Rule deleted. Edits that are already waiting for approval still need it."))
     return redirect("approval")

@@ -23,11 +23,10 @@ ADVICE: Final = {
     "secret": Advice(
         gettext_lazy("Secrets"),
         gettext_lazy(
-            "State is stored as it is, in every event that wrote it, and everyone who can see the app can see it."
+            "State is stored as is, in every event that wrote it, and everyone who can see the app can see it."
         ),
         gettext_lazy(
-            "Store the secret in your platform's secret store, keep only its name in the state, and "
-            "replace this secret."
+            "Store the secret in your platform's secret store, keep only its name in the state, and rotate this secret."
         ),
         bad=True,
     ),
@@ -51,20 +50,20 @@ ADVICE: Final = {
         gettext_lazy("Use a prefix that ADK knows."),
     ),
     "scopes": Advice(
-        gettext_lazy("One name in several scopes"),
+        gettext_lazy("Same name in several scopes"),
         gettext_lazy(
             "These are different keys. An instruction with {tier} doesn't read what a tool wrote to user:tier."
         ),
         gettext_lazy("Keep the one in the right scope and remove the other."),
     ),
     "spelling": Advice(
-        gettext_lazy("One name in several spellings"),
-        gettext_lazy("To ADK, these are different keys: one agent doesn't read what another one writes."),
+        gettext_lazy("Same name in several spellings"),
+        gettext_lazy("To ADK, these are different keys: one agent doesn't read what another writes."),
         gettext_lazy("Choose one spelling and remove the others."),
     ),
     "style": Advice(
         gettext_lazy("Mixed naming"),
-        gettext_lazy("Most keys of this app use another naming style, so this one is easy to mistype."),
+        gettext_lazy("Most keys in this app use a different naming style, so this one is easy to mistype."),
         gettext_lazy("Use the same naming style for all keys."),
     ),
     "text": Advice(
@@ -89,10 +88,10 @@ ADVICE: Final = {
         gettext_lazy("Use several keys with flat values."),
     ),
     "stale": Advice(
-        gettext_lazy("Not written for long"),
+        gettext_lazy("Not written recently"),
         gettext_lazy(
-            "No session from the last 30 days before the newest one has this key, or no one wrote it in that "
-            "time. The state can't show whether an agent still reads it."
+            "No session from the 30 days before the newest one has this key, or nothing wrote it in that time. "
+            "The state can't show whether an agent still reads it."
         ),
         gettext_lazy("If no agent needs it, remove it."),
     ),
@@ -118,7 +117,7 @@ _STRINGS: Final = {
 }
 _OF_USERS: Final = {
     "name": gettext_lazy("by its name"),
-    "same": gettext_lazy("the same in all sessions of a user, but different between users"),
+    "same": gettext_lazy("the same in all of a user's sessions, but different between users"),
 }
 
 

@@ -214,7 +214,7 @@ def _since(run: Run) -> dict[str, Took]:
 def _said(event: EventView) -> list[Piece]:
     if event.unread:
         size = filesizeformat(event.size)
-        return [Piece(_("Event of %(size)s, too large to show") % {"size": size})]
+        return [Piece(_("Event too large to show (%(size)s)") % {"size": size})]
     return list(say(event.description, event.data))
 
 
@@ -240,7 +240,7 @@ def _words(aspect: Aspect, pair: Pair[EventView]) -> str:
         "kind": pgettext("compared", "what happened"),
         "tools": pgettext("compared", "another tool"),
         "arguments": pgettext("compared", "an argument of a tool call"),
-        "response": pgettext("compared", "the response of a tool"),
+        "response": pgettext("compared", "a tool's response"),
         "text": pgettext("compared", "the user's message")
         if by_user
         else pgettext("compared", "the text of a message"),

@@ -34,11 +34,11 @@ def other(ref: SessionRef, asked: str, who: Actor) -> tuple[SessionRef, str]:
         if is_link(asked):
             raise Invalid(_("This isn't a session link. Session links start with /s/.")) from error
     try:
-        check_name(asked, _("A session's id"), _NAME_LENGTH)
+        check_name(asked, _("A session id"), _NAME_LENGTH)
         return views.session(ref._replace(session_id=asked), partly=True, actor=who).ref, NOW
     except (NotFound, Invalid) as error:
         raise Invalid(
-            _("%(user)s has no session “%(id)s” in this app. Enter a session's id or link.")
+            _("%(user)s has no session “%(id)s” in this app. Enter a session id or link.")
             % {"user": user_for_reader(*ref[:3]), "id": asked}
         ) from error
 

@@ -84,7 +84,7 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
     elif form.action == "preview":
         form.look()
     elif form.keeps_theirs:
-        messages.info(request, _("Nothing was written. The other values stay."))
+        messages.info(request, _("Nothing was written. The current values were kept."))
         return _done(request, target)
     elif form.action == "queue" and target.kind == "session":
         if queued := form.queue():

@@ -132,7 +132,7 @@ class FormRow:
         if self.plain:
             if self.text or self.may_be_empty:
                 return self.text
-            raise Invalid(_("A value is missing. For an empty text, choose “string”."))
+            raise Invalid(_("A value is missing. For empty text, choose “string”."))
         if not self.text.strip():
             raise Invalid(_("A value is missing."))
         return loads(self.text)
@@ -205,7 +205,7 @@ def step_row(step: Step, *, compact: bool) -> FormRow:
 
 def too_many() -> Invalid:
     """Returns the error of a form with too many keys."""
-    return Invalid(_("One edit can have up to %(number)s keys.") % {"number": MOST})
+    return Invalid(_("An edit can have up to %(number)s keys.") % {"number": MOST})
 
 
 def other_keys(state: State, rows: Iterable[FormRow]) -> list[str]:

@@ -52,7 +52,7 @@ def _needed(text: str) -> str:
 def _state(text: str) -> dict[str, Any]:
     state = loads(text.replace("\r\n", "\n") or "{}")
     if not isinstance(state, dict):
-        raise Invalid(_("The initial state must be a JSON object with the keys of the state."))
+        raise Invalid(_("The initial state must be a JSON object with the state's keys."))
     return state
 
 
@@ -130,7 +130,7 @@ def _create(source: str, app_name: str, user_id: str, session_id: str, state: di
 class DeleteForm(Form):
     """Deletes a session after its id has been typed."""
 
-    confirm = Confirm(label=gettext_lazy("Enter the session's id to confirm"))
+    confirm = Confirm(label=gettext_lazy("Enter the session id to confirm"))
 
 
 @require_http_methods(["GET", "POST"])

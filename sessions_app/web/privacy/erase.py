@@ -23,7 +23,7 @@ from ..request import actor, check_may
 class EraseForm(Form):
     """Erases a user, or has the id of an erasure in the field of the button that was pressed."""
 
-    confirm = Confirm(label=gettext_lazy("Enter the user's id to confirm"))
+    confirm = Confirm(label=gettext_lazy("Enter the user id to confirm"))
     stop = forms.UUIDField(required=False, widget=forms.HiddenInput)
     go_on = forms.UUIDField(required=False, widget=forms.HiddenInput)
     discard = forms.UUIDField(required=False, widget=forms.HiddenInput)

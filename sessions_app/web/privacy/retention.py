@@ -27,7 +27,7 @@ class RuleForm(Form):
     source = Text(label=gettext_lazy("Source"), widget=forms.Select, attrs=_KEPT)
     app_name = Read(str.strip, label=gettext_lazy("App"), needed=True, attrs={"maxlength": 128, "dir": "auto", **_KEPT})
     days = Read(core.check_days, label=gettext_lazy("Days of inactivity"), needed=True, attrs={"maxlength": 8, **_KEPT})
-    export = forms.BooleanField(label=gettext_lazy("Export the sessions before they are deleted"), required=False)
+    export = forms.BooleanField(label=gettext_lazy("Export sessions before deleting them"), required=False)
     save = Text(widget=forms.HiddenInput)
 
 

@@ -62,8 +62,8 @@ class WebhookForm(Form):
     url = Text(
         label=gettext_lazy("URL"),
         help_text=gettext_lazy(
-            "Gets a POST with JSON: the view, the session, its title and status, and links. A new address gets "
-            "a new secret."
+            "Receives a POST with JSON: the view, the session, its title and status, and links. A new address "
+            "gets a new secret."
         ),
         needed=True,
         attrs={
@@ -120,7 +120,7 @@ def watch(request: HttpRequest, view_id: UUID) -> HttpResponse:
     view = SavedView.objects.of(view_id, person)
     try:
         view.watch(person, str(zone_of(request)))
-        messages.success(request, _("You'll be told when a session starts to match this view."))
+        messages.success(request, _("You'll be notified when a session starts to match this view."))
     except Invalid as error:
         messages.error(request, error.message)
     return redirect(view)

@@ -129,8 +129,8 @@ def session_crumbs(context: Context, ref: SessionRef, title: str | None = None, 
 def session_name(ref: SessionRef, title: str = "") -> str:
     """Returns a session's title or id. adkweb's own sessions are called after the state that they edit."""
     if ref == own_session(ref.source, ref.app_name):
-        return _("Changes of this app")
-    return _("Changes of this user") if ref.session_id == OWN_NAME else title or ref.session_id
+        return _("Changes to app state")
+    return _("Changes to user state") if ref.session_id == OWN_NAME else title or ref.session_id
 
 
 @register.simple_tag

@@ -23,7 +23,7 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     ),
     "turn": (
         gettext_lazy("turn"),
-        gettext_lazy("One user message, written or spoken, and everything it caused, up to the next one"),
+        gettext_lazy("One user message, typed or spoken, and everything that followed from it, up to the next message"),
     ),
     "invocation": (
         gettext_lazy("invocation"),
@@ -33,11 +33,13 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     "key": (gettext_lazy("key"), gettext_lazy("The name of one value of the state, with its prefix")),
     "edit": (
         gettext_lazy("edit"),
-        gettext_lazy("A person's change to the state, stored as an event with who, why and what it replaced"),
+        gettext_lazy(
+            "A person's change to the state, stored as an event that records who made it, why, and what it replaced"
+        ),
     ),
     "undo": (
         gettext_lazy("undo"),
-        gettext_lazy("An edit that gives the keys of one event the values from before it"),
+        gettext_lazy("An edit that gives an event's keys the values they had before it"),
     ),
     "restore": (
         gettext_lazy("restore"),

@@ -79,7 +79,7 @@ class HideForm(Form):
         """Returns a rule for each pattern. The core says what is wrong with one."""
         keys = self.cleaned_data["hide_keys"].replace(",", " ").split()
         if len(keys) > _MOST_KEYS:
-            raise ValidationError(_("Name up to %(n)s keys.") % {"n": _MOST_KEYS})
+            raise ValidationError(_("Enter up to %(n)s keys.") % {"n": _MOST_KEYS})
         return [checked("*", KEY, key).rule for key in keys]
 
 
@@ -197,5 +197,8 @@ def _discard(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
         return redirect("import", import_id=import_id)
     core.discard(import_id, actor=actor(request))
     if before.stage in ("importing", "stopped"):
-        messages.info(request, _("Import stopped. What it wrote is kept; upload the same file again to continue."))
+        messages.info(
+            request,
+            _("Import stopped, but everything imported so far is kept. Upload the same file again to continue."),
+        )
     return redirect("imports")
