@@ -146,8 +146,8 @@
     const before = moved && options().find((item) => item.ariaSelected === "true");
     for (const [number, item] of all.entries()) Object.assign(item, { id: `palette-${number}`, ariaSelected: "false" });
     for (const group of list.children) {
-      const found = all.filter(({ dataset }) => dataset.group === group.dataset.group);
-      group.replaceChildren(...(typed.length === 1 || typed.length === 2 ? found.slice(0, A_FEW) : found));
+      const listed = all.filter(({ dataset }) => dataset.group === group.dataset.group);
+      group.replaceChildren(...(typed.length === 1 || typed.length === 2 ? listed.slice(0, A_FEW) : listed));
       group.hidden = !group.firstElementChild;
     }
     choose(before?.isConnected ? before : options().find(({ dataset }) => dataset.text === undefined));

@@ -161,15 +161,15 @@ def test_on_a_narrow_screen_a_link_to_a_moment_leads_to_its_state(visit: Visit, 
 @pytest.mark.parametrize("width", long_but([1440, 390], 1440))
 def test_the_search_box_stands_in_one_place_and_the_name_of_the_page_is_whole(visit: Visit, width: int) -> None:
     page = visit(viewport={"width": width, "height": 900})
-    places = set()
+    edges = set()
     for address in ("/", "/edits/", "/temporary-edits/", "/masking/", path("a", "demo", "booking"), path("s", *SEOUL)):
         page.goto(address)
         box = page.locator("#querybar").bounding_box()
         assert box
-        places.add((box["x"], box["width"]))
+        edges.add((box["x"], box["width"]))
         last = page.locator("#crumbs > li").last
         assert last.evaluate("(crumb) => crumb.scrollWidth <= crumb.clientWidth"), address
-    assert len(places) == 1
+    assert len(edges) == 1
 
 
 def test_a_title_has_more_room_than_the_id_after_it_and_an_error_has_it_instead(page: Page) -> None:
