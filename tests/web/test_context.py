@@ -422,7 +422,8 @@ def test_the_size_is_told_by_part_and_by_turn_beside_what_the_event_reports(
     assert rows(page, 1) == [f"{'a' * 40} ≈ 31", f"{'b' * 59}… ≈ 20"]
     sizes = page.one(id="sizes")
     assert sizes.one("summary").text == (
-        "The model reported 100 tokens; about 65 of them come from the session and the instruction. The rest is tool declarations and files."
+        "The model reported 100 tokens; about 65 of them come from the session and the instruction. "
+        "The rest is tool declarations and files."
     )
     assert "1 file (3 bytes) isn't counted" in sizes.one(class_="sizewords").text
     bars = [int(bar["width"]) for bar in page.one(id="sizes").all("table")[0].all("rect", "bar")]
