@@ -18,7 +18,12 @@
     const bar = box.querySelector("progress");
     if (share === null || share >= 1) bar.removeAttribute("value");
     else bar.value = share * 100;
-    words.textContent = share === null ? "" : share >= 1 ? words.dataset.wordSent : window.adkweb.numbers.percentage(Math.floor(share * 100) / 100);
+    words.textContent =
+      share === null
+        ? ""
+        : share >= 1
+          ? words.dataset.wordSent
+          : window.adkweb.numbers.percentage(Math.floor(share * 100) / 100);
   }
 
   document.addEventListener("change", (event) => {
