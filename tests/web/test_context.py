@@ -132,14 +132,14 @@ def test_an_event_that_a_model_wrote_leads_to_what_it_got(ref: SessionRef, maria
 # --- The instruction --------------------------------------------------------------------------------------------------
 
 
-def test_the_instruction_is_a_line_above_the_messages_and_the_size_a_line_below(
+def test_the_size_and_the_instruction_are_a_line_each_above_the_messages(
     ref: SessionRef, maria: Browser, add: Add
 ) -> None:
     add(ref, {"text": "hello"}, author="user")
     page = opened(maria, ref)
     assert page.one(id="instruction-line").text == "Instruction unknown Add it"
     assert [each for each in page.one("main").all("details") if "open" in each] == []
-    order = [page.raw.index(words) for words in ("Instruction unknown", "hello", "About 1 token is")]
+    order = [page.raw.index(words) for words in ("About 1 token is", "Instruction unknown", "hello")]
     assert order == sorted(order)
     typed = page_of(maria.send("context", {"template": "Be kind."}, **ref._asdict()))
     assert typed.one(id="instruction-line").text == "Instruction 8 characters"

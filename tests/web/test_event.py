@@ -127,17 +127,17 @@ def test_an_event_leads_to_its_neighbours_and_back(ref: SessionRef, maria: Brows
         "Earlier k": address(ref, first),
         "Later j": address(ref, last),
         "State at this event t": reverse("session", kwargs=ref._asdict()) + f"?at={middle}",
-        "Session": reverse("session", kwargs=ref._asdict()) + f"#event-{middle}",
+        "Back to the session esc": reverse("session", kwargs=ref._asdict()) + f"#event-{middle}",
     }
     assert list(open_event(maria, ref, first).one("div", "actions").links()) == [
         "Later j",
         "State at this event t",
-        "Session",
+        "Back to the session esc",
     ]
     assert list(open_event(maria, ref, last).one("div", "actions").links()) == [
         "Earlier k",
         "State at this event t",
-        "Session",
+        "Back to the session esc",
     ]
 
 
