@@ -101,7 +101,7 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
             "calls": [_call(call, axis, levels) for call in known.calls] if known.turns else [],
             "folds": [_label(fold, shown, of_bars) for fold in axis.folds],
             "agents": _agents(shown, known.agents),
-            "marks": _marks(shown, known),
+            "signs": _signs(shown, known),
             "told": _told(shown, of_bars, known.turns),
             "began": shown[0].began,
             "ended": shown[-1].ended,
@@ -192,7 +192,7 @@ def _agents(shown: Sequence[Bar], agents: Sequence[int]) -> list[Agent]:
     return [Agent(name, short[name], colour_of(name, agents)) for name in list(names)[:12]]
 
 
-def _marks(shown: Sequence[Bar], known: Picture) -> set[str]:
+def _signs(shown: Sequence[Bar], known: Picture) -> set[str]:
     """Returns what is on the strip beside agents."""
     return (
         {bar.kind for bar in shown}
