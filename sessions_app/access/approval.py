@@ -93,8 +93,8 @@ def check_size(source: str, app_name: str, sessions: Iterable[object]) -> None:
     if sizes and next(islice(sessions, min(sizes), None), None) is not None:
         raise NotAllowed(
             _(
-                "Deleting more than %(n)s sessions needs a second person. First, find the sessions and delete "
-                "them as a batch."
+                "Deleting more than %(n)s sessions needs another person's approval. Find the sessions and "
+                "delete them as a batch instead."
             )
             % {"n": min(sizes)}
         )
@@ -136,7 +136,7 @@ def delete(number: int, *, by: Actor) -> ApprovalRule:
     by.check_may_write()
     rule = ApprovalRule.objects.filter(pk=number).first()
     if rule is None:
-        raise NotFound(_("This rule was already deleted."))
+        raise NotFound(_("This rule has already been deleted."))
     with transaction.atomic():
         record(
             "approval-rule-deleted",

@@ -58,7 +58,7 @@ def person_of(identity: Identity) -> User:
             person = _connected(identity) or _new_person(identity)
             _set_groups(person, identity)
     except IntegrityError as error:
-        raise Conflict(_("Sign-in failed because another one was in progress. Try again.")) from error
+        raise Conflict(_("Sign-in failed because another sign-in was in progress. Try again.")) from error
     if not person.is_active:
         raise NotAllowed(_("The account “%(name)s” was deactivated. Ask an admin.") % {"name": person.get_username()})
     return person

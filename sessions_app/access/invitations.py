@@ -116,7 +116,7 @@ def _maker(name: str) -> Actor:
 def _with(text: str, invitations: QuerySet[Invitation]) -> Invitation:
     invitation = invitations.filter(digest=_digest(text)).first()
     if invitation is None:
-        raise NotFound(_("This invitation has expired, or was already used or cancelled. Ask for a new one."))
+        raise NotFound(_("This invitation has expired, was cancelled or has already been used. Ask for a new one."))
     return invitation
 
 

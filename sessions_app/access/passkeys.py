@@ -116,7 +116,7 @@ def add(request: HttpRequest, person: User, answer: str) -> list[str]:
     auth_data = made.response.attestation_object.auth_data
     with transaction.atomic():
         if _all_rows().filter(data__id=made["id"]).exists():
-            raise AlreadyExists(_("This passkey was already added."), field="name")
+            raise AlreadyExists(_("This passkey has already been added."), field="name")
         record("second-factor-set", person.get_username(), what="passkey", passkey=note["name"])
         stored = {"id": made["id"], "name": note["name"], "host": _host(request), "count": auth_data.counter}
         Authenticator.objects.create(
@@ -197,7 +197,9 @@ def _challenge(request: HttpRequest, person: User, what: str) -> dict[str, Any]:
     note: dict[str, Any] | None = request.session.pop(_NOTE, None)
     if note is None or (note["what"], note["person"]) != (what, person.pk) or note["until"] < time.time():
         raise Invalid(
-            _("This took too long or was done in another tab. Try again."), field="name", why="no challenge waits"
+            _("This took too long, or was already done in another tab. Try again."),
+            field="name",
+            why="no challenge waits",
         )
     return note
 
@@ -249,7 +251,7 @@ def _use(server: Fido2Server, rows: list[Any], state: Any, answer: str) -> None:
     count = response.response.authenticator_data.counter
     if (count or row.data["count"]) and count <= row.data["count"]:
         raise Invalid(
-            _("This passkey may be a copy: its signature counter went backwards. It was refused. Ask an admin."),
+            _("This passkey was refused because it may be a copy: its signature counter went backwards. Ask an admin."),
             field="name",
             why=f"its count is {count} after {row.data['count']}",
         )

@@ -44,7 +44,7 @@ def change(request: HttpRequest, person: User, old: str, new: str) -> User:
     if identities.opens_alone(person):
         # It would still open the account long after the provider closed it.
         raise NotAllowed(
-            _("You sign in with %(provider)s and have no password here.") % {"provider": settings.OIDC_NAME}
+            _("You sign in with %(provider)s, so you don't have a password here.") % {"provider": settings.OIDC_NAME}
         )
     confirm(request, person, old)
     check(new, person)

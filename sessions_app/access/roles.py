@@ -187,13 +187,16 @@ def remove(number: int, *, by: Actor) -> Role:
         list(people.filter(is_superuser=True).select_for_update())
         role = Role.objects.select_related("person", "group").filter(pk=number).first()
         if role is None:
-            raise NotFound(_("This role was already removed."))
+            raise NotFound(_("This role has already been removed."))
         role.delete()
         role.record_as("role-taken", by=by)
         runs_everything = Q(is_superuser=True) | Q(pk__in=whole.values("person")) | Q(groups__in=whole.values("group"))
         if not people.filter(runs_everything).exists():
             raise Conflict(
-                _("This would leave no one who can give roles. Make someone else an admin of everything first.")
+                _(
+                    "No one would be left who can assign roles. First make someone else an admin of all sources "
+                    "and apps."
+                )
             )
     log.info("%s removed the role %s from %s", by.name, role.role, role.holder)
     return role

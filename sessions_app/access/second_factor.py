@@ -110,7 +110,7 @@ def check(request: HttpRequest, person: User, code: str) -> None:
     if not (_uses_app(person, code) or _uses_recovery(person, code)):
         log.warning("%s: a wrong code from %s", name, request.META.get("REMOTE_ADDR", ""))
         record("sign-in-failed", name, how="code")
-        raise Invalid(_("This code is wrong or was already used. Wait for the next one."), field="code")
+        raise Invalid(_("This code is wrong or has already been used. Wait for the next one."), field="code")
     lockout.succeeded(tried)
 
 

@@ -350,11 +350,11 @@ def why_refused(text: str) -> str:
     """Returns the message for a program whose token has no actor."""
     token = ApiToken.objects.with_text(text)
     if token is None:
-        return _("This token is unknown or was revoked.")
+        return _("This token doesn't exist or has been revoked.")
     if token.revoked:
-        return _("This token was revoked.")
+        return _("This token has been revoked.")
     if token.expired and OldTokenText.objects.filter(digest=_digest(text)).exists():
-        return _("This token was renewed, and the old one has expired. Use the new one.")
+        return _("This token was renewed and has since expired. Use the new one.")
     if token.expired:
         return _("This token has expired. Create a new one.")
     return _("This token stopped working because the person who created it can no longer sign in.")

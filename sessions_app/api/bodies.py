@@ -104,7 +104,7 @@ def expected_revision(request: HttpRequest) -> float | None:
         return None
     match = _REVISION.fullmatch(said.strip())
     if match is None:
-        raise Invalid(_("If-Match must be one revision in quotes, like a session's ETag"))
+        raise Invalid(_("If-Match must be one quoted revision, like a session's ETag"))
     if (revision := float(match[1])) >= _NEVER:
         raise Precondition
     return revision

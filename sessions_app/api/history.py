@@ -197,7 +197,7 @@ def _history(
     request: HttpRequest, of: SessionRef, key: str, before: str | None, limit: int, only: Scope | None = None
 ) -> HttpResponse:
     if only and Change(key, None, None).scope != only:
-        raise Invalid(_("%(key)s: keys must start with %(scope)s: here") % {"key": key, "scope": only})
+        raise Invalid(_("%(key)s: keys here must start with %(scope)s:") % {"key": key, "scope": only})
     items: list[dict[str, Any]] = []
     length, wanted = 0, 1
     while True:  # a few more each time, as no one knows how large the next values are

@@ -64,7 +64,7 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise Invalid(
-            _("zone: “%(name)s” isn't a time zone. Use one such as Asia/Seoul.") % {"name": words(name, 40)}
+            _("zone: “%(name)s” isn't a time zone. Use a name such as Asia/Seoul.") % {"name": words(name, 40)}
         ) from error
 
 

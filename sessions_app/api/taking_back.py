@@ -53,7 +53,7 @@ def undo(
             % {"id": before}
         )
     if not body.overwrite and (contested := {step.key: step.now for step in plan.steps if step.contested}):
-        raise Conflict(_("Someone has written these keys since. Nothing was written."), current=contested)
+        raise Conflict(_("These keys have been changed since then. Nothing was written."), current=contested)
     return _take_back(request, plan, body.reason, {"undoes": event_id})
 
 

@@ -54,7 +54,7 @@ def export(
     if user is not None and app is not None:
         user = meant(alias, app, user, actor=actor_of(request))
     elif user is not None and are_hidden_anywhere(actor_of(request)):
-        raise Invalid(_("User ids are hidden in some apps. Name an app as well."))
+        raise Invalid(_("User ids are hidden in some apps, so specify an app as well."))
     only = exporting.Filter(app, user, session)
     left_out = exporting.damaged(alias, only, actor=actor_of(request)) if skip_damaged else None
     name = f'attachment; filename="export{FORMATS[format].suffix}"'
@@ -122,8 +122,8 @@ def _source(request: HttpRequest, app: str | None, source: str | None, every_app
     if app is not None:
         return source_of(request, app, source)
     if every_app and not (actor_of(request).sees_all_of(source) if source else actor_of(request).sees_all):
-        raise NotAllowed(_("This token isn't valid for every app. Name one."))
+        raise NotAllowed(_("This token isn't valid for every app. Specify one."))
     every = [each.alias for each in registry.listed() if may_know(request, each.alias)]
     if source is None and len(every) != 1:
-        raise Invalid(_("Specify the source: %(names)s.") % {"names": ", ".join(every)})
+        raise Invalid(_("Specify one of these sources: %(names)s.") % {"names": ", ".join(every)})
     return database.get(source or every[0]).alias

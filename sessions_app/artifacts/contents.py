@@ -82,9 +82,7 @@ class Unavailable(NotFound):
 
     def __init__(self, content: Content) -> None:
         away = content.state == "away"
-        super().__init__(
-            _("The bucket isn't answering") if away else _("The content of this artifact can't be read here.")
-        )
+        super().__init__(_("The bucket isn't answering") if away else _("This artifact's content can't be read here."))
         self.content = content
 
 

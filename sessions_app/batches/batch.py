@@ -68,7 +68,7 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
             [Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()], actor, reason
         )
     if job.state == HELD or job.step == DOING or (job.state == WAITING and is_held(job)):
-        raise Conflict(_("This batch is already running or done."))
+        raise Conflict(_("This batch is already running or has finished."))
     task.pop("approved_by", None)
     task |= {"values": [_kept(key, value) for key, value in values.items()], "reason": reason}
     runner.start(job, step=TRYING, task=json.dumps(task), **runner.fields_of(actor))
@@ -172,7 +172,7 @@ def discard(batch_id: uuid.UUID, *, actor: Actor) -> None:
     """Forgets a batch that has done nothing yet. Raises NotAllowed, NotFound, Conflict."""
     job = _own(batch_id, actor)
     if job.step == DOING or job.state == HELD:
-        raise Conflict(_("This batch is already running or done."))
+        raise Conflict(_("This batch is already running or has finished."))
     runner.cancel(job)
 
 
@@ -193,7 +193,7 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
         return uuid.UUID(result["undone"])
     changed = items.of(job.pk, items.CHANGED).exclude(event_id="")
     if not changed.exists():
-        raise Invalid(_("This batch changed nothing that can be undone."))
+        raise Invalid(_("This batch made no changes that can be undone."))
     keys = held.keys_of(json.loads(job.task))
     task = {"act": "undo", **_sender(actor), "values": [], "keys": keys, "reason": reason, "undoes": str(job.pk)}
     made = _create(task, DRAFT, actor, step=DOING)
@@ -218,7 +218,7 @@ def _own(batch_id: uuid.UUID, actor: Actor) -> Job:
 
 
 def _tried_again() -> Conflict:
-    return Conflict(_("Someone repeated the dry run of this batch. Review the new result."))
+    return Conflict(_("Someone ran this batch's dry run again. Review the new result."))
 
 
 def _sender(actor: Actor) -> dict[str, str]:

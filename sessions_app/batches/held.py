@@ -124,4 +124,4 @@ def _apps_of(rows: QuerySet[BatchItem]) -> list[tuple[str, str]]:
 
 
 def _not_theirs() -> NotAllowed:
-    return NotAllowed(_("This needs someone who can edit all the apps in this batch."))
+    return NotAllowed(_("Only someone who can edit all the apps in this batch can do this."))

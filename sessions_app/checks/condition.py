@@ -42,7 +42,7 @@ def read(text: str) -> tree.Node:
     for leaf in leaves:
         if not isinstance(leaf, tree.State) or leaf.ever:
             raise _mistake(
-                _("“%(text)s” isn't a condition on state. Use one such as %(example)s.")
+                _("“%(text)s” isn't a condition on state. Try something like %(example)s.")
                 % {"text": text[leaf.start : leaf.end][:40], "example": EXAMPLE},
                 leaf,
             )

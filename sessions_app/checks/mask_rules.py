@@ -58,7 +58,7 @@ def checked(apps: str, kind: str, pattern: str, *, ids: bool = False) -> MaskRul
     if ids and kind != FORM:
         raise Invalid(_("Only format rules can hide user ids."), field="ids")
     if ids and apps != "*":  # a user has the same handle in every app
-        raise Invalid(_("User ids are hidden in all apps or in none. Leave the apps empty."), field="apps")
+        raise Invalid(_("User ids are hidden in all apps or none, so leave the apps field empty."), field="apps")
     return MaskRule(apps=apps, kind=kind, pattern=pattern, ids=ids)
 
 

@@ -71,7 +71,7 @@ def _problem(error: ValidationError) -> Message:
         case ValidationErrorKind.Required():
             return _("%(place)s: missing") % {"place": f"{path}.{error.kind.property}".removeprefix(".")}
         case ValidationErrorKind.FalseSchema():
-            problem = _("%(place)s: ADK doesn't know this field, so it couldn't load the session again")
+            problem = _("%(place)s: ADK doesn't recognise this field and could no longer load the session")
             return problem % {"place": path.removeprefix(".")}
     expected: Any = {"$defs": models()}
     for step in error.schema_path[:-1]:

@@ -43,7 +43,7 @@ def check_no_note(event: Mapping[str, Any], names: Iterable[str] = NOTES) -> Non
     metadata = as_object(event.get("custom_metadata"))
     for name in names:
         if name in metadata:
-            raise Invalid(_("custom_metadata.%(name)s: is reserved for adkweb's own notes") % {"name": name})
+            raise Invalid(_("custom_metadata.%(name)s: reserved for adkweb's own notes") % {"name": name})
 
 
 def is_listed(edit: Mapping[str, Any]) -> bool:

@@ -62,7 +62,7 @@ class NotOpen(SourceError):
 
 
 class Slow(Error):
-    """This takes too long."""
+    """This is taking too long."""
 
 
 class NotRecorded(Error):

@@ -104,7 +104,7 @@ def _check_actions(actions: dict[str, Any], *, newer: bool) -> dict[str, Any]:
     unknown = sorted(actions.keys() - ACTION_FIELDS)
     if unknown and not newer:
         raise Invalid(
-            _("actions: ADK doesn't know %(names)s and couldn't load the session again")
+            _("actions: ADK doesn't recognise %(names)s and would fail to load the session")
             % {"names": ", ".join(map(dumps, unknown))}
         )
     kept = {key: value for key, value in actions.items() if value is not None}

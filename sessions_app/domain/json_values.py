@@ -52,7 +52,7 @@ def check(value: Any, where: str = "", depth: int = 1, known: Container[str] = (
         return value
     if isinstance(value, int):
         if value.bit_length() > MAX_DIGITS * 3 and abs(value) >= 10**MAX_DIGITS:
-            raise Invalid(at(where, _("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}))
+            raise Invalid(at(where, _("an integer with more than %(n)s digits") % {"n": MAX_DIGITS}))
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -90,7 +90,7 @@ def typed(text: str) -> Any:
     except RecursionError as error:
         raise Invalid(_("nested deeper than %(n)s levels") % {"n": MAX_DEPTH}) from error
     except ValueError as error:  # int() of too many digits
-        raise Invalid(_("an integer of more than %(n)s digits") % {"n": MAX_DIGITS}) from error
+        raise Invalid(_("an integer with more than %(n)s digits") % {"n": MAX_DIGITS}) from error
     return value
 
 
@@ -285,7 +285,10 @@ def _check_text(text: str, where: str, known: Container[str] = ()) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise Invalid(
-                at(where, _("half of a surrogate pair at character %(n)s isn't a character") % {"n": error.start + 1})
+                at(
+                    where,
+                    _("half a surrogate pair at character %(n)s isn't a valid character") % {"n": error.start + 1},
+                )
             ) from error
 
 

@@ -9,7 +9,7 @@ Right = Literal["read", "append", "admin"]
 RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
 OF_TOKENS: Final[dict[Right, Message]] = {  # what a program with such a token may do
     "read": _("can see sessions, events and state"),
-    "append": _("can also create sessions, append events and edit state: what an agent needs"),
+    "append": _("can also create sessions, append events and edit state, which is what an agent needs"),
     "admin": _("can also delete and import sessions"),
 }
 
@@ -26,7 +26,8 @@ ROLES: Final[dict[str, RoleKind]] = {
     "viewer": RoleKind("read", _("can see sessions, events and state")),
     "editor": RoleKind("append", _("can also edit state, append events and create sessions")),
     "admin": RoleKind(
-        "admin", _("can also delete, fork and import; for all sources and apps, can also give roles and create tokens")
+        "admin",
+        _("can also delete, fork and import; an admin of all sources and apps can also assign roles and create tokens"),
     ),
     "auditor": RoleKind(None, _("can read the audit and nothing else"), audits=True),
 }

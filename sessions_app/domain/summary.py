@@ -97,7 +97,7 @@ def interrupted(d: Description, event: Mapping[str, Any]) -> Pieces:
 def auth(d: Description, event: Mapping[str, Any]) -> Pieces:
     """Says which tools ask someone to sign in."""
     if d.calls:
-        yield Piece(_("Asks to sign in") + " ")
+        yield Piece(_("Asks for sign-in") + " ")
         yield from _listed(d.calls, lambda call: [_aside(call.name, _NAME), _SPACE])
     else:
         yield from _listed(d.responses, lambda response: [_name(response), _SPACE])

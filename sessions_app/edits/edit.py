@@ -131,7 +131,7 @@ def state_event(
     whose value is hidden from the actor are written even if they already have it. Raises Invalid."""
     for entry in entries:
         if only and scope_of(entry.key)[0] != only:
-            raise Invalid(_("%(key)s: keys must start with %(scope)s: here") % {"key": entry.key, "scope": only})
+            raise Invalid(_("%(key)s: keys here must start with %(scope)s:") % {"key": entry.key, "scope": only})
     changes = _changes(entries, actor, app_name)
     _check(entries, changes)
     event_id = edit_id(once, entries)
@@ -327,7 +327,7 @@ def add_event(ref: SessionRef, event: Mapping[str, Any], *, actor: Actor, reason
     """
     checked = check_event(event)
     if checked.get("partial"):
-        raise Invalid(_("partial: a partial event is never stored"))
+        raise Invalid(_("partial: partial events are never stored"))
     if camel := [name for name in checked if name != name.lower()]:
         raise Invalid(_("%(names)s: use snake_case for field names") % {"names": ", ".join(camel)})
     check_fields(checked)

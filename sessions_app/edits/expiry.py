@@ -78,7 +78,7 @@ def end_of(of: Mapping[str, Any]) -> float:
     """Returns when an edit that is written now ends: `lasts` seconds from now, or at `until`. Raises Invalid."""
     now = time.time()
     if "lasts" in of and "until" in of:
-        raise Invalid(_("Give a duration or an end time, not both."))
+        raise Invalid(_("Specify a duration or an end time, not both."))
     until = float(now + of["lasts"] if "lasts" in of else of["until"])
     if not until > now:
         raise Invalid(_("This edit's end time is in the past."))
@@ -201,7 +201,7 @@ def _claimed(expiry_id: uuid.UUID | str, actor: Actor) -> Lease:
         raise Conflict(_("This edit is already being undone, or is no longer active."))
     if lease.written(lambda ref: taken_back(job, ref)) is not None:
         lease.end(Outcome(ENDED, fields={"result": json.dumps({"written": True})}))
-        raise Conflict(_("This edit was already undone."))
+        raise Conflict(_("This edit has already been undone."))
     return lease
 
 

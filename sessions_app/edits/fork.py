@@ -199,7 +199,7 @@ class Copying:
                 return
             if new:
                 yield new, False
-        raise NotFound(_("Some of this session's events were deleted during the copy."))
+        raise NotFound(_("Some of this session's events were deleted while they were being copied."))
 
 
 def _notes(ref: SessionRef, into: SessionRef) -> list[str]:

@@ -79,7 +79,7 @@ def cancel(proposal_id: uuid.UUID | str, *, actor: Actor) -> Proposal:
     actor.check_may_write()
     job = proposals.job_of(proposal_id, actor)
     if not proposals.is_own(job, actor):
-        raise NotAllowed(_("Only its author can cancel it."))
+        raise NotAllowed(_("Only the proposal's author can cancel it."))
     _end(_settled(job), WITHDRAWN, actor.name)
     return proposals.get(proposal_id, actor=actor)
 
@@ -106,7 +106,7 @@ def _checked(proposal_id: uuid.UUID | str, actor: Actor) -> Job:
     ref = ref_of(job)
     actor.check_may("append", ref.source, ref.app_name)
     if not proposals.may_decide(job, actor):
-        raise NotAllowed(_("This needs a second person. Its author can't apply it."))
+        raise NotAllowed(_("This needs a second person: its author can't apply it."))
     if job.state == WAITING and job.due is not None and job.due <= time.time():
         _end(_settled(job), LAPSED, "")
         raise Conflict(_("This proposal has lapsed."))
@@ -122,7 +122,7 @@ def _write(job: Job, approver: Actor, *, now: bool) -> Event:
     if not author.may("append", ref.source, ref.app_name):
         raise NotAllowed(_("%(name)s proposed this but can no longer edit this app.") % {"name": job.actor})
     if not now and queue.held(ref, actor=SYSTEM) is not None:
-        raise Conflict(_("The agent is running. Applying this now ends the run."), running=True)
+        raise Conflict(_("The agent is running. Applying this now will end the run."), running=True)
     revision = json.loads(job.task)["revision"]
     event = _dated(event, approver, job.created)
     return edit.append_once(ref, event, author, proposals.expected_of(job), revision, origin="approved").event
@@ -143,7 +143,7 @@ def _dated(event: Event, approver: Actor, proposed: float) -> Event:
 def _claimed(job: Job) -> Lease:
     lease = Lease.take_soon(job)
     if lease is None:
-        raise Conflict(_("This proposal was already decided, or is being applied right now."))
+        raise Conflict(_("This proposal has already been decided or is being applied right now."))
     return lease
 
 
@@ -153,7 +153,7 @@ def _settled(job: Job) -> Lease:
     before = lease.written(lambda ref: edit.stored(ref, proposals.event_of(job)))
     if before is not None:
         _end(lease, APPLIED, str(edit_of(before.data).get("approved_by", "")))
-        raise Conflict(_("This proposal was already applied."))
+        raise Conflict(_("This proposal has already been applied."))
     return lease
 
 

@@ -115,7 +115,7 @@ def keep(ref: SessionRef, event: Event, expected: Mapping[str, Any], revision: f
         },
     )
     if not made and (job.state != WAITING or delta_of(event_of(job)) != delta_of(event)):
-        raise Conflict(_("This proposal was already decided. Make a new edit."))
+        raise Conflict(_("This proposal has already been decided. Make a new edit."))
     broadcast.tell("queued", ref)
     names = approval.held_keys(ref.source, ref.app_name, delta_of(event))
     if made:
@@ -202,7 +202,7 @@ def standing(proposal: Proposal, *, actor: Actor) -> Standing:
         view = views.session(ref, actor=SYSTEM)
         revision = json.loads(job.task)["revision"]
         if revision is not None and revision != view.revision:
-            return Standing([], _("Someone has written to this session since."))
+            return Standing([], _("Someone has written to this session since then."))
         pairs = [Change(key, value, view.state.get(key)) for key, value in expected_of(job).items()]
         return Standing([shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)])
     except Error as error:  # deleted, or away

@@ -260,7 +260,7 @@ def cancel(queued_id: uuid.UUID | str, person: AbstractBaseUser) -> None:
     before = lease.written(lambda ref: edits.stored(ref, event_of(view_of(job, SYSTEM))[0]))
     if before is not None:
         finish(lease, _applied(before.seq))
-        raise Conflict(_("This edit was already applied."))
+        raise Conflict(_("This edit has already been applied."))
     outcome = Outcome(WITHDRAWN, actor.name, {"told": job.person_id == person.pk})
     keys = [each["key"] for each in json.loads(job.task)["entries"]]
     record_with(

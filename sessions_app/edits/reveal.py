@@ -22,7 +22,7 @@ def check_may_reveal(ref: SessionRef, actor: Actor) -> None:
     actor.check_sees(ref)
     if not actor.may_reveal(ref.source, ref.app_name):
         raise NotAllowed(
-            _("%(name)s doesn't have a role that allows revealing masked values here.") % {"name": actor.name}
+            _("%(name)s doesn't have a role that can reveal masked values in this app.") % {"name": actor.name}
         )
 
 
@@ -36,7 +36,7 @@ def key(ref: SessionRef, name: str, reason: str, *, actor: Actor, only: Scope | 
     if value is ABSENT:
         raise NotFound(_("There's no key “%(key)s” in this state.") % {"key": name})
     if not is_hidden(name, [value], actor, ref.app_name):
-        raise Invalid(_("Nothing in it is hidden."))
+        raise Invalid(_("There's nothing to reveal."))
     record("revealed", actor.name, ref=ref, key=name, reason=why)
     return value
 
@@ -49,7 +49,7 @@ def event(ref: SessionRef, event_id: str, reason: str, *, actor: Actor) -> Any:
     if stored.size:
         raise Invalid(_("This event is too large to show here."))
     if shown(stored.data, actor, ref.app_name, "event") == stored.data:
-        raise Invalid(_("Nothing in it is hidden."))
+        raise Invalid(_("There's nothing to reveal."))
     record("revealed", actor.name, ref=ref, event=event_id, reason=why)
     return stored.data
 
@@ -57,7 +57,7 @@ def event(ref: SessionRef, event_id: str, reason: str, *, actor: Actor) -> Any:
 def _checked(reason: str) -> str:
     reason = reason.strip()
     if not reason:
-        raise Invalid(_("Enter a reason. It is recorded."))
+        raise Invalid(_("Enter a reason. It will be recorded."))
     if len(reason) > REASON_LENGTH:
         raise Invalid(_("The reason is longer than %(n)s characters. Shorten it.") % {"n": REASON_LENGTH})
     return reason

@@ -77,7 +77,7 @@ def undo(ref: SessionRef, event_id: str, *, actor: Actor) -> Plan:
         raise Invalid(_("This event is too large to undo."))
     wrote = moments.made(stored, actor=MACHINE)
     if not wrote:
-        raise Invalid(_("This event changed no state, so there is nothing to undo."))
+        raise Invalid(_("This event didn't change any state, so there is nothing to undo."))
     before = moments.state_at(ref, event_id, before=True, actor=MACHINE).state
     now = moments.state_now(ref, actor=MACHINE)
     plan, settled = _plan(event, wrote, before.get, now.state, actor)
@@ -154,7 +154,7 @@ def restore(
         elif not same(value, current):
             plan.steps.append(Step(name, value, current, current))
     if not plan.steps:
-        raise Invalid(_("The state is the same as at that moment.") + _left_alone(plan.unknown))
+        raise Invalid(_("The state is already the same as it was then.") + _left_alone(plan.unknown))
     return plan
 
 
@@ -177,7 +177,7 @@ def _nothing(
             _("Nothing to undo: the keys already have the values from before this event.") + _left_alone(unknown)
         )
     if _undoes(last, event, actor):
-        said = _("This was already undone by event %(id)s.") % {"id": last.event_id}
+        said = _("This has already been undone by event %(id)s.") % {"id": last.event_id}
     else:
         said = _("Nothing to undo: event %(id)s already restored the values from before this event.") % {
             "id": last.event_id

@@ -170,7 +170,11 @@ class _Body:
         person = sign_in.signed_in([key]).get(key)
         if person is None:
             raise Refused(
-                403, _("You have been signed out, and nothing was saved. Sign in in another tab, then reload.")
+                403,
+                _(
+                    "You have been signed out, and nothing was saved. Sign in again in another tab, then "
+                    "reload this page."
+                ),
             )
         return roles.actor_of(person)
 

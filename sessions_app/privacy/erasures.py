@@ -133,7 +133,7 @@ def _check(source: str, app_name: str, user_id: str, actor: Actor) -> None:
     actor.check_may("admin", source, app_name)
     database.get(source)
     if user_id == OWN_NAME:
-        raise Conflict(_("This name is reserved for adkweb's edits of app state. It isn't a user."))
+        raise Conflict(_("This name is reserved for adkweb's edits to app state. It isn't a user."))
 
 
 def _job(erasure_id: uuid.UUID, source: str, app_name: str, user_id: str, actor: Actor) -> Job:

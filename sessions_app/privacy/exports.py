@@ -145,7 +145,10 @@ def _path(job: Job) -> Path:
 
 def _gone() -> NotFound:
     return NotFound(
-        _("This file no longer exists: files are kept for a day, or until masking rules change. Export the user again.")
+        _(
+            "This file no longer exists: files are kept for a day, or until masking rules change. Export the "
+            "user's data again."
+        )
     )
 
 

@@ -34,7 +34,7 @@ class Filter:
             first = datetime.combine(date.fromisoformat(self.day), datetime.min.time(), UTC)
             return first.timestamp(), (first + timedelta(days=1)).timestamp()
         except (ValueError, OverflowError) as error:
-            words = _("“%(day)s” isn't a date. Use 2026-11-25.")
+            words = _("“%(day)s” isn't a date. Use the format 2026-11-25.")
             raise Invalid(words % {"day": self.day[:40]}, field="day") from error
 
 

@@ -32,7 +32,7 @@ def meant(source: str, app_name: str, user_id: str, *, actor: Actor) -> str:
         if (known := _user_of(source, app_name, user_id)) is not None:
             return known
         if hidden:
-            raise NotFound(_("There's no such user, or it isn't indexed yet. Try again in a moment."))
+            raise NotFound(_("This user doesn't exist or isn't indexed yet. Try again in a moment."))
     elif hidden and is_hidden_user(source, app_name, user_id, actor):
         raise NotFound(_("You can't use ids in this format. Use the handle that you see instead."))
     return user_id

@@ -129,9 +129,9 @@ def _number(name: str, given: str, units: dict[str, str]) -> Number:
     amounts = [_amount(each, units) for each in (first, upto) if each is not None]
     if None in amounts:
         raise Invalid(
-            _("“%(given)s” isn't a duration. Use 5s, 2m or 1h..3h.") % {"given": words(given, 40)}
+            _("“%(given)s” isn't a duration. Use a value like 5s, 2m or 1h..3h.") % {"given": words(given, 40)}
             if units is _SECONDS
-            else _("“%(given)s” isn't a number. Use 3, 10k or 5..10.") % {"given": words(given, 40)}
+            else _("“%(given)s” isn't a number. Use a value like 3, 10k or 5..10.") % {"given": words(given, 40)}
         )
     return Number(name, cast(Any, op), *cast(list[float], amounts))
 
@@ -150,7 +150,7 @@ def time_of(given: str, now: float, zone: tzinfo) -> float:
         datetime.fromtimestamp(seconds, zone)
     except (ValueError, OverflowError) as error:
         raise Invalid(
-            _("“%(given)s” isn't a time. Use 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.")
+            _("“%(given)s” isn't a time. Use a value like 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.")
             % {"given": words(given, 40)}
         ) from error
     return seconds

@@ -93,7 +93,7 @@ class _Reader:
         self._signs += 1
         self._conditions += token.type in ("WORD", "PHRASE", "FILTER", "VALUE", "ITEM", "EXISTS")
         if token.type == "LPAR" and len(self._open) == MOST_BRACKETS:
-            message, most = _("Brackets can be nested up to %(n)s deep. The rest is ignored."), MOST_BRACKETS
+            message, most = _("Brackets can nest up to %(n)s levels deep. The rest is ignored."), MOST_BRACKETS
         elif self._conditions > MOST_CONDITIONS:
             message, most = _("A query can have up to %(n)s conditions. The rest is ignored."), MOST_CONDITIONS
         elif self._signs > MOST_SIGNS:

@@ -477,7 +477,7 @@ def patience(seconds: float) -> Iterator[None]:
             yield
     except OperationalError as error:
         if "interrupted" in str(error) or isinstance(error.__cause__, psycopg.errors.QueryCanceled):
-            raise Slow(_("This search takes longer than %(n)s seconds.") % {"n": round(seconds)}) from error
+            raise Slow(_("This search took longer than %(n)s seconds.") % {"n": round(seconds)}) from error
         raise
 
 

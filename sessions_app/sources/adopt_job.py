@@ -76,7 +76,7 @@ def start(alias: str, actor: Actor, *, agreed: bool = False) -> None:
     opened = database.get(alias)
     unknown = not database.is_agreed(alias)
     if unknown and not agreed:
-        raise Invalid(_("First, confirm that adkweb is allowed to write to this version."))
+        raise Invalid(_("First, confirm that adkweb may write to this schema version."))
     if unknown and not database.is_read_only(alias):
         record("adopted", actor.name, source=alias, version=database.newer(alias))
         database.agree(alias)

@@ -341,7 +341,7 @@ def why_shown(alias: str) -> str:
     except NotAllowed as error:
         return error.message
     if alias in identity.standbys:
-        return _("%(where)s is a standby and can only be read. Write to its primary server instead.") % {
+        return _("%(where)s is a read-only standby. Write to its primary server instead.") % {
             "where": registry.sources[alias].where
         }
     if not is_agreed(alias):

@@ -63,10 +63,10 @@ def of_own(error: Exception) -> str:
         return _("%(error)s. Put the file back, or restart adkweb to create a new one.") % {"error": text.strip()}
     if "readonly database" in lowered or "read-only" in lowered:
         return _(
-            "adkweb's own database can't be written to: its file, disk or server is read-only. Nothing was "
-            "half-written."
+            "adkweb's own database can't be written to: its file, disk or server is read-only. No partial "
+            "changes were saved."
         )
-    return _("adkweb's own database is locked or isn't answering. Nothing was half-written; try again.")
+    return _("adkweb's own database is locked or isn't answering. No partial changes were saved; try again.")
 
 
 _LOST: Final = (  # messages of libpq and psycopg when an existing connection ends; a mistake in an address isn't one
@@ -82,8 +82,8 @@ def _of_files() -> list[tuple[str, str]]:
         (
             "readonly database",
             _(
-                "the file has a write-ahead log, so SQLite has to write files beside it even to read it, but "
-                "this folder is read-only. Copy it to a writable folder."
+                "the file uses a write-ahead log, so SQLite must create files next to it even for reading, but "
+                "this folder is read-only. Copy the file to a writable folder."
             )
             if settings.READ_ONLY
             else _("adkweb doesn't have permission to write to this file. To open it read-only, use --read-only."),
@@ -96,7 +96,7 @@ def _of_files() -> list[tuple[str, str]]:
             ),
         ),
         ("not a database", _("this isn't a SQLite database.")),
-        ("image is malformed", _("the file is damaged or incomplete. SQLite's “.recover” may save its content.")),
+        ("image is malformed", _("the file is damaged or incomplete. SQLite's “.recover” may rescue its contents.")),
         ("disk i/o", _("the disk isn't answering. Nothing was written.")),
         ("disk is full", _("the disk is full. Nothing was written.")),
     ]
@@ -104,27 +104,27 @@ def _of_files() -> list[tuple[str, str]]:
 
 def _of_servers() -> list[tuple[str, str]]:
     return [
-        ("password authentication", _("the server refused this user and password.")),
+        ("password authentication", _("the server rejected this user name and password.")),
         ("no password supplied", _("the server requires a password. Put it in ~/.pgpass or the URL.")),
         (
             "root certificate",
             _(
-                "sslmode requires the server's certificate to be verified. Specify the file to verify it with: "
+                "sslmode requires the server's certificate to be verified. Specify the root certificate file: "
                 "sslrootcert=FILE."
             ),
         ),
         ("does not support ssl", _("the server doesn't support TLS, which sslmode in its address requires.")),
         (
             "startup parameter",
-            _("the pooler refuses this address's options. Configure it to ignore them."),
+            _("the pooler rejects the options in this address. Configure it to ignore them."),
         ),
-        ("too many", _("the server has no free connection. adkweb retries on every request.")),
-        ("pg_hba", _("the server doesn't allow this user from here (pg_hba.conf).")),
+        ("too many", _("the server has no free connections. adkweb retries on every request.")),
+        ("pg_hba", _("the server doesn't allow this user to connect from here (pg_hba.conf).")),
         (
             "definition of service",
-            _("this service isn't in ~/.pg_service.conf or PGSERVICEFILE."),
+            _("this service isn't defined in ~/.pg_service.conf or PGSERVICEFILE."),
         ),
-        ("does not exist", _("the server is answering, but has nothing with this name.")),
+        ("does not exist", _("the server is answering, but nothing with this name exists on it.")),
         ("permission denied", _("this database user doesn't have permission to do that.")),
         ("read-only transaction", _("this server is a standby or is read-only. Nothing was written.")),
         ("must be owner", _("this database user doesn't own ADK's tables.")),
@@ -134,7 +134,10 @@ def _of_servers() -> list[tuple[str, str]]:
         ("refused", _("no server is listening there. adkweb retries on every request.")),
         ("couldn't get a connection", _("the server isn't answering. adkweb retries on every request.")),
         ("timeout", _("the server didn't answer in time. adkweb retries on every request.")),
-        ("terminat", _("the server closed the connection. Nothing was half-written; try again.")),
-        ("running locally", _("no server has a socket in this folder.")),
-        *((sign, _("the connection to the server was lost. Nothing was half-written; try again.")) for sign in _LOST),
+        ("terminat", _("the server closed the connection. No partial changes were saved; try again.")),
+        ("running locally", _("there's no server socket in this folder.")),
+        *(
+            (sign, _("the connection to the server was lost. No partial changes were saved; try again."))
+            for sign in _LOST
+        ),
     ]

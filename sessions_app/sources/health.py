@@ -186,7 +186,7 @@ def _source(source: Source) -> State:
                 cursor.execute("SELECT pg_is_in_recovery(), has_table_privilege('events', 'INSERT')")
                 follows, may_write = cursor.fetchone()
             if follows and not database.is_read_only(source.alias):
-                why = _("this server is a standby and can only be read. Write to its primary server instead.")
+                why = _("this server is a read-only standby. Write to its primary server instead.")
                 return State((WRITABLE,), why, amiss=True)
             if why := database.why_shown(source.alias):
                 return State((WRITABLE,), why)

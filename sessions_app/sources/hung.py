@@ -73,7 +73,7 @@ def _error(alias: str) -> SourceError:
     source = registry.sources.get(alias)
     where = source.where if source else alias
     return SourceError(
-        _("%(where)s: the server isn't answering. adkweb keeps trying and will continue when it does.")
+        _("%(where)s: the server isn't answering. adkweb will keep trying and continue once it answers.")
         % {"where": where},
         alias=alias,
     )

@@ -143,8 +143,8 @@ def _decided(source: Source, seen: Seen) -> KnownSource:
     if there is None:  # another source that was named may be it
         raise SourceError(
             _(
-                "this is either %(label)s or a copy of it. To find out, adkweb must be able to reach all the "
-                "other sources in its list: repair them, or remove them from the list."
+                "this is either %(label)s or a copy of it. To find out, adkweb must be able to reach every "
+                "other source in its list. Fix the ones it can't reach, or remove them from the list."
             )
             % {"label": known.label}
         )
@@ -350,8 +350,8 @@ def _is_still(other: Source, seen: Seen) -> bool:
         return False
     raise SourceError(
         _(
-            "this is a copy of “%(alias)s” (%(where)s) made by copying its whole server, so the two can't be "
-            "told apart. Name only one of them."
+            "this is a copy of “%(alias)s” (%(where)s), made by copying the whole server, so adkweb can't tell "
+            "the two apart. Specify only one of them."
         )
         % {"alias": other.alias, "where": other.where}
     )

@@ -35,7 +35,7 @@ def add(alias: str, moved: Moved = lambda progress: None, *, patient: bool = Fal
     except (DatabaseError, psycopg.Error) as error:
         raise SourceError(
             _(
-                "Adopting stopped: %(error)s Start it again to continue. It must run as the tables' owner, and "
+                "Adoption stopped: %(error)s Start it again to continue. It must run as the tables' owner, and "
                 "the database stays read-only until it is done."
             )
             % {"error": f"{error}".strip().rstrip(".") + "."}

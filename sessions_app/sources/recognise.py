@@ -67,7 +67,7 @@ def _check_readable(cursor: CursorWrapper) -> None:
             _(
                 "The sessions here are encrypted by adk-secure-sessions, and adkweb doesn't have the key. "
                 "Nothing was changed. To see them in adkweb, use a program that has the key to copy them into "
-                "an unencrypted database, and open that."
+                "an unencrypted database, then open that one."
             )
         )
 
@@ -84,9 +84,9 @@ def _check_types(tables: Tables) -> None:
         first, *_rest = wrong
         raise SourceError(
             _(
-                "The column %(table)s.%(column)s is %(kind)s, but google-adk creates %(right)s, so adkweb can't "
-                "use the database. Nothing was changed. Its owner can change the column (agents will wait while "
-                "this runs): %(statements)s"
+                "The column %(table)s.%(column)s has the type %(kind)s, but google-adk creates it as %(right)s, "
+                "so adkweb can't use the database. Nothing was changed. The owner can change the column (agents "
+                "will have to wait while this runs): %(statements)s"
             )
             % {
                 "table": first[0],

@@ -121,7 +121,7 @@ def identity(alias: str) -> str:
     if known is None:
         where = sources[alias].where if alias in sources else alias
         raise SourceError(
-            _("%(where)s: adkweb couldn't identify this source in its own database. Try again.") % {"where": where},
+            _("%(where)s: adkweb couldn't look up this source in its own database. Try again.") % {"where": where},
             alias=alias,
         )
     return known

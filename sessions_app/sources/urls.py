@@ -80,14 +80,14 @@ def _advice(kind: str) -> str:
     """Returns advice for people whose sessions are where adkweb can't open them."""
     if kind == "agentengine":
         return _(
-            "To import its sessions into a database: adkweb create new.db, then adkweb import "
+            "To import its sessions into a database, run adkweb create new.db, then adkweb import "
             "'agentengine://projects/P/locations/L/reasoningEngines/ID?app=NAME' --into new.db"
         )
     if kind in ("http", "https", "adkweb"):
         return _("This is an address for agents. Use the address of the database behind it.")
     return _(
-        "If your agent keeps its sessions elsewhere, have it use HttpSessionService, or import them with adkweb "
-        "import (see docs/agents.md and docs/transfer.md)."
+        "If your agent keeps its sessions elsewhere, have it use HttpSessionService, or import the sessions "
+        "with adkweb import (see docs/agents.md and docs/transfer.md)."
     )
 
 
@@ -138,9 +138,7 @@ def _file(kind: str, rest: str) -> File:
                 )
             name = f"/{name}"
     if name in ("", ":memory:", "/"):
-        raise SourceError(
-            _("This URL doesn't name a file, only an in-memory database. For a file, use sqlite:///agent.db")
-        )
+        raise SourceError(_("This URL refers to an in-memory database, not a file. For a file, use sqlite:///agent.db"))
     path = Path(name).expanduser()
     # SQLAlchemy takes the name as it is written, SQLite and most people quote it.
     path = path if kind == "sqlite" and path.exists() else Path(unquote(name)).expanduser()
@@ -241,7 +239,7 @@ def _server(url: str) -> Server:
     if "/" in name:
         raise SourceError(
             _(
-                "%(url)s: write “/” in a name as %%2F. Give a socket's folder as an option: "
+                "%(url)s: write “/” in a name as %%2F. Specify a socket folder as an option: "
                 "postgresql://user@/database?host=/cloudsql/project:region:instance"
             )
             % {"url": where}
@@ -279,7 +277,7 @@ def _addresses(hosts: str, parameters: dict[str, str], where: str) -> list[tuple
         ports = [_port(each, where) for each in parameters["port"].split(",")]
         ports = ports * len(addresses) if len(ports) == 1 else ports
         if len(ports) != len(addresses):
-            raise SourceError(_("%(url)s: give as many ports as hosts.") % {"url": where})
+            raise SourceError(_("%(url)s: the number of ports must match the number of hosts.") % {"url": where})
         addresses = [(host, port) for (host, _port), port in zip(addresses, ports, strict=True)]
     return addresses
 

@@ -92,7 +92,7 @@ FORMATS: Final[dict[str, Format]] = {
         write_one=single_file.write,
         suffix=".html",
         lossless=True,
-        words=gettext_lazy("a session exported by adkweb as one page"),
+        words=gettext_lazy("a session exported by adkweb as a single page"),
         one_session=True,
         mime_type="text/html; charset=utf-8",
     ),
@@ -104,7 +104,7 @@ FORMATS: Final[dict[str, Format]] = {
     "adk-v0": Format(
         "a database from ADK before 1.22, whose actions are pickled",
         adk_v0.read,
-        words=gettext_lazy("a database from ADK before 1.22"),
+        words=gettext_lazy("a database from before ADK 1.22"),
     ),
     "adk-go": Format("a database from adk-go", adk_go.read, words=gettext_lazy("a database from adk-go")),
     "adk-rust": Format("a database from adk-rust", adk_rust.read, words=gettext_lazy("a database from adk-rust")),

@@ -84,7 +84,7 @@ def gathered(ref: SessionRef, actor: Actor, left_out: exporting.Damaged | None =
         raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
     if row.events > MOST_EVENTS:
         raise Invalid(
-            _("This session has %(n)s events, but a file can hold up to %(most)s. Export it as jsonl.")
+            _("This session has %(n)s events, but a file can hold only %(most)s. Export it as jsonl.")
             % {"n": row.events, "most": MOST_EVENTS}
         )
     items: list[Item] = []

@@ -210,7 +210,7 @@ def _taken(moment: Moment, name: str) -> str:
     if value is ABSENT:
         raise NotFound(_("There's no key “%(key)s” in this state.") % {"key": name})
     if value is UNKNOWN:
-        raise Invalid(_("The value of “%(key)s” at this event was not recorded.") % {"key": name})
+        raise Invalid(_("The value of “%(key)s” at this event wasn't recorded.") % {"key": name})
     if not isinstance(value, str):
         raise Invalid(_("The value of “%(key)s” isn't a string, so it can't be used as a template.") % {"key": name})
     return value
@@ -319,8 +319,8 @@ _WORDS: Final = {
     "node": gettext_lazy("for another node"),
     "empty": gettext_lazy("without content"),
     "internal": gettext_lazy("internal"),
-    "progress": gettext_lazy("from a tool's progress"),
-    "half": gettext_lazy("with only half a call"),
+    "progress": gettext_lazy("about a tool's progress"),
+    "half": gettext_lazy("with an unpaired call"),
     "overtaken": gettext_lazy("replaced by a later response"),
     "unread": gettext_lazy("too large to read"),
 }

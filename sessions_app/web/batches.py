@@ -93,7 +93,7 @@ def _step(request: HttpRequest, shown: Batch, form: BatchForm) -> HttpResponse:
 
 def _check_confirmed(shown: Batch, typed: str) -> None:
     if shown.act == "delete" and shown.stage == "ready" and typed.strip() != str(shown.to_do):
-        raise Invalid(_("This isn't the number of sessions. Nothing was deleted."))
+        raise Invalid(_("That isn't the number of sessions. Nothing was deleted."))
 
 
 def _go_on(request: HttpRequest, shown: Batch) -> HttpResponse:

@@ -100,7 +100,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     except Error as error:
         return _preview(request, ref, form, error=error)
     if appended.seq is None:
-        messages.info(request, _("This edit was already written."))
+        messages.info(request, _("This edit has already been written."))
     else:
         tell_saved(request, ref, appended.event["id"], appended.seq)
     return redirect(reverse("drift", kwargs=names))

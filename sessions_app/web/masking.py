@@ -47,8 +47,8 @@ class MaskForm(Form):
     ids = Check(
         label=gettext_lazy("Include user ids"),
         help_text=gettext_lazy(
-            "People who can't reveal values see a handle such as user-3f9a2c81d07be455 in place of an id, "
-            "including in addresses and files. Only for rules that apply to all apps."
+            "People who can't reveal values see a handle such as user-3f9a2c81d07be455 instead of the id, "
+            "including in URLs and files. Available only for rules that apply to all apps."
         ),
     )
     apps = Text(
@@ -71,7 +71,7 @@ def masking(request: HttpRequest) -> HttpResponse:
     rule, status = act(form, do)
     said = [_words_of(each, rule) for each in mask_rules.ids(rule, actor=who)] if rule else []
     if rule and rule.pk:
-        messages.success(request, _("Rule added. Search is being rebuilt without the hidden values."))
+        messages.success(request, _("Rule added. The search index is being rebuilt without the hidden values."))
         for each in said:
             (messages.info if rule.ids else messages.warning)(request, each)
         return redirect("masking")
@@ -99,14 +99,14 @@ def _words_of(ids: mask_rules.Ids, rule: MaskRule) -> str:
         SERVICE: pgettext("the id of a user", "a service key"),
     }
     readable = (
-        _("%(n)s of the first %(users)s users of %(app)s have %(what)s as their id. Ids stay visible.")
+        _("%(n)s of the first %(users)s %(app)s users have %(what)s as their id. Their ids stay visible.")
         if ids.more
-        else _("%(n)s of %(users)s users of %(app)s have %(what)s as their id. Ids stay visible.")
+        else _("%(n)s of %(users)s %(app)s users have %(what)s as their id. Their ids stay visible.")
     )
     hidden = (
-        _("%(n)s of the first %(users)s users of %(app)s have %(what)s as their id. They will appear under handles.")
+        _("%(n)s of the first %(users)s %(app)s users have %(what)s as their id. Their handles will be shown instead.")
         if ids.more
-        else _("%(n)s of %(users)s users of %(app)s have %(what)s as their id. They will appear under handles.")
+        else _("%(n)s of %(users)s %(app)s users have %(what)s as their id. Their handles will be shown instead.")
     )
     values = {"n": ids.having, "users": ids.users, "app": ids.app_name, "what": forms[rule.pattern]}
     return (hidden if rule.ids else readable) % values

@@ -39,4 +39,4 @@ def check_unmarked(keys: Collection[str]) -> None:
 
 def incomplete() -> Conflict:
     """Returns the error for a writer whose session is still being copied or imported."""
-    return Conflict(_("This session is being copied or imported. You can edit it when that is done."))
+    return Conflict(_("This session is being copied or imported. You can edit it once that's done."))

@@ -64,7 +64,7 @@ def test_fields_that_adk_ignores_are_kept() -> None:
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ({"content": {"parts": [{"txt": "Hello"}]}}, r"content\.parts\[0\]\.txt: ADK doesn't know this field"),
+        ({"content": {"parts": [{"txt": "Hello"}]}}, r"content\.parts\[0\]\.txt: ADK doesn't recognise this field"),
         (
             {"content": {"parts": [{"text": "a"}, {"function_call": {"arguments": {}}}]}},
             r"parts\[1\]\.function_call\.argum",
@@ -79,7 +79,7 @@ def test_fields_that_adk_ignores_are_kept() -> None:
         ({"actions": {"compaction": {"start_timestamp": 1}}}, r"actions\.compaction\.compacted_content: missing"),
         ({"actions": {"escalate": "maybe"}}, r"actions\.escalate: must be true or false"),
         ({"actions": {"route": {"a": 1}}}, r"actions\.route: .*\(bool, int, str, bool\|int\|str\)"),
-        ({"live_session_id": 7}, r"live_session_id: ADK expects another type \(str\)"),
+        ({"live_session_id": 7}, r"live_session_id: ADK expects a different type \(str\)"),
         ({"long_running_tool_ids": ["a", 1]}, "long_running_tool_ids: must be a list of strings"),
         ({"turn_complete": 1}, "turn_complete: must be true or false"),
     ],

@@ -305,7 +305,7 @@ def test_tokens_that_may_not_are_refused_at_once_with_adkwebs_sentence(
         async with every as service:
             session = await service.create_session(**NAME)
         async with HttpSessionService(serving.url, token="adkweb_unknown") as service:
-            await refused(service.get_session(**NAME), PermissionError, "This token is unknown or was revoked")
+            await refused(service.get_session(**NAME), PermissionError, "This token doesn't exist or has been revoked")
             await refused(service.append_event(session, event("x")), PermissionError)
         async with reading as service:
             assert await service.get_session(**NAME) == session

@@ -19,9 +19,9 @@ REFUSED: Final = {
     "no token": "Sign in with a token",
     "unknown": "unknown",
     "expired": "expired",
-    "revoked": "was revoked",
+    "revoked": "has been revoked",
     "renewed": "was renewed",
-    "deactivated": "This token ended because the person who created it can no longer sign in",
+    "deactivated": "This token stopped working because the person who created it can no longer sign in",
 }
 KINDS: Final = (*REFUSED, "read", "append", "admin", "stranger")
 ELSEWHERE: Final = "/apps/nowhere"  # stands for all addresses below ADK's that lead nowhere

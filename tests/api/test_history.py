@@ -199,7 +199,7 @@ def test_an_undo_of_something_undone_says_so_and_writes_nothing(program: Program
     before = everything(told.source)
     again = undo(program, told, "e3")
     assert again.status == 400
-    assert "This was already undone by event" in again.detail
+    assert "This has already been undone by event" in again.detail
     assert everything(told.source) == before
 
 
@@ -232,7 +232,7 @@ def test_state_is_restored_by_an_event(program: Program, told: SessionRef) -> No
     assert done.json()["event"]["custom_metadata"]["adkweb"]["restores"] == "e1"
     assert state_of(told)["session"] == {"step": "pay", "nothing": None, "n": 1}
     nothing = program.post(path, {"to": "e1", "scopes": ["session"]})
-    assert (nothing.status, "The state is the same as at that moment" in nothing.detail) == (400, True)
+    assert (nothing.status, "The state is already the same as it was then" in nothing.detail) == (400, True)
 
 
 def test_a_session_that_moved_is_not_taken_back_where_if_match_says_so(program: Program, told: SessionRef) -> None:

@@ -143,8 +143,8 @@ def test_a_standby_that_was_to_be_written_impairs_and_a_write_says_so(open_sourc
         open_source(url, adopting=False)
         status, answer = ask(token())
         assert (status, answer["state"], answer["sources"][0]["lacks"]) == (200, "impaired", ["writable"])
-        assert "this server is a standby" in answer["sources"][0]["why"]
-        with pytest.raises(NotAllowed, match="is a standby"):
+        assert "this server is a read-only standby" in answer["sources"][0]["why"]
+        with pytest.raises(NotAllowed, match="is a read-only standby"):
             append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
         database.forget(alias)
 

@@ -86,7 +86,7 @@ def test_a_token_ends_with_the_person_who_made_it(maria: User, left: str) -> Non
         User.objects.create_user("maria")  # somebody else with the same name
     else:
         User.objects.update(is_active=False)
-    assert_refused(text, "This token ended because the person who created it can no longer sign in")
+    assert_refused(text, "This token stopped working because the person who created it can no longer sign in")
     numbers = dict(ApiToken.objects.values_list("name", "pk"))
     assert tokens.actor_numbered(numbers["agent"]) is None  # so a job of its own does not go on
     assert tokens.actor_numbered(numbers["of a command"]) is not None
@@ -97,6 +97,6 @@ def test_a_token_ends_with_the_person_who_made_it(maria: User, left: str) -> Non
 def test_a_token_goes_on_when_its_person_comes_back(maria: User) -> None:
     text = tokens.create("agent", "admin", "*", by=as_admin("maria", maria.pk))[1]
     User.objects.update(is_active=False)
-    assert_refused(text, "This token ended because the person who created it can no longer sign in")
+    assert_refused(text, "This token stopped working because the person who created it can no longer sign in")
     User.objects.update(is_active=True)
     assert {answer.status for answer in asked(text)} == {200}

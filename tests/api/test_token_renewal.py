@@ -116,7 +116,7 @@ def test_each_text_ends_with_the_person_who_got_it(maria: User) -> None:
     maria.delete()
     assert (works(of_maria), works(of_ben)) == (False, True)
     assert (
-        "This token ended because the person who created it can no longer sign in"
+        "This token stopped working because the person who created it can no longer sign in"
         in Program(of_maria).get("/api/apps").detail
     )
     User.objects.filter(username="ben").update(is_active=False)

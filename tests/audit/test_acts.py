@@ -108,7 +108,10 @@ def test_a_password_that_a_command_changes_is_recorded_and_not_changed_where_tha
     call_command("changepassword", "maria", stdout=StringIO())
     assert rows() == [("password-changed", "terminal", "", {"name": "maria"})]
     before = User.objects.get().password
-    with refusing_rows(), pytest.raises(CommandError, match="The audit couldn't record this, so nothing was changed"):
+    with (
+        refusing_rows(),
+        pytest.raises(CommandError, match="This couldn't be recorded in the audit, so nothing was changed"),
+    ):
         call_command("changepassword", "maria", stdout=StringIO())
     assert User.objects.get().password == before
 

@@ -189,7 +189,7 @@ def test_what_cannot_be_recorded_is_refused_and_what_takes_access_away_is_logged
 ) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"PRAGMA max_page_count = {cursor.execute('PRAGMA page_count').fetchone()[0]}")
-    with pytest.raises(NotRecorded, match="The audit couldn't record this, so nothing was changed"):
+    with pytest.raises(NotRecorded, match="This couldn't be recorded in the audit, so nothing was changed"):
         deque(iter(lambda: record("exported", "maria", why="x" * 900), 0), 0)  # until the disk is full
     whole = AuditRow.objects.count()
     record("sign-out", "maria", why="y" * 900)

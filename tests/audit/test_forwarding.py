@@ -251,7 +251,7 @@ def test_a_webhook_may_not_be_sent_into_the_own_network_unless_the_settings_list
     settings.WEBHOOK_HOSTS, settings.AUDIT_WEBHOOK = [], "https://127.0.0.1/"
     fill(1)
     send()
-    assert "is not on the public internet" in standing_of_all()[0].message
+    assert "isn't on the public internet" in standing_of_all()[0].message
     assert hook.bodies == []
 
 

@@ -214,7 +214,9 @@ def test_an_act_that_must_be_recorded_and_cannot_be_is_not_done(
     before = kept(ref.source)
     with (
         refusing_rows(),
-        pytest.raises((NotRecorded, CommandError), match="The audit couldn't record this, so nothing was changed"),
+        pytest.raises(
+            (NotRecorded, CommandError), match="This couldn't be recorded in the audit, so nothing was changed"
+        ),
     ):
         try_it()
     after = kept(ref.source)

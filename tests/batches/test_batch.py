@@ -509,7 +509,7 @@ def test_nothing_is_done_that_was_not_tried(sessions: list[SessionRef], actor: A
 def test_a_batch_whose_dry_run_is_under_way_is_not_taken_for_done(sessions: list[SessionRef], actor: Actor) -> None:
     made = begin(sessions, actor)
     Job.objects.update(state="waiting", step=working.TRYING, claim="of another process", claimed_until=time.time() + 60)
-    with pytest.raises(Conflict, match="The dry run of this batch isn't finished"):
+    with pytest.raises(Conflict, match="The dry run for this batch hasn't finished"):
         batch.do(made, actor=actor)
     Job.objects.update(state=working.READY, claim="", claimed_until=None)
     assert counted(do(made, actor)) == {"changed": 6}

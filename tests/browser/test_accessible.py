@@ -64,5 +64,5 @@ def test_signing_in_is_accessible_in_light_and_dark(
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     check(page)
     page.goto(server.link)  # which signed_in has used up
-    expect(page.get_by_role("alert")).to_contain_text("expired or was already used")
+    expect(page.get_by_role("alert")).to_contain_text("expired or has already been used")
     check(page)

@@ -55,7 +55,7 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     expect(table.get_by_text("3 sessions were changed.")).to_be_visible()
     table.get_by_role("button", name="Undo this batch").click()
     expect(table.get_by_text("The edits to 3 sessions were undone.")).to_be_visible()
-    table.get_by_role("link", name="the batch that it undoes").click()
+    table.get_by_role("link", name="the batch this undoes").click()
     expect(table.get_by_role("link", name="Undone")).to_be_visible()
 
 
@@ -118,7 +118,7 @@ def test_a_deletion_needs_the_number_of_sessions(table: Page) -> None:
     table.get_by_role("button", name="Delete…").click()
     button = table.get_by_role("button", name="Delete 1 session")
     expect(button).to_be_disabled()
-    table.get_by_label(re.compile("Enter the number of sessions to confirm")).fill("1")
+    table.get_by_label(re.compile("To confirm, enter the number of sessions")).fill("1")
     expect(button).to_be_enabled()
     table.get_by_role("button", name="Discard").click()
     expect(table).to_have_url(re.compile("/sessions/$"))

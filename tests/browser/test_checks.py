@@ -36,11 +36,11 @@ def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch:
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("Something is missing")
     condition.fill("rule_total >= 0")
-    expect(page.locator(".trial")).to_have_text("No session breaks this now.")
+    expect(page.locator(".trial")).to_have_text("No sessions break this now.")
     expect(page.get_by_label("Name (optional)")).to_have_attribute("placeholder", "rule_total >= 0")
     page.get_by_label("Name (optional)").fill("No debts")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="No session broke this rule")).to_be_visible()
+    expect(page.get_by_role("heading", name="No sessions broke this rule")).to_be_visible()
     write(page, ref, "rule_total", "-5")
     row = page.locator("#breaches tbody tr")
     look_again_until(page, row)
@@ -95,7 +95,7 @@ def look_again_until(page: Page, there: Locator) -> None:
 def test_state_health_names_keys_and_leads_to_the_event_that_wrote_them(page: Page) -> None:
     write(page, own("rules"), "apiKey", '"hunter22"')
     page.goto(HEALTH)
-    row = page.locator("tr", has_text="has a secret's name").first
+    row = page.locator("tr", has_text="named like a secret").first
     look_again_until(page, row)
     expect(row).to_contain_text("apiKey")
     expect(page.locator("main")).not_to_contain_text("hunter22")

@@ -136,7 +136,7 @@ def tourist(own_demo: Demo, visitor: Visit) -> Page:  # in this order: the page 
 def test_the_tour_goes_on_as_a_person_does_what_it_says(page: Page) -> None:
     page.goto("/demo/")
     expect(page).to_have_url(re.compile(r"/s/demo/booking/ana/december-trip/$"))
-    expect(page.get_by_role("region", name="Tour of the demo")).to_be_visible()
+    expect(page.get_by_role("region", name="Demo tour")).to_be_visible()
     step(page, "1/5 A turn failed")
     expect(aimed(page)).to_contain_text("CheckInError")
     page.keyboard.press("<")  # the error before now
@@ -296,7 +296,7 @@ def test_a_word_is_explained_to_the_pointer_and_to_the_keyboard(page: Page) -> N
     expect(tip).to_be_hidden()
     expect(page.locator("#tour")).to_be_visible()  # this Escape was for the sentence alone
     page.keyboard.press("Tab")
-    expect(tip).to_have_text("What an agent, a person or adkweb appends to a session. It is never changed.")
+    expect(tip).to_have_text("A record appended to a session by an agent, a person or adkweb. It never changes.")
 
     page.get_by_role("link", name="Drift").hover()
     expect(tip).to_contain_text("Stored state that differs")

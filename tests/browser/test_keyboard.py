@@ -113,7 +113,7 @@ def test_what_is_shown_later_shows_the_changed_keys_and_the_list_of_sessions_kno
     page.goto("/sessions/")
     page.keyboard.press("?")
     change(page, "select a session", "z")
-    change(page, "select all since the last one", "Shift+Z")
+    change(page, "extend the selection to here", "Shift+Z")
     change(page, "previous event", "w")
     page.get_by_role("button", name="Close").click()
     for key in ("j", "x", "z", "j", "j", "Shift+X"):

@@ -340,7 +340,7 @@ def test_a_session_is_made_with_initial_state(page: Page, watch: Watch) -> None:
     type_json(page, "[1]")
     page.get_by_role("button", name="Create").click()
     expect(page.locator("#state_error")).to_contain_text(
-        "The initial state must be a JSON object with the keys of the state"
+        "The initial state must be a JSON object with the state's keys"
     )
     expect(page.get_by_label("Session id")).to_have_value("made here #1")
     type_json(page, '{"first": 1, "user:likes": ["녹차"]}')

@@ -123,7 +123,7 @@ def test_by_mouse(page: Page) -> None:
     event(page, 69).locator(".line").click()
     at(page, 69)
     page.get_by_role("link", name="Rewind…").click()
-    expect(page.locator("#pane")).to_contain_text("The agent no longer sees")
+    expect(page.locator("#pane")).to_contain_text("Hidden from the agent")
     page.get_by_role("button", name="Rewind").click()
     saved(page)
     expect(event(page, 69)).to_have_class(re.compile(r"\bgone\b"))

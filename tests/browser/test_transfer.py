@@ -98,7 +98,7 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
     page.locator(".topbar details.menu > summary").click()
     page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_role("navigation", name="Settings").get_by_role("link", name="Tokens", exact=True).click()
-    expect(page.get_by_text("A token lets a program use adkweb")).to_be_visible()
+    expect(page.get_by_text("Tokens let programs use adkweb")).to_be_visible()
     check(page)
     page.get_by_label("Name").fill("report")
     page.get_by_role("radio", name=re.compile("^read")).check()

@@ -10,8 +10,8 @@ from tests.costs import takes_less
 
 SECONDS = 0.5  # a tenth here; ten thousand faults that are all told take seconds
 MANY = 100_000
-UNKNOWN = "ADK doesn't know this field"
-TYPE = "ADK expects another type"
+UNKNOWN = "ADK doesn't recognise this field"
+TYPE = "ADK expects a different type"
 
 
 def deep(levels: int) -> Any:

@@ -490,9 +490,9 @@ def test_an_event_by_hand_may_remove_keys(ref: SessionRef, actor: Actor) -> None
     ("event", "message"),
     [
         ([], "An event must be a JSON object"),
-        ({"partial": True}, "partial: a partial event is never stored"),
+        ({"partial": True}, "partial: partial events are never stored"),
         ({"actions": {"made_up": 1}}, 't know "made_up"'),
-        ({"timestamp": "now"}, "timestamp: must be seconds"),
+        ({"timestamp": "now"}, "timestamp: must be a number, in seconds"),
         ({"id": "x" * 129}, "id has 129 characters"),
         ({"custom_metadata": []}, "custom_metadata: must be an object"),
         (

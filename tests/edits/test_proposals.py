@@ -245,7 +245,7 @@ def test_what_lapsed_was_declined_or_withdrawn_is_never_applied_and_can_be_propo
         for act in (proposal_job.apply, proposal_job.decline):
             with pytest.raises(Conflict):
                 act(each.id, actor=ben)
-    with pytest.raises(Conflict, match="This proposal was already decided"):
+    with pytest.raises(Conflict, match="This proposal has already been decided"):
         edit.edit_state(ref, GOLD, actor=maria, reason="by phone", once="b")
     again = [Entry(each.key, each.new, each.old) for each in ends[1].changes]
     assert (propose(ref, maria, *again, once="d").state, events_of(ref)) == ("waiting", [])

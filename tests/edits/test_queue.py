@@ -574,7 +574,7 @@ def test_a_process_that_is_killed_between_writing_and_noting_so_leaves_an_edit_t
         Job.objects.update(process="")
         assert queue.apply_due() == 0  # the claim lasts
         let_claims_end()
-    with pytest.raises(Conflict, match="was already applied"):
+    with pytest.raises(Conflict, match="has already been applied"):
         queue.cancel(waiting.id, bo)
     assert (now(waiting).state, now(waiting).seq) == ("applied", events_of(ref)[0][0])
     assert (queue.apply_due(), len(edits_in(ref))) == (0, 1)

@@ -103,7 +103,7 @@ def test_undone_already_names_the_event_that_has_done_it(
 ) -> None:
     event_id = add(ref, step="pay")
     undone = take_back(ref, event_id, actor)
-    with pytest.raises(Invalid, match="This was already undone by event") as refused:
+    with pytest.raises(Invalid, match="This has already been undone by event") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == undone
 
@@ -123,7 +123,7 @@ def test_what_removed_a_key_again_is_named_and_only_an_undo_is_called_one(
 ) -> None:
     event_id = add(ref, new=1)
     undone = take_back(ref, event_id, actor)
-    with pytest.raises(Invalid, match="This was already undone by event") as refused:
+    with pytest.raises(Invalid, match="This has already been undone by event") as refused:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert refused.value.detail["writer"].event_id == undone
     other = append_event(
@@ -184,9 +184,9 @@ def test_a_write_between_looking_and_sending_is_not_lost(
 @pytest.mark.parametrize(
     ("delta", "message"),
     [
-        ({}, "changed no state"),
+        ({}, "didn't change any state"),
         ({"step": "search"}, "This event wrote the values that were already there, so there is nothing to undo"),
-        ({"temp:x": 1}, "changed no state"),
+        ({"temp:x": 1}, "didn't change any state"),
     ],
 )
 def test_an_event_that_changed_nothing_has_nothing_to_undo(
@@ -240,12 +240,12 @@ def test_a_key_a_scope_or_everything_is_restored_to_a_moment(
     bring_back(ref, event_id, actor)
     assert state(ref) == at
     assert events_of(ref)[-1][1]["custom_metadata"]["adkweb"]["restores"] == event_id
-    with pytest.raises(Invalid, match="The state is the same as at that moment"):
+    with pytest.raises(Invalid, match="The state is already the same as it was then"):
         undo.restore(ref, event_id, actor=SYSTEM)
 
 
 def test_a_key_that_was_never_there_cannot_be_restored(ref: SessionRef, add: Callable[..., str]) -> None:
-    with pytest.raises(Invalid, match="no key “nope”, neither then nor now"):
+    with pytest.raises(Invalid, match="The key “nope” didn't exist then and doesn't exist now"):
         undo.restore(ref, add(ref, step="pay"), keys=["step", "nope"], actor=SYSTEM)
 
 
@@ -274,7 +274,7 @@ def test_what_was_never_recorded_is_not_restored_and_named(
     plan = undo.restore(ref, event_id, scopes=["session"], actor=SYSTEM)
     assert ([s.key for s in plan.steps], plan.unknown) == (["other"], ["step"])
     with pytest.raises(
-        Invalid, match=r"The state is the same as at that moment\. Earlier values are unknown for these keys: step"
+        Invalid, match=r"The state is already the same as it was then\. Earlier values are unknown for these keys: step"
     ):
         undo.restore(ref, event_id, keys=["step"], actor=SYSTEM)
 
@@ -376,7 +376,7 @@ def test_of_several_events_that_brought_values_back_the_last_is_named(
     with pytest.raises(Invalid) as nothing:
         undo.undo(ref, event_id, actor=SYSTEM)
     assert nothing.value.detail["writer"].event_id == last
-    assert "This was already undone by event" not in nothing.value.message
+    assert "This has already been undone by event" not in nothing.value.message
 
 
 def test_an_undo_of_the_same_id_in_another_session_is_none_of_this_event(
@@ -390,4 +390,4 @@ def test_an_undo_of_the_same_id_in_another_session_is_none_of_this_event(
     add(other, user__tier="gold")
     with pytest.raises(Invalid) as nothing:
         undo.undo(other, "same", actor=SYSTEM)
-    assert "This was already undone by event" not in nothing.value.message
+    assert "This has already been undone by event" not in nothing.value.message

@@ -290,7 +290,10 @@ BROKEN = [
     ("ALTER TABLE events RENAME COLUMN event_data TO actions", "ADK's old schema (v0)"),
     (EVENT.format("'no json'"), "1 of the newest 209 events cannot be loaded by google-adk, and with them"),
     (EVENT.format("'[]'"), "(event_data is not an object)"),
-    (EVENT.format("json_set(event_data, '$.actions.surprise', 1)"), "(actions.surprise: ADK doesn't know this field"),
+    (
+        EVENT.format("json_set(event_data, '$.actions.surprise', 1)"),
+        "(actions.surprise: ADK doesn't recognise this field",
+    ),
     (
         """UPDATE sessions SET state = '{"adkweb:importing": true}' WHERE id = 'seoul-trip'""",
         "1 sessions are partly imported: booking/ana/seoul-trip",

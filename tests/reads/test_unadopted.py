@@ -365,7 +365,7 @@ def test_without_an_index_a_large_table_has_no_order(opened: str, monkeypatch: p
     monkeypatch.setattr(adoption, "ORDERED", schema.ORDERED._replace(postgresql=postgresql))
     registry.opened_files.pop(opened)
     database.get(opened)
-    with pytest.raises(Invalid, match="can't be known"):
+    with pytest.raises(Invalid, match="can't be determined"):
         moments.state_at(key_of(opened, "s0"), "a", actor=SYSTEM)
     assert moments.state_now(key_of(opened, "s0"), actor=SYSTEM).state.session == {}
     execute(opened, "CREATE INDEX any_name ON events (app_name, user_id, session_id, timestamp)")

@@ -206,10 +206,10 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
         "a",
         [("status:bad", "“bad” isn't a status. Use one of: running, waiting, failed, idle, stuck.")],
     ),
-    ("took:soon", "", [("took:soon", "“soon” isn't a duration. Use 5s, 2m or 1h..3h.")]),
+    ("took:soon", "", [("took:soon", "“soon” isn't a duration. Use a value like 5s, 2m or 1h..3h.")]),
     ("took:5..", "", [("took:5..", "“5..” isn't a duration. Use 5s, 2m or 1h..3h.")]),
-    ("turns:1e5", "", [("turns:1e5", "“1e5” isn't a number. Use 3, 10k or 5..10.")]),
-    ("turns:１", "", [("turns:１", "“１” isn't a number. Use 3, 10k or 5..10.")]),
+    ("turns:1e5", "", [("turns:1e5", "“1e5” isn't a number. Use a value like 3, 10k or 5..10.")]),
+    ("turns:１", "", [("turns:１", "“１” isn't a number. Use a value like 3, 10k or 5..10.")]),
     *(
         (
             f"after:{wrong}",
@@ -217,7 +217,7 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
             [
                 (
                     f"after:{wrong}",
-                    f"“{wrong}” isn't a time. Use 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.",
+                    f"“{wrong}” isn't a time. Use a value like 14:00, 2026-11-22, 2026-11-22T14:00, today, yesterday or 2h.",
                 )
             ],
         )
@@ -268,7 +268,7 @@ TOO_LONG: Final = "A query can have up to 10,000 characters. The rest is ignored
 TOO_MANY: Final = "A query can have up to 200 conditions. The rest is ignored."
 TOO_MANY_SIGNS: Final = "A query can have up to 1,000 words and symbols. The rest is ignored."
 TOO_WRONG: Final = "The query has 20 mistakes up to this point. The rest is ignored."
-TOO_DEEP: Final = "Brackets can be nested up to 10 deep. The rest is ignored."
+TOO_DEEP: Final = "Brackets can nest up to 10 levels deep. The rest is ignored."
 
 HOSTILE: Final[list[tuple[str, str | None]]] = [
     ("(" * 10_000, TOO_DEEP),

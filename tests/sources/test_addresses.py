@@ -70,8 +70,8 @@ def test_urls_of_other_drivers_open_the_same_database(postgresql_server: Postgre
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("postgresql://ana@%2Fno%2Fsuch%2Ffolder/shop", "no server has a socket in this folder"),
-        ("postgresql://?service=no-such-service", "this service is neither in ~/.pg_service.conf nor in PGSERVICEFILE"),
+        ("postgresql://ana@%2Fno%2Fsuch%2Ffolder/shop", "there's no server socket in this folder"),
+        ("postgresql://?service=no-such-service", "this service isn't defined in ~/.pg_service.conf or PGSERVICEFILE"),
     ],
 )
 def test_a_mistake_in_an_address_is_not_called_a_lost_connection(url: str, said: str) -> None:

@@ -373,7 +373,7 @@ def test_copies_of_a_whole_server_that_nobody_can_tell_apart_are_not_shown_side_
         restart()
         first, other = (source for text in (url, copy.url("shop")) for source in registry.add(text))
         database.get(first.alias)
-        with pytest.raises(SourceError, match="so the two can't be told apart"):
+        with pytest.raises(SourceError, match="so adkweb can't tell the two apart"):
             database.get(other.alias)
         assert not database.is_open(other.alias)
         assert is_kept(first.alias)

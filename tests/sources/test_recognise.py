@@ -402,7 +402,7 @@ def test_a_source_that_was_adopted_and_becomes_an_unknown_version_waits_for_a_ye
     with pytest.raises(NotAllowed, match=r"version 2 of ADK's schema.* adkweb adopt --yes"):
         append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)
     assert views.session(ref, actor=SYSTEM).ref == ref
-    with pytest.raises(Invalid, match="First confirm that adkweb may write to this version"):
+    with pytest.raises(Invalid, match="First, confirm that adkweb may write to this schema version"):
         adopt_job.start(ref.source, TERMINAL)
     adopt_job.start(ref.source, TERMINAL, agreed=True)
     append_event(ref, {"author": "user", "invocation_id": "i"}, actor=SYSTEM)

@@ -232,7 +232,7 @@ def test_wrong_and_missing_passwords_are_told_apart_and_never_shown(server: Post
         rules.write_text("host all ana 127.0.0.1/32 scram-sha-256\n" + rules.read_text())
         connection.execute("SELECT pg_reload_conf()")
     wrong = url.replace("postgres@", "ana:wrong-s3cret@")
-    with pytest.raises(SourceError, match="the server refused this user and password") as refused:
+    with pytest.raises(SourceError, match="the server rejected this user name and password") as refused:
         opened(wrong)
     assert "s3cret" not in refused.value.message
     database.forget("locked")
@@ -289,7 +289,7 @@ def test_a_server_that_is_away_at_first_is_used_as_soon_as_it_answers(server: Po
     url = server.create_database("agents")
     server.stop()
     (source,) = registry.add(url)
-    with pytest.raises(SourceError, match=r"no server is listening there\. adkweb retries with every request"):
+    with pytest.raises(SourceError, match=r"no server is listening there\. adkweb retries on every request"):
         lists.apps(source.alias, actor=SYSTEM)
     server.start()
     assert lists.apps(source.alias, actor=SYSTEM).rows == []
@@ -317,5 +317,5 @@ def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) 
         assert len(lists.apps(file.alias, actor=SYSTEM).rows) == 1
         assert waiting.is_alive()
         waiting.join(10)
-        with pytest.raises(SourceError, match="the server isn't answering in time"):
+        with pytest.raises(SourceError, match="the server didn't answer in time"):
             database.open_source(slow)

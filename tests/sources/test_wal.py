@@ -149,7 +149,7 @@ def test_read_only_in_a_folder_that_may_not_be_written_says_what_a_log_needs(
         if before == 0:  # whom no permission stops
             os.seteuid(65534)
         try:
-            with pytest.raises(SourceError, match=r"has a write-ahead log.* Copy it to a folder that can be written"):
+            with pytest.raises(SourceError, match=r"uses a write-ahead log.* Copy the file to a writable folder"):
                 database.open_source(source)
         finally:
             connections[source.alias].close()

@@ -233,7 +233,7 @@ FAULTS = {
     "an event that is none": (session(EVENT, 7), "events[1]", "not an object"),
     "an event without id": (session(EVENT, {**event(), "id": ""}), "events[1].id", "missing"),
     "an event without time": (session(event(timestamp=None)), "events[0].timestamp", "float"),
-    "an unknown action": (session(EVENT, event(actions={"foo": 1})), "events[1].actions.foo", "doesn't know"),
+    "an unknown action": (session(EVENT, event(actions={"foo": 1})), "events[1].actions.foo", "doesn't recognise"),
     "a wrong type": (session(event(content={"parts": [{"text": 1}]})), "events[0].content.parts[0].text", "str"),
     "an unknown part": (session(event(content={"parts": [{"functionCal": {}}]})), "events[0].content.parts[0]", "know"),
     "a delta that is none": (session(event(actions={"stateDelta": 1})), "events[0].actions.state_delta", "any"),

@@ -314,7 +314,7 @@ FAULTS = {
     "an unknown part": (
         case(steps({"author": "a", "content": {"parts": [{"txt": 1}]}})),
         f"{SECOND}.conversation[1].content.parts[0].txt",
-        "doesn't know",
+        "doesn't recognise",
     ),
     "steps that are none": (case(steps(5)), f"{SECOND}.conversation[1]", "an object"),
     "a pair that is none": (

@@ -64,7 +64,7 @@ def check(file: Path) -> import_job.Counts:
 NAMES = {
     "no UTF-8": "cast(x'ff' || i as text)",
     "an overlong UTF-8": "cast(x'c080' as text)",
-    "half of a surrogate pair": "cast(x'eda080' as text)",
+    "half a surrogate pair": "cast(x'eda080' as text)",
     "cut in the middle of a character": "cast(x'f09f98' as text)",
     "U+0000": "'a' || char(0) || i",
     "a megabyte": LARGE_NAME,

@@ -219,7 +219,7 @@ def test_without_an_order_nothing_offers_time_travel(
     monkeypatch.setattr(database, "has_order", lambda alias: False)
     (event,) = timeline.events(ref, actor=SYSTEM).rows
     page = maria.open("session", query={"at": event.id}, **ref._asdict())
-    assert "This database isn't adopted and has no index by time" in page.text
-    assert "can't be known" in page.one("p", "momentfault").text
+    assert "This database isn't adopted and has no time index" in page.text
+    assert "can't be determined" in page.one("p", "momentfault").text
     for page in (maria.open("session", **ref._asdict()), maria.open("event", event_id=event.id, **ref._asdict())):
         assert not page.all(data_key="t") + page.all(id="strip")

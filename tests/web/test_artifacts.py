@@ -148,8 +148,8 @@ def test_versions_that_another_session_of_the_user_saved_are_offered_without_its
     page = look(maria, ref, name="user:notes")
     assert page.one(class_="artifactversions").texts("a") == ["v1", "v0"]
     assert page.one("pre", class_="artifacttext").text == "of s2"
-    assert "another session of this user" in page.one(class_="facts").text
-    assert "by every session of ana" in page.one(class_="facts").text
+    assert "another of this user's sessions" in page.one(class_="facts").text
+    assert "by all of ana's sessions" in page.one(class_="facts").text
 
 
 def test_what_cannot_be_read_is_said_with_what_to_do(
@@ -223,7 +223,7 @@ def test_a_long_text_is_cut_and_anything_else_is_only_downloaded(
     save("log.txt", "x" * 300_000)
     page = look(maria, ref)
     assert len(page.one("pre", class_="artifacttext").text) == contents.EXCERPT + 1
-    assert "Download it to see the rest" in page.one("main").text
+    assert "Download the file to see the rest" in page.one("main").text
     save("film.mp4", b"\0" * 100, "video/mp4")
     page = look(maria, ref)
     assert page.texts("h3") == ["No preview"]

@@ -158,7 +158,7 @@ def test_what_somebody_tries_meanwhile_is_not_done_unseen(maria: Browser, refs: 
     settle("batch")
     page = page_of(answer)
     assert (answer.status_code, state_of(refs[0])["session"]["step"]) == (409, "choose")
-    assert "Someone repeated the dry run of this batch" in page.one(role="alert").text
+    assert "Someone ran this batch's dry run again" in page.one(role="alert").text
     send(maria, address, "do", **page.one("form", "batchdo").fields())
     assert state_of(refs[0])["session"]["step"] == "lost"
 
@@ -225,7 +225,7 @@ def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(
     settings.SETTLE_SECONDS = 0.0
     event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [{"text": "Done"}]}}
     append_event(refs[0], event, actor=Actor.holding("agent", "admin"))
-    assert tally(send(maria, address, "do")) == {"changed": "3", "of them were running": "1"}
+    assert tally(send(maria, address, "do")) == {"changed": "3", "had a running agent": "1"}
     assert maria.open("batches").one("tbody").one("span", "delta").text == "step"
 
 
@@ -302,7 +302,7 @@ def test_an_event_of_a_batch_leads_to_it(maria: Browser, refs: list[SessionRef],
     page = maria.open("event", **refs[0]._asdict(), event_id=event_id)
     assert page.links()[str(made)] == reverse("batch", args=[made])
     for name in ("edits", "home"):
-        assert maria.open(name).links()["the same in many sessions"] == reverse("batch", args=[made])
+        assert maria.open(name).links()["same edit in many sessions"] == reverse("batch", args=[made])
 
 
 def test_nothing_or_nonsense_that_is_selected_is_told(maria: Browser, refs: list[SessionRef]) -> None:
@@ -349,7 +349,7 @@ def test_a_session_whose_source_is_away_stops_the_dry_run_with_the_reason(
     settle("batch")
     assert reading.get(made, actor=actor).stage == "stopped"
     page = maria.open("batch", batch_id=made)
-    assert "A source of this batch isn't open" in page.text
+    assert "One of this batch's sources isn't open" in page.text
     assert page.one("button", value="again").text == "Continue"
 
 
@@ -371,7 +371,7 @@ def test_a_batch_that_needs_a_second_person_waits_on_its_page(maria: Browser, re
     send(maria, address, "again")
     send(maria, address, "do")
     old, new = (page.one("input", name="dry_run")["value"] for page in (before, ben.open(address)))
-    assert "Someone repeated the dry run of this batch" in send(ben, address, "apply", dry_run=old).text
+    assert "Someone ran this batch's dry run again" in send(ben, address, "apply", dry_run=old).text
     done = send(ben, address, "apply", dry_run=new)
     assert ("applied by ben" in done.text, [state_of(ref)["session"]["step"] for ref in refs]) == (True, ["pay"] * 3)
 

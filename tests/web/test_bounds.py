@@ -25,7 +25,7 @@ from tests.web.conftest import Browser
 from tests.web.test_export import body
 
 
-@pytest.mark.guarantee("Live pages", "The cost of a page depends on what it shows, not on how much is stored.")
+@pytest.mark.guarantee("Live pages", "The cost of loading a page depends on what it shows, not on how much is stored.")
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_page_costs_more_than_it_shows(tmp_path: Path, shape: str) -> None:
@@ -137,7 +137,7 @@ def test_a_moment_tells_what_it_can_and_no_value_that_an_event_too_large_wrote(s
 def test_a_session_that_is_too_large_to_be_replayed_says_so(storing: Any, maria: Browser) -> None:
     ref = storing(delta(k=1), HUGE, state={"k": 5})
     assert drift.own(ref, actor=SYSTEM) == drift.Report(untold="size")
-    assert "too large to be replayed" in maria.open("drift", **ref._asdict()).one("main").text
+    assert "too large to replay" in maria.open("drift", **ref._asdict()).one("main").text
 
 
 @pytest.mark.django_db

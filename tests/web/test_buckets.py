@@ -127,7 +127,7 @@ def test_a_reference_is_told_and_not_followed(
     with pytest.raises(Unavailable):
         whole(ref, "link")
     page = maria.open("artifacts", **ref._asdict())
-    assert page.texts("h3") == ["A link without content"]
+    assert page.texts("h3") == ["Link only, no content"]
     assert address in page.one(class_="artifactfault").text
     assert not page.all("a", href=address)
 

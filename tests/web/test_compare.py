@@ -148,7 +148,7 @@ def test_a_session_page_leads_to_two_moments_and_to_other_runs(ref: SessionRef, 
     links = maria.open("session", **ref._asdict()).one("div", id="state").links()
     page = maria.open(links["Compare"])
     assert page.one("h1").text == "Compare with another run"
-    assert maria.open(page.links()["Two moments of this session"]).one("form", "moments").fields() == {
+    assert maria.open(page.links()["Two moments in this session"]).one("form", "moments").fields() == {
         "counted": "1",
         "a": "",
         "b": "now",
@@ -197,7 +197,7 @@ def test_of_many_keys_some_are_shown_and_the_delta_has_all(anywhere: SessionRef,
     page = compared(maria, anywhere, first)
     assert counts(page) == [f"Session {compare_state.ROWS + 50} added"]
     assert len(told(page)) == compare_state.ROWS
-    assert page.one("li", "cut").text == "… 50 more keys, in the delta"
+    assert page.one("li", "cut").text == "… 50 more keys in the delta"
     assert len(delta_of(page)) == compare_state.ROWS + 50
 
 

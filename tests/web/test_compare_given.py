@@ -106,5 +106,5 @@ def test_of_much_only_the_newest_is_compared(start: Start, maria: Browser, monke
     monkeypatch.setattr(conversation, "PAGE", 2)
     said: list[Any] = ["Book it", "When?", "Monday", "At noon?", "Yes"]
     page = given(maria, start("good", "EUR", *said, "Done."), start("bad", "EUR", *said, "No."))
-    assert "Only the newest part of what the models got is compared." in page.text
+    assert "Only the newest part of what the models received is compared." in page.text
     assert rows(page) == [("booking: At noon?",) * 2, ("user: Yes",) * 2]

@@ -297,7 +297,7 @@ def test_of_long_runs_the_first_pages_that_are_the_same_are_passed_over(
 ) -> None:
     page = compared(maria, *long)
     assert "The runs are the same up to here" in page.text
-    assert page.one("div", "empty").one("h2").text == "No difference on this page"
+    assert page.one("div", "empty").one("h2").text == "No differences on this page"
     on = next(text for text in page.links() if text.startswith("Continue from turn"))
     page = maria.open(page.links()[on])
     assert "Earlier differences are on another page" in page.text

@@ -60,13 +60,13 @@ def test_an_event_that_a_model_wrote_shows_what_the_model_got(ref: SessionRef, m
     add(ref, {"text": "where to?"}, author="user", actions={"state_delta": {"step": "ask"}})
     said = add(ref, {"text": "to Lisbon"}, actions={"state_delta": {"step": "said", "prompt": "Be at {step}."}})
     page = opened(maria, ref, at=said)
-    assert heading(page) == "What the model got · event 2; the state and events just before it"
+    assert heading(page) == "What the model got · event 2; the state and events just before this event"
     assert contents(page) == ["where to?"]
     assert page.one("textarea").raw == "\n"
     typed = maria.send(page.one("form", id="typed")["action"], {"template": "{step}"}, htmx=True)
     assert page_of(typed).one(class_="filled").raw == "ask"
     after = maria.open(page.links()["After this event"])
-    assert heading(after) == "What the model gets next · after event 2; the state and events up to it"
+    assert heading(after) == "What the model gets next · after event 2; the state and events up to this event"
     assert contents(after) == ["where to?", "to Lisbon"]
     taken = {**after.one("form", "fromkey").fields(), "key": "prompt"}
     assert opened(maria, ref, **taken).one(class_="filled").raw == "Be at said."
@@ -87,7 +87,9 @@ def test_an_event_that_no_model_wrote_shows_what_the_next_call_gets(
     edited = edit_state(ref, [Entry("step", "pay", "choose")], actor=actor, reason="").event["id"]
     for event, number in ((asked, 1), (result, 3), (edited, 4)):
         page = opened(maria, ref, at=event)
-        assert heading(page) == f"What the model gets next · after event {number}; the state and events up to it"
+        assert (
+            heading(page) == f"What the model gets next · after event {number}; the state and events up to this event"
+        )
         assert "For this event" not in page.links()
     assert heading(opened(maria, ref)) == "What the model gets next; the state and events as they are now"
 
@@ -380,7 +382,7 @@ def test_of_a_database_that_was_never_adopted_the_conversation_is_shown_and_the_
     then = opened(maria, ref, at=first, after="1")
     assert contents(then) == ["One"]
     assert contents(opened(maria, ref, at=first)) == []
-    assert "can't be known" not in page.text + then.text
+    assert "can't be determined" not in page.text + then.text
 
 
 def test_while_a_source_is_read_the_page_says_so_and_a_typed_template_is_kept(
@@ -430,7 +432,7 @@ def test_the_size_is_told_by_part_and_by_turn_beside_what_the_event_reports(
     assert bars == [140, 300, 180, 30, 350]
     after = opened(maria, ref, at=said, after="1")
     assert after.one(id="sizes").one("summary").text == "About 151 tokens come from the session."
-    assert "The instruction isn't counted" in after.one(class_="sizewords").text
+    assert "The instruction isn't included in the count" in after.one(class_="sizewords").text
 
 
 def test_an_estimate_above_what_the_event_reports_is_told(ref: SessionRef, maria: Browser, add: Add) -> None:

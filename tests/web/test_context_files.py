@@ -67,10 +67,10 @@ def test_the_instruction_is_the_one_in_the_agents_files_filled_in_for_the_moment
     assert page.one(id="instruction").one("summary").text == (
         "Instruction 20 characters, filled in with the state booking/agent.py:5"
     )
-    assert written(page).startswith("booking/agent.py:5 has this instruction now. It may have changed")
+    assert written(page).startswith("booking/agent.py:5 currently has this instruction. It may have changed")
     now = opened(maria, ref)
     assert now.one(class_="filled").raw == "You are at pay, ."
-    assert written(now) == "booking/agent.py:5 has this instruction now."
+    assert written(now) == "booking/agent.py:5 currently has this instruction."
     assert now.one(id="sizes").all("tr")[0].text == "instruction ≈ 4"
     by_key = opened(maria, ref, key="step")
     assert by_key.one("textarea").raw.strip() == "pay"
@@ -130,7 +130,7 @@ def test_the_instruction_may_stand_in_yaml_and_a_file_that_is_not_read_is_named_
     root.write_text("name: root\ninstruction: Lead.\nsub_agents:\n- config_path: agent.yaml\n")
     below.write_text("name: agent\ninstruction: |\n  You are at {step}.\n")
     page = opened(maria, ref)
-    assert written(page) == "booking/agent.yaml:2 has this instruction now."
+    assert written(page) == "booking/agent.yaml:2 currently has this instruction."
     assert page.one(class_="filled").raw == "You are at choose.\n"
     assert agent_files.readers(ref, actor=actor) == {"step": ["agent"]}
     (tmp_path / "elsewhere.yaml").write_text(below.read_text())
@@ -146,7 +146,7 @@ def test_the_instruction_may_stand_in_yaml_and_a_file_that_is_not_read_is_named_
     assert written(opened(maria, ref)).startswith("booking/root_agent.yaml isn't read because it has tags.")
     assert agent_files.readers(ref, actor=actor) == {}
     (agent / "agent.py").write_text(CODE)
-    assert written(opened(maria, ref)) == "booking/agent.py:5 has this instruction now."
+    assert written(opened(maria, ref)) == "booking/agent.py:5 currently has this instruction."
 
 
 def test_so_much_is_read_and_no_more(
@@ -189,5 +189,5 @@ def test_an_edit_is_told_to_be_in_the_instruction_that_has_its_key(
     feed(ref.source)
     step, seat = maria.open("delivery", **ref._asdict(), event_id=edit, htmx=True).all("div", "delivered")
     address = reverse("context", kwargs=ref._asdict())
-    assert step.links()["in the instruction of agent"] == f"{address}?at={said}"
+    assert step.links()["in agent's instruction"] == f"{address}?at={said}"
     assert "instruction" not in seat.text

@@ -183,7 +183,7 @@ def test_words_are_explained_in_the_demo_alone(shown: str, demo: str, maria: Bro
     told = {
         link.text: link["data-term"] for link in page.one("nav", "takeback").all("a") if "data-term" in link.attributes
     }
-    assert told["Fork…"] == "A new session that starts as a copy of another one up to an event."
+    assert told["Fork…"] == "A new session that starts as a copy of another, up to an event."
     assert told.keys() == {"Restore…", "Rewind…", "Fork…"}
     said = {button.text for button in page.one(id="tour").all("button", "term")}
     assert {"turn", "event", "state", "edit"} <= said

@@ -93,7 +93,7 @@ def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
 def test_a_session_without_drift_says_so(ref: SessionRef, maria: Browser, add: Add) -> None:
     add(ref, actions={"state_delta": {"step": "pay"}})
     page = maria.open("drift", **ref._asdict())
-    assert "The stored state matches its events." in page.text
+    assert "The stored state matches the events." in page.text
     assert "1 event replayed" in page.text
     assert page.all("div", "driftrow") == []
     assert page.links()["Back to the session"] == reverse("session", kwargs=ref._asdict())
@@ -106,7 +106,7 @@ def test_each_key_is_told_with_both_values_and_why_that_can_be(drifted: SessionR
     assert list(told) == ["extra", "nothing", "step"]
     assert "3 keys don't match their event history." in page.text
     assert "No event or initial state has this key." in told["extra"].text
-    assert "The session was created with it, and no event has removed it since." in told["nothing"].text
+    assert "The session was created with this key, and no event has removed it since." in told["nothing"].text
     assert f"The update by event #{seq} was lost" in told["step"].text
     assert told["step"].links()[f"#{seq}"].endswith(f"/e/{event['id']}/")
     assert told["step"].texts("pre") == ['"pay"', '"choose"']
@@ -137,7 +137,7 @@ def test_a_key_that_can_be_read_in_two_ways_is_named_and_cannot_be_repaired(
     store(ref, step="choose", count=3, nothing=None, cfg={"z": 1})
     page = maria.open("drift", **ref._asdict())
     assert (
-        "Some stored values differ from the events, but adkweb can't tell which are right, so it offers no repair"
+        "Some stored values differ from the events, but adkweb can't tell which are right, so it doesn't offer a repair"
         in page.text
     )
     assert "No drift" not in page.text
@@ -158,9 +158,9 @@ def test_what_cannot_be_known_is_said(ref: SessionRef, maria: Browser) -> None:
     execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")
     page = maria.open("drift", **ref._asdict())
     session, shared = page.all("p", "notice")
-    assert "No event wrote them, and the session is older than adkweb's adoption of this database" in session.text
+    assert "No event wrote them, and the session was created before adkweb adopted this database" in session.text
     assert session.texts("span", "delta") == ["count", "nothing", "step"]
-    assert "Set by a deleted session, or when ADK created the session" in shared.text
+    assert "They were set by a deleted session, or when ADK created the session" in shared.text
     assert shared.texts("span", "delta") == ["app:limit", "user:tier"]
 
 
@@ -247,7 +247,7 @@ def test_each_key_is_repaired_as_it_was_chosen(drifted: SessionRef, maria: Brows
     assert (note["actor"], note["reason"], note["removed"]) == (NAME, "because", ["nothing"])
     page = maria.open("drift", **drifted._asdict())
     assert page.one(role="status").text == "Saved as event #2. View Undo u"
-    assert "The stored state matches its events." in page.text
+    assert "The stored state matches the events." in page.text
 
 
 def test_what_was_left_is_still_there(drifted: SessionRef, maria: Browser) -> None:
@@ -261,7 +261,7 @@ def test_sent_twice_it_is_written_once(drifted: SessionRef, maria: Browser) -> N
     assert [send(maria, drifted, fields).status_code for _ in range(2)] == [302, 302]
     assert len(events_of(drifted)) == 2
     messages = maria.open("drift", **drifted._asdict()).texts(role="status")
-    assert messages == ["Saved as event #2. View Undo u", "This edit was already written."]
+    assert messages == ["Saved as event #2. View Undo u", "This edit has already been written."]
 
 
 def test_where_a_key_changed_meanwhile_nothing_is_written_and_the_other_choices_stay(
@@ -288,7 +288,7 @@ def test_a_repair_of_what_is_whole_by_now_says_so(drifted: SessionRef, maria: Br
     store(drifted, step="pay", count=4, nothing=None)
     response = send(maria, drifted, fields)
     assert response.status_code == 409
-    assert "The stored state matches its events." in page_of(response).text
+    assert "The stored state matches the events." in page_of(response).text
 
 
 @pytest.mark.parametrize("broken", [{"said-0": "{"}, {"stored-0": "nonsense"}, {"said-0": "[" * 100_000}])

@@ -304,7 +304,7 @@ def test_a_key_is_taken_out_of_the_form_and_the_others_stay(ref: SessionRef, mar
         ("NaN", "NaN and infinity aren't valid JSON"),
         ('{"a": 1, "a": 2}', 'the key "a" appears twice in one object'),
         ('"\\u0000"', "the character U+0000 can't be stored in a database"),
-        ('"\\ud800"', "half of a surrogate pair"),
+        ('"\\ud800"', "half a surrogate pair"),
         ("[" * 200 + "]" * 200, "nested deeper than 150 levels"),
     ],
 )
@@ -588,4 +588,4 @@ def test_what_was_begun_as_json_is_not(ref: SessionRef, maria: Browser, typed: s
 def test_an_edit_sent_twice_by_one_form_is_written_once(ref: SessionRef, maria: Browser) -> None:
     sent = open_form(maria, ref, "step").json_fields() | {"value-0": '"twice"'}
     assert [apply(maria, ref, sent).status_code for _sending in range(2)] == [302, 302]
-    assert "This edit was already written." in maria.open("session", **ref._asdict()).one("div", "toasts").text
+    assert "This edit has already been written." in maria.open("session", **ref._asdict()).one("div", "toasts").text

@@ -30,7 +30,7 @@ def test_a_user_is_erased_after_their_id_was_typed_and_the_report_stays(maria: B
     answer = maria.send("erase-user", {"confirm": "Ana"}, **names)
     assert (answer.status_code, page_of(answer).one(role="alert").text) == (
         400,
-        "This isn't the user's id. Nothing was erased.",
+        "That isn't the user's id. Nothing was erased.",
     )
     maria.open("session", **ref._asdict())
     assert maria.send("erase-user", {"confirm": "ana"}, **names).status_code == 302
@@ -38,7 +38,7 @@ def test_a_user_is_erased_after_their_id_was_typed_and_the_report_stays(maria: B
     maria.open("session", status=404, **ref._asdict())
     page = maria.open("erase-user", **names)
     assert tally(page)["sessions removed"] == "1"
-    assert "Nothing about this user is left here." in page.text
+    assert "No data about this user remains here." in page.text
     (button,) = [each for each in page.all("button") if each.text == "Delete the report"]
     maria.send("erase-user", {"discard": button["value"]}, **names)
     maria.open("erase-user", status=404, **names)

@@ -76,7 +76,7 @@ def test_a_fork_begins_with_another_value_as_one_edit_of_its_own(
     sent |= {"value-0": '"refund"', "value-1": "[1]", "session_id": "try", "reason": "what if"}
     response = send(maria, ref, event_id, {**sent, "key-1": "user:tier"})
     assert response.status_code == 400
-    assert "of its own keys only" in page_of(response).one(role="alert").text
+    assert "can only start with different values for its own keys" in page_of(response).one(role="alert").text
     assert everything(ref.source) == before  # nothing is half done
     into = ref._replace(session_id="try")
     for _sent_twice in range(2):

@@ -231,7 +231,7 @@ def test_older_values_come_by_page(anywhere: SessionRef, maria: Browser, add: Ad
     page = session_page(maria, anywhere, "n")
     rows = told(page)
     assert len(rows) == PAGE
-    assert "the newest 50 values" in page.one("figcaption").text
+    assert "the 50 newest values" in page.one("figcaption").text
     page = maria.open(page.links()["Older values"], htmx=htmx)
     assert bool(page.all("html")) != htmx
     rows += told(page)
@@ -344,7 +344,7 @@ def test_a_key_of_another_scope_has_its_history_elsewhere(
     ref: SessionRef, maria: Browser, page: str, count: int, name: str
 ) -> None:
     wrong = maria.open(page, query={"key": name}, status=400, **names_of(ref, count))
-    assert "keys must start with" in wrong.one("main").text
+    assert "keys here must start with" in wrong.one("main").text
 
 
 def test_a_temporary_key_has_none(ref: SessionRef, maria: Browser) -> None:

@@ -184,7 +184,7 @@ def test_an_import_that_stopped_goes_on(maria: Browser, store: str) -> None:
     execute(store, "UPDATE sessions SET state = %s", [json.dumps(IMPORTING)])
     address = sent(maria, store, file_of(*lines))
     page = maria.open(address)
-    assert tally(page)["half imported, to be completed"] == "1"
+    assert tally(page)["partly imported, to be completed"] == "1"
     assert tally(page)["events to write"] == "200"
     assert "1 session was imported. 200 events were imported." in confirm(maria, address).text
 
@@ -232,7 +232,7 @@ def test_an_import_whose_process_died_is_shown_as_stopped_and_goes_on(maria: Bro
 def test_a_check_whose_process_died_begins_again(maria: Browser, store: str, file: bytes) -> None:
     address = sent(maria, store, file)
     hold(address, "checking", -3600, result="")
-    assert "Checking the file was interrupted" in maria.open(address).one(role="alert").text
+    assert "The file check was interrupted" in maria.open(address).one(role="alert").text
     maria.send(address, {})
     assert settled(address).stage == "ready"
     assert lists.apps(store, actor=SYSTEM).rows == []

@@ -82,7 +82,7 @@ def test_pages_show_its_words_and_its_file(ref: SessionRef, maria: Browser) -> N
     assert "contract.pdf" in chat.one("main").text
     event = maria.open("event", **ref._asdict(), event_id="e1").one("main").text
     assert "contract.pdf" in event
-    assert "long values are cut" in event
+    assert "long values truncated" in event
     where = reverse("event-data", kwargs={**ref._asdict(), "event_id": "e1", "number": 0})
     answer = maria.get(where)
     assert body(answer) == PDF
@@ -131,7 +131,7 @@ def test_an_agent_is_not_said_to_be_spared_of_it(ref: SessionRef) -> None:
 @DB
 @FORMS
 def test_it_is_not_undone_by_halves(ref: SessionRef) -> None:
-    with pytest.raises(Invalid, match="too large to be undone"):
+    with pytest.raises(Invalid, match="too large to undo"):
         undo.undo(ref, "e1", actor=TERMINAL)
 
 

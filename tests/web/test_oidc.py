@@ -147,7 +147,7 @@ def test_a_provider_that_sends_no_groups_takes_what_they_gave(provider: Provider
 def test_an_account_that_the_provider_made_gets_no_password_that_would_outlive_it(provider: Provider) -> None:
     browser, _answer = signs_in(provider)
     page = browser.open("new-password")
-    assert "You sign in with Our company and have no password here." in page.text
+    assert "You sign in with Our company, so you don't have a password here." in page.text
     assert page.all("input", type="password") == []
     assert browser.send("new-password", {"password": PASSWORD}).status_code == 403
     assert not User.objects.get(username="ana").has_usable_password()
@@ -250,7 +250,7 @@ def ana(provider: Provider) -> User:
 
 def test_a_local_account_is_nobodys_by_its_name_or_its_address(provider: Provider, ana: User) -> None:
     browser, answer = signs_in(provider, "1")
-    assert "If it is yours, sign in with its password and connect it" in refused(answer, 409)
+    assert "If it's yours, sign in with its password and connect it" in refused(answer, 409)
     assert who(browser) == ""
     browser, _answer = signs_in(provider, "3")  # has the same verified address
     assert who(browser) == "cleo"

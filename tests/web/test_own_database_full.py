@@ -80,21 +80,21 @@ def test_what_must_be_recorded_is_refused_in_words_with_nothing_done(maria: Brow
     with refusing():
         response = maria.send("tokens", {"name": "k", "right": "read", "apps": "*", "days": ""})
     assert response.status_code == 503
-    assert "The audit couldn't record this, so nothing was changed" in page_of(response).one("main").text
+    assert "This couldn't be recorded in the audit, so nothing was changed" in page_of(response).one("main").text
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        ("database or disk is full", "The disk of adkweb's own database is full"),
-        ("could not extend file: No space left on device", "The disk of adkweb's own database is full"),
+        ("database or disk is full", "The disk that holds adkweb's own database is full"),
+        ("could not extend file: No space left on device", "The disk that holds adkweb's own database is full"),
         (
             "adkweb's own database is gone: /data/adkweb.db",
             "adkweb's own database is gone: /data/adkweb.db. Put the file back",
         ),
         (
             "attempt to write a readonly database",
-            "adkweb's own database can't be written: its file, disk or server is read-only",
+            "adkweb's own database can't be written to: its file, disk or server is read-only",
         ),
         ("database is locked", "adkweb's own database is locked or isn't answering"),
     ],

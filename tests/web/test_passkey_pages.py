@@ -111,7 +111,7 @@ def test_too_many_refused_passkeys_have_to_wait(phone: tuple[Device, list[str]])
         assert browser.send("second-step", {"credential": "x"}).status_code == 403
     answer = show(browser, phone[0])
     assert (answer.status_code, answer["Retry-After"]) == (429, "5")
-    assert "Too many wrong tries" in page_of(answer).one(role="alert").text
+    assert "Too many failed attempts" in page_of(answer).one(role="alert").text
     assert not is_in(browser)
 
 

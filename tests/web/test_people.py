@@ -118,7 +118,7 @@ def test_the_page_of_a_new_invitation_and_the_list_name_one_end(root: Browser) -
 def test_an_invitation_is_used_once_and_within_seven_days(root: Browser) -> None:
     link = invited(root)
     assert accept(link)[1] == 302
-    assert "already used or cancelled" in opened(link, status=404).one("main").text
+    assert "was cancelled or has already been used" in opened(link, status=404).one("main").text
     late = invited(root)
     Invitation.objects.update(created=timezone.now() - timedelta(days=7, seconds=1))
     opened(late, status=404)
@@ -135,7 +135,7 @@ def test_the_secret_of_an_invitation_is_in_no_address_that_a_server_gets(root: B
     assert (path, len(text)) == ("/join/", 43)
     guest = Browser()
     page = guest.open("/join/", query={"token": text}, status=400)
-    assert "Ask for a new invitation" in page.one(role="alert").text
+    assert "Ask for a new one" in page.one(role="alert").text
     assert page.one("form", class_="form", action="/join/").fields()["token"] == ""
     assert guest.send("join", {"token": ""}).status_code == 400
     answer = guest.send("join", {"token": text})
@@ -196,7 +196,7 @@ def test_a_refused_name_or_password_says_why_and_leaves_the_invitation(
 
 def test_an_admin_who_opens_the_link_by_mistake_does_not_use_it_up(root: Browser) -> None:
     link = invited(root)
-    assert "still unused" in opened(link, root, status=409).one("main").text
+    assert "hasn't been used yet" in opened(link, root, status=409).one("main").text
     assert accept(link)[1] == 302
 
 
@@ -251,7 +251,7 @@ def test_the_page_of_a_person_lists_their_own_roles_and_those_of_their_groups(ro
         Group.objects.create(name=group)
         roles.give("viewer", by=TERMINAL, apps=f"{group.lower()}-*", group=group)
     Role.objects.filter(person=person).delete()
-    assert "No role yet, so they see no apps" in root.open("person", name=NAME).text
+    assert "No role yet, so they can't see any apps" in root.open("person", name=NAME).text
     root.send("person", {"active": "on", "groups": ["Support"]}, name=NAME)
     roles.give("editor", by=TERMINAL, apps="booking", person=NAME)
     rows = [row.text for row in root.open("person", name=NAME).all("tr", data_row="")]

@@ -91,7 +91,7 @@ def test_what_cannot_be_applied_says_why_and_opens_as_an_edit_again(
     append_event(ref, {"author": "agent", "actions": {"state_delta": {"user:tier": HOSTILE}}}, actor=ALICE)
     answer = ben.send(address, {"action": "now"})
     assert (answer.status_code, len(events_of(ref))) == (409, 1)
-    assert "Changed since it was proposed" in page_of(answer).text
+    assert "The state has changed since the proposal" in page_of(answer).text
     assert ben.send(address, {"action": "decline", "why": "not today"}).status_code == 302
     assert "not today" in ana.open("proposals").text
     (declined,) = proposals.listed(actor=SYSTEM)
@@ -169,4 +169,4 @@ def test_rules_are_made_and_deleted_on_their_page(maria: Browser, ref: SessionRe
     assert "Enter a whole number" in page.text
     for rule in approval.listed():
         assert maria.send("delete-approval", {}, number=rule.pk).status_code == 302
-    assert "Editors can change every key on their own" in maria.open("approval").text
+    assert "Editors can change any key on their own" in maria.open("approval").text

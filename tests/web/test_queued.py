@@ -268,7 +268,7 @@ def test_a_form_comes_back_filled_when_the_database_goes_away(
 def test_what_else_would_end_the_invocation_says_so(running: SessionRef, maria: Browser, name: str) -> None:
     text = " ".join(p.text for p in maria.open(name, **running._asdict()).all("p", "warn"))
     assert "Agent running" in text
-    assert "ends the run" in text
+    assert "will end the run" in text
     end(running)
     assert "Agent running" not in maria.open(name, **running._asdict()).text
 

@@ -270,7 +270,7 @@ def test_the_last_admin_keeps_the_role(own: str) -> None:
     rita = somebody("rita", "admin")
     actor = roles.actor_of(rita)
     role = Role.objects.get()
-    with pytest.raises(Conflict, match="This would leave no one who can give roles"):
+    with pytest.raises(Conflict, match="No one would be left who can assign roles"):
         roles.remove(role.pk, by=actor)
     assert roles.actor_of(rita).runs_everything
     somebody("ben", "admin")

@@ -95,7 +95,7 @@ def test_alert_when_begins_a_rule_about_a_key_with_what_was_always_so(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        *(("step = pay", "1 of 2 sessions breaks this now."), ("step = choose", "No session breaks this now.")),
+        *(("step = pay", "1 of 2 sessions breaks this now."), ("step = choose", "No sessions break this now.")),
         *(("step exists", "1 of 2 sessions breaks this now."), ("step =", ""), ("error:any", ""), ("", "")),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_card_tells_a_key_and_whatever_it_is_called(ref: SessionRef, maria: Br
     assert shown.one("header").text == "booking_step seen in 8 events"
     assert shown.texts("dd") == ["string 8", '"book" 4 "pay" 4', "booking_agent 8"]
     assert card(maria, ref, HOSTILE).one(class_="name").text == HOSTILE
-    assert shown.links()["Schema of the app"] == reverse("schema", kwargs=names_of(ref, 2))
+    assert shown.links()["The app's schema"] == reverse("schema", kwargs=names_of(ref, 2))
     for key in ("", "\0", "x" * 5_000):
         assert "No event is known to have written this key" in card(maria, ref, key).text
 

@@ -117,11 +117,11 @@ def test_a_search_that_takes_too_long_is_given_up_and_can_be_asked_for_again(
     maria: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(*_: Any, **__: Any) -> None:
-        raise Slow("This search takes longer than 3 seconds.")
+        raise Slow("This search took longer than 3 seconds.")
 
     monkeypatch.setattr(results, "search", slow)
     page = open_(maria, "a b")
-    assert page.one("div", "empty").one("h2").text == "This search takes longer than 3 seconds."
+    assert page.one("div", "empty").one("h2").text == "This search took longer than 3 seconds."
     longer = page.one("a", "primary")["href"]
     assert asked_of(longer) == {"q": "a b", "long": "1"}
     assert not maria.open(longer).all("a", "primary")

@@ -136,7 +136,7 @@ def test_a_code_that_is_none_is_refused_in_words(app: tuple[str, list[str]], cod
     browser, _answer = first_step()
     answer = browser.send("second-step", {"code": code})
     assert answer.status_code == 403
-    assert "This code is wrong or already used" in page_of(answer).one(role="alert").text
+    assert "This code is wrong or has already been used" in page_of(answer).one(role="alert").text
     assert not is_in(browser)
 
 

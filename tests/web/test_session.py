@@ -321,7 +321,7 @@ def test_every_event_of_the_demo_has_a_line_that_reads_and_a_page(
     for line in page.all("li", "ev"):
         words = line.one("a", "line").text
         assert any(c.isalnum() for c in words), line["id"]
-        assert "doesn't know" not in words, words
+        assert "doesn't recognise" not in words, words
         assert line.one("span", "who").text not in ("", "–")
         assert maria.open(line.one("a", "line")["href"]).one("h1").text == f"Event {line.one('span', 'seq').text}"
         beside = maria.open("state-at", query={"at": line.one("a", "line")["data-at"]}, htmx=True, **ref._asdict())
@@ -349,7 +349,7 @@ KIND_WORDS: dict[str, tuple[dict[str, Any], str]] = {
     "interrupted": ({"interrupted": True, "content": {"parts": [{"text": "I was"}]}}, "Interrupted I was"),
     "auth": (
         {"content": {"parts": [{"function_call": {"name": "adk_request_credential", "id": "a"}}]}},
-        "Asks to sign in adk_request_credential",
+        "Asks for sign-in adk_request_credential",
     ),
     "confirmation": (
         {

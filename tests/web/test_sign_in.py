@@ -73,7 +73,7 @@ def test_the_link_signs_in_exactly_once(guest: Browser) -> None:
     guest.get("/sign-in/", {"token": token})
     second = Browser()
     page = second.open("sign-in", query={"token": token}, status=403)
-    assert "This link has expired or was already used" in page.one(role="alert").text
+    assert "This link has expired or has already been used" in page.one(role="alert").text
     assert not signed_in(second)
 
 
@@ -126,7 +126,7 @@ def test_an_expired_link_signs_nobody_in(guest: Browser) -> None:
 def test_an_unknown_link_signs_nobody_in(guest: Browser, token: str) -> None:
     sign_in.sign_in_token()
     assert (
-        "expired or was already used"
+        "expired or has already been used"
         in guest.open("sign-in", query={"token": token}, status=403).one(role="alert").text
     )
     assert not signed_in(guest)
@@ -442,7 +442,7 @@ def test_another_site_cannot_send_a_form_in_somebodys_name(person: User) -> None
     maria.force_login(person)
     response = maria.post("/sign-out/")
     assert response.status_code == 403
-    assert "This page is older than your sign-in" in page_of(response).one("main").text
+    assert "This page was opened before you signed in" in page_of(response).one("main").text
     assert signed_in(maria)
 
 

@@ -38,14 +38,14 @@ def test_each_kind_says_what_it_shows_where_and_who_wrote_it(
     written = add(ref, actions={"state_delta": {"apiKey": "hunter22", "bookingStep": 1, "booking_step": 1, "tier": 1}})
     page = health_of(maria, ref)
     assert findings(page) == {
-        "Secrets": [["apiKey", "has a secret's name", "1 session", "s1"]],
+        "Secrets": [["apiKey", "named like a secret", "1 session", "s1"]],
         "Same name in several scopes": [["tier", "user:tier also exists", "1 session", "s1"]],
         "Same name in several spellings": [["bookingStep", "booking_step also exists", "1 session", "s1"]],
     }
     assert "hunter22" not in page.text
     assert page.links()["s1"].endswith(f"?at={written}")
     assert (
-        "Store the secret in your platform's secret store, keep only its name in the state, and replace this secret"
+        "Store the secret in your platform's secret store, keep only its name in the state, and rotate this secret"
         in page.all("p", "do")[0].text
     )
     (sessions,) = {
@@ -58,7 +58,7 @@ def test_each_kind_says_what_it_shows_where_and_who_wrote_it(
 def test_a_state_that_is_well_kept_has_nothing_to_improve(ref: SessionRef, maria: Browser) -> None:
     page = health_of(maria, ref)
     assert page.one("main").texts("h2") == ["Rules", "Nothing to improve"]
-    assert "based on the newest 1 session" in page.text
+    assert "based on the 1 newest session" in page.text
 
 
 def test_before_the_sessions_are_indexed_it_says_so(ref: SessionRef, maria: Browser) -> None:

@@ -218,7 +218,7 @@ def test_of_a_long_turn_only_so_many_events_are_read(
     monkeypatch.setattr(timeline, "MOST", 6)
     ids = [add(anywhere, author="user", timestamp=NOW, **part(text="Go"))]
     ids += [add(anywhere, author="a", timestamp=NOW + n, **part(text="on")) for n in range(1, 21)]
-    told = "more events than a trace reads"
+    told = "too many events for one trace"
     first = maria.open("trace", htmx=True, query={"at": ids[0]}, **anywhere._asdict())
     assert told in first.text
     assert "model ×5" in first.one("ol", "trace").text  # without the user's message

@@ -134,7 +134,7 @@ def test_what_is_to_be_decided_is_asked_and_nothing_is_written(
         "running": "Agent running",
         "unknown": "can't be undone",
         "approval": "Needs approval",
-        "undone already": "This was already undone by event",
+        "undone already": "This has already been undone by event",
     }
     if why == "written since":
         write(ref, {"step": "done"})
@@ -201,7 +201,7 @@ def test_undone_already_leads_to_the_event_that_did_it(ref: SessionRef, maria: B
     event_id = write(ref, {"step": "pay"})
     apply(maria, ref, undo_form(maria, ref, event_id).json_fields())
     page = maria.open("undo", event_id=event_id, status=400, **ref._asdict())
-    assert "This was already undone by event" in page.one(role="alert").text
+    assert "This has already been undone by event" in page.one(role="alert").text
     assert page.links()["Event 2"] == reverse(
         "event", kwargs={**ref._asdict(), "event_id": events_of(ref)[-1][1]["id"]}
     )
@@ -216,7 +216,7 @@ def test_an_undo_sent_twice_is_written_once(ref: SessionRef, maria: Browser, wri
 @pytest.mark.parametrize(
     ("delta", "message"),
     [
-        ({}, "changed no state"),
+        ({}, "didn't change any state"),
         ({"step": "choose"}, "This event wrote the values that were already there, so there is nothing to undo"),
     ],
 )
@@ -255,12 +255,12 @@ def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
     assert page.one("h1").text == "Undo the rewind of event 4"
     said = page.one("form", "rewindform").text
     assert "This undoes an earlier rewind" in said
-    assert "The agent no longer sees 1 event, event 5." in said
+    assert "Hidden from the agent 1 event, event 5." in said
     assert "2 rewound events" in said
     back = rewind(ref, event["invocation_id"], actor=actor).event
     write(ref, {"count": 10}, "on2")
     said = rewind_page(maria, ref, back["invocation_id"]).one("form", "rewindform").text
-    assert "3 events, event 2 – event 7. It still doesn't see the other events between these two." in said
+    assert "3 events, event 2 – event 7. Other events between these two were already hidden." in said
     assert "1 rewound event" in said
 
 
@@ -350,7 +350,7 @@ def test_keys_and_scopes_are_restored(ref: SessionRef, maria: Browser, write: Ad
     assert note(ref)["restores"] == event_id
     page = maria.open("restore", query={"to": event_id}, status=400, **ref._asdict())
     assert page.one("h1").text == "Restore the state at event 1"
-    assert "The state is the same as at that moment" in page.one(role="alert").text
+    assert "The state is already the same as it was then" in page.one(role="alert").text
 
 
 def test_where_the_scope_has_nothing_to_restore_the_others_are_a_click_away(
@@ -359,7 +359,7 @@ def test_where_the_scope_has_nothing_to_restore_the_others_are_a_click_away(
     event_id = write(ref, {"step": "pay"})
     write(ref, {"user:tier": "black"})
     page = maria.open("restore", query={"to": event_id, "scope": "session"}, status=400, **ref._asdict())
-    assert "The state is the same as at that moment" in page.one(role="alert").text
+    assert "The state is already the same as it was then" in page.one(role="alert").text
     form = form_of(maria.open(page.links()["All scopes"]))
     assert form.json_fields()["key-0"] == "user:tier"
 

@@ -1,4 +1,4 @@
-"""U+0000 and half of a surrogate pair, which only SQLite holds: such keys are removed, and such files moved."""
+"""U+0000 and half a surrogate pair, which only SQLite holds: such keys are removed, and such files moved."""
 
 from __future__ import annotations
 

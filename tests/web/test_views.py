@@ -126,7 +126,10 @@ def test_another_persons_shared_view_can_be_used_and_not_changed(maria: Browser,
 def test_what_is_refused_is_said_beside_the_query(view: SavedView, maria: Browser) -> None:
     response = maria.send("save-view", {"name": "failed BOOKINGS", "q": "late", "sort": "-took", "cols": "user"})
     assert asked_of(response["Location"]) == {"q": "late", "sort": "-took", "cols": "user"}
-    assert "You already have a view “failed BOOKINGS”." in maria.open(response["Location"]).one("div", "toasts").text
+    assert (
+        "You already have a view called “failed BOOKINGS”."
+        in maria.open(response["Location"]).one("div", "toasts").text
+    )
     assert maria.send("save-view", {"name": "x", "id": "nonsense"}).status_code == 302
 
 

@@ -76,7 +76,7 @@ def test_an_id_of_any_kind_leads_back_to_the_session(ref: SessionRef, maria: Bro
         ('{"actions": {"stateDelta": {}}}', 't know "stateDelta"'),
         ('{"actions": []}', "actions: must be an object"),
         ('{"content": {"parts": ["text"]}}', "content.parts: must be a list of objects"),
-        ('{"partial": true}', "a partial event is never stored"),
+        ('{"partial": true}', "partial events are never stored"),
         ('{"timestamp": -1}', "between the years 1970 and 2106"),
         ('{"id": 5}', "id isn't a string"),
         ('{"x": NaN}', "NaN and infinity aren't valid JSON"),
@@ -168,7 +168,7 @@ def test_a_session_that_exists_is_not_made_again_and_can_be_opened(ref: SessionR
         ({"app_name": ""}, "app_name", "This field is required."),
         ({"user_id": ""}, "user_id", "This field is required."),
         ({"state": "{'a': 1}"}, "state", "line 1, column 2: not valid JSON"),
-        ({"state": "[1]"}, "state", "The initial state must be a JSON object with the keys of the state"),
+        ({"state": "[1]"}, "state", "The initial state must be a JSON object with the state's keys"),
         ({"state": '{"a": NaN}'}, "state", "NaN and infinity"),
         ({"app_name": "x" * 129}, "", "the app's name has 129 characters, but the limit is 128"),
         ({"session_id": "a\0b"}, "", "U+0000"),
@@ -208,7 +208,7 @@ def test_a_session_is_not_deleted_before_its_id_was_typed(
     before = everything(ref.source)
     response = delete(maria, ref, confirm)
     assert response.status_code == 400
-    assert "This isn't the session's id. Nothing was deleted." in page_of(response).one(role="alert").text
+    assert "That isn't the session's id. Nothing was deleted." in page_of(response).one(role="alert").text
     assert everything(ref.source) == before
 
 

@@ -523,9 +523,9 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"id": "x" * 129}, "id has 129 characters"),
     ({"invocation_id": "👩" * 257}, "invocation_id has 257 characters"),
     ({"id": "a\0b"}, "id: the character U+0000"),
-    ({"author": "\ud800"}, "author: half of a surrogate pair"),
+    ({"author": "\ud800"}, "author: half a surrogate pair"),
     ({"x_unknown": [float("nan")]}, "x_unknown[0]: NaN"),
-    ({"actions": {"adkweb": 1}}, "actions: ADK doesn't know"),
+    ({"actions": {"adkweb": 1}}, "actions: ADK doesn't recognise"),
     (
         {"actions": {"state_delta": {"good": 1, "user:bad": {"x": "\0"}}}},
         "actions.state_delta.user:bad.x: the character",

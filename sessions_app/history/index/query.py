@@ -69,7 +69,7 @@ def consult(source: str, ask: Callable[[], T], ref: SessionRef | None = None) ->
 
 def too_many(keys: int) -> Invalid:
     """Returns the error for a state that has had more keys than adkweb reads together."""
-    return Invalid(_("This state has had more than %(n)s keys, so its past can't be shown here.") % {"n": keys})
+    return Invalid(_("This state has had more than %(n)s keys, so its history can't be shown here.") % {"n": keys})
 
 
 def positions_of_keys(ref: SessionRef, scope: Scope, upto: Position) -> dict[str, KeyPositions]:

@@ -71,19 +71,19 @@ class Endpoint:
 def read(url: str) -> Endpoint:
     """Reads a URL to which adkweb might send. Raises Invalid."""
     if len(url) > LENGTH or not url.isascii() or re.search(r"[\s\\\x00-\x1f\x7f]", url):
-        raise Invalid(_("This isn't a webhook address. Use https://host/path, without spaces."), field="url")
+        raise Invalid(_("This isn't a valid webhook address. Use https://host/path, without spaces."), field="url")
     try:
         parts = urlsplit(url)
         port, host = parts.port, (parts.hostname or "").rstrip(".")
     except ValueError:
         host, port = "", None
     if not host or parts.scheme not in _PORTS or "@" in parts.netloc or port == 0:
-        raise Invalid(_("This isn't a webhook address. Use https://host/path, without spaces."), field="url")
+        raise Invalid(_("This isn't a valid webhook address. Use https://host/path, without spaces."), field="url")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     endpoint = Endpoint(parts.scheme, host, port or _PORTS[parts.scheme], target)
     if endpoint.scheme == "http" and not endpoint.is_listed:
         raise Invalid(
-            _("Webhooks must use https. To allow a host without it, add it to ADKWEB_WEBHOOK_HOSTS."), field="url"
+            _("Webhooks must use https. To allow plain http for a host, add it to ADKWEB_WEBHOOK_HOSTS."), field="url"
         )
     return endpoint
 

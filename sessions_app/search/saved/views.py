@@ -167,7 +167,7 @@ class SavedView(models.Model):
                 self.save()
                 record(act, by.get_username(), name=self.name, query=self.query, shared=self.shared)
         except IntegrityError as error:
-            message = _("You already have a view “%(name)s”.") % {"name": self.name}
+            message = _("You already have a view called “%(name)s”.") % {"name": self.name}
             raise AlreadyExists(message, field="name") from error
 
 

@@ -167,7 +167,7 @@ class WebhookDelivery(models.Model):
         """Sends it. One that fails is tried again later, and those of the same webhook not before."""
         person = self.hook.watch.person
         if not person.is_active or not self._may_be_seen_by(person):
-            self._end("failed", None, _("The webhook's owner can no longer see this."))
+            self._end("failed", None, _("The webhook's owner can no longer see this app."))
             return
         try:
             status, wrong = sending.deliver(self.hook.url, self.body_now.encode(), self.hook.secret, str(self.pk))

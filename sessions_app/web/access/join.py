@@ -108,5 +108,5 @@ def new_password(request: HttpRequest) -> HttpResponse:
         }
         return page(request, "access/join/password.html", context, status)
     response = enter(request, person, "a new password", checked=checked)
-    messages.success(request, _("Password changed. Your other browsers are signed out."))
+    messages.success(request, _("Password changed. Your other browsers have been signed out."))
     return response

@@ -59,7 +59,7 @@ class InvitationForm(AccountForm):
 
     note = Text(
         label=pgettext_lazy("invitation", "For"),
-        help_text=gettext_lazy("A note for you. They choose their own name."),
+        help_text=gettext_lazy("A note to yourself. They choose their own name."),
         attrs={"maxlength": invitations.NOTE_LENGTH, "dir": "auto"},
     )
 
@@ -108,7 +108,7 @@ def person(request: HttpRequest, name: str) -> HttpResponse:
     form = PersonForm.of(request, initial=initial)
     changed, status = act(form, lambda given: core.change(name, actor=who, **given))
     if changed:
-        messages.success(request, _("Saved the account “%(name)s”.") % {"name": name})
+        messages.success(request, _("Account “%(name)s” saved.") % {"name": name})
         return redirect("people")
     context = {
         "person": account,
@@ -133,7 +133,7 @@ def sign_somebody_out(request: HttpRequest, name: str) -> HttpResponse:
 def reset_second_factor(request: HttpRequest, name: str) -> HttpResponse:
     """Takes away the second factor that somebody lost."""
     core.reset_second_factor(name, actor=actor(request))
-    messages.success(request, _("Second factor of “%(name)s” reset.") % {"name": name})
+    messages.success(request, _("Second factor reset for “%(name)s”.") % {"name": name})
     return redirect("person", name=name)
 
 

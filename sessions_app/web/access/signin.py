@@ -151,7 +151,10 @@ class SignInRequired(LoginRequiredMiddleware):
         if request.headers.get("HX-Request") or PANE in request.headers:
             return answer(
                 request,
-                _("You have been signed out, and nothing was saved. Sign in in another tab, then reload."),
+                _(
+                    "You have been signed out, and nothing was saved. Sign in again in another tab, then reload "
+                    "this page."
+                ),
                 403,
             )
         return super().handle_no_permission(request, view_func)
@@ -172,8 +175,8 @@ class LoopbackUntilAdmin(MiddlewareMixin):
             return answer(
                 request,
                 _(
-                    "adkweb only responds to requests from its own machine until there is an admin account. To "
-                    "create one: adkweb createsuperuser"
+                    "adkweb only responds to requests from its own machine until an admin account exists. To "
+                    "create one, run: adkweb createsuperuser"
                 ),
                 403,
             )

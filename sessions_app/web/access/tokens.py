@@ -20,8 +20,8 @@ from ..request import actor
 _HOLDERS: Final[dict[str, Any]] = {
     "label": gettext_lazy("Held by"),
     "help_text": gettext_lazy(
-        "People who know this token, separated by commas. They can't approve what it proposes. If you leave this "
-        "empty, each proposal needs two people."
+        "The people who have this token, separated by commas. They can't approve what it proposes. If you leave "
+        "this empty, each proposal needs two people to approve it."
     ),
     "attrs": {"maxlength": 1000, "dir": "auto"},
 }
@@ -48,7 +48,7 @@ class TokenForm(Form):
         lambda text: core.number_of("days", text),
         label=gettext_lazy("Days until it expires"),
         help_text=gettext_lazy(
-            "Clear this field if the token should never expire. It also ends when you can no longer sign in."
+            "Clear this field if the token should never expire. It also stops working if you can no longer sign in."
         ),
         attrs={"maxlength": 4, "inputmode": "numeric"},
     )
@@ -70,8 +70,8 @@ class RenewForm(Form):
         lambda text: core.number_of("hours", text, needed=True),
         label=gettext_lazy("Hours until the old token stops working"),
         help_text=gettext_lazy(
-            "How long you have to give each program the new token. With 0, the old one stops working "
-            "immediately; choose that if someone else might know it."
+            "The time you have to update each program. With 0, the old token stops working immediately; choose "
+            "that if someone else might know it."
         ),
         initial=core.OVERLAP_HOURS,
         needed=True,

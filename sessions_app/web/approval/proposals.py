@@ -59,7 +59,9 @@ def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
     match action:
         case "apply" | "now":
             if proposal_job.apply(proposal_id, actor=who, now=action == "now").state == WAITING:
-                return _("This program's token has no named holder, so another person must also apply it.")
+                return _(
+                    "This program's token has no named holder, so a second person must apply the proposal as well."
+                )
             return _("Applied. The event records both names.")
         case "decline":
             proposal_job.decline(proposal_id, actor=who, why=why)

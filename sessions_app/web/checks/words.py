@@ -23,7 +23,7 @@ ADVICE: Final = {
     "secret": Advice(
         gettext_lazy("Secrets"),
         gettext_lazy(
-            "State is stored as is, in every event that wrote it, and everyone who can see the app can see it."
+            "State is stored as is, in every event that writes it, and anyone who can see the app can see it."
         ),
         gettext_lazy(
             "Store the secret in your platform's secret store, keep only its name in the state, and rotate this secret."
@@ -42,12 +42,12 @@ ADVICE: Final = {
     "unprefixed": Advice(
         gettext_lazy("Seems to belong to the user"),
         gettext_lazy("Keys without a prefix belong to one session. The user's next session starts without them."),
-        gettext_lazy("To keep it for the user, write it with the prefix user:."),
+        gettext_lazy("To keep it across the user's sessions, use the user: prefix."),
     ),
     "prefix": Advice(
         gettext_lazy("Prefixes that ADK doesn't know"),
         gettext_lazy("ADK knows the prefixes user:, app: and temp:. Any other prefix is just part of the key's name."),
-        gettext_lazy("Use a prefix that ADK knows."),
+        gettext_lazy("Use a prefix that ADK recognises."),
     ),
     "scopes": Advice(
         gettext_lazy("Same name in several scopes"),
@@ -58,7 +58,7 @@ ADVICE: Final = {
     ),
     "spelling": Advice(
         gettext_lazy("Same name in several spellings"),
-        gettext_lazy("To ADK, these are different keys: one agent doesn't read what another writes."),
+        gettext_lazy("ADK treats these as different keys, so one agent doesn't see what another writes."),
         gettext_lazy("Choose one spelling and remove the others."),
     ),
     "style": Advice(
@@ -69,29 +69,32 @@ ADVICE: Final = {
     "text": Advice(
         gettext_lazy("Not stored as JSON"),
         gettext_lazy(
-            "State must be JSON. A value that was turned into a string can't be searched, compared or used in a rule."
+            "State must be JSON. A value that has been turned into a string can't be searched, compared or used "
+            "in a rule."
         ),
         gettext_lazy("Store the object or list itself, with numbers, strings, booleans and null."),
     ),
     "large": Advice(
         gettext_lazy("Large"),
         gettext_lazy(
-            "The whole state is loaded when a turn starts, and each event that writes a key stores its whole value."
+            "The whole state is loaded when a turn starts, and each event that writes a key stores the key's "
+            "entire value."
         ),
         gettext_lazy("Keep large data in artifacts or in a database, and store only a reference in the state."),
     ),
     "deep": Advice(
         gettext_lazy("Deep"),
         gettext_lazy(
-            "Writing replaces the whole value, so two agents that change different parts of it overwrite each other."
+            "A write replaces the whole value, so two agents that change different parts of it overwrite each "
+            "other's changes."
         ),
         gettext_lazy("Use several keys with flat values."),
     ),
     "stale": Advice(
         gettext_lazy("Not written recently"),
         gettext_lazy(
-            "No session from the 30 days before the newest one has this key, or nothing wrote it in that time. "
-            "The state can't show whether an agent still reads it."
+            "In the 30 days before the newest session, either no session had this key or nothing wrote it. The "
+            "state alone can't show whether an agent still reads it."
         ),
         gettext_lazy("If no agent needs it, remove it."),
     ),
@@ -108,7 +111,7 @@ _SECRETS: Final = {
     "jwt": gettext_lazy("looks like a signed token (JWT)"),
     "pem": gettext_lazy("contains a private key"),
     "address": gettext_lazy("contains an address with a password"),
-    "named": gettext_lazy("has a secret's name"),
+    "named": gettext_lazy("named like a secret"),
 }
 _STRINGS: Final = {
     "json": gettext_lazy("JSON inside a string"),
@@ -117,7 +120,7 @@ _STRINGS: Final = {
 }
 _OF_USERS: Final = {
     "name": gettext_lazy("by its name"),
-    "same": gettext_lazy("the same in all of a user's sessions, but different between users"),
+    "same": gettext_lazy("the same in all of a user's sessions, but not across users"),
 }
 
 
@@ -136,7 +139,7 @@ def said(finding: Finding) -> str:
         case "scopes" | "spelling":
             return _("%(names)s also exists") % {"names": ", ".join(details)}
         case "style":
-            return _("most keys are in %(style)s") % {"style": details[0]}
+            return _("most keys use %(style)s") % {"style": details[0]}
         case "large":
             return filesizeformat(int(details[0]))
         case "deep":

@@ -161,7 +161,8 @@ def _moment(ref: SessionRef, asked: str, who: Actor, *, counted: bool = False) -
     if moment.seq != int(number):  # a number that a person types means exactly that event
         said = _("There's no event #%(number)s in this session.") % {"number": number}
         raise NotFound(
-            said + (" " + _("The event before it is #%(seq)s.") % {"seq": moment.seq} if number_of(moment.seq) else "")
+            said
+            + (" " + _("The closest earlier event is #%(seq)s.") % {"seq": moment.seq} if number_of(moment.seq) else "")
         )
     return moment
 

@@ -91,7 +91,7 @@ def _edit(request: HttpRequest, target: Target) -> HttpResponse:
             return _tell_queued(request, target, *queued)
     elif appended := form.apply():
         if appended.seq is None:
-            messages.info(request, _("This edit was already written."))
+            messages.info(request, _("This edit has already been written."))
         else:
             tell_saved(request, target.ref, appended.event["id"], appended.seq)
         return _done(request, target)

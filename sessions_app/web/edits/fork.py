@@ -57,7 +57,7 @@ class ForkForm(StateForm):
 
     user_id = Text(
         label=gettext_lazy("User"),
-        help_text=gettext_lazy("The fork uses this user's own user: keys, which won't be changed."),
+        help_text=gettext_lazy("The fork uses this user's existing user: keys, which won't be changed."),
         needed=True,
         attrs=_ID,
     )

@@ -177,7 +177,7 @@ class EditForm(StateForm, EndForm):
         """Returns what the note says beside who and why: an event that exists, a time to come. Raises Invalid, NotFound."""
         of = self.taken_back if self.target.kind == "session" else {}
         if len(of) > 1:
-            raise Invalid(_("An edit can undo an event or restore a moment, not both."))
+            raise Invalid(_("An edit can undo an event or restore a moment, but not both."))
         for event_id in of.values():
             timeline.event(self.target.ref, event_id, actor=self._who)
         end = self.end

@@ -127,5 +127,5 @@ def _read(readers: Readers) -> str:
 def _shared(readers: Readers, scope: Scope) -> str:
     if readers.sessions is None:
         return ""
-    words = ngettext("%(n)s session shares it", "%(n)s sessions share it", readers.sessions)
+    words = ngettext("shared by %(n)s session", "shared by %(n)s sessions", readers.sessions)
     return words % {"n": count(readers.sessions, 0 if scope == "app" else sharing.COUNT_LIMIT)}

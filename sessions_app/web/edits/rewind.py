@@ -49,7 +49,7 @@ def rewind(request: HttpRequest, **names: str) -> HttpResponse:
     if appended is None:
         return _page(request, ref, before, form, status)
     if appended.seq is None:
-        messages.info(request, _("This rewind was already written."))
+        messages.info(request, _("This rewind has already been written."))
     else:
         tell_saved(request, ref, appended.event["id"], appended.seq)
     return redirect(reverse("session", kwargs=names))

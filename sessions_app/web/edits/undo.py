@@ -55,7 +55,7 @@ def undo(request: HttpRequest, event_id: str, **names: str) -> HttpResponse:
     if appended is None:
         return _ask(request)
     if appended.seq is None:
-        messages.info(request, _("This edit was already written."))
+        messages.info(request, _("This edit has already been written."))
     else:
         said = _("Redone.") if given["redo"] else _("Undone.")
         edit.tell_saved(request, event.ref, appended.event["id"], appended.seq, said, redo=not given["redo"])

@@ -145,7 +145,7 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
         return page(request, "history/history/history.html", context)
     scope = scope_of(name)[0]
     if target.kind not in ("session", scope):
-        raise Invalid(_("%(key)s: keys must start with %(scope)s: here") % {"key": name, "scope": target.kind})
+        raise Invalid(_("%(key)s: keys here must start with %(scope)s:") % {"key": name, "scope": target.kind})
     writes = key_history.history(target.ref, name, before, actor=actor(request))
     now = target.state.get(name, ABSENT)
     context |= {

@@ -55,7 +55,7 @@ def state_at(request: HttpRequest, **names: str) -> HttpResponse:
     event_id = chosen(request, ref)
     if event_id is None:
         views.session(ref, partly=True, actor=actor(request))  # one that was deleted is not found
-        raise Invalid(_("This link doesn't name an event."))
+        raise Invalid(_("This link doesn't point to an event."))
     if "key" in request.GET:
         return _value(moments.state_at(ref, event_id, actor=actor(request)), request.GET["key"])
     if not request.htmx:  # type: ignore[attr-defined]

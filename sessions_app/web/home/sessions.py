@@ -82,7 +82,7 @@ class NewForm(Form):
         _state,
         label=gettext_lazy("Initial state"),
         help_text=gettext_lazy(
-            "A JSON object. Keys that start with user: or app: go into the user's or the app's state."
+            "A JSON object. Keys that start with user: or app: are stored in the user's or app's state."
         ),
         widget=forms.Textarea,
         attrs={"rows": 8, "cols": False, "spellcheck": "false", **_KEPT},
@@ -144,7 +144,7 @@ def delete(request: HttpRequest, **names: str) -> HttpResponse:
 
     def confirmed(confirm: str) -> None:
         if typed(confirm) != typed(wanted):
-            raise Invalid(_("This isn't the session's id. Nothing was deleted."), field="confirm")
+            raise Invalid(_("That isn't the session's id. Nothing was deleted."), field="confirm")
         delete_session(ref, actor=who)
 
     form = DeleteForm.of(request)

@@ -57,7 +57,7 @@ def _act(given: dict[str, Any], names: tuple[str, str, str], who: Actor) -> None
             do(given[name], *names, actor=who)
             return
     if typed(given["confirm"]) != typed(to_type(user_for_reader(*names))):
-        raise Invalid(_("This isn't the user's id. Nothing was erased."), field="confirm")
+        raise Invalid(_("That isn't the user's id. Nothing was erased."), field="confirm")
     if erasures.plan(*names, actor=who) is None:
         raise _no_user(names)
     erasures.begin(*names, actor=who)

@@ -62,8 +62,8 @@ class WebhookForm(Form):
     url = Text(
         label=gettext_lazy("URL"),
         help_text=gettext_lazy(
-            "Receives a POST with JSON: the view, the session, its title and status, and links. A new address "
-            "gets a new secret."
+            "Receives a POST request with JSON: the view, the session, its title and status, and links. "
+            "Changing the address creates a new secret."
         ),
         needed=True,
         attrs={

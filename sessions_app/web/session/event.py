@@ -308,7 +308,7 @@ def _stored(request: HttpRequest, ref: SessionRef, only: Scope | None = None) ->
     """Streams a scope's state as it is stored, even if it is too large to be parsed."""
     scope = next((each for each in STORED if each == request.GET["scope"] and only in (None, each)), None)
     if scope is None:
-        raise NotFound(_("This state doesn't exist here."))
+        raise NotFound(_("This state doesn't exist."))
     pieces = (piece.encode("utf-8", "replace") for piece in event_views.state_text(ref, scope, actor=actor(request)))
     name = f'attachment; filename="{scope}-state.json"'
     return streamed(pieces, "application/json", {"Content-Disposition": name})

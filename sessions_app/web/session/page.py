@@ -270,5 +270,5 @@ def _change(ref: SessionRef, key: str, before: Seq, who: Actor) -> str:
         return own.event_id
     if cursor and writes:
         raise NotFound(_("No earlier event in this session changed “%(key)s”.") % {"key": key[:100]})
-    said = _("“%(asked)s” isn't an event. Enter its number, a turn, a time or a key of the state.")
+    said = _("“%(asked)s” isn't an event. Enter an event number, a turn, a time or a state key.")
     raise NotFound(said % {"asked": key[:100]})

@@ -13,13 +13,11 @@ from .tags import register
 TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     "session": (
         gettext_lazy("session"),
-        gettext_lazy(
-            "A conversation between one user and the agents of one app, with its events and its state. ADK creates it"
-        ),
+        gettext_lazy("A conversation between one user and one app's agents, with its events and state, created by ADK"),
     ),
     "event": (
         gettext_lazy("event"),
-        gettext_lazy("What an agent, a person or adkweb appends to a session. It is never changed"),
+        gettext_lazy("A record appended to a session by an agent, a person or adkweb. It never changes"),
     ),
     "turn": (
         gettext_lazy("turn"),
@@ -27,10 +25,10 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     ),
     "invocation": (
         gettext_lazy("invocation"),
-        gettext_lazy("One run of the agents, from a user's message to the last word of every branch"),
+        gettext_lazy("One run of the agents, from a user's message to the end of every branch"),
     ),
-    "state": (gettext_lazy("state"), gettext_lazy("What a session remembers, as keys with values")),
-    "key": (gettext_lazy("key"), gettext_lazy("The name of one value of the state, with its prefix")),
+    "state": (gettext_lazy("state"), gettext_lazy("What a session remembers, as keys and values")),
+    "key": (gettext_lazy("key"), gettext_lazy("The name of a value in the state, including its prefix")),
     "edit": (
         gettext_lazy("edit"),
         gettext_lazy(
@@ -39,19 +37,19 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     ),
     "undo": (
         gettext_lazy("undo"),
-        gettext_lazy("An edit that gives an event's keys the values they had before it"),
+        gettext_lazy("An edit that resets an event's keys to their values before the event"),
     ),
     "restore": (
         gettext_lazy("restore"),
-        gettext_lazy("An edit that gives keys the values they had at a moment"),
+        gettext_lazy("An edit that resets keys to their values at an earlier point"),
     ),
     "rewind": (
         gettext_lazy("rewind"),
-        gettext_lazy("An event that takes the conversation back to before an invocation, as ADK does"),
+        gettext_lazy("An event that takes the conversation back to just before an invocation, as in ADK"),
     ),
     "fork": (
         gettext_lazy("fork"),
-        gettext_lazy("A new session that starts as a copy of another one up to an event"),
+        gettext_lazy("A new session that starts as a copy of another, up to an event"),
     ),
     "drift": (
         gettext_lazy("drift"),

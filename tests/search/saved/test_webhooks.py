@@ -322,7 +322,7 @@ def test_a_name_that_leads_to_this_machine_later_is_not_followed_there(
     for _try in range(2):
         send_all(now=True)
     assert told.bodies == []
-    assert "is not on the public internet" in deliveries(view)[0].message
+    assert "isn't on the public internet" in deliveries(view)[0].message
 
 
 def test_a_name_is_resolved_once_and_the_connection_goes_where_it_led(
