@@ -45,7 +45,7 @@ def test_every_file_to_look_at_first_is_there() -> None:
 
 
 def test_every_folder_beside_it_is_there_and_stands_in_the_table() -> None:
-    folders = {cells[0].strip("`/") for cells in rows(PAGE, "beside it")}
+    folders = {cells[0].strip("`/") for cells in rows(PAGE, "next to it")}
     assert {name for name in folders if not (ROOT / name).is_dir()} == set()
     assert {path.name for path in ROOT.glob("*/") if any(path.glob("*.py"))} <= folders | {"sessions_app"}
 
@@ -53,7 +53,7 @@ def test_every_folder_beside_it_is_there_and_stands_in_the_table() -> None:
 def test_the_way_of_an_edit_is_counted_and_each_of_its_files_is_there() -> None:
     assert [name for name in way() if not (APP / name).exists()] == []
     assert len(set(way())) == len(way())
-    assert f"crosses {len(way())} files" in PAGE
+    assert f"passes through {len(way())} files" in PAGE
     assert [cells[0] for cells in rows(PAGE, "| file of `sessions_app/`")] == [
         str(number + 1) for number in range(len(way()))
     ]

@@ -36,7 +36,7 @@ class RuleForm(Form):
     sessions = Read(
         lambda text: _whole(text) if text.strip() else None,
         label=gettext_lazy("Batches larger than (sessions)"),
-        help_text=gettext_lazy("Batches that edit or delete sessions. Leave empty to ignore batch size."),
+        help_text=gettext_lazy("Large batches of edits or deletions. Leave empty to ignore batch size."),
         attrs={"class": "mono"},
     )
     apps = Text(label=gettext_lazy("Apps"), attrs=_PATTERN | {"placeholder": "*"})
