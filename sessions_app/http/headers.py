@@ -88,9 +88,9 @@ class Compressed(GZipMiddleware):
         return compressed
 
 
-# Each file is compressed only once, which may take long: Brotli makes our script and styles 12 % smaller than gzip
-# does.
-_FOR_FILES: Final = {"br": brotli.compress, "gzip": lambda content: gzip.compress(content, mtime=0)}
+# Whoever comes first after a start waits for it: with quality 9, Brotli makes our script and styles 7 % smaller than gzip
+# does, in 50 ms of CPU; with 11 it would be 13 %, in 500.
+_FOR_FILES: Final = {"br": lambda content: brotli.compress(content, quality=9), "gzip": lambda content: gzip.compress(content, mtime=0)}
 _static: dict[tuple[str, str, str], bytes] = {}
 
 

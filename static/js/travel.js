@@ -214,8 +214,12 @@
     }, ADDRESS_MS);
   }
 
-  // Whoever goes on from here comes back to here: the address is written before the page is left by a link.
-  document.addEventListener("click", (event) => event.target.closest?.("a[href]") && replaceAddress(), true);
+  // Whoever goes on from here comes back to here: the address is written before the page is left by a link, or copied.
+  document.addEventListener(
+    "click",
+    (event) => event.target.closest?.("a[href], [data-copy-view]") && replaceAddress(),
+    true,
+  );
 
   function replaceAddress() {
     const address = addressWith({ at: shown?.at, show: shown?.at && show !== "merged" ? show : "" });
@@ -317,11 +321,13 @@
     else here();
   });
 
-  // The button with this key gives way where there is no room for it.
+  // The button with this key gives way where there is no room for it. From now, the first step back leads to the past.
   document.addEventListener("adkweb:key", (event) => {
-    if (event.detail !== "t") return;
+    const back = event.detail === "[" && !shown;
+    if (event.detail !== "t" && !back) return;
     event.preventDefault();
-    here();
+    if (back && (wish || asking)) step(-1);
+    else here();
   });
 
   // Who goes through the page by the tab key, on the way to the state say, stays at the event.

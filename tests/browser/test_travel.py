@@ -69,6 +69,21 @@ def drag(page: Page, strip: Locator, shares: list[float], steps: int = 12) -> No
     page.mouse.up()
 
 
+def test_a_link_that_is_copied_right_after_a_step_leads_to_what_is_shown(page: Page) -> None:
+    go(page)
+    copied = page.evaluate(
+        """() => new Promise((done) => {
+            navigator.clipboard.writeText = async (text) => done(text);
+            new MutationObserver(() => {
+                if (!document.querySelector("#moment [data-at=t396]")) return;
+                setTimeout(() => document.querySelector("[data-copy-view]").click());
+            }).observe(document.querySelector("#moment"), {childList: true, subtree: true});
+            document.querySelector("#event-t396 .line").click();
+        })"""
+    )
+    assert "at=t396" in copied
+
+
 # --- By mouse ---------------------------------------------------------------------------------------------------------
 
 
@@ -80,6 +95,11 @@ def test_a_click_shows_the_state_just_after_an_event_and_an_edit_asks_before_it_
     expect(page.locator("[data-travel-here]")).to_be_hidden()  # a key does it where there is no room for the button
     page.keyboard.press("t")
     expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", f"t{TRAVEL_EVENTS}")
+    page.keyboard.press("Escape")
+    expect(page.locator("#state")).to_be_visible()
+    for number in (TRAVEL_EVENTS, TRAVEL_EVENTS - 1):  # the first step back from now leads to the past
+        page.keyboard.press("[")
+        expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", f"t{number}")
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.locator("#event-t396 .line").click()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app.history import unadopted
 from sessions_app.history.index import build
@@ -326,6 +328,22 @@ def test_no_word_of_before_stays_in_a_new_index(own: str, source: str) -> None:
     assert ids("pir") == ["s1"], "nor is a word missing that is looked for by its middle"
     feeding.clear(registry.identity(source))
     assert words_kept() == SearchWord.objects.count() == 0
+
+
+def test_sessions_that_follow_each_other_lose_their_words_by_one_statement_and_others_keep_them(
+    own: str, source: str
+) -> None:
+    for number in range(9):
+        ref = create_session(source, "booking", "ana", session_id=f"s{number}", actor=ALICE)
+        append_event(ref, {"author": "user", "content": {"parts": [{"text": "expired"}]}}, actor=ALICE)
+    feed(source)
+    numbers = dict(SearchSession.objects.values_list("folded_id", "pk"))
+    kept = numbers.pop("s5")
+    with CaptureQueriesContext(connection) as asked:
+        tables.forget([*numbers.values()])
+    deletes = [each["sql"] for each in asked if re.match(r"DELETE FROM \S*searchdoc", each["sql"])]
+    assert len(deletes) == 1 + (min(numbers.values()) < kept < max(numbers.values()))
+    assert ids("expired") == ["s5"]
 
 
 def test_names_go_with_the_last_source_that_has_their_app(

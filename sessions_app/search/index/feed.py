@@ -278,7 +278,8 @@ def clear(where: str) -> None:
         return
     forget_keys(source)
     forget_writes(source)
-    while numbers := list(SearchSession.objects.filter(source=source).values_list("pk", flat=True)[:SOME]):
+    sessions = SearchSession.objects.filter(source=source).order_by("pk")
+    while numbers := list(sessions.values_list("pk", flat=True)[:SOME]):
         forget(numbers)
     with transaction.atomic():
         Waiting.objects.filter(where=where).delete()

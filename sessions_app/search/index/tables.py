@@ -335,8 +335,8 @@ def forget(numbers: Sequence[int]) -> None:
     with transaction.atomic():
         SearchFact.objects.filter(session_id__in=numbers).delete()
         SearchValue.objects.filter(owner_id__in=numbers).delete()
-        for number in numbers:
-            SearchDoc.objects.filter(id__gte=number << PIECES, id__lt=(number + 1) << PIECES).delete()
+        for first, last in _runs(numbers):
+            SearchDoc.objects.filter(id__gte=first << PIECES, id__lt=(last + 1) << PIECES).delete()
         delete_rows("title", numbers)
         SearchSpan.objects.filter(session_id__in=numbers).delete()
         SearchWrite.objects.filter(session_id__in=numbers).delete()
@@ -348,6 +348,17 @@ def forget(numbers: Sequence[int]) -> None:
         sessions.delete()
         delete_pieces(numbers)
         _forget_learnt(owners)
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    """Returns the first and the last of the numbers that follow each other: a statement for each session would take long."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs
 
 
 def _forget_learnt(owners: Collection[tuple[int, int]]) -> None:
