@@ -16,7 +16,7 @@ SECTIONS: Final = ("Writing", "Agents", "Edits", "History", "Live pages", "Datab
 HEAD: Final = """\
 # Guarantees
 
-These are adkweb's promises to the people and the agents that use it. Below each promise are the tests that check it.
+These are adkweb's promises to the people and agents that use it. Below each promise are the tests that check it.
 `make docs` generates this page from marks on the tests. For what adkweb doesn't promise, see “Known limits” in the
 [changelog](../CHANGELOG.md).
 """

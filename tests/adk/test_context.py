@@ -247,7 +247,7 @@ def assert_same(stored: list[dict[str, Any]], reader: Reader, ours: Contents) ->
     assert not early & kept - {stored[place]["id"] for place, reason in ours.left_out.items() if reason.kind == "empty"}
 
 
-@pytest.mark.guarantee("History", "adkweb shows the same conversation that google-adk gives to the model.")
+@pytest.mark.guarantee("History", "adkweb shows the same conversation that google-adk sends to the model.")
 @MANY
 @given(stored=histories(), reader=readers)
 def test_the_model_is_given_what_google_adk_gives_it(stored: list[dict[str, Any]], reader: Reader) -> None:

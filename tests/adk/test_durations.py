@@ -94,7 +94,7 @@ def traced(source: str) -> Trace:
     return trace((each.data, each.description) for each in turn.events)
 
 
-@pytest.mark.guarantee("History", "Durations are correct, whether or not a model streams.")
+@pytest.mark.guarantee("History", "Durations are correct, whether or not the model streams its responses.")
 @FORMS
 @STREAMING
 def test_the_model_s_time_is_the_model_s_and_the_tool_s_the_tool_s(

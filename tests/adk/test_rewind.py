@@ -145,7 +145,7 @@ def present(session: Session) -> dict[str, Any]:
 
 
 @pytest.mark.guarantee(
-    "Edits", "After a rewind in adkweb, a model gets the same conversation as after a rewind in ADK."
+    "Edits", "After a rewind in adkweb, the model gets the same conversation as after a rewind in ADK."
 )
 def test_after_adks_rewind_and_ours_the_model_gets_the_same(source: str, agent: tuple[Agent, Run]) -> None:
     guide, run = agent

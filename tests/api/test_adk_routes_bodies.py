@@ -207,7 +207,7 @@ _documents = st.recursive(
 )
 
 
-@pytest.mark.guarantee("Safety", "adkweb leaves out secrets in credentials wherever google-adk leaves them out.")
+@pytest.mark.guarantee("Safety", "adkweb leaves out secrets in credentials wherever google-adk does.")
 @given(_documents)
 def test_secrets_are_left_out_where_google_adk_leaves_them_out(document: Any) -> None:
     assert redacted(document) == _redact_credential_secrets(document)

@@ -213,7 +213,7 @@ def test_a_source_that_is_away_takes_no_other_with_it(
 
 @pytest.mark.guarantee(
     "Agents",
-    "To connect google-adk's own `adk api_server` client to adkweb, you only need adkweb's address and a token.",
+    "To connect google-adk's own `adk api_server` client to adkweb, all you need is adkweb's address and a token.",
 )
 def test_google_adks_own_client_needs_another_base_url_and_a_token_and_nothing_else(tmp_path: Path) -> None:
     with Adkweb(tmp_path) as adkweb:

@@ -76,7 +76,7 @@ EDITS: Final = {
 }
 
 
-@pytest.mark.guarantee("Safety", "Someone who isn't allowed to see a value can't find it out by guessing.")
+@pytest.mark.guarantee("Safety", "Someone who isn't allowed to see a value can't discover it by guessing.")
 @pytest.mark.parametrize("key", list(RIGHT))
 @pytest.mark.parametrize("edit", list(EDITS))
 def test_an_edit_answers_a_right_guess_as_a_wrong_one(
@@ -156,7 +156,7 @@ def test_a_waiting_edit_ends_the_same_whether_or_not_its_value_is_there_already(
     assert ends == [("applied", 2)] * 2
 
 
-@pytest.mark.guarantee("Safety", "Someone who isn't allowed to see a value can't find it out by guessing.")
+@pytest.mark.guarantee("Safety", "Someone who isn't allowed to see a value can't discover it by guessing.")
 @pytest.mark.parametrize("preview", [True, False])
 @pytest.mark.parametrize("part", ["app", "user", "state", "initial state", "event"])
 def test_an_import_tells_no_difference_that_is_hidden(

@@ -297,7 +297,7 @@ def test_a_long_session_comes_in_pieces_and_in_order(program: Program, each_ref:
 
 @pytest.mark.guarantee(
     "History",
-    "The API's responses stay valid even if a row is damaged: they name the damaged event and contain all others.",
+    "The API's responses stay valid even if a row is damaged: they name the damaged event and contain all the others.",
 )
 @pytest.mark.parametrize(
     "stored",

@@ -220,7 +220,7 @@ def test_a_stranger_may_send_what_the_form_that_signs_in_needs(server: Impatient
 
 @pytest.mark.guarantee(
     "Safety",
-    "Requests without a sign-in cost adkweb little, because it limits the size of their bodies and cuts off slow ones.",
+    "Unauthenticated requests cost adkweb little, because it limits the size of their bodies and cuts off slow ones.",
 )
 @pytest.mark.parametrize("path", ["/sign-in/", SESSIONS])
 @pytest.mark.parametrize("length", [100, None])

@@ -156,7 +156,7 @@ def _as_often_as_they_like() -> None:
 
 
 @pytest.mark.guarantee(
-    "Safety", "A token allows only what its right and its apps permit, and reveals nothing about other apps."
+    "Safety", "A token allows only what its right permits in the apps it covers, and reveals nothing about other apps."
 )
 def test_every_operation_has_a_row_and_every_row_a_cell_for_each_kind_of_token(world: World) -> None:
     registered = set()
@@ -174,7 +174,7 @@ def test_every_operation_has_a_row_and_every_row_a_cell_for_each_kind_of_token(w
 
 
 @pytest.mark.guarantee(
-    "Safety", "A token allows only what its right and its apps permit, and reveals nothing about other apps."
+    "Safety", "A token allows only what its right permits in the apps it covers, and reveals nothing about other apps."
 )
 def test_the_document_names_the_rights_of_the_table() -> None:
     rows = {operation.name: operation.right for operation in OPERATIONS}

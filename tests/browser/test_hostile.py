@@ -129,7 +129,7 @@ def test_a_hostile_event_opens_as_a_page(page: Page) -> None:
         check(page)
 
 
-@pytest.mark.guarantee("Safety", "Text in a session can't run anything on any page, whatever it contains.")
+@pytest.mark.guarantee("Safety", "Whatever the text in a session contains, it can't run code on any page.")
 @pytest.mark.parametrize("address", long_but(["?density=chat", "e/markdown/", "e/markdown/?text=raw"], "?density=chat"))
 def test_a_hostile_message_runs_nothing_and_asks_nobody(page: Page, address: str) -> None:
     asked: list[str] = []

@@ -288,7 +288,7 @@ def test_a_second_conflict_asks_again_and_brings_back_what_was_sent_without_a_wo
     expect(page.locator("#state .kv:has(> .key[title='count']) > .value")).to_have_text("7")
 
 
-@pytest.mark.guarantee("Edits", "You don't lose what you typed if a form is refused or the connection breaks.")
+@pytest.mark.guarantee("Edits", "You don't lose what you typed if a form is rejected or the connection is lost.")
 @pytest.mark.long
 def test_what_was_sent_into_a_lost_connection_is_kept(page: Page, watch: Watch) -> None:
     watch.excuse("net::ERR", "htmx:sendError")

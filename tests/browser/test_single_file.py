@@ -99,7 +99,7 @@ def test_at_every_event_the_file_tells_the_state_that_the_server_tells(
     assert len(wanted) > 50
 
 
-@pytest.mark.guarantee("Safety", "Text in a session can't run anything on any page, whatever it contains.")
+@pytest.mark.guarantee("Safety", "Whatever the text in a session contains, it can't run code on any page.")
 @pytest.mark.parametrize("view", long_but("12", "2"))
 def test_nothing_of_a_hostile_session_runs_in_its_file_and_it_asks_nobody(file: Any, view: str) -> None:
     page, asked = file(HOSTILE)

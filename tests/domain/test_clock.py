@@ -54,7 +54,7 @@ def test_without_the_time_of_writing_durations_are_bounds_that_hold(rows: list[A
     assert last.took.sign == "≥"
 
 
-@pytest.mark.guarantee("History", "Durations are correct, whether or not a model streams.")
+@pytest.mark.guarantee("History", "Durations are correct, whether or not the model streams its responses.")
 @pytest.mark.parametrize("later", [60.0, 86_400.0])
 def test_rows_that_were_copied_later_keep_their_stamps(later: float) -> None:
     copied = [(each, AT + 13.04 + later) for each, _written in PLAIN]

@@ -97,7 +97,7 @@ def test_every_action_that_adk_has_is_accepted_and_no_other() -> None:
 
 @pytest.mark.guarantee(
     "Writing",
-    "Before it writes anything, adkweb refuses events that google-adk couldn't load again, and says where the error is.",
+    "Before writing anything, adkweb rejects events that google-adk wouldn't be able to load, and says where the error is.",
 )
 @pytest.mark.parametrize(
     ("event", "sentence"),

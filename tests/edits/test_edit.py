@@ -553,7 +553,7 @@ def test_an_event_by_hand_records_what_it_really_replaced_while_others_write(sou
     assert views.session(ref, actor=SYSTEM).state.get("n") == before
 
 
-@pytest.mark.guarantee("Edits", "If a form is sent twice, the edit is written only once.")
+@pytest.mark.guarantee("Edits", "If a form is submitted twice, the edit is written only once.")
 def test_the_same_edit_from_the_same_form_is_stored_once(source: str, actor: Actor) -> None:
     ref = create_session(source, "app", "user", actor=actor, state={"a": 1})
     first = edits.edit_state(ref, [Entry("a", 2, 1)], actor=actor, reason="why", once="form")

@@ -363,7 +363,8 @@ class _Stop(Exception):
 
 
 @pytest.mark.guarantee(
-    "Edits", "A fork never overwrites a session, and if its process is killed, it resumes where it left off."
+    "Edits",
+    "A fork never overwrites a session, and if the process is killed, the fork later resumes where it left off.",
 )
 def test_a_fork_that_was_cut_off_says_so_and_goes_on_where_it_stopped(source: str, actor: Actor) -> None:
     ref = create_session(source, APP, "ana", actor=actor, session_id="long")

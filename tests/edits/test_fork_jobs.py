@@ -110,7 +110,8 @@ def test_a_long_fork_begins_with_other_values_once_it_is_whole(ref: SessionRef, 
 
 
 @pytest.mark.guarantee(
-    "Edits", "A fork never overwrites a session, and if its process is killed, it resumes where it left off."
+    "Edits",
+    "A fork never overwrites a session, and if the process is killed, the fork later resumes where it left off.",
 )
 def test_a_fork_whose_process_is_killed_goes_on_in_another(ref: SessionRef, killed: SessionRef) -> None:
     half = fork_jobs.progress(ref, AT, killed, actor=SYSTEM)

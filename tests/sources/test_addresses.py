@@ -80,7 +80,7 @@ def test_a_mistake_in_an_address_is_not_called_a_lost_connection(url: str, said:
     assert "lost" not in refused.value.message
 
 
-@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb doesn't write anything.")
+@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only source URL, adkweb doesn't write anything.")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("form", ["sqlite:///{}?mode=ro", "file:{}?mode=ro", "sqlite+aiosqlite:///{}?immutable=1"])
 def test_a_file_that_is_named_for_reading_only_is_not_written_to(form: str, tmp_path: Path, actor: Actor) -> None:

@@ -62,7 +62,7 @@ def written(form: str, place: str) -> Iterator[Adk]:
 # --- What adopting keeps ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Databases and files", "Adopting a database only adds things to it.")
+@pytest.mark.guarantee("Databases and files", "Adopting a database only adds to it.")
 def test_adopting_only_adds(place: str, written: Adk, open_source: Callable[[str], str]) -> None:
     rows, schema = _rows(place), _schema(place)
     open_source(place)
@@ -157,7 +157,8 @@ def test_the_journal_mode_of_a_sqlite_file_is_kept(
 
 
 @pytest.mark.guarantee(
-    "Agents", "If adkweb is killed at any SQL statement while adopting a database, it later picks up where it left off."
+    "Agents",
+    "If adkweb is killed during any SQL statement while adopting a database, it later picks up where it left off.",
 )
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_after_any_statement_adopting_goes_on_where_it_stopped_and_adk_never_notices(
@@ -299,7 +300,9 @@ def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_give
 # --- Releasing --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Databases and files", "`adkweb release` leaves a database exactly as it was before adopting.")
+@pytest.mark.guarantee(
+    "Databases and files", "`adkweb release` leaves a database exactly as it was before it was adopted."
+)
 def test_release_leaves_everything_exactly_as_before(
     place: str, written: Adk, open_source: Callable[[str], str]
 ) -> None:
@@ -448,7 +451,9 @@ def test_the_events_of_adk_go_are_refused_by_name(form: str, place: str, open_so
     assert _schema(place) == before
 
 
-@pytest.mark.guarantee("Databases and files", "adkweb refuses databases that aren't ADK's and leaves them unchanged.")
+@pytest.mark.guarantee(
+    "Databases and files", "adkweb refuses to open databases that aren't ADK's, and leaves them unchanged."
+)
 @pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])
 def test_a_database_of_another_program_is_refused_and_left_alone(
     form: str, place: str, open_source: Callable[[str], str]

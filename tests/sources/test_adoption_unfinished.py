@@ -49,7 +49,7 @@ def again(open_source: Callable[[str, str], str], ref: SessionRef) -> None:
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "If a database wasn't completely adopted, adkweb finishes adopting it the next time it opens the database.",
+    "If a database was only partly adopted, adkweb finishes the adoption the next time it opens the database.",
 )
 def test_it_is_completed_when_it_is_opened(unfinished: SessionRef, open_source: Callable[[str, str], str]) -> None:
     again(open_source, unfinished)

@@ -49,7 +49,7 @@ def took(ask: Callable[[], object]) -> tuple[float, str]:
     return time.monotonic() - began, ""
 
 
-@pytest.mark.guarantee("Databases and files", "A source that doesn't answer doesn't delay other sources.")
+@pytest.mark.guarantee("Databases and files", "An unresponsive source doesn't delay other sources.")
 def test_all_fail_after_one_time_out_then_at_once_and_others_are_not_held_up(
     new_database: Callable[[str], str], open_source: Callable[[str], str], actor: Actor
 ) -> None:

@@ -262,7 +262,7 @@ def test_a_copy_beside_its_original_is_a_source_of_its_own(
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "If adkweb can't tell which source a database is, it doesn't open the database and deletes nothing.",
+    "If adkweb can't tell which source a database is, it doesn't open the database or delete anything.",
 )
 def test_where_the_old_place_cannot_be_asked_nothing_is_guessed(second: WithSocket, third: PostgreSQL) -> None:
     url, to = second.create_database("shop"), third.create_database("copy")
@@ -281,7 +281,7 @@ def test_where_the_old_place_cannot_be_asked_nothing_is_guessed(second: WithSock
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "If adkweb can't tell which source a database is, it doesn't open the database and deletes nothing.",
+    "If adkweb can't tell which source a database is, it doesn't open the database or delete anything.",
 )
 def test_a_source_whose_server_is_down_has_no_identity_and_nothing_of_it_is_guessed(second: WithSocket) -> None:
     url = second.create_database("shop")

@@ -48,7 +48,8 @@ def work(source: str, actor: Actor) -> SessionRef:
 
 
 @pytest.mark.guarantee(
-    "Writing", "Behind a pooler in transaction mode, reading, writing and adopting work as they do without one."
+    "Writing",
+    "Behind a pooler in transaction mode, reading, writing and adopting work just as they do without a pooler.",
 )
 @pytest.mark.parametrize("setting", [None, False], ids=["by default", "ADKWEB_PREPARED_STATEMENTS=false"])
 def test_sessions_are_read_and_written_through_a_pooler(
@@ -98,7 +99,7 @@ def test_read_only_opens_through_a_pooler_and_reads(
     assert sum(map(len, pages)) == MANY
 
 
-@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb doesn't write anything.")
+@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only source URL, adkweb doesn't write anything.")
 @pytest.mark.parametrize("through", [True, False], ids=["through a pooler", "directly"])
 @pytest.mark.parametrize("within", [True, False], ids=["in a transaction", "outside of one"])
 @pytest.mark.parametrize("statement", ["DELETE FROM events", "CREATE TABLE t (a int)", "SELECT nextval('adkweb_seq')"])
@@ -173,7 +174,8 @@ def test_a_database_is_imported_through_a_pooler(pooled: str, open_source: Calla
 
 
 @pytest.mark.guarantee(
-    "Writing", "Behind a pooler in transaction mode, reading, writing and adopting work as they do without one."
+    "Writing",
+    "Behind a pooler in transaction mode, reading, writing and adopting work just as they do without a pooler.",
 )
 def test_no_setting_is_left_on_the_servers_connections(
     new_store: Callable[[str], str], open_source: Callable[[str], str], actor: Actor

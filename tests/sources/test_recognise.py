@@ -272,7 +272,8 @@ def test_every_type_that_is_accepted_works(new_database: Callable[[str], str], o
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "If the user can't see ADK's tables, opening a database creates no tables, and adkweb says which permission is missing.",
+    "If the database user can't see ADK's tables, opening the database creates no tables, and adkweb says "
+    "which permission is missing.",
 )
 @pytest.mark.parametrize(
     ("statements", "said"),
@@ -348,7 +349,8 @@ def test_one_time_in_milliseconds_refuses_no_file_wherever_it_is(
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "adkweb shows tables with an unknown version of ADK's schema, but writes to them only after someone confirms it.",
+    "adkweb shows the contents of tables with an unknown version of ADK's schema, but writes to them only "
+    "after someone has approved this.",
 )
 @pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])
 def test_an_unknown_version_of_the_schema_is_shown_and_written_only_after_a_yes(
@@ -377,7 +379,8 @@ def test_an_unknown_version_of_the_schema_is_shown_and_written_only_after_a_yes(
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "adkweb shows tables with an unknown version of ADK's schema, but writes to them only after someone confirms it.",
+    "adkweb shows the contents of tables with an unknown version of ADK's schema, but writes to them only "
+    "after someone has approved this.",
 )
 @pytest.mark.django_db
 @pytest.mark.parametrize("form", ["sqlite-database", "postgresql"])

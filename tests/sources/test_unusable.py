@@ -304,7 +304,7 @@ def test_a_connection_that_the_server_ends_costs_one_answer_at_most(server: Post
     assert [view.id for view in timeline.events(ref, actor=SYSTEM).rows] == ["one"]
 
 
-@pytest.mark.guarantee("Databases and files", "A source that doesn't answer doesn't delay other sources.")
+@pytest.mark.guarantee("Databases and files", "An unresponsive source doesn't delay other sources.")
 def test_a_server_that_does_not_answer_holds_up_no_other_source(tmp_path: Path) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

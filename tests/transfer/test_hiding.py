@@ -62,7 +62,7 @@ def shared(ref: SessionRef, form: str, *keys: str) -> bytes:
 
 @pytest.mark.guarantee(
     "Databases and files",
-    "A file exported with “Hide values” contains no values from state or tools, says so, and can't be imported.",
+    "A file exported with “Hide values” contains no state or tool values, says that they are hidden, and can't be imported.",
 )
 @pytest.mark.parametrize("form", WRITTEN)
 def test_a_file_that_hides_values_has_none_and_says_so_and_is_never_imported(

@@ -62,7 +62,7 @@ CALLS = {
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "If a file to import contains a pickle, adkweb reads the pickle but never runs it."
+    "Databases and files", "If an imported file contains a pickle, adkweb reads the pickle but never executes it."
 )
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("place", ["whole", "state", "key"])

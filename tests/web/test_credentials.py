@@ -47,7 +47,8 @@ def asked(card: SessionRef) -> SessionRef:
 
 @pytest.mark.guarantee(
     "Safety",
-    "Secrets in credentials are hidden even without a rule, but agents get them, and forks, rewinds and edits keep them.",
+    "Secrets in credentials are hidden even without a rule, but agents still receive them, and forks, rewinds "
+    "and edits preserve them.",
 )
 def test_agents_get_what_is_stored(asked: SessionRef) -> None:
     whole = whole_session.load(asked, actor=AGENT)
@@ -62,7 +63,8 @@ def test_agents_get_what_is_stored(asked: SessionRef) -> None:
 
 @pytest.mark.guarantee(
     "Safety",
-    "Secrets in credentials are hidden even without a rule, but agents get them, and forks, rewinds and edits keep them.",
+    "Secrets in credentials are hidden even without a rule, but agents still receive them, and forks, rewinds "
+    "and edits preserve them.",
 )
 def test_a_fork_and_a_rewind_keep_credentials(asked: SessionRef) -> None:
     into = asked._replace(session_id="copy")
@@ -95,7 +97,8 @@ def test_an_edit_does_not_lose_a_credential(asked: SessionRef) -> None:
 
 @pytest.mark.guarantee(
     "Safety",
-    "Secrets in credentials are hidden even without a rule, but agents get them, and forks, rewinds and edits keep them.",
+    "Secrets in credentials are hidden even without a rule, but agents still receive them, and forks, rewinds "
+    "and edits preserve them.",
 )
 def test_an_export_says_that_it_has_no_secrets_and_brings_back_all_else(asked: SessionRef) -> None:
     only = exporting.Filter(*asked[1:])

@@ -158,7 +158,8 @@ def test_a_hidden_id_is_on_no_page_about_several_apps(known: SessionRef, viewer:
 
 @pytest.mark.guarantee(
     "Safety",
-    "Agents get hidden user ids, but no one else can work out who a handle stands for by guessing, sorting or importing.",
+    "Agents receive hidden user ids, but no one else can work out who a handle stands for by guessing, "
+    "sorting or importing.",
 )
 def test_an_agent_is_told_a_hidden_id_as_it_is(hidden: SessionRef) -> None:
     _token, text = tokens.create("program", "admin", "*", by=ALICE)
@@ -168,7 +169,8 @@ def test_an_agent_is_told_a_hidden_id_as_it_is(hidden: SessionRef) -> None:
 
 @pytest.mark.guarantee(
     "Safety",
-    "Agents get hidden user ids, but no one else can work out who a handle stands for by guessing, sorting or importing.",
+    "Agents receive hidden user ids, but no one else can work out who a handle stands for by guessing, "
+    "sorting or importing.",
 )
 def test_a_hidden_id_is_in_no_file_nor_in_its_name(hidden: SessionRef, viewer: Browser) -> None:
     names = ("session-export", "user-export", "app-export")
@@ -251,7 +253,8 @@ def test_no_id_of_a_session_or_an_event_lets_anybody_try_ids_of_users(hidden: Se
 
 @pytest.mark.guarantee(
     "Safety",
-    "Agents get hidden user ids, but no one else can work out who a handle stands for by guessing, sorting or importing.",
+    "Agents receive hidden user ids, but no one else can work out who a handle stands for by guessing, "
+    "sorting or importing.",
 )
 def test_a_handle_in_an_address_means_its_user_and_a_hidden_id_is_nobodys(hidden: SessionRef, viewer: Browser) -> None:
     address = reverse("session", kwargs=hidden._asdict())
@@ -293,7 +296,8 @@ def test_a_program_names_a_user_by_the_handle(hidden: SessionRef, path: str) -> 
 
 @pytest.mark.guarantee(
     "Safety",
-    "Agents get hidden user ids, but no one else can work out who a handle stands for by guessing, sorting or importing.",
+    "Agents receive hidden user ids, but no one else can work out who a handle stands for by guessing, "
+    "sorting or importing.",
 )
 @pytest.mark.parametrize("path", ["/api/apps/booking/users/{}/sessions", "/apps/booking/users/{}/sessions"])
 def test_a_program_makes_no_session_by_which_it_learns_a_handle(hidden: SessionRef, path: str) -> None:
@@ -382,7 +386,8 @@ def many(source: str) -> str:
 
 @pytest.mark.guarantee(
     "Safety",
-    "Agents get hidden user ids, but no one else can work out who a handle stands for by guessing, sorting or importing.",
+    "Agents receive hidden user ids, but no one else can work out who a handle stands for by guessing, "
+    "sorting or importing.",
 )
 def test_users_are_listed_and_sorted_by_what_is_seen(many: str) -> None:
     seen: list[str] = []
@@ -469,7 +474,8 @@ def test_the_order_of_sessions_of_one_moment_tells_nothing_of_ids(
 
 @pytest.mark.guarantee(
     "Safety",
-    "Agents get hidden user ids, but no one else can work out who a handle stands for by guessing, sorting or importing.",
+    "Agents receive hidden user ids, but no one else can work out who a handle stands for by guessing, "
+    "sorting or importing.",
 )
 def test_a_user_is_searched_for_by_what_is_seen(hidden: SessionRef) -> None:
     everything = ids("", actor=BOB)

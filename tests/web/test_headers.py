@@ -26,7 +26,7 @@ def policy(response: HttpResponseBase) -> dict[str, list[str]]:
     return {name: values for name, *values in map(str.split, response["Content-Security-Policy"].split(";"))}
 
 
-@pytest.mark.guarantee("Safety", "A page loads nothing from elsewhere, and runs only adkweb's own scripts.")
+@pytest.mark.guarantee("Safety", "Pages load nothing from other sites and run only adkweb's own scripts.")
 def test_nothing_comes_from_elsewhere_and_nothing_runs_but_adkwebs_own_files(demo: str, maria: Browser) -> None:
     found = policy(maria.get("/"))
     assert found["default-src"] == ["'none'"]

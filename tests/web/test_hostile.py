@@ -115,7 +115,7 @@ SIGNS: Final = (NAMES[3], NAMES[6], NAMES[8], TEXTS[-1], NAMES[11], NAMES[12], T
 TOGETHER: Final = (" ".join(SIGNS[:4]), " ".join(SIGNS[4:]))
 
 
-@pytest.mark.guarantee("Safety", "Text in a session can't run anything on any page, whatever it contains.")
+@pytest.mark.guarantee("Safety", "Whatever the text in a session contains, it can't run code on any page.")
 @pytest.mark.parametrize("hostile", long_but((*TOGETHER, *TEXTS), *TOGETHER))
 def test_a_hostile_text_is_a_text_on_every_page(store: str, maria: Browser, actor: Actor, hostile: str) -> None:
     ref = SessionRef(store, "app", "user", "session")

@@ -144,7 +144,7 @@ def test_an_attack_becomes_text_or_nothing(text: str) -> None:
 
 
 @pytest.mark.guarantee(
-    "Safety", "Markdown can produce only HTML elements on a fixed list, and links only to other sites."
+    "Safety", "Markdown can produce only HTML elements from a fixed list, and its links can only point to other sites."
 )
 @MANY
 @given(text=st.lists(st.sampled_from(SOUP), max_size=60).map("".join) | st.text(max_size=200))

@@ -58,7 +58,7 @@ def test_the_page_for_signing_in_is_shown(guest: Browser, maria: Browser) -> Non
 
 @pytest.mark.guarantee(
     "Writing",
-    "If an edit was written, it is reported as written, even while adkweb's own database can't be written to.",
+    "An edit that was written is always reported as written, even while adkweb's own database can't be written to.",
 )
 def test_an_edit_that_was_written_is_answered_as_such(maria: Browser, ref: SessionRef) -> None:
     page = maria.open("session-edit", query={"key": ["step"]}, **ref._asdict())

@@ -436,7 +436,7 @@ def test_a_link_alone_signs_nobody_out(maria: Browser) -> None:
     assert signed_in(maria)
 
 
-@pytest.mark.guarantee("Safety", "Another site can't send a form in someone's name.")
+@pytest.mark.guarantee("Safety", "Another site can't submit a form on someone's behalf.")
 def test_another_site_cannot_send_a_form_in_somebodys_name(person: User) -> None:
     maria = Browser(enforce_csrf_checks=True)
     maria.force_login(person)

@@ -41,7 +41,7 @@ def typed(card: SessionRef) -> SessionRef:
     return card
 
 
-@pytest.mark.guarantee("Safety", "Text that people type about sessions is masked in the same way as values.")
+@pytest.mark.guarantee("Safety", "Text that people write about sessions is masked in the same way as values.")
 def test_what_is_hidden_of_titles_and_tags_is_neither_found_nor_offered(typed: SessionRef) -> None:
     assert ids("title:canary") == ids("tag:canary") == [typed.session_id]
     assert MAIL in labels.known_tags("", 9, actor=BOB)

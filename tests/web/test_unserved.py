@@ -43,7 +43,9 @@ def alerts(page: Element) -> list[str]:
     return [" ".join(each.text.split()) for each in page.one("main").all("p", "band") if each.all("b")]
 
 
-@pytest.mark.guarantee("Databases and files", "If a source that you named isn't served, every page shows an error.")
+@pytest.mark.guarantee(
+    "Databases and files", "If adkweb can't serve a source that you specified, every page shows an error."
+)
 def test_what_is_not_served_is_an_error_on_every_page(demo: str, broken: str, maria: Browser, tmp_path: Path) -> None:
     registry.refuse("mysql://ana:s3cret@host/db", "mysql:// isn't supported")
     os.link(tmp_path / "demo.db", tmp_path / "again.db")

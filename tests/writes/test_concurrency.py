@@ -38,7 +38,7 @@ def failures(results: list[Any]) -> list[Exception]:
     return [result for result in results if isinstance(result, Exception)]
 
 
-@pytest.mark.guarantee("Writing", "No key is lost if many programs write shared state at the same time.")
+@pytest.mark.guarantee("Writing", "No key is lost when many programs write shared state at the same time.")
 def test_120_threads_that_write_120_app_keys_lose_none(source: str) -> None:
     sessions = [create_session(source, "app", f"user{n % 4}", actor=ALICE) for n in range(12)]
     results = in_threads(

@@ -115,9 +115,7 @@ def test_a_writer_killed_a_hundred_times_leaves_whole_appends_only(ref: SessionR
     die_at_random_moments(ref, victim, rounds=100)
 
 
-@pytest.mark.guarantee(
-    "Writing", "An append is either complete or has no effect, no matter when the process is killed."
-)
+@pytest.mark.guarantee("Writing", "An append either completes or has no effect, no matter when the process is killed.")
 @pytest.mark.parametrize("operation", ["append", "append on a revision", "append on values"])
 def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_nothing(
     ref: SessionRef, victim: Victim, operation: str, form: str, moments: Moments, request: pytest.FixtureRequest
@@ -147,7 +145,7 @@ def test_an_append_killed_before_or_after_any_of_its_statements_is_whole_or_noth
     assert_consistent(ref)
 
 
-@pytest.mark.guarantee("Writing", "Acknowledged events are still there after the process is killed.")
+@pytest.mark.guarantee("Writing", "Acknowledged events survive even if the process is killed.")
 @pytest.mark.parametrize(("form", "mode"), [("sqlite", "wal"), ("sqlite", "delete"), ("sqlite-database", "wal")])
 def test_threads_that_share_commits_and_are_killed_lose_nothing_that_was_acknowledged(
     ref: SessionRef, victim: Victim, mode: str

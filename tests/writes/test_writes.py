@@ -114,7 +114,7 @@ def test_an_append_without_a_delta_leaves_all_state_as_it_is(ref: SessionRef) ->
 
 
 @pytest.mark.guarantee(
-    "Writing", "Values don't change when they are stored and read back, including floats, large integers and any text."
+    "Writing", "Values, including floats, large integers and any text, don't change when they are stored and read back."
 )
 @given(initial=states, series=st.lists(events, max_size=4))
 def test_whatever_is_appended_reads_back_equal_and_state_is_its_fold(
@@ -461,7 +461,7 @@ def test_a_session_made_anew_under_a_deleted_ones_id_starts_anew(ref: SessionRef
 # --- Who may ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only address, adkweb doesn't write anything.")
+@pytest.mark.guarantee("Writing", "With `--read-only` or a read-only source URL, adkweb doesn't write anything.")
 def test_read_only_refuses_every_write_and_leaves_everything_as_it_is(ref: SessionRef, settings: LazySettings) -> None:
     before = everything(ref.source)
     settings.READ_ONLY = True
