@@ -46,7 +46,7 @@ def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch:
     look_again_until(page, row)
     expect(row).to_contain_text("rules")
     expect(row).to_contain_text("broken")
-    row.get_by_role("link", name="event").click()
+    row.get_by_role("link", name="now").click()
     expect(page.locator("#moment")).to_contain_text("rule_total")
     page.goto("/")
     page.locator("ul.attention").get_by_role("link", name="No debts").first.click()

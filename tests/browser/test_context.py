@@ -29,7 +29,7 @@ def test_a_template_is_filled_in_while_it_is_typed_one_request_at_a_time(page: P
     page.get_by_label("Template", exact=True).press_sequentially("}")
     expect(page.locator(".ph.bad")).to_have_text("{gone}")
     expect(page.locator("#instruction-line")).to_have_text(
-        re.compile(r"Instruction\s+27 characters, filled in with the state\s+ADK stops here with an error: {gone}")
+        re.compile(r"Instruction\s+27 characters, filled in from the state\s+ADK stops here with an error: {gone}")
     )
     sent = page.evaluate(SENT)
     assert len(sent) > 1

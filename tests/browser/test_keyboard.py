@@ -60,7 +60,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     page.keyboard.press("?")
     change(page, "edit state", "q")
     said = page.locator("dialog#keys [data-said]")
-    expect(said).to_have_text("“q” is now the key for “edit state”.")
+    expect(said).to_have_text("“q” is now assigned to “edit state”.")
     change(page, "chat", "!")
     page.get_by_role("button", name="Close").click()
     for each in (page, other):
@@ -86,7 +86,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     # A key of another action is refused, and Escape leaves the key as it is.
     page.keyboard.press("?")
     change(page, "edit state", "j")
-    expect(said).to_have_text("“j” is already the key for “next”. Press another one, or Escape.")
+    expect(said).to_have_text("“j” is already assigned to “next”. Press another one, or Escape.")
     page.keyboard.press("Escape")
     expect(said).to_be_empty()
     expect(page.locator("dialog#keys")).to_be_visible()
@@ -95,10 +95,10 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     page.keyboard.press("w")
     expect(page.locator("dialog#keys [data-hint=e]")).to_have_text("e")
     change(page, "next", "n")
-    expect(said).to_contain_text("is already the key for “new session")
+    expect(said).to_contain_text("is already assigned to “new session")
     page.keyboard.press("z")
     change(page, "edit state", "j")  # which is free now
-    expect(said).to_have_text("“j” is now the key for “edit state”.")
+    expect(said).to_have_text("“j” is now assigned to “edit state”.")
     assert page.evaluate("JSON.parse(localStorage.keymap)") == {"j": "z", "e": "j"}
     page.keyboard.press("Escape")
     expect(page.locator("dialog#keys")).to_be_hidden()

@@ -248,7 +248,7 @@ def test_how_much_of_an_upload_is_sent_is_shown(page: Page, tmp_path: Path) -> N
     page.get_by_role("button", name="Preview import").click()
     bar = page.get_by_role("progressbar", name="Upload")
     expect(bar).to_be_visible()
-    expect(page.locator("[data-upload-words]")).to_have_text(re.compile(r"^[1-9]\d? %$"))
+    expect(page.locator("[data-upload-words]")).to_have_text(re.compile(r"^[1-9]\d?%$"))
     expect(page.get_by_role("alert")).to_contain_text("it begins like none of these")
 
 

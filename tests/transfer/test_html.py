@@ -144,7 +144,7 @@ def test_a_page_is_known_by_what_is_in_it(hostile: SessionRef, tmp_path: Path) -
 
 def test_a_session_that_is_too_long_for_a_page_says_so(hostile: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(single_file, "MOST_EVENTS", 2)
-    with pytest.raises(Invalid, match="has 3 events, but a file can hold up to 2"):
+    with pytest.raises(Invalid, match="has 3 events, but a file can hold only 2"):
         page_of(hostile)
     monkeypatch.setattr(single_file, "MOST_EVENTS", 3)
     monkeypatch.setattr(single_file, "MOST_LENGTH", 500)

@@ -59,7 +59,7 @@ def test_what_is_too_large_is_a_line_with_its_size_and_can_be_downloaded_as_it_i
     (link,) = [link["href"] for link in page.all("a") if link.text == "Download"]
     assert body(maria.get(link)).decode() == '{"k": "' + "x" * LARGE + '"}'
     event = maria.open("event", **ref._asdict(), event_id="e1")
-    assert "15.3 MB: long values are cut" in event.one("main").text.replace("\xa0", " ")
+    assert "15.3 MB): long values truncated" in event.one("main").text.replace("\xa0", " ")
     assert body(maria.get(event.links()["Download"])).decode() == text
     with pytest.raises(Invalid, match="too large"):
         views.session(ref, actor=SYSTEM)

@@ -296,7 +296,7 @@ def look(
 @pytest.mark.parametrize(
     ("status", "head", "words"),
     [
-        (403, "No permission to read this bucket", "Storage Object Viewer on gs://kept"),
+        (403, "No permission to read this bucket", "Storage Object Viewer role on gs://kept"),
         (400, "No permission to read this bucket", "adkweb doctor"),
         (401, "No permission to read this bucket", "Storage Object Viewer"),
         (404, "This bucket doesn't exist", "gs://kept in ADKWEB_ARTIFACTS doesn't exist"),

@@ -138,7 +138,7 @@ def test_a_number_means_that_event_and_no_other(
         page = compared(maria, anywhere, asked, status=404)
         number = asked.removeprefix("#")
         assert page.one("p", "error").text == (
-            f"There's no event #{number} in this session. The event before it is #{last}."
+            f"There's no event #{number} in this session. The closest earlier event is #{last}."
         )
         assert page.one("input", id="a")["value"] == asked
         maria.open("compare-delta", query={"a": asked}, status=404, **anywhere._asdict())
