@@ -86,7 +86,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     # A key of another action is refused, and Escape leaves the key as it is.
     page.keyboard.press("?")
     change(page, "edit state", "j")
-    expect(said).to_have_text("“j” is already assigned to “next”. Press another one, or Escape.")
+    expect(said).to_have_text("“j” is already assigned to “next”. Press another key, or Escape.")
     page.keyboard.press("Escape")
     expect(said).to_be_empty()
     expect(page.locator("dialog#keys")).to_be_visible()

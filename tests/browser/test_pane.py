@@ -440,7 +440,7 @@ def test_what_was_typed_outlasts_the_pane_and_the_sign_in(page: Page, watch: Wat
 
     page.context.clear_cookies(name=re.compile("session"))
     pane(page).get_by_role("button", name="Fork").click()
-    expect(page.locator(".toast.bad")).to_contain_text("You have been signed out, and nothing was written")
+    expect(page.locator(".toast.bad")).to_contain_text("You have been signed out, and nothing was saved")
     expect(pane(page).get_by_label("Reason")).to_have_value("a long story")
 
 

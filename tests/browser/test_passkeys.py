@@ -74,7 +74,7 @@ def test_a_passkey_is_made_and_signs_in_and_what_goes_wrong_is_said(own_server: 
 
     page.add_init_script(NO_JSON)
     add(page, "My phone again")
-    expect(page.get_by_role("alert")).to_contain_text("This device already has a passkey of yours")
+    expect(page.get_by_role("alert")).to_contain_text("This device already has one of your passkeys")
     expect(page.get_by_role("button", name="Create passkey")).to_be_focused()
     look(page)
     page.locator(".topbar details.menu > summary").click()

@@ -140,8 +140,8 @@ def test_what_nobody_knows_breaks_no_rule() -> None:
         ("x" * 201 + " = 1", "A key in a rule can have up to 200 characters"),
         ("x" * 1001, "A rule can have up to 1000 characters"),
         ("(" * 5 + "a = 1" + ")" * 4, "This bracket isn't closed"),
-        ("(" * 11 + "a = 1" + ")" * 11, "Brackets can be nested 10 deep"),
-        ("(" * 500 + "a = 1" + ")" * 400, "Brackets can be nested 10 deep"),
+        ("(" * 11 + "a = 1" + ")" * 11, "Brackets can nest up to 10 levels deep"),
+        ("(" * 500 + "a = 1" + ")" * 400, "Brackets can nest up to 10 levels deep"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_the_reason(text: str, message: str) -> None:

@@ -311,7 +311,7 @@ def test_user_state_is_edited_in_a_session_of_that_user_which_is_made_when_neede
 @pytest.mark.parametrize("name", ["plain", "user:x", "temp:x", "app"])
 def test_a_key_of_another_scope_is_refused_in_app_state(ref: SessionRef, actor: Actor, name: str) -> None:
     before = everything(ref.source)
-    with pytest.raises(Invalid, match=f"{name}: keys must start with app:"):
+    with pytest.raises(Invalid, match=f"{name}: keys here must start with app:"):
         edits.edit_app_state(ref.source, APP, [Entry("app:ok", 1, ABSENT), Entry(name, 1, ABSENT)], actor=actor)
     assert everything(ref.source) == before
 
@@ -319,7 +319,7 @@ def test_a_key_of_another_scope_is_refused_in_app_state(ref: SessionRef, actor: 
 @pytest.mark.parametrize("name", ["plain", "app:x", "temp:x", "user"])
 def test_a_key_of_another_scope_is_refused_in_user_state(ref: SessionRef, actor: Actor, name: str) -> None:
     before = everything(ref.source)
-    with pytest.raises(Invalid, match=f"{name}: keys must start with user:"):
+    with pytest.raises(Invalid, match=f"{name}: keys here must start with user:"):
         edits.edit_user_state(ref.source, APP, "ana", [Entry(name, 1, ABSENT)], actor=actor)
     assert everything(ref.source) == before
 
@@ -497,7 +497,7 @@ def test_an_event_by_hand_may_remove_keys(ref: SessionRef, actor: Actor) -> None
         ({"custom_metadata": []}, "custom_metadata: must be an object"),
         (
             {"custom_metadata": {"adkweb_origin": {"event": "e"}}},
-            r"custom_metadata\.adkweb_origin: is reserved for adkweb",
+            r"custom_metadata\.adkweb_origin: reserved for adkweb",
         ),
         ({"content": {"parts": ["text"]}}, r"content\.parts: must be a list of objects"),
         ({"actions": {"state_delta": {"a": float("nan")}}}, r"actions\.state_delta\.a: NaN"),

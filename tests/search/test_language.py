@@ -207,7 +207,7 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
         [("status:bad", "“bad” isn't a status. Use one of: running, waiting, failed, idle, stuck.")],
     ),
     ("took:soon", "", [("took:soon", "“soon” isn't a duration. Use a value like 5s, 2m or 1h..3h.")]),
-    ("took:5..", "", [("took:5..", "“5..” isn't a duration. Use 5s, 2m or 1h..3h.")]),
+    ("took:5..", "", [("took:5..", "“5..” isn't a duration. Use a value like 5s, 2m or 1h..3h.")]),
     ("turns:1e5", "", [("turns:1e5", "“1e5” isn't a number. Use a value like 3, 10k or 5..10.")]),
     ("turns:１", "", [("turns:１", "“１” isn't a number. Use a value like 3, 10k or 5..10.")]),
     *(

@@ -168,7 +168,7 @@ def test_two_slashes_before_an_absolute_path_are_forgiven_if_there_is_such_a_fil
         ("postgresql://db:x/shop", "the port isn't a number"),
         ("postgresql://db:99999/shop", "the port isn't a number"),
         ("postgresql://a,b/shop?port=1,2,3", "the number of ports must match the number of hosts"),
-        ("postgresql://::1/shop", r"write an IPv6 address in brackets: \[::1\]"),
+        ("postgresql://::1/shop", r"put an IPv6 address in brackets: \[::1\]"),
         ("postgresql://[::1/shop", "This isn't a valid URL"),
         ("postgresql://db", "doesn't name a database"),
         ("postgresql:db", "This isn't a valid URL. Use postgresql://user@host/database"),

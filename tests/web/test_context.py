@@ -339,7 +339,7 @@ def test_a_long_conversation_is_paged_in_place_and_as_pages(
     assert contents(earlier) == ["t1", "t2", "t3"]
     whole = maria.open(link["href"].partition("#")[0])
     assert contents(whole) == ["t1", "t2", "t3"]
-    assert "To the end" in whole.links()
+    assert "Jump to end" in whole.links()
 
 
 def test_a_session_without_events_says_so(ref: SessionRef, maria: Browser) -> None:
@@ -427,7 +427,7 @@ def test_the_size_is_told_by_part_and_by_turn_beside_what_the_event_reports(
         "The model reported 100 tokens; about 65 of them come from the session and the instruction. "
         "The rest is tool declarations and files."
     )
-    assert "1 file (3 bytes) isn't counted" in sizes.one(class_="sizewords").text
+    assert "1 file (3 bytes) isn't included" in sizes.one(class_="sizewords").text
     bars = [int(bar["width"]) for bar in page.one(id="sizes").all("table")[0].all("rect", "bar")]
     assert bars == [140, 300, 180, 30, 350]
     after = opened(maria, ref, at=said, after="1")
@@ -446,7 +446,7 @@ def test_of_many_turns_the_newest_are_listed_and_the_others_summed(ref: SessionR
     for _number in range(23):
         add(ref, {"text": "a" * 40}, author="user")
     page = opened(maria, ref)
-    assert rows(page, 1) == ["3 turns before ≈ 30", *[f"{'a' * 40} ≈ 10"] * 20]
+    assert rows(page, 1) == ["3 earlier turns ≈ 30", *[f"{'a' * 40} ≈ 10"] * 20]
 
 
 def test_an_earlier_page_and_an_empty_session_have_no_size(

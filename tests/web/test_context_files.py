@@ -65,7 +65,7 @@ def test_the_instruction_is_the_one_in_the_agents_files_filled_in_for_the_moment
     assert page.one("textarea").raw == "\nYou are at {step}, {gone?}."
     assert page.one(class_="filled").raw == "You are at choose, ."
     assert page.one(id="instruction").one("summary").text == (
-        "Instruction 20 characters, filled in with the state booking/agent.py:5"
+        "Instruction 20 characters, filled in from the state booking/agent.py:5"
     )
     assert written(page).startswith("booking/agent.py:5 currently has this instruction. It may have changed")
     now = opened(maria, ref)
@@ -141,7 +141,7 @@ def test_the_instruction_may_stand_in_yaml_and_a_file_that_is_not_read_is_named_
     below.write_text("#" * (agent_files.LARGEST + 1))
     assert written(opened(maria, ref)).startswith("booking/agent.yaml isn't read because it is too large.")
     root.write_text(f"name: root\nsub_agents:\n- config_path: {tmp_path}/elsewhere.yaml\n")
-    assert written(opened(maria, ref)).startswith("booking/root_agent.yaml:3 names a file outside its folder")
+    assert written(opened(maria, ref)).startswith("booking/root_agent.yaml:3 refers to a file outside its folder")
     root.write_text("name: !!python/name:os.system x\n")
     assert written(opened(maria, ref)).startswith("booking/root_agent.yaml isn't read because it has tags.")
     assert agent_files.readers(ref, actor=actor) == {}

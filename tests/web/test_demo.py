@@ -63,7 +63,7 @@ def test_every_page_of_the_demo_says_that_it_is_one(shown: str, maria: Browser, 
 
 def test_the_demo_knows_the_instructions_of_its_agents(shown: str, maria: Browser) -> None:
     line = maria.open(session(shown, "context/")).one(id="instruction").one("summary").text
-    assert re.fullmatch(r"Instruction \d+ characters, filled in with the state booking/agent\.py:\d+", line)
+    assert re.fullmatch(r"Instruction \d+ characters, filled in from the state booking/agent\.py:\d+", line)
 
 
 @pytest.mark.parametrize("address", ["/", "/edits/", "/sessions/", "/batches/"])

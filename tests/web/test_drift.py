@@ -107,7 +107,7 @@ def test_each_key_is_told_with_both_values_and_why_that_can_be(drifted: SessionR
     assert "3 keys don't match their event history." in page.text
     assert "No event or initial state has this key." in told["extra"].text
     assert "The session was created with this key, and no event has removed it since." in told["nothing"].text
-    assert f"The update by event #{seq} was lost" in told["step"].text
+    assert f"The update from event #{seq} was lost" in told["step"].text
     assert told["step"].links()[f"#{seq}"].endswith(f"/e/{event['id']}/")
     assert told["step"].texts("pre") == ['"pay"', '"choose"']
     assert told["extra"].texts("pre") == ["No such key", "true"]
@@ -151,7 +151,7 @@ def test_a_shared_key_is_told_with_what_cannot_be_excluded(ref: SessionRef, mari
     page = maria.open("drift", **ref._asdict())
     assert "Of the events that still exist" in row_of(page, "user:tier").text
     assert row_of(page, "user:tier").texts("h3") == ["Last write", "Stored value"]
-    assert "The session s1 was created with it" in row_of(page, "app:limit").text
+    assert "The session s1 was created with this key" in row_of(page, "app:limit").text
 
 
 def test_what_cannot_be_known_is_said(ref: SessionRef, maria: Browser) -> None:

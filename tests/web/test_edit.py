@@ -377,7 +377,7 @@ def test_an_app_form_refuses_keys_of_another_scope(ref: SessionRef, maria: Brows
     form = form_of(maria.open("app-edit", query={"key": "user:tier"}, **names))
     response = maria.send("app-edit", {**form.json_fields(), "value-0": "1"}, **names)
     assert response.status_code == 400
-    assert "keys must start with app:" in page_of(response).one("p", "formerror").text
+    assert "keys here must start with app:" in page_of(response).one("p", "formerror").text
     assert lists.sessions(ref.source, ref.app_name, actor=SYSTEM).rows[0].ref == ref
 
 

@@ -77,7 +77,7 @@ def test_a_session_that_is_too_long_for_one_file_says_so_on_a_page(
     add(ref, {"text": "hello"})
     page = maria.get(reverse("session-export", kwargs=ref._asdict()), {"format": "html"})
     assert page.status_code == 400
-    assert "a file can hold up to 0. Export it as jsonl." in page.content.decode()
+    assert "a file can hold only 0. Export it as jsonl." in page.content.decode()
 
 
 @pytest.mark.parametrize(("name", "count", "file"), [("app", 2, "booking"), ("user", 3, "booking-ana")])

@@ -156,7 +156,7 @@ def test_what_the_event_changed_is_marked_with_the_value_before(
         "fresh": "new[1]",
         "step": '"choose"→"pay"',
     }
-    assert alone.texts("h3") == ["User shared by every session of ana", "Session only this session"]
+    assert alone.texts("h3") == ["User shared by all of ana's sessions", "Session only this session"]
 
 
 def test_a_key_that_the_event_removed_is_shown_once_more(ref: SessionRef, maria: Browser, actor: Actor) -> None:

@@ -50,7 +50,7 @@ def test_the_page_of_an_app_leads_to_its_schema(ref: SessionRef, maria: Browser,
 
 
 def test_an_app_of_which_nothing_is_known_says_so(ref: SessionRef, maria: Browser) -> None:
-    assert "0 % of the sessions are indexed" in maria.open("schema", **names_of(ref, 2)).text
+    assert "0% of the sessions have been indexed" in maria.open("schema", **names_of(ref, 2)).text
     feed(ref.source)
     page = maria.open("schema", **names_of(ref, 2))
     assert page.one("main").texts("h2") == ["No schema yet"]

@@ -63,7 +63,7 @@ def test_a_state_that_is_well_kept_has_nothing_to_improve(ref: SessionRef, maria
 
 def test_before_the_sessions_are_indexed_it_says_so(ref: SessionRef, maria: Browser) -> None:
     page = maria.open("state-health", **names_of(ref, 2))
-    assert "0 % of the sessions are indexed so far" in page.one("main").text
+    assert "0% of the sessions have been indexed so far" in page.one("main").text
     assert "Nothing to improve" not in page.text
 
 

@@ -532,7 +532,7 @@ BAD_EVENTS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"actions": {"state_delta": {"good": 1, "temp:bad": float("inf")}}}, "actions.state_delta.temp:bad: NaN"),
     ({"actions": {"state_delta": {"a\0": 1}}}, "actions.state_delta: the character U+0000"),
-    ({"actions": {"state_delta": {"app:a\udc00": 1}}}, "actions.state_delta: half of a surrogate"),
+    ({"actions": {"state_delta": {"app:a\udc00": 1}}}, "actions.state_delta: half a surrogate"),
     ({"actions": {"state_delta": {"a": nested(200)}}}, "nested deeper"),
     ({"actions": {"state_delta": {"a": 10**5000}}}, "actions.state_delta.a: an integer"),
     ({"actions": {"state_delta": {5: 1}}}, "actions.state_delta: a key must be a string"),
