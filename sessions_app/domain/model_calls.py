@@ -39,6 +39,12 @@ def failure_of(event: Mapping[str, Any], said: Description) -> tuple[bool, str]:
     return "error" in said.kinds, words(told, WHY)
 
 
+def is_exception(said: Description) -> bool:
+    """Returns whether an agent's event reports an error and nothing else, as ADK stores an exception: that of the tools
+    that the agent called and that have not answered; without such, of its model."""
+    return "error" in said.kinds and not said.parts
+
+
 def error_of(response: Any) -> Any:
     """Returns what a failed tool says: “card declined” for {"error": {"message": "card declined"}}."""
     error = as_object(response).get("error")

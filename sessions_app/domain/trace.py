@@ -19,7 +19,7 @@ from .clock import UNTIMED, Clock, Ended, Took, sign_of_all
 from .description import Description, Part
 from .event import is_partial
 from .invocations import ASKING_CALLS, Told, stands_for
-from .model_calls import WHY, by_model, error_of, failure_of, model_of, tokens_of
+from .model_calls import WHY, by_model, error_of, failure_of, is_exception, model_of, tokens_of
 from .shorten import words
 from .summary import cut_off
 
@@ -278,7 +278,7 @@ class _Reader:
         for part in said.responses:
             self._take_response(part, agent, heard)
         failed, why = failure_of(event, said)
-        if failed and not said.parts and agent.asked:
+        if is_exception(said) and agent.asked:
             self._fail_calls(agent, why, heard)
         elif by_model(event, said):
             tokens = tokens_of(event)
@@ -389,7 +389,7 @@ class _Reader:
         return calls.popleft() if calls else None
 
     def _fail_calls(self, agent: Span, why: str, heard: _Heard) -> None:
-        """Ends what an agent called, because ADK stores an exception of a tool as an event without parts."""
+        """Ends what an agent called with the exception of a tool."""
         for span in list(agent.asked.values()):
             span.kind = TOOL if span.kind == _ASKING_TOOL else span.kind
             self._end(span, heard, why, failed=True)

@@ -18,6 +18,7 @@ from ..domain.cost import Usage, usage_of
 from ..domain.description import Description, Part
 from ..domain.invocations import ASKING_CALLS, begins_turn, seconds_of
 from ..domain.json_values import as_object
+from ..domain.model_calls import by_model, is_exception
 from .lines import clean, failure_of
 
 _ASKING: Final = frozenset({"auth", "confirmation", "long_running"})
@@ -78,6 +79,7 @@ class Summary:
     asked: dict[str, list[Any]] = field(
         default_factory=dict
     )  # calls that wait: by id, number, tool, seq, and when they began
+    callers: dict[str, str] = field(default_factory=dict)  # agents that wait for them, in the last turn: by the same id
 
     @classmethod
     def stored(cls, text: str) -> "Summary":
@@ -128,6 +130,7 @@ def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int)
         ended = _fold_turn(so_far, event, told, seq)
         _fold_usage(so_far, usage_of(event, _MOST_USED))
         spans += _failures(so_far, failure_of(event, told), at, seq)
+        spans += _fail_calls(so_far, event, told, ended)
         spans += _calls(so_far, told, ended, seq)
         spans += _turn(so_far)
         if not _ASKING.isdisjoint(told.kinds):
@@ -158,6 +161,7 @@ def _fold_turn(so_far: Summary, event: Mapping[str, Any], told: Description, seq
         so_far.opening = so_far.opening or clean(" ".join(text[: _TITLE * 4].split()), _TITLE)
         so_far.turn_at, so_far.turn_seq, so_far.turn_took, so_far.turn_tokens = at, seq, 0.0, 0
         so_far.turn_models, so_far.turn_event, so_far.turn_least = {}, so_far.events, False
+        so_far.callers = {}
     elif told.author != "user" and before.at and ended.at:
         took = before.until(ended).seconds
         so_far.took += took
@@ -234,16 +238,37 @@ def _calls(so_far: Summary, told: Description, ended: Ended, seq: int) -> list[S
         name = clean(part.name)
         spans.append(Span("c", so_far.calls, name, ended.at, None, False, 0, seq))
         if len(so_far.asked) < _MOST_CALLS:
-            so_far.asked[_pair(told, part, so_far)] = [so_far.calls, name, seq, *ended]
+            pair = _pair(told, part, so_far)
+            so_far.asked[pair], so_far.callers[pair] = [so_far.calls, name, seq, *ended], clean(told.author)
     for part in told.responses:
         without_id = f"{clean(told.author)} {clean(part.name)} "
         key = clean(part.id) or next((key for key in so_far.asked if key.startswith(without_id)), "")
-        if call := so_far.asked.pop(key, None):
-            number, name, asked_seq, *asked = call
-            began = Ended(*asked)
-            took, sign = began.until(ended)
-            spans.append(Span("c", number, name, began.at, took, part.failed, 0, asked_seq, sign=sign))
+        if key in so_far.asked:
+            spans.append(_answered(so_far, key, ended, part.failed))
     return spans
+
+
+def _fail_calls(so_far: Summary, event: Mapping[str, Any], told: Description, ended: Ended) -> list[Span]:
+    """Returns the calls that an exception of their agent ended, by the rule of domain/trace.py: a model is called when all
+    tools have answered."""
+    author = clean(told.author)
+    waiting = [key for key, caller in so_far.callers.items() if caller == author]
+    if not waiting or not by_model(event, told):
+        return []
+    if is_exception(told):
+        return [_answered(so_far, key, ended, failed=True) for key in waiting]
+    for key in waiting:
+        del so_far.callers[key]
+    return []
+
+
+def _answered(so_far: Summary, key: str, ended: Ended, failed: bool) -> Span:
+    """Returns a call that waits no longer."""
+    so_far.callers.pop(key, None)
+    number, name, seq, *asked = so_far.asked.pop(key)
+    began = Ended(*asked)
+    took, sign = began.until(ended)
+    return Span("c", number, name, began.at, took, failed, 0, seq, sign=sign)
 
 
 def _pair(told: Description, call: Part, so_far: Summary) -> str:

@@ -9,7 +9,9 @@ import pytest
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.clock import Took
 from sessions_app.domain.cost import Usage
+from sessions_app.domain.kinds import describe
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.trace import TOOL, trace
 from sessions_app.models import SearchSource
 from sessions_app.search import health
 from sessions_app.search.health import Of, Range
@@ -17,6 +19,7 @@ from sessions_app.search.index.feed import Feeder
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.people import ALICE
+from tests.support.stored import events_of
 
 DAY = 1_767_225_600.0
 COUNTS = ("start", "end", "sessions", "turns", "failed", "tokens")
@@ -161,3 +164,40 @@ def test_a_deleted_session_counts_no_more(source: str, own: str) -> None:
     SearchSource.objects.update(due=0.0)  # the next walk
     feed(source)
     assert health.figures(during, actor=SYSTEM).whole.turns == sum(turn.ref != gone for turn in made)
+
+
+CALL = {"function_call": {"name": "hold", "id": "c1"}}
+ERROR: dict[str, object] = {"error_code": "ConnectionError", "error_message": "seat map is down"}
+SAYS: dict[str, object] = {"content": {"parts": [{"text": "One moment"}]}}
+
+
+@pytest.mark.parametrize(
+    ("call", "after", "failed"),
+    [
+        (CALL, [("agent", ERROR)], (1, 1, 1.5)),
+        ({"function_call": {"name": "hold"}}, [("agent", ERROR)], (1, 1, 1.5)),
+        (CALL, [], (1, 0, None)),  # still running
+        (CALL, [("other", ERROR)], (1, 0, None)),  # of an agent that runs beside it
+        (CALL, [("agent", SAYS), ("agent", ERROR)], (1, 0, None)),  # of the model
+        (CALL, [("user", SAYS), ("agent", ERROR)], (1, 0, None)),  # in the next turn
+        (CALL, [("agent", {**ERROR, **SAYS})], (1, 0, None)),
+    ],
+)
+@pytest.mark.parametrize("fed", ["at once", "one by one"])
+def test_a_call_failed_if_an_exception_ended_it(
+    source: str, call: dict[str, object], after: list[tuple[str, dict[str, object]]], failed: tuple[object, ...], fed: str
+) -> None:
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    said = [("user", SAYS), ("agent", {"content": {"parts": [call]}}), *after]
+    for number, (author, event) in enumerate(said):
+        append_event(ref, {**event, "author": author, "timestamp": DAY + 1.5 * number}, actor=ALICE)
+        if fed == "one by one":
+            feed(source)
+    feed(source)
+    ((name, tool),) = health.tools(Range(DAY, DAY + 60), actor=SYSTEM).items()
+    p95 = tool.percentile(0.95)
+    assert (name, tool.calls, tool.failed, p95 and p95.seconds) == ("hold", *failed)
+    events = [(event, describe(event)) for _seq, event in events_of(ref)]
+    second = max(number for number, (event, _said) in enumerate(events) if event["author"] == "user")
+    traces = [trace(turn) for turn in (events[:second], events[second:])]
+    assert sum(each.failed for one in traces for each in one.spans if each.kind == TOOL) == tool.failed

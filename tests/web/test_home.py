@@ -199,15 +199,24 @@ def test_a_failure_names_its_session_and_a_call_that_a_person_rejected_has_not_f
         say("user", text="Pay")
         say("agent", function_call=call)
         say("agent", function_response={**call, "response": {"error": error}})
+    say("user", text="Print it")
+    say("agent", function_call={"name": "print", "id": "c2"})
+    append_event(ref, {"author": "agent", "error_code": "CheckInError", "error_message": "no ticket"}, actor=actor)
     say("user", text="Hold it")
     say("agent", function_call={"name": "hold", "id": "c3"})
     feed(ref.source)
-    tools = [row.texts("td")[:2] for row in maria.open("home").one("table", "tools").one("tbody").all("tr")]
-    assert tools == [["2", "100%"], ["1", "–"]]  # nobody knows what became of a call without an answer
+    rows = maria.open("home").one("table", "tools").one("tbody").all("tr")
+    assert [row.texts("a") + row.texts("td")[:2] for row in rows] == [
+        ["charge", "2", "100%"],
+        ["print", "1", "100%"],
+        ["hold", "1", "–"],  # nobody knows what became of a call without an answer
+    ]
+    assert [len(row.all("td", "failed")) for row in rows] == [1, 1, 0]
     failures = {item.all("a")[0].text for item in maria.open("home").one("ul", "attention").all("li")}
     assert failures == {
         "charge failed: card declined · Pay · booking · ana",
         "charge was rejected · Pay · booking · ana",
+        "CheckInError no ticket · Pay · booking · ana",
     }
     mine = maria.open("user", source=ref.source, app_name="booking", user_id="ana")
     assert "charge was rejected · Pay" in {item.all("a")[0].text for item in mine.one("ul", "attention").all("li")}

@@ -39,8 +39,8 @@ class Figures:
 
 
 class ToolOf(NamedTuple):
-    """A tool, the time that 95 of 100 calls did not exceed, whether more of them failed than in the range before, and the
-    address of the sessions that called it."""
+    """A tool, the time that 95 of 100 calls did not exceed, whether more of them failed than in the range before, also if
+    there were none, and the address of the sessions that called it."""
 
     name: str
     calls: health.Tool
@@ -73,7 +73,7 @@ def _tools(chosen: Chosen, who: Actor, of: Of, query: str) -> list[ToolOf]:
     most = sorted(tools.items(), key=lambda each: (-each[1].failed, -each[1].calls, each[0]))[:TOOLS]
     return [
         ToolOf(
-            *(name, tool, tool.percentile(0.95), is_worse(tool, before.get(name))),
+            *(name, tool, tool.percentile(0.95), is_worse(tool, was) if (was := before.get(name)) else tool.failed > 0),
             chosen.sessions(f"{query} tool:{quoted(name)}".strip()),
         )
         for name, tool in most
