@@ -185,10 +185,14 @@ SAYS: dict[str, object] = {"content": {"parts": [{"text": "One moment"}]}}
 )
 @pytest.mark.parametrize("fed", ["at once", "one by one"])
 def test_a_call_failed_if_an_exception_ended_it(
-    source: str, call: dict[str, object], after: list[tuple[str, dict[str, object]]], failed: tuple[object, ...], fed: str
+    source: str,
+    call: dict[str, object],
+    after: list[tuple[str, dict[str, object]]],
+    failed: tuple[object, ...],
+    fed: str,
 ) -> None:
     ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
-    said = [("user", SAYS), ("agent", {"content": {"parts": [call]}}), *after]
+    said: list[tuple[str, dict[str, object]]] = [("user", SAYS), ("agent", {"content": {"parts": [call]}}), *after]
     for number, (author, event) in enumerate(said):
         append_event(ref, {**event, "author": author, "timestamp": DAY + 1.5 * number}, actor=ALICE)
         if fed == "one by one":

@@ -22,8 +22,10 @@ from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.web.history.strip_axis import NAMED, NAMED_WIDTH, Step, axis_of
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
+from tests.search.finding import feed
 from tests.support.bulk import fill
 from tests.support.masking import Hiding
+from tests.support.stored import execute
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -104,6 +106,35 @@ def test_bars_and_gaps_are_what_the_events_say(ref: SessionRef, maria: Browser, 
     turns = [sum(begins[: number + 1]) - 1 for number in range(60)]
     assert strip.one(role="slider")["data-lines"] == " ".join(map(str, turns))
     assert strip.one(role="slider")["data-numbers"] == " ".join(map(str, range(1, 62)))
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_an_error_is_red_since_the_failed_call_or_since_its_model_began(
+    ref: SessionRef, maria: Browser, add: Add, indexed: bool
+) -> None:
+    """A model's event has the time at which its call started; when it was stored tells when the model had answered."""
+    hello, call = {"text": "Hello"}, {"function_call": {"name": "print", "id": "c1"}}
+    add(ref, hello, author="user", timestamp=1_000.0)
+    add(ref, call, timestamp=1_000.0)
+    add(ref, error_code="CheckInError", timestamp=1_004.5)
+    add(ref, hello, author="user", timestamp=1_050.0)
+    add(ref, error_code="RESOURCE_EXHAUSTED", timestamp=1_052.0)
+    for seq, at in enumerate([1_000.0, 1_003.0, 1_004.6, 1_050.0, 1_052.1], 1):
+        execute(ref.source, "UPDATE adkweb_written SET at = %s WHERE seq = %s", [at, seq])
+    if indexed:
+        feed(ref.source)
+    strip = maria.open("strip", htmx=True, **ref._asdict())
+    bars = bars_of(strip)
+    agent = f"agent-{colour_of('agent')}"
+    assert [each.classes[1:] for each in bars] == [["said"], [agent], [agent, "error"], ["said"], [agent, "error"]]
+    least = share(bars[0], "width")
+    widths = [share(bar, "width") - least for bar in bars]
+    assert widths == pytest.approx([each * widths[2] / 1.5 for each in (0.0, 3.0, 1.5, 0.0, 2.0)], abs=0.01)
+    (failed,) = strip.one(role="slider").all("rect", "call")
+    assert failed.classes == ["call", "failed"]
+    assert [share(failed, name) for name in ("x", "width")] == [
+        pytest.approx(share(bars[2], name), abs=0.01) for name in ("x", "width")
+    ]
 
 
 @pytest.mark.parametrize("seed", range(40))

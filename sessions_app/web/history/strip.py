@@ -1,8 +1,8 @@
 """The strip above the timeline, which shows the whole session and lets a person travel in time."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -90,7 +90,7 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
         of_bars = [bisect_right(known.turns, bar.first, key=_seq) for bar in shown]
         pairs = list(zip(shown, of_bars, strict=True))
         most = max((_tokens(turns) for turns in known.turns), default=None)
-        axis = axis_of(_steps(shown, of_bars, known.turns))
+        axis = axis_of(_steps(shown, of_bars, known))
         levels = [_level(bar, known.turns[of_bar - 1] if of_bar else None, most) for bar, of_bar in pairs]
         context |= _numbers(shown, of_bars, axis)
         context |= {
@@ -120,17 +120,24 @@ def agent_of(bar: Bar) -> str:
     return (bar.answered if bar.author == _USER else bar.author)[:_NAMES]
 
 
-def _steps(shown: Sequence[Bar], of_bars: Sequence[int], turns: Sequence[Spans]) -> list[Step]:
+def _steps(shown: Sequence[Bar], of_bars: Sequence[int], known: Picture) -> list[Step]:
     """Returns from when to when each bar goes.
 
-    An event took the time since the one before it, unless a person wrote it or a turn begins with it. If no turns are
-    known, all bars are of the same width."""
+    An event took the time since the one before it, unless a person wrote it or a turn begins with it. An error took that
+    since the failed call, and the bar before it goes on until then. If no turns are known, all bars are of the same width.
+    """
+    turns, failed = known.turns, sorted(call.at for call in known.calls if call.failed and call.first == call.last)
     steps: list[Step] = []
     last = shown[0].began
     for number, (bar, of_bar) in enumerate(zip(shown, of_bars, strict=True)):
         waits = not number or bar.author == _USER or bar.kind == "edit" or of_bar != of_bars[number - 1]
         begin = max(last, bar.began) if waits else last
         end = max(begin, bar.ended)
+        before = bisect_left(failed, end)
+        called = failed[before - 1] if before else 0.0
+        if turns and bar.kind == "error" and bar.events == 1 and not waits and called > begin:
+            steps[-1] = replace(steps[-1], end=called, worked=steps[-1].worked + called - begin)
+            begin = last = called
         worked = end - begin
         if bar.events > 1 and of_bar:
             worked = min(worked, turns[of_bar - 1].took.seconds)  # what a person was waited for is in it
@@ -176,8 +183,12 @@ def _drawn(bar: Bar, level: float, left: float, right: float, agents: Sequence[i
 
 
 def _call(call: Spans, axis: Axis, levels: Sequence[float]) -> Drawn:
-    left, right = axis.x(call.at), axis.x(call.at + call.took.seconds)
-    height = BOTTOM * min(_HIGHEST, levels[axis.step_at(call.at + call.took.seconds)]) * _TOOLS
+    end = call.at + call.took.seconds
+    step = axis.step_at(end)
+    if step and end < axis.steps[step].begin:  # its answer was stored later than it says: it belongs to the turn before
+        step -= 1
+    left, right = (min(axis.x(at), axis.rights[step]) for at in (call.at, end))
+    height = BOTTOM * min(_HIGHEST, levels[step]) * _TOOLS
     css = "call failed" if call.failed else "call"
     return Drawn(css, "", share(left), f"{BOTTOM - height:.1f}", share(max(_THINNEST, right - left)), f"{height:.1f}")
 
