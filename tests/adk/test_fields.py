@@ -72,7 +72,7 @@ def test_fields_that_adk_ignores_are_kept() -> None:
         ({"content": {"role": 5}}, r"content\.role: must be a string"),
         ({"content": {"parts": [{"inline_data": {"data": "%"}}]}}, r"inline_data\.data: ADK expects .*\(bytes\)"),
         ({"branch": ["a"]}, "branch: must be a string"),
-        ({"usage_metadata": {"tokens": 1}}, r"usage_metadata\.tokens: ADK doesn't know"),
+        ({"usage_metadata": {"tokens": 1}}, r"usage_metadata\.tokens: ADK doesn't recognise"),
         ({"usage_metadata": {"total_token_count": 1.5}}, r"usage_metadata\.total_token_count: .*\(int\)"),
         ({"error_code": 500}, "error_code: must be a string"),
         ({"long_running_tool_ids": "call-1"}, "long_running_tool_ids: must be a list"),

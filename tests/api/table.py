@@ -17,7 +17,7 @@ from django.urls.resolvers import RoutePattern
 # The words of the answer that refuses a token.
 REFUSED: Final = {
     "no token": "Sign in with a token",
-    "unknown": "unknown",
+    "unknown": "doesn't exist or has been revoked",
     "expired": "expired",
     "revoked": "has been revoked",
     "renewed": "was renewed",

@@ -82,10 +82,10 @@ def test_a_rule_is_written_changed_and_deleted(
     [
         ({"condition": "app:booking"}, "isn't a condition on state"),
         ({"condition": ""}, "Enter a condition on the state, for example"),
-        ({"title": "x" * 101, "condition": "n > 0"}, "at most 100 characters"),
+        ({"title": "x" * 101, "condition": "n > 0"}, "up to 100 characters"),
         ({"condition": 5}, "condition: "),
         ({"title": "isn't a condition on state"}, "condition: "),
-        ({"condition": "n > 0", "name": "n"}, "name: unknown here"),
+        ({"condition": "n > 0", "name": "n"}, "name: unknown field"),
     ],
 )
 def test_a_rule_with_a_mistake_is_refused(

@@ -117,7 +117,7 @@ def test_without_evidence_what_differs_is_unknown_and_says_why(source: str) -> N
     moment = moments.state_at(ref, ids[1], actor=SYSTEM)
     assert moment.state.session["cfg"] is UNKNOWN
     assert moment.either == {"cfg"}
-    with pytest.raises(Invalid, match="unknown: cfg"):
+    with pytest.raises(Invalid, match="unknown for these keys: cfg"):
         undo.restore(ref, ids[1], keys=["cfg"], actor=SYSTEM)
     assert key_history.history(ref, "cfg", actor=SYSTEM).rows[1].change.new is UNKNOWN
 
