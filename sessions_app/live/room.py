@@ -188,9 +188,10 @@ class Room:
         if not due:
             return
         view = views.session(self.ref, partly=True, actor=PEOPLE)
-        self._running, cut = timeline.standing(self.ref, actor=PEOPLE)
+        standing = timeline.standing(self.ref, actor=PEOPLE)
+        self._running = standing.running
         makers: dict[str, Callable[[], str]] = {
-            "status": lambda: updates.status(self._running, cut, view.revision),
+            "status": lambda: updates.status(standing, view.revision),
             "state": lambda: updates.state(view, PEOPLE),
             "stats": lambda: updates.stats(self.ref, PEOPLE),
         }

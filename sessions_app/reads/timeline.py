@@ -1,7 +1,8 @@
 """Reads a session's events, by page."""
 
+import math
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final, NamedTuple
@@ -135,17 +136,49 @@ def misses_more_than(ref: SessionRef, seq: Seq, number: int, *, actor: Actor) ->
 def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
     """Returns the invocation that has started and not ended, judging by the newest events and SILENCE_SECONDS; None if
     there is none."""
-    return standing(ref, actor=actor)[0]
+    return standing(ref, actor=actor).running
 
 
-def standing(ref: SessionRef, *, actor: Actor) -> tuple[Running | None, EventView | None]:
-    """Returns the invocation in flight and, if the newest invocation was ended by an edit, that edit."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a session stands, judging by its newest events. Its `status` is the one that the list of sessions shows.
+
+    `running` is the invocation in flight, `cut` the edit that ended the newest invocation, and `failed` the last error of a
+    turn that failed."""
+
+    status: str
+    running: Running | None
+    cut: EventView | None
+    failed: EventView | None
+
+
+def standing(ref: SessionRef, *, actor: Actor) -> Standing:
+    """Returns how a session stands."""
     actor.check_sees(ref)
     with database.using(ref.source):
         newest, _more = views(ordered(events_of(ref), ref.source), ref.source, actor, IN_FLIGHT, GLANCE, ref)
-        run = running([view.data for view in reversed(newest)], time.time(), settings.SILENCE_SECONDS)
+    events = [view.data for view in reversed(newest)]
+    run = running(events, time.time(), settings.SILENCE_SECONDS)
+    silent = None if run else running(events, time.time(), math.inf)
     edits = takewhile(lambda view: view.description.edit, newest)
-    return run, None if run else next((view for view in edits if ended_by(view.description.edit)), None)
+    cut = None if run else next((view for view in edits if ended_by(view.description.edit)), None)
+    failed = _failure(newest)
+    if run or silent:
+        status = "stuck" if silent else "waiting" if run and run.waiting else "running"
+    else:
+        status = "failed" if failed else "idle"
+    return Standing(status, run, cut, failed)
+
+
+def _failure(newest: Sequence[EventView]) -> EventView | None:
+    """Returns the last error of the last turn, from a session's newest events, the newest first."""
+    for view in newest:
+        told = view.description
+        if told.failed and not told.edit:
+            return view
+        if begins_turn(told):
+            return None
+    return None
 
 
 def around(view: EventView, reach: int = 200, *, actor: Actor) -> tuple[list[EventView], list[EventView]]:

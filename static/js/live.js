@@ -40,7 +40,6 @@
     const words = box.querySelector("[data-live-words]");
     const text = box.getAttribute(`data-word-${state}`) ?? "";
     if (words.textContent !== text) words.textContent = text;
-    box.querySelector(".dot").title = text;
     const people = box.querySelector("[data-live-people]");
     if (people && state !== "live") people.hidden = true;
   }

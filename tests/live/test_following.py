@@ -267,7 +267,7 @@ def _message_with(page: Any, event_id: str) -> str:
     return str(found)
 
 
-def test_the_status_says_that_an_invocation_runs_and_that_it_ended(stage: Stage, form: str) -> None:
+def test_the_status_says_that_an_invocation_runs_and_ended_and_failed(stage: Stage, form: str) -> None:
     ref = stage.new_session(form)
     page = stage.page(ref)
     page.until(lambda page: "status" in page.parts, "the status")
@@ -276,6 +276,8 @@ def test_the_status_says_that_an_invocation_runs_and_that_it_ended(stage: Stage,
         page.until(lambda page: "data-running" in page.parts["status"], "that it runs")
         stage.append(ref, author="booking", invocation_id=f"i{number}")
         page.until(lambda page: "data-running" not in page.parts["status"], "that it ended")
+    stage.append(ref, author="booking", invocation_id="i1", error_code="429")
+    page.until(lambda page: "status failed" in page.parts["status"], "that it failed")
 
 
 def test_the_numbers_of_a_session_follow(stage: Stage) -> None:

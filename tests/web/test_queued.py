@@ -173,18 +173,18 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
         return page.one(id="status").text, " ".join(head.text for head in page.all("li", "inv"))
 
     sent = open_form(maria, running, "step").json_fields() | {"value-0": '"pay"'}
-    assert "Running" in shown()[0]
+    assert "running" in shown()[0]
     send(maria, running, sent, "apply-now")
     status, heads = shown()
     assert "ended by maria's edit" in status
     assert "ended invocation i1" in heads
     say(running, "agent", content={"parts": [{"function_call": {"id": "c", "name": "pay", "args": {}}}]})
     status, heads = shown()
-    assert "Running" in status
+    assert "running" in status
     assert "received by invocation i1, which continued" in heads
     assert "ended invocation" not in heads
     end(running)
-    assert "last active" in shown()[0]
+    assert "idle" in shown()[0]
 
 
 @pytest.mark.parametrize("htmx", [True, False])

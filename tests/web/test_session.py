@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -105,6 +106,49 @@ def test_an_edit_tells_who_and_why(ref: SessionRef, maria: Browser, actor: Actor
 
 def test_a_session_without_events_says_when_there_will_be_some(ref: SessionRef, maria: Browser) -> None:
     assert "No events yet" in open_session(maria, ref).texts("h2")
+
+
+# --- The status -------------------------------------------------------------------------------------------------------
+
+ASKS = {"parts": [{"function_call": {"id": "c", "name": "ask"}}]}
+
+
+@pytest.mark.parametrize(
+    ("newest", "status", "words"),
+    [
+        ({"author": "user"}, "running", "running"),
+        ({"author": "user", "timestamp": 1000.0}, "stuck", "stuck"),
+        ({"content": ASKS, "long_running_tool_ids": ["c"]}, "waiting", "waiting for an answer"),
+        ({"error_code": "429"}, "failed", "failed"),
+        ({}, "idle", "idle"),
+    ],
+)
+def test_the_head_says_the_status_as_the_list_of_sessions_does(
+    ref: SessionRef, add: Callable[..., str], maria: Browser, newest: dict[str, Any], status: str, words: str
+) -> None:
+    add(ref, **{"timestamp": time.time(), "content": {"parts": [{"text": "Pay"}]}, **newest})
+    feed(ref.source)
+    head = open_session(maria, ref).one(id="status")
+    assert head.one("span", "status")["class"] == f"status {status}"
+    assert words in head.text
+    assert maria.open("search").one("td", "statuscell").text == words
+
+
+def test_a_failed_session_leads_to_its_last_error_until_the_next_turn(
+    ref: SessionRef, add: Callable[..., str], maria: Browser, actor: Actor
+) -> None:
+    add(ref, {"text": "Pay"}, author="user")
+    add(ref, id="first", error_code="402")
+    add(ref, id="last", error_code="429")
+    edit_state(ref, [Entry("step", ABSENT, "choose")], actor=actor)
+    failed = open_session(maria, ref).one(id="status").one("a", "bad")
+    assert (failed.text.split(" · ")[0], failed["href"]) == (
+        "failed",
+        f"{reverse('session', kwargs=ref._asdict())}?at=last",
+    )
+    add(ref, {"text": "Again"}, author="user")
+    add(ref, {"text": "Paid"})
+    assert "idle" in open_session(maria, ref).one(id="status").text
 
 
 # --- Filters ----------------------------------------------------------------------------------------------------------

@@ -64,7 +64,6 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
     then = panel(request, ref, event_id, upto) if event_id else {}
     whole = "all" in request.GET and not event_id
     wrote = NOBODY if "behind" in then else who_wrote(view, actor(request), upto)  # the page does not wait twice
-    running, cut = timeline.standing(ref, actor=actor(request))
     context = {
         **then,
         "view": view,
@@ -73,9 +72,8 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "revision": view.revision,
         "artifacts": saved.count(ref, actor=actor(request)),
         "all": whole,
-        "running": running,
+        "standing": timeline.standing(ref, actor=actor(request)),
         "hold": holds.of(ref, actor=actor(request)),
-        "cut": cut,
         "queued": queue.of_session(ref, actor=actor(request)),
         "numbered": database.is_numbered(ref.source),
         "ordered": database.has_order(ref.source),

@@ -13,11 +13,9 @@ from ...access import masking
 from ...access.actor import Actor
 from ...artifacts import saved
 from ...domain.errors import Invalid
-from ...domain.invocations import Running
 from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...reads import statistics, timeline, views
-from ...reads.event_views import EventView
 from ...reads.paging import write_cursor
 from ...search import outline
 from ...sources import database
@@ -84,9 +82,9 @@ def state(view: views.SessionView, who: Actor) -> str:
     return fragment("html/state/_groups.html", target=of_session(view, who_wrote(view, who), whole=False))
 
 
-def status(running: Running | None, cut: EventView | None, revision: float) -> str:
-    """Renders whether an invocation runs or waits, the edit that `cut` it short, or when the session was last active."""
-    return fragment("session/updates/_status.html", revision=revision, running=running, cut=cut)
+def status(standing: timeline.Standing, revision: float) -> str:
+    """Renders a session's status, and since when it is so or when the session was last active."""
+    return fragment("session/updates/_status.html", revision=revision, standing=standing)
 
 
 def stats(ref: SessionRef, who: Actor) -> str:
@@ -124,7 +122,7 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     view = views.session(ref, partly=True, actor=actor(request))  # first: one that was deleted is not found
     seq = Seq(number_in(request.GET.get("after", "")))
     answer: dict[str, Any] = {
-        "status": status(*timeline.standing(ref, actor=actor(request)), view.revision),
+        "status": status(timeline.standing(ref, actor=actor(request)), view.revision),
         "revision": f"{view.revision}/{mask}",
         "mask": mask,
     }
