@@ -39,7 +39,7 @@ def test_two_people_correct_a_key_and_google_adk_reads_both_edits(
     mine.goto(own_server.link)
     expect(mine.get_by_role("heading", name="demo")).to_be_visible()
     mine.get_by_role("link", name="booking", exact=True).click()
-    mine.get_by_role("main").get_by_role("link", name="Seoul trip", exact=True).first.click()
+    mine.get_by_role("row").get_by_role("link", name="Seoul trip", exact=True).first.click()
     expect(mine.get_by_role("heading", name="Seoul trip")).to_be_visible()
     expect(mine.locator(".ev")).to_have_count(50)
     expect(mine.locator(".ev").last).to_be_in_viewport(ratio=1)

@@ -380,7 +380,7 @@ def test_everything_is_read_without_scripts(visit: Visit) -> None:
     page.goto("/")
     page.get_by_role("main").get_by_role("link", name="booking", exact=True).click()
     page.get_by_role("main").get_by_role("link", name="ana", exact=True).first.click()
-    page.get_by_role("main").get_by_role("link", name="Seoul trip", exact=True).first.click()
+    page.get_by_role("row").get_by_role("link", name="Seoul trip", exact=True).first.click()
     expect(page.get_by_role("heading", name="Seoul trip")).to_be_visible()
     expect(page.locator("#state .key[title='user:tier']")).to_be_visible()
     number = page.locator(".ev .seq").last.inner_text()

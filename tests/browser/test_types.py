@@ -66,5 +66,5 @@ def test_a_value_that_does_not_fit_is_warned_of_while_it_is_typed(page: Page) ->
     expect(text).to_have_value("payment")
     expect(warning).to_have_count(0)
     page.get_by_role("radio", name="JSON").check()
-    expect(warning).to_contain_text("this is of type object")
+    expect(warning).to_contain_text("this value is of type object")
     expect(page.get_by_role("button", name="Apply")).to_be_enabled()

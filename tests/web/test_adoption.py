@@ -75,7 +75,7 @@ def test_the_owner_is_asked_and_told_what_is_added_how_long_it_takes_and_how_it_
     home = maria.open("home")
     assert home.one("a", href=f"/adopt/{ref.source}/").text == "Adopt to edit"
     asked = maria.open("adoption", source=ref.source).text
-    for said in ("events.seq", "initial_state", "adkweb_deleted", "about 1.0 s", "adkweb release postgresql://"):
+    for said in ("events.seq", "initial_state", "adkweb_deleted", "roughly 1.0 s", "adkweb release postgresql://"):
         assert said in asked
     assert not database.is_begun(ref.source)
 

@@ -220,7 +220,7 @@ def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(
         pass
     assert "Waiting: an agent is running in this session." in page.text
     page = send(maria, address, "stop")
-    assert "Stopped after 2; 1 session left. maria stopped it." in page.text
+    assert "Stopped after 2, with 1 session left. maria stopped it." in page.text
     assert page.one("button", value="do").text == "Continue"
     settings.SETTLE_SECONDS = 0.0
     event = {"author": "agent", "invocation_id": "i1", "content": {"role": "model", "parts": [{"text": "Done"}]}}

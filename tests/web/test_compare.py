@@ -171,7 +171,7 @@ def test_what_nobody_recorded_is_unknown_and_stays_out_of_the_delta(
     page = compared(maria, anywhere, first)
     assert told(page)["step"] == 'unknown→"pay"'
     assert page.one("details", "unknowns").one("summary").text == "3 keys can't be compared"
-    assert "s1 started before adkweb was watching" in page.one("details", "unknowns").text
+    assert "s1 started before adkweb was recording" in page.one("details", "unknowns").text
     back = compared(maria, anywhere, "now", first)
     assert told(back)["step"] == '"pay"→unknown'
     assert "step" not in delta_of(back)

@@ -141,7 +141,7 @@ def test_the_size_and_the_instruction_are_a_line_each_above_the_messages(
     page = opened(maria, ref)
     assert page.one(id="instruction-line").text == "Instruction unknown Add it"
     assert [each for each in page.one("main").all("details") if "open" in each] == []
-    order = [page.raw.rindex(words) for words in ("About 1 token is", "Instruction unknown", "hello")]
+    order = [page.raw.rindex(words) for words in ("About 1 token comes", "Instruction unknown", "hello")]
     assert order == sorted(order)
     typed = page_of(maria.send("context", {"template": "Be kind."}, **ref._asdict()))
     assert typed.one(id="instruction-line").text == "Instruction 8 characters"

@@ -221,7 +221,7 @@ def test_a_long_fork_shows_how_far_it_is_and_where_it_stopped_goes_on(
     where = {"event_id": "e2200", **ref._asdict()}
     page = maria.open("fork", query={"user": "ana", "session": "try", "reason": "what if"}, **where)
     assert page.one("progress")["value"] == "45"
-    assert "1 000 / 2 200" in page.one("section", id="forking").text
+    assert "1,000 / 2,200" in page.one("section", id="forking").text
     part = page
     for _look in range(30):
         part = maria.open(part.one("section", id="forking")["hx-get"], htmx=True)

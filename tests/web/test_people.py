@@ -110,7 +110,7 @@ def test_who_may_not_give_a_role_invites_nobody_with_it_then_or_when_they_join(
 
 def test_the_page_of_a_new_invitation_and_the_list_name_one_end(root: Browser) -> None:
     page = page_of(root.send("invite", {"note": "Ana"}))
-    said, listed = page.one(id_="made").one("time"), page.one("td", data_label="Ends").one("time")
+    said, listed = page.one(id_="made").one("time"), page.one("td", data_label="Expires").one("time")
     assert (said.text, said["datetime"]) == (listed.text, listed["datetime"])
     assert listed["datetime"].startswith((timezone.now() + timedelta(days=7)).date().isoformat())
 
@@ -171,7 +171,7 @@ def test_an_invitations_link_is_stored_nowhere_and_it_can_be_withdrawn(root: Bro
     [
         ("ana", "short", 400, "too short"),
         ("ana", "password1234", 400, "too common"),
-        ("ana", "x" * 4097, 400, "at most 4096"),
+        ("ana", "x" * 4097, 400, "up to 4096"),
         ("anastasia-the-first", "anastasia-the-first", 400, "too similar"),
         ("", PASSWORD, 400, "cannot be blank"),
         ("a b", PASSWORD, 400, "valid username"),

@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_said_while_it_is_typed(ref: SessionRef, maria: Bro
     assert check(maria, ref, key="booking_step", value="pya", type="string") == [
         "booking_step has always been one of “book”, “pay”."
     ]
-    assert check(maria, ref, key="user:age", value="70") == ["user:age has been 10 to 17."]
+    assert check(maria, ref, key="user:age", value="70") == ["user:age has always been 10 to 17."]
     fitting = [
         {"key": "booking_step", "value": '"pay"'},
         {"key": "booking_step", "value": "not JSON"},

@@ -332,7 +332,7 @@ def test_htmx_gets_the_results_and_tells_the_bar(world: World, maria: Browser) -
     world.more = True
     assert "1 session +" in open_(maria, "late", htmx=True).one(id="querycount").text
     world.total = 20_004
-    assert open_(maria, "late", htmx=True).one(id="querycount").text == "1+ of 20 004 · 41 ms"
+    assert open_(maria, "late", htmx=True).one(id="querycount").text == "1+ of 20,004 · 41 ms"
 
 
 @pytest.mark.parametrize("text", ["(" * 5000, '"', "user:", "x" * 20_000, "\0", "a or", "-", "🧳" * 50, "١:٢"])

@@ -155,5 +155,5 @@ def test_the_form_of_a_session_says_so_once_a_key_of_its_user_or_app_is_in_it(re
 def test_the_form_says_if_not_every_session_is_indexed_yet(ref: SessionRef, maria: Browser) -> None:
     page = maria.open("app-edit", source=ref.source, app_name=ref.app_name)
     assert reached(page) == [
-        "0 sessions share this app's state. 0 % of the sessions have been indexed so far. There may be more."
+        "0 sessions share this app's state. 0% of the sessions have been indexed so far. There may be more."
     ]

@@ -73,7 +73,7 @@ def test_an_id_of_any_kind_leads_back_to_the_session(ref: SessionRef, maria: Bro
         ("[]", "An event must be a JSON object."),
         ('"text"', "An event must be a JSON object."),
         ("null", "An event must be a JSON object."),
-        ('{"actions": {"stateDelta": {}}}', 't know "stateDelta"'),
+        ('{"actions": {"stateDelta": {}}}', 't recognise "stateDelta"'),
         ('{"actions": []}', "actions: must be an object"),
         ('{"content": {"parts": ["text"]}}', "content.parts: must be a list of objects"),
         ('{"partial": true}', "partial events are never stored"),
