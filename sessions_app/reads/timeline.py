@@ -16,7 +16,7 @@ from ..access.actor import Actor
 from ..access.shown import shown
 from ..domain.edit_note import ended_by
 from ..domain.errors import Invalid, NotFound
-from ..domain.invocations import Running, begins_turn, running
+from ..domain.invocations import Running, begins_turn, running_of
 from ..domain.json_values import KEY_LENGTH, check_name
 from ..domain.positions import NO_SEQ, Seq, SeqRange
 from ..domain.session_ref import SessionRef
@@ -157,9 +157,9 @@ def standing(ref: SessionRef, *, actor: Actor) -> Standing:
     actor.check_sees(ref)
     with database.using(ref.source):
         newest, _more = views(ordered(events_of(ref), ref.source), ref.source, actor, IN_FLIGHT, GLANCE, ref)
-    events = [view.data for view in reversed(newest)]
-    run = running(events, time.time(), settings.SILENCE_SECONDS)
-    silent = None if run else running(events, time.time(), math.inf)
+    told = [(view.data, view.description) for view in reversed(newest)]
+    run = running_of(told, time.time(), settings.SILENCE_SECONDS)
+    silent = None if run else running_of(told, time.time(), math.inf)
     edits = takewhile(lambda view: view.description.edit, newest)
     cut = None if run else next((view for view in edits if ended_by(view.description.edit)), None)
     failed = _failure(newest)
