@@ -503,7 +503,7 @@ def test_who_may_only_look_queues_withdraws_and_dismisses_nothing_whatever_their
 def test_what_is_being_applied_cannot_be_withdrawn(ref: SessionRef, maria: User) -> None:
     waiting = queue.queue_edit(ref, PAY, person=maria)
     Job.objects.update(claimed_until=time.time() + 100)
-    with pytest.raises(Conflict, match="being applied right now"):
+    with pytest.raises(Conflict, match="is already being applied"):
         queue.cancel(waiting.id, maria)
     assert now(waiting).state == "waiting"
 
