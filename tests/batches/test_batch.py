@@ -477,7 +477,7 @@ def test_what_an_actor_may_not_do_no_batch_does(sessions: list[SessionRef], acto
     batch.try_(none, PAY, actor=stranger)
     settle("batch")
     assert reading.get(none, actor=stranger).total == 0
-    with pytest.raises(NotAllowed, match="in no app"):
+    with pytest.raises(NotAllowed, match="for any app"):
         batch.begin("edit", actor=reader, refs=sessions)
     elsewhere = edits_elsewhere("reader")
     theirs = begin(sessions, elsewhere)

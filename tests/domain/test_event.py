@@ -91,7 +91,7 @@ def test_temp_keys_are_trimmed_and_nulls_left_out_but_in_the_delta() -> None:
 
 def test_every_action_that_adk_has_is_accepted_and_no_other() -> None:
     assert set(type(AdkEvent().actions).model_fields) == ACTION_FIELDS
-    with pytest.raises(Invalid, match='t know "adkweb", "état"'):
+    with pytest.raises(Invalid, match='t recognise "adkweb", "état"'):
         check_event({"actions": {"adkweb": 1, "état": 2, "escalate": True}})
 
 

@@ -491,7 +491,7 @@ def test_an_event_by_hand_may_remove_keys(ref: SessionRef, actor: Actor) -> None
     [
         ([], "An event must be a JSON object"),
         ({"partial": True}, "partial: partial events are never stored"),
-        ({"actions": {"made_up": 1}}, 't know "made_up"'),
+        ({"actions": {"made_up": 1}}, 't recognise "made_up"'),
         ({"timestamp": "now"}, "timestamp: must be a number, in seconds"),
         ({"id": "x" * 129}, "id has 129 characters"),
         ({"custom_metadata": []}, "custom_metadata: must be an object"),

@@ -273,7 +273,7 @@ def test_an_erasure_of_more_sessions_than_one_person_may_delete_is_refused(ref: 
     approval.make(by=ALICE, sessions=2, apps="book*")
     for name in ("s2", "s3"):
         create_session(ref.source, "booking", "ana", session_id=name, actor=ALICE)
-    with pytest.raises(NotAllowed, match="More than 2 sessions"):
+    with pytest.raises(NotAllowed, match="Deleting more than 2 sessions"):
         erasures.begin(*ref[:3], actor=ALICE)
     delete_session(ref, actor=ALICE)
     assert erase(ref).report.sessions == 2

@@ -242,7 +242,7 @@ def test_a_run_whose_process_died_counts_and_forgets_what_it_had_deleted(five: S
 
 def test_a_rule_that_would_delete_more_sessions_than_one_person_may_is_refused(five: SessionRef) -> None:
     approval.make(by=ALICE, sessions=1)
-    with pytest.raises(NotAllowed, match="More than 1 sessions"):
+    with pytest.raises(NotAllowed, match="Deleting more than 1 sessions"):
         retention.save(five.source, "booking", 30, export=False, actor=ALICE)
     retention.save(five.source, "booking", 35, export=False, actor=ALICE)
     idle_since(five.source, 50, "s2", "s3")

@@ -235,7 +235,11 @@ FAULTS = {
     "an event without time": (session(event(timestamp=None)), "events[0].timestamp", "float"),
     "an unknown action": (session(EVENT, event(actions={"foo": 1})), "events[1].actions.foo", "doesn't recognise"),
     "a wrong type": (session(event(content={"parts": [{"text": 1}]})), "events[0].content.parts[0].text", "str"),
-    "an unknown part": (session(event(content={"parts": [{"functionCal": {}}]})), "events[0].content.parts[0]", "know"),
+    "an unknown part": (
+        session(event(content={"parts": [{"functionCal": {}}]})),
+        "events[0].content.parts[0]",
+        "recognise",
+    ),
     "a delta that is none": (session(event(actions={"stateDelta": 1})), "events[0].actions.state_delta", "any"),
     "an id twice": (session(EVENT, event(), EVENT), "events[2]", "e1 appears twice"),
     "an id too long": (session(event(id="x" * 129)), "events[0]", "129"),

@@ -225,7 +225,7 @@ def test_the_command_without_words_would_serve_and_says_how(data: Path) -> None:
 def test_serve_to_other_machines_needs_an_admin_first(data: Path, host: str) -> None:
     done = run(data, "serve", "--host", host, "--port", "0")
     assert done.returncode == 2
-    assert "make an admin account first, with adkweb createsuperuser" in done.stderr
+    assert "Create an admin account first: adkweb createsuperuser" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -60,7 +60,7 @@ def test_a_query_with_signs_that_no_database_holds_is_saved_as_it_is_read(own: s
 
 def test_a_name_is_given_once_by_each_person(own: str) -> None:
     saved("Café")
-    with pytest.raises(AlreadyExists, match="You already have a view “cafe”"):
+    with pytest.raises(AlreadyExists, match="You already have a view called “cafe”"):
         saved("cafe")
     saved("Café", by="bob", shared=True)
     assert names("maria") == ["Café", "Café"]

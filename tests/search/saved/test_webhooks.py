@@ -418,7 +418,7 @@ def test_who_does_not_watch_has_no_webhook_and_read_only_sends_nothing(
     own: str, view: SavedView, told: Receiver, settings: Settings
 ) -> None:
     left = ViewWatch.objects.create(view=view, person=somebody("nobody"), zone="UTC", created=0.0)
-    with pytest.raises(NotAllowed, match="in no app"):
+    with pytest.raises(NotAllowed, match="for any app"):
         webhooks.set_up(left, told.url, LINK)
     with pytest.raises(NotFound, match="Watch this view first"):
         ViewWatch.objects.of(view.id, somebody("bob", "viewer"))
