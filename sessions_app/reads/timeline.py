@@ -157,9 +157,9 @@ def standing(ref: SessionRef, *, actor: Actor) -> Standing:
     actor.check_sees(ref)
     with database.using(ref.source):
         newest, _more = views(ordered(events_of(ref), ref.source), ref.source, actor, IN_FLIGHT, GLANCE, ref)
-    told = [(view.data, view.description) for view in reversed(newest)]
-    run = running_of(told, time.time(), settings.SILENCE_SECONDS)
-    silent = None if run else running_of(told, time.time(), math.inf)
+    events = [(view.data, view.description) for view in reversed(newest)]
+    run = running_of(events, time.time(), settings.SILENCE_SECONDS)
+    silent = None if run else running_of(events, time.time(), math.inf)
     edits = takewhile(lambda view: view.description.edit, newest)
     cut = None if run else next((view for view in edits if ended_by(view.description.edit)), None)
     failed = _failure(newest)
@@ -173,10 +173,10 @@ def standing(ref: SessionRef, *, actor: Actor) -> Standing:
 def _failure(newest: Sequence[EventView]) -> EventView | None:
     """Returns the last error of the last turn, from a session's newest events, the newest first."""
     for view in newest:
-        told = view.description
-        if told.failed and not told.edit:
+        description = view.description
+        if description.failed and not description.edit:
             return view
-        if begins_turn(told):
+        if begins_turn(description):
             return None
     return None
 
