@@ -290,7 +290,7 @@ def test_where_a_long_transaction_holds_the_table_writers_pass_and_adopting_give
     adk.create()
     with psycopg.connect(place) as connection:
         connection.execute("SELECT * FROM events")
-        with pytest.raises(SourceError, match=r"stopped: .*lock timeout.*to continue"):
+        with pytest.raises(SourceError, match=r"stopped: .*lock timeout.*Start it again to continue\."):
             open_source(place)
         adk.append(adk.get(), "meanwhile")
     assert len(timeline.events(key_of(open_source(place)), actor=SYSTEM).rows) == 1

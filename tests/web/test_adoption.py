@@ -86,7 +86,7 @@ def test_a_version_that_adkweb_does_not_know_has_a_warning_of_its_own_and_needs_
     execute(ref.source, "UPDATE adk_internal_metadata SET value = '2' WHERE key = 'schema_version'")
     database.due[ref.source] = 0.0  # it looks again
     asked = maria.open("adoption", source=ref.source)
-    assert "version 2 of ADK's schema, which this version of adkweb doesn't" in asked.text
+    assert "version 2 of ADK's schema, which this version of adkweb doesn't recognise" in asked.text
     assert "required" in asked.one("input", name="agreed")
     assert maria.send("adoption", {}, source=ref.source).status_code == 400
     assert maria.send("adoption", {"agreed": "1"}, source=ref.source).status_code == 302

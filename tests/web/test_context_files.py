@@ -117,7 +117,7 @@ def test_no_link_is_followed_and_what_is_no_file_is_left(
     os.mkfifo(agent / "pipe.py")
     (agent / "folder.py").mkdir()
     add(ref, {"text": "hello"})
-    assert written(opened(maria, ref)).startswith("Couldn't read an instruction from")
+    assert written(opened(maria, ref)).startswith("Couldn't read an instruction from agent's files.")
     (agent / "folder.py" / "agent.py").write_text(CODE)
     assert written(opened(maria, ref)).startswith("booking/folder.py/agent.py:5")
 
