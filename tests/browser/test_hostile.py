@@ -14,6 +14,7 @@ from tests.browser.hostile import PAGES, SESSION, STATUSES, address_of
 from tests.browser.places import add_key, open_event, open_form, type_json
 from tests.browser.seed import BREAKOUT, EMOJI, HOSTILE, IMAGE, LINK, REVERSED, SCRIPT, SVG, TEMPLATE, TEXTS
 from tests.browser.serving import Adkweb
+from tests.browser.watching import AS_CLICKED
 from tests.parts import long_but
 from tests.support import warm
 
@@ -82,6 +83,7 @@ def test_a_page_of_hostile_names_runs_nothing_and_fits(
 
 
 def test_the_session_shows_hostile_keys_values_and_events_as_text(page: Page) -> None:
+    page.add_init_script(AS_CLICKED)
     page.goto(SESSION)
     expect(page.get_by_role("heading", level=1)).to_have_text(IMAGE)
     page.get_by_role("link", name="Earlier events").click()

@@ -22,9 +22,10 @@ def asked(page: Page) -> dict[str, str]:
 
 
 def expect_asked(page: Page, query: str) -> None:
-    """Waits until the address asks for a query."""
+    """Waits until the page of a query has loaded. A key that is pressed while it loads does nothing."""
     end = rf"\?q={re.escape(quote(query, safe=''))}(%20)?(&|$)" if query else "$"
     expect(page).to_have_url(re.compile(f"/sessions/{end}"))
+    page.wait_for_load_state()
 
 
 def titles(page: Page) -> Locator:
