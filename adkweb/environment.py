@@ -74,7 +74,7 @@ def roles_of_groups(text: str) -> list[tuple[str, str, str]]:
                 f"ADKWEB_OIDC_ROLES: {part!r} is not like support=viewer:booking* or admins=admin; roles are "
                 f"{', '.join(roles.ROLES)}."
             )
-        named.append((group, role, apps if roles.ROLES[role].right else "*"))
+        named.append((group, role, apps if roles.ROLES[role].permission else "*"))
     return named
 
 

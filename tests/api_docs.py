@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "api.md"
-HEAD: Final = "| address | | does | right |\n| --- | --- | --- | --- |\n"
+HEAD: Final = "| address | | does | permission |\n| --- | --- | --- | --- |\n"
 
 
 def table() -> str:
     """The table's rows."""
-    from sessions_app.api.openapi import RIGHT
+    from sessions_app.api.openapi import PERMISSION
     from sessions_app.api.routes import document
 
     rows = []
@@ -20,7 +20,7 @@ def table() -> str:
         for method, operation in operations.items():
             names = [p["name"] for p in operation.get("parameters", []) if p["in"] == "query" and p["name"] != "source"]
             asked = f" (`{'`, `'.join(names)}`)" if names else ""
-            rows.append(f"| `{path}` | {method.upper()} | {operation['summary']}{asked} | {operation[RIGHT]} |\n")
+            rows.append(f"| `{path}` | {method.upper()} | {operation['summary']}{asked} | {operation[PERMISSION]} |\n")
     return "".join(rows)
 
 

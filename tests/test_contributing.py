@@ -174,7 +174,7 @@ def test_the_new_page_answers_whom_it_knows(tried: dict[str, object]) -> None:
 def test_the_new_route_answers_and_is_in_the_document(tried: dict[str, object]) -> None:
     assert tried["route"] == {"items": ["booking"]}
     assert isinstance(tried["document"], dict)
-    assert tried["document"]["/api/app-names"]["get"]["x-right"] == "read"
+    assert tried["document"]["/api/app-names"]["get"]["x-permission"] == "read"
 
 
 def test_the_new_filter_filters_pages_and_the_api(tried: dict[str, object]) -> None:
@@ -194,12 +194,12 @@ def test_an_event_of_the_new_kind_is_told_in_its_words(tried: dict[str, object])
     assert tried["terminal"] == "Continues with refund"
 
 
-def test_the_new_right_is_asked_for_and_told(tried: dict[str, object]) -> None:
+def test_the_new_permission_is_required_and_documented(tried: dict[str, object]) -> None:
     assert tried["rewind"] == {"append": 403, "review": 201}
     assert 'value="review"' in str(tried["tokens"])
     assert isinstance(tried["document"], dict)
     rewind = "/api/apps/{app_name}/users/{user_id}/sessions/{session_id}/rewind"
-    assert tried["document"][rewind]["post"]["x-right"] == "review"
+    assert tried["document"][rewind]["post"]["x-permission"] == "review"
 
 
 def test_the_masked_key_is_stored_and_shown_to_nobody(tried: dict[str, object]) -> None:

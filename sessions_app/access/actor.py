@@ -1,6 +1,6 @@
 """Defines the actor: who asks, and what they may do in which apps.
 
-People get their rights from roles (roles.py), programs from their token (tokens.py).
+People get their permissions from roles (roles.py), programs from their token (tokens.py).
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from ..domain.errors import Invalid, NotAllowed, NotFound
 from ..domain.json_values import check_name
-from ..domain.roles import RIGHTS, Right
+from ..domain.roles import PERMISSIONS, Permission
 from ..domain.session_ref import SessionRef
 
 PATTERN_LENGTH: Final = 200
@@ -34,19 +34,19 @@ def checked_pattern(text: str, field: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A right in the apps whose names match a pattern (`booking*`), in the sources whose names match another.
+    """A permission in the apps whose names match a pattern (`booking*`), in the sources whose names match another.
 
     With `reveals`, masked values may be revealed there.
     """
 
-    right: Right
+    permission: Permission
     apps: str = "*"
     sources: str = "*"
     reveals: bool = False
 
-    def gives(self, right: Right) -> bool:
-        """Returns whether this is that right, or a greater one. One that only a later adkweb knows is none."""
-        return self.right in RIGHTS and RIGHTS.index(self.right) >= RIGHTS.index(right)
+    def gives(self, permission: Permission) -> bool:
+        """Returns whether this is that permission, or a greater one. One that only a later adkweb knows is none."""
+        return self.permission in PERMISSIONS and PERMISSIONS.index(self.permission) >= PERMISSIONS.index(permission)
 
     def holds(self, source: str, app_name: str) -> bool:
         """Returns whether this is about an app of a source."""
@@ -62,7 +62,7 @@ class Grant:
 class Actor:
     """Someone who asks. The name goes into every edit.
 
-    `account` says whose rights these are, so that a job can ask again when it acts: `person 7`, `token 3`; empty for
+    `account` says whose permissions these are, so that a job can ask again when it acts: `person 7`, `token 3`; empty for
     the machine itself. An actor with `audits` may read the audit. `is_agent` is for a program that says it is an agent:
     it works with values as they are stored.
     """
@@ -74,31 +74,33 @@ class Actor:
     is_agent: bool = False
 
     @classmethod
-    def holding(cls, name: str, right: Right, apps: str = "*", sources: str = "*", account: str = "") -> "Actor":
-        """Returns an actor with one right: `Actor.holding("maria", "append", "booking*")`."""
-        return cls(name, (Grant(right, apps, sources),), account)
+    def holding(
+        cls, name: str, permission: Permission, apps: str = "*", sources: str = "*", account: str = ""
+    ) -> "Actor":
+        """Returns an actor with one permission: `Actor.holding("maria", "append", "booking*")`."""
+        return cls(name, (Grant(permission, apps, sources),), account)
 
     def is_same(self, name: str, account: str) -> bool:
         """Returns whether this is the actor with this name and account: compares accounts, because a name can be given
         to another person later. A command and the machine itself have none, and are known by name."""
         return account == self.account if account and self.account else name == self.name
 
-    def may(self, right: Right, source: str, app_name: str) -> bool:
-        """Returns whether this actor has a right in an app."""
-        return any(grant.gives(right) and grant.holds(source, app_name) for grant in self.grants)
+    def may(self, permission: Permission, source: str, app_name: str) -> bool:
+        """Returns whether this actor has a permission in an app."""
+        return any(grant.gives(permission) and grant.holds(source, app_name) for grant in self.grants)
 
     def may_found(self, source: str, app_name: str) -> bool:
         """Returns whether this actor may make the first session of an app: anyone who may write it can, except a
         program whose token is for a pattern of apps (`booking*`) and that is no admin: it could create as many apps as
         it likes."""
         return not self.account.startswith("token ") or any(
-            grant.holds(source, app_name) and (grant.right == "admin" or grant.apps == app_name)
+            grant.holds(source, app_name) and (grant.permission == "admin" or grant.apps == app_name)
             for grant in self.grants
         )
 
-    def may_write(self, right: Right, source: str, app_name: str) -> bool:
-        """Returns whether this actor has a right in an app, and adkweb may write."""
-        return not (settings.READ_ONLY or source in read_only_sources) and self.may(right, source, app_name)
+    def may_write(self, permission: Permission, source: str, app_name: str) -> bool:
+        """Returns whether this actor has a permission in an app, and adkweb may write."""
+        return not (settings.READ_ONLY or source in read_only_sources) and self.may(permission, source, app_name)
 
     def may_see(self, source: str, app_name: str) -> bool:
         """Returns whether an app exists for this actor."""
@@ -135,14 +137,14 @@ class Actor:
         """Returns whether this actor is an admin everywhere: of sources, people, tokens and settings, too."""
         return self.may_everywhere("admin")
 
-    def may_everywhere(self, right: Right) -> bool:
-        """Returns whether this actor has a right in every app of every source."""
-        return any(grant.is_whole and grant.gives(right) for grant in self.grants)
+    def may_everywhere(self, permission: Permission) -> bool:
+        """Returns whether this actor has a permission in every app of every source."""
+        return any(grant.is_whole and grant.gives(permission) for grant in self.grants)
 
-    def has(self, right: Right, source: str | None = None) -> bool:
-        """Returns whether this actor has a right in any app, or in any app of one source."""
+    def has(self, permission: Permission, source: str | None = None) -> bool:
+        """Returns whether this actor has a permission in any app, or in any app of one source."""
         return any(
-            grant.gives(right) and (source is None or fnmatchcase(source, grant.sources)) for grant in self.grants
+            grant.gives(permission) and (source is None or fnmatchcase(source, grant.sources)) for grant in self.grants
         )
 
     def check_sees(self, ref: SessionRef) -> None:
@@ -151,28 +153,28 @@ class Actor:
         if not self.may_see(ref.source, ref.app_name):
             raise NotFound(_("There's no session “%(id)s”.") % {"id": ref.session_id})
 
-    def check_may(self, right: Right, source: str, app_name: str) -> None:
-        """Raises NotAllowed where this actor lacks a right in an app, whether there is such an app or not."""
+    def check_may(self, permission: Permission, source: str, app_name: str) -> None:
+        """Raises NotAllowed where this actor lacks a permission in an app, whether there is such an app or not."""
         if not self.may_see(source, app_name):
             raise NotAllowed(
                 _("%(name)s has no permissions for the app “%(app)s”.") % {"name": self.name, "app": app_name}
             )
-        if right != "read":
+        if permission != "read":
             self.check_may_write(source)
-        if not self.may(right, source, app_name):
+        if not self.may(permission, source, app_name):
             raise NotAllowed(
-                _("%(name)s needs the “%(right)s” right for the app “%(app)s”.")
-                % {"right": right, "app": app_name, "name": self.name}
+                _("%(name)s needs the “%(permission)s” permission for the app “%(app)s”.")
+                % {"permission": permission, "app": app_name, "name": self.name}
             )
 
-    def check_right(self, right: Right) -> None:
-        """Raises NotAllowed where this actor has a right in no app."""
-        if right != "read":
+    def check_permission(self, permission: Permission) -> None:
+        """Raises NotAllowed where this actor has a permission in no app."""
+        if permission != "read":
             self.check_may_write()
-        if not self.has(right):
+        if not self.has(permission):
             raise NotAllowed(
-                _("%(name)s needs the “%(right)s” right, but doesn't have it for any app.")
-                % {"right": right, "name": self.name}
+                _("%(name)s needs the “%(permission)s” permission, but doesn't have it for any app.")
+                % {"permission": permission, "name": self.name}
             )
 
     def check_runs_everything(self) -> None:

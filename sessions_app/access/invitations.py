@@ -1,5 +1,5 @@
 """Invites people by link. An invitation is used once, within a week, and names the groups and the role that the person gets.
-It ends earlier with the rights of the admin who made it.
+It ends earlier with the permissions of the admin who made it.
 
     invitation, text = invitations.make("Ana, support", ["Support"], role="viewer", apps="booking*", actor=actor)
     person = invitations.accept(text, "ana", "correct horse battery staple")

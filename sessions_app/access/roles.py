@@ -84,9 +84,9 @@ class Role(models.Model):
 
     @property
     def grants(self) -> list[Grant]:
-        """Returns the right that it gives; nothing for an auditor."""
+        """Returns the permission that it gives; nothing for an auditor."""
         kind = ROLES.get(self.role)  # a later adkweb on the same database may know another one
-        return [Grant(kind.right, self.apps, self.sources, self.reveals)] if kind and kind.right else []
+        return [Grant(kind.permission, self.apps, self.sources, self.reveals)] if kind and kind.permission else []
 
     def record_as(self, act: str, *, by: Actor) -> None:
         """Records in the audit that it was given or taken."""
@@ -113,7 +113,7 @@ def _actor_of(person: AbstractBaseUser) -> Actor:
     roles = list(Role.objects.held_by(person).order_by("pk"))
     grants = tuple(grant for role in roles for grant in role.grants)
     audits = any(role.role in ROLES and ROLES[role.role].audits for role in roles) or any(
-        g.is_whole and g.right == "admin" for g in grants
+        g.is_whole and g.permission == "admin" for g in grants
     )
     return Actor(person.get_username(), grants, account, audits)
 
@@ -138,7 +138,7 @@ def checked(role: str, *, by: Actor, sources: str = "*", apps: str = "*") -> tup
     by.check_may_write()
     if role not in ROLES:
         raise Invalid(_("Choose one of these roles: %(names)s.") % {"names": ", ".join(ROLES)}, field="role")
-    if ROLES[role].right is None:
+    if ROLES[role].permission is None:
         sources = apps = ""
     return checked_pattern(sources, "sources") or "*", checked_pattern(apps, "apps") or "*"
 
@@ -236,7 +236,7 @@ m2m_changed.connect(_forget, User.groups.through, weak=False)
 
 
 def actor_now(name: str, account: str) -> Actor:
-    """Returns the actor of an account with its current rights: none if it, or the token, is gone.
+    """Returns the actor of an account with its current permissions: none if it, or the token, is gone.
 
     Without an account it is the machine itself."""
     kind, _space, number = account.partition(" ")

@@ -1,4 +1,4 @@
-"""Tokens, with which programs sign in. A token has one right, for the apps that match a pattern.
+"""Tokens, with which programs sign in. A token has one permission, for the apps that match a pattern.
 
     token, text = tokens.create("booking-agent", "append", "booking", by=actor)
     text = token.renew(by=actor, hours=24)
@@ -27,7 +27,7 @@ from django.utils.translation import gettext as _
 
 from ..domain.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ..domain.json_values import check_name
-from ..domain.roles import RIGHTS, Right
+from ..domain.roles import PERMISSIONS, Permission
 from .actor import PATTERN_LENGTH, Actor, Grant, checked_pattern
 from .audit.record import record, record_with
 
@@ -93,7 +93,7 @@ class ApiToken(models.Model):
 
     name = models.CharField(max_length=NAME_LENGTH, unique=True)
     digest = models.CharField(max_length=64, unique=True)
-    right = models.CharField(max_length=10)  # includes the rights before it
+    permission = models.CharField(max_length=10)  # includes the permissions before it
     apps = models.CharField(max_length=PATTERN_LENGTH)
     created_by = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
@@ -159,14 +159,14 @@ class ApiToken(models.Model):
     @property
     def serves_agents(self) -> bool:
         """Returns whether an agent can work with it: it may append."""
-        return Grant(cast(Right, self.right)).gives("append")
+        return Grant(cast(Permission, self.permission)).gives("append")
 
     @property
     def actor(self) -> Actor | None:
         """Returns the actor that it stands for, or None if it ended."""
         if self.ended:
             return None
-        return Actor(f"token {self.name}", (Grant(cast(Right, self.right), self.apps),), f"token {self.pk}")
+        return Actor(f"token {self.name}", (Grant(cast(Permission, self.permission), self.apps),), f"token {self.pk}")
 
     def renew(self, *, by: Actor, hours: int = OVERLAP_HOURS, holders: Iterable[str] | None = None) -> str:
         """Gives it a new text, and as many days as it had, and returns the text.
@@ -231,7 +231,7 @@ class OldTokenText(models.Model):
 
 def create(
     name: str,
-    right: str,
+    permission: str,
     apps: str,
     *,
     by: Actor,
@@ -248,18 +248,18 @@ def create(
     """
     by.check_runs_everything()
     name, apps = name.strip(), checked_pattern(apps, "apps") or "*"
-    _check(name, right)
+    _check(name, permission)
     check("days", days)
     check("rate", rate)
     held, text = _holders(holders), _new_text()
     expires = None if days is None else timezone.now() + timedelta(days=days)
     try:
         with transaction.atomic():
-            record("token-created", by.name, app_name=apps, name=name, right=right, holders=held or None)
+            record("token-created", by.name, app_name=apps, name=name, permission=permission, holders=held or None)
             token = ApiToken.objects.create(
                 name=name,
                 digest=_digest(text),
-                right=right,
+                permission=permission,
                 apps=apps,
                 created_by=by.name,
                 person_id=_person(by),
@@ -273,7 +273,7 @@ def create(
             % {"name": name},
             field="name",
         ) from error
-    log.info("%s created the token %s: %s, apps %s, expires %s", by.name, name, right, apps, expires or "never")
+    log.info("%s created the token %s: %s, apps %s, expires %s", by.name, name, permission, apps, expires or "never")
     return token, text
 
 
@@ -375,7 +375,7 @@ def _holders(names: Iterable[str]) -> list[str]:
     return wanted
 
 
-def _check(name: str, right: str) -> None:
+def _check(name: str, permission: str) -> None:
     """Raises Invalid for what no token can have."""
     if not name:
         raise Invalid(_("Enter a name for the token, such as the program that uses it."), field="name")
@@ -385,8 +385,10 @@ def _check(name: str, right: str) -> None:
         raise Invalid(error.message, field="name") from error
     if not name.isprintable():
         raise Invalid(_("Names can't contain line breaks or invisible characters."), field="name")
-    if right not in RIGHTS:
-        raise Invalid(_("Choose one of these rights: %(names)s.") % {"names": ", ".join(RIGHTS)}, field="right")
+    if permission not in PERMISSIONS:
+        raise Invalid(
+            _("Choose one of these permissions: %(names)s.") % {"names": ", ".join(PERMISSIONS)}, field="permission"
+        )
 
 
 def _new_text() -> str:

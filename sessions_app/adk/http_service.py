@@ -18,7 +18,7 @@ class HttpSessionService(StoredSessionService):
     """ADK's session service on the sessions of a remote adkweb.
 
     `uri` is adkweb's address, such as `http://host:8000`. ADK's command line writes it as
-    `adkweb://host:8000?source=alias&on_stale=rebase&tls=true`. `token` comes from `adkweb token create`, with the right
+    `adkweb://host:8000?source=alias&on_stale=rebase&tls=true`. `token` comes from `adkweb token create`, with the permission
     append, or admin to delete sessions; without it, the environment's ADKWEB_TOKEN is used. `source` is needed if
     adkweb shows several databases. `on_stale` and `on_rebase` are those of DjangoSessionService. One service works in
     any number of event loops and threads.

@@ -23,7 +23,7 @@ APPS = 200  # of a page
 
 @router.get("/sources", response=list[schemas.Source], summary="Sources: the databases that adkweb shows")
 def list_sources(request: HttpRequest) -> HttpResponse:
-    """Returns the databases that have an app that the token may see, by alias. Only a token with every right for every
+    """Returns the databases that have an app that the token may see, by alias. Only a token with every permission for every
     app learns `where` they are."""
     sources = []
     for source in registry.listed():

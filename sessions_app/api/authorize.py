@@ -11,7 +11,7 @@ from ..access.actor import Actor
 from ..access.audit import refusals
 from ..access.handles import shown_ref
 from ..domain.errors import Conflict, Invalid, NotFound, SourceError
-from ..domain.roles import Right
+from ..domain.roles import Permission
 from ..domain.session_ref import SessionRef
 from ..http.asking import note
 from ..http.limits import count_stranger
@@ -66,21 +66,23 @@ def check_order(source: str) -> None:
         )
 
 
-def source_of(request: HttpRequest, app_name: str, source: str | None, right: Right = "read", new: bool = False) -> str:
-    """Returns the alias of the source of an app, after checking the actor's right.
+def source_of(
+    request: HttpRequest, app_name: str, source: str | None, permission: Permission = "read", new: bool = False
+) -> str:
+    """Returns the alias of the source of an app, after checking the actor's permission.
 
     If no source is named, it is the only one, or the only one with this app. With `new`, the app need not exist yet.
     Raises Unseen for an app that does not exist for the actor, NotAllowed, NotFound, Conflict if several could be
     meant, SourceError."""
     actor = actor_of(request)
     if source is not None:
-        _check_may(request, right, source, app_name)
+        _check_may(request, permission, source, app_name)
         return database.get(source).alias
     every = [each.alias for each in registry.listed() if actor.may_see(each.alias, app_name)]
     if not every:
-        _check_may(request, right, "", app_name)
+        _check_may(request, permission, "", app_name)
     if len(every) == 1:
-        _check_may(request, right, every[0], app_name)
+        _check_may(request, permission, every[0], app_name)
         return every[0]
     having, away = [], None
     for alias in every:
@@ -90,7 +92,7 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
         except SourceError as error:
             away = error
     if len(having) == 1:
-        _check_may(request, right, having[0], app_name)
+        _check_may(request, permission, having[0], app_name)
         return having[0]
     if away is not None and not having:
         raise away
@@ -103,11 +105,16 @@ def source_of(request: HttpRequest, app_name: str, source: str | None, right: Ri
 
 
 def ref_of(
-    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None, right: Right = "read"
+    request: HttpRequest,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    source: str | None,
+    permission: Permission = "read",
 ) -> SessionRef:
     """Returns the session that an address means, in which a user may be named by a handle. Raises what `source_of`
     does, and NotFound for a user whose id is hidden."""
-    named = SessionRef(source_of(request, app_name, source, right), app_name, user_id, session_id)
+    named = SessionRef(source_of(request, app_name, source, permission), app_name, user_id, session_id)
     return ref_meant(named, actor=actor_of(request))
 
 
@@ -116,12 +123,12 @@ def names_of(ref: SessionRef, actor: Actor, session: str = "session_id") -> dict
     return dict(zip(("source", "app_name", "user_id", session), shown_ref(ref, actor), strict=True))
 
 
-def _check_may(request: HttpRequest, right: Right, source: str, app_name: str) -> None:
-    """Raises Unseen if the app does not exist for the actor, which is recorded as a refusal; NotAllowed if a right is
+def _check_may(request: HttpRequest, permission: Permission, source: str, app_name: str) -> None:
+    """Raises Unseen if the app does not exist for the actor, which is recorded as a refusal; NotAllowed if a permission is
     lacking."""
     actor = actor_of(request)
     if not actor.may_see(source, app_name):
         note(request)
         message = _("There's no app “%(app)s” that %(name)s can see.") % {"app": app_name, "name": actor.name}
         raise Unseen(message, type=UNSEEN)
-    actor.check_may(right, source, app_name)
+    actor.check_may(permission, source, app_name)

@@ -9,7 +9,7 @@ from ..http.problems import MEDIA_TYPE, TITLES
 from .schemas import Problem
 
 ANY: Final = (400, 401, 403, 404, 405, 408, 409, 413, 429, 503)  # the errors that any operation can return
-RIGHT: Final = "x-right"  # of an operation: the right that a token needs for it
+PERMISSION: Final = "x-permission"  # of an operation: the permission that a token needs for it
 
 _HEADERS: Final[dict[int, dict[str, Any]]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "required": True}},
@@ -32,9 +32,9 @@ _PARAMETERS: Final = {
 LOCATION: Final = {"responses": {201: {"headers": {"Location": {"schema": {"type": "string"}, "required": True}}}}}
 
 
-def needs(right: str) -> dict[str, Any]:
-    """Returns the description of an operation that needs another right than “read”."""
-    return {RIGHT: right}
+def needs(permission: str) -> dict[str, Any]:
+    """Returns the description of an operation that needs another permission than “read”."""
+    return {PERMISSION: permission}
 
 
 def tagged(*statuses: int, required: bool = True) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _complete(operation: dict[str, Any]) -> None:
         parameter["schema"] = _sent(parameter["schema"])
         if parameter["name"] in _PARAMETERS:
             parameter.setdefault("description", _PARAMETERS[parameter["name"]])
-    operation.setdefault(RIGHT, "read")
+    operation.setdefault(PERMISSION, "read")
     operation["responses"] = {str(status): told for status, told in operation["responses"].items()}
     matching = any(parameter["name"] == "If-Match" for parameter in parameters)
     for status in (*ANY, *((412,) if matching else ())):

@@ -89,7 +89,7 @@ def bring(
     The file is read to its end before anything is written. What exists already stays. Importing a file again adds
     nothing, and an import that was interrupted is resumed when the file is sent again."""
     who, alias = actor_of(request), _source(request, None, source, every_app=False)
-    who.check_right("admin")  # for each app in the file it is checked again, once the apps are known
+    who.check_permission("admin")  # for each app in the file it is checked again, once the apps are known
     gone = getattr(request, "scope", {}).get(GONE)
 
     def waits(_share: float) -> None:

@@ -36,7 +36,7 @@ def begin(
 
     Raises Invalid, NotAllowed.
     """
-    actor.check_right(held.right_for(act))
+    actor.check_permission(held.permission_for(act))
     now = time.time()
     if refs:
         for ref in refs:

@@ -14,7 +14,7 @@ from ..access import approval, tokens
 from ..access.actor import Actor
 from ..access.audit.record import record_with
 from ..domain.errors import NotAllowed
-from ..domain.roles import Right
+from ..domain.roles import Permission
 from ..domain.session_ref import SessionRef
 from ..models import BatchItem, Job
 from ..models.pages import in_pages
@@ -77,9 +77,11 @@ def may_act(job: Job, actor: Actor) -> bool:
     if is_own(job, actor):
         return True
     act = json.loads(job.task)["act"]
-    if actor.may_everywhere(right_for(act)):  # a batch may have 100,000 sessions, and its page asks again and again
+    if actor.may_everywhere(
+        permission_for(act)
+    ):  # a batch may have 100,000 sessions, and its page asks again and again
         return True
-    return actor.has(right_for(act)) and _may_edit(_apps_of(BatchItem.objects.filter(job_id=job.pk)), act, actor)
+    return actor.has(permission_for(act)) and _may_edit(_apps_of(BatchItem.objects.filter(job_id=job.pk)), act, actor)
 
 
 def check_may_act(job: Job, actor: Actor) -> None:
@@ -106,16 +108,16 @@ def count(*, actor: Actor) -> int:
     return sum(may_decide(job, actor) for job in Job.objects.filter(kind="batch", state=HELD)[:100])
 
 
-def right_for(act: str) -> Right:
-    """Returns the right that an act needs in each app."""
+def permission_for(act: str) -> Permission:
+    """Returns the permission that an act needs in each app."""
     return "admin" if act == "delete" else "append"
 
 
 def _may_edit(wheres: Sequence[Sequence[str]], act: str, actor: Actor) -> bool:
     """Returns whether there are apps at all, and the actor may do an act in all of them."""
-    right = right_for(act)
+    permission = permission_for(act)
     pairs = [(registry.alias_of(where), app) for where, app in wheres]
-    return bool(pairs) and all(alias is not None and actor.may(right, alias, app) for alias, app in pairs)
+    return bool(pairs) and all(alias is not None and actor.may(permission, alias, app) for alias, app in pairs)
 
 
 def _apps_of(rows: QuerySet[BatchItem]) -> list[tuple[str, str]]:

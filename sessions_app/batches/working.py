@@ -157,7 +157,7 @@ def _do(job: Job, beat: runner.Beat) -> Outcome:
             beat(Progress(done, total, DOING))
             ref = items.ref_of(item, sources)
             try:
-                actor.check_may(held.right_for(task["act"]), ref.source, ref.app_name)
+                actor.check_may(held.permission_for(task["act"]), ref.source, ref.app_name)
             except NotAllowed as error:  # no longer: someone else who may can continue
                 return Outcome(STOPPED, error.message)
             if held.needs_another(task, ref, size):  # by a rule that was added since it started

@@ -1,13 +1,13 @@
-"""The roles of people and groups, and the rights that they give (pure). Each is named only here."""
+"""The roles of people and groups, and the permissions that they give (pure). Each is named only here."""
 
 from typing import Final, Literal, NamedTuple
 
 from .translation import Message
 from .translation import gettext_lazy as _
 
-Right = Literal["read", "append", "admin"]
-RIGHTS: Final[tuple[Right, ...]] = ("read", "append", "admin")  # each includes those before it
-OF_TOKENS: Final[dict[Right, Message]] = {  # what a program with such a token may do
+Permission = Literal["read", "append", "admin"]
+PERMISSIONS: Final[tuple[Permission, ...]] = ("read", "append", "admin")  # each includes those before it
+OF_TOKENS: Final[dict[Permission, Message]] = {  # what a program with such a token may do
     "read": _("can see sessions, events and state"),
     "append": _("can also create sessions, append events and edit state, which is what an agent needs"),
     "admin": _("can also delete and import sessions"),
@@ -15,9 +15,9 @@ OF_TOKENS: Final[dict[Right, Message]] = {  # what a program with such a token m
 
 
 class RoleKind(NamedTuple):
-    """A right in the apps that a role is for, or None; with `audits`, also the audit. `words` explain the role."""
+    """A permission in the apps that a role is for, or None; with `audits`, also the audit. `words` explain the role."""
 
-    right: Right | None
+    permission: Permission | None
     words: Message
     audits: bool = False
 

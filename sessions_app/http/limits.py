@@ -149,7 +149,7 @@ class _Body:
         try:
             sender = self._program() if for_programs(self._scope["path"]) else self._person()
             if self.upload:
-                sender.check_right("admin")
+                sender.check_permission("admin")
         except NotAllowed as error:
             refusals.note("refused", sender.name, "upload")
             raise Refused(403, error.message) from error

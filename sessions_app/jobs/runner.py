@@ -80,7 +80,7 @@ def register(kind: Kind) -> Kind:
 
 
 def actor_of(job: Job) -> Actor:
-    """Returns who wanted a job, with the rights that they have now: none if their account or token is gone."""
+    """Returns who wanted a job, with the permissions that they have now: none if their account or token is gone."""
     return roles.actor_now(job.actor, job.account)
 
 
@@ -163,7 +163,7 @@ class _LetGo(Lost):
 class _Pulse(Ticker):
     """Gives signs of life until its block ends, whatever the job waits for, and notes its progress at intervals.
 
-    If the rights of the job's author change in the meantime, it is released and started again with the current ones."""
+    If the permissions of the job's author change in the meantime, it is released and started again with the current ones."""
 
     def __init__(self, lease: Lease, job: Job) -> None:
         super().__init__("pulse", ALIVE_SECONDS, first=ALIVE_SECONDS)

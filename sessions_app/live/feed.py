@@ -173,7 +173,7 @@ class Lobby(Feed):
         for grants in self._grants(watchers).values():
             if grants not in made:
                 made[grants] = activity(Actor(PEOPLE.name, grants), away)
-        # Asked again after reading what is pushed, as in room.py: people who have lost a right since get none of it.
+        # Asked again after reading what is pushed, as in room.py: people who have lost a permission since get none of it.
         now = self._grants(watchers)
         groups: dict[tuple[tuple[Grant, ...], str], list[Watcher]] = defaultdict(list)
         for watcher in watchers:
@@ -264,7 +264,7 @@ class WatchFeed(Feed):
             )
         self._last = max(last, newest)
         counts = watching.counts(names)
-        # Checked after reading what is pushed: people who have lost the right to watch since get none of it.
+        # Checked after reading what is pushed: people who have lost the permission to watch since get none of it.
         allowed = sign_in.signed_in({watcher.sign_in for watcher in watchers})
         for watcher in watchers:
             if watcher.sign_in not in allowed:

@@ -87,7 +87,9 @@ class Job(models.Model):
     task = models.TextField()
     result = models.TextField(default="")
     actor = models.CharField(max_length=150)
-    account = models.CharField(max_length=40, default="")  # whose rights it has (access/actor.py); empty: the machine's
+    account = models.CharField(
+        max_length=40, default=""
+    )  # whose permissions it has (access/actor.py); empty: the machine's
     language = models.CharField(max_length=20, default="")
     created = models.FloatField()
     lane = models.TextField(default="")

@@ -44,7 +44,7 @@ class RetentionRuleQuerySet(models.QuerySet["RetentionRule"]):
 class RetentionRule(models.Model):
     """The days without a write after which the sessions of an app are deleted, and whether they are exported before.
 
-    `where` is registry.identity. `account` is that of the rule's author, as in Job: the rule acts with their rights.
+    `where` is registry.identity. `account` is that of the rule's author, as in Job: the rule acts with their permissions.
     `due` is the next run; `result` is what the last one did, as JSON. Times are seconds.
     """
 

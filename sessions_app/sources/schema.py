@@ -172,7 +172,7 @@ STEPS: Final[Either[dict[str, list[str]]]] = Either(
         "adkweb_source": [_SOURCE, "GRANT SELECT ON adkweb_source TO PUBLIC"],
         "adkweb_deleted": _DELETED,
         "adkweb_deleted_writes": [_DELETED_WRITES.format(_NUMBER.postgresql)],
-        # Both run with their owner's rights: an agent's user may delete sessions without any right to these tables.
+        # Both run as their owner: an agent's user may delete sessions without any permission for these tables.
         _KEEP_DELETED: [
             f"""CREATE OR REPLACE FUNCTION {_KEEP_DELETED}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
                 SET search_path FROM CURRENT AS $$ BEGIN

@@ -67,7 +67,7 @@ def begin(upload: Upload, name: str, source: str, actor: Actor, *, replace_nul: 
     `name` is for people. With `replace_nul`, “�” takes the place of what PostgreSQL cannot hold. Raises
     NotAllowed, NotFound and SourceError.
     """
-    actor.check_right("admin")  # each line says in which app
+    actor.check_permission("admin")  # each line says in which app
     actor.check_may_write(source)
     database.get(source)
     now = time.time()

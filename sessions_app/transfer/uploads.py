@@ -8,7 +8,7 @@
 All of this is synchronous and may take minutes. `told` is called with the share of the work that is done, from 0 to 1,
 after each item and during long queries. If it raises, the work ends.
 
-A problem with a file is a Fault (`detail["place"]` says where it is). The actor needs the right “admin” in every app of
+A problem with a file is a Fault (`detail["place"]` says where it is). The actor needs the permission “admin” in every app of
 the file. That is checked before anything is written, and so is the file, unless the disk fails in the meantime. If an
 import stopped, sending the file again continues with it. Importing a file twice is the same as importing it once. The
 name that the sender gave a file is never used to find it.

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from ..access.actor import Actor
 from ..access.roles import actor_of
 from ..batches import held
-from ..domain.roles import Right
+from ..domain.roles import Permission
 from ..edits import proposals, queue
 from ..edits.queue import Queued
 from ..search.saved.views import ViewWatch
@@ -57,12 +57,12 @@ def _actor(request: HttpRequest) -> Actor | None:
     return actor_of(person) if person is not None and person.is_authenticated else None
 
 
-def _may(who: Actor | None, right: Right, source: str, app_name: str) -> bool:
-    """Tells whether buttons are shown that need a right: in the app that the page is about, or in any app."""
+def _may(who: Actor | None, permission: Permission, source: str, app_name: str) -> bool:
+    """Tells whether buttons are shown that need a permission: in the app that the page is about, or in any app."""
     if who is None or database.is_read_only(source) or (database.is_open(source) and database.why_shown(source)):
         return False
     # An app that they may not see looks like one that is not there.
-    return who.may(right, source, app_name) if who.may_see(source, app_name) else who.has(right)
+    return who.may(permission, source, app_name) if who.may_see(source, app_name) else who.has(permission)
 
 
 def _unadopted(source: str, who: Actor | None) -> dict[str, Any] | None:

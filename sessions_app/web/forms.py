@@ -1,6 +1,6 @@
 """What the forms of pages share: fields that the core reads, and what it refuses, shown beside the field.
 
-    form = TokenForm.of(request, initial={"right": "append"})
+    form = TokenForm.of(request, initial={"permission": "append"})
     made, status = act(form, lambda given: tokens.create(**given, by=actor(request)))
 
 An act of which no form is shown again reads it itself: `tag(**TagForm.of(request).read())`.

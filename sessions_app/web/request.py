@@ -5,7 +5,7 @@ from django.http import HttpRequest
 
 from ..access import roles
 from ..access.actor import Actor
-from ..domain.roles import Right
+from ..domain.roles import Permission
 from ..domain.session_ref import SessionRef
 
 
@@ -14,11 +14,11 @@ def actor(request: HttpRequest) -> Actor:
     return roles.actor_of(request.user)  # type: ignore[arg-type]
 
 
-def check_may(request: HttpRequest, right: Right, ref: SessionRef) -> None:
-    """Raises NotFound where the person may not see the app, as if it were not there; NotAllowed where a right is lacking."""
+def check_may(request: HttpRequest, permission: Permission, ref: SessionRef) -> None:
+    """Raises NotFound where the person may not see the app, as if it were not there; NotAllowed without the permission."""
     who = actor(request)
     who.check_sees(ref)
-    who.check_may(right, ref.source, ref.app_name)
+    who.check_may(permission, ref.source, ref.app_name)
 
 
 def person_of(request: HttpRequest) -> User:

@@ -46,7 +46,7 @@ def serving(django_db_setup: None, django_db_blocker: Any) -> Iterator[Serving]:
 
 @pytest.fixture
 def new_token(serving: Serving, django_db_blocker: Any) -> Iterator[Callable[..., str]]:
-    """Makes tokens of a right, for apps."""
+    """Makes tokens of a permission, for apps."""
     with ExitStack() as stack:
         stack.enter_context(django_db_blocker.unblock())
         yield lambda *how: stack.enter_context(token(*how))

@@ -53,9 +53,9 @@ class Serving:
 
 
 @contextmanager
-def token(right: str = "admin", apps: str = "*") -> Iterator[str]:
+def token(permission: str = "admin", apps: str = "*") -> Iterator[str]:
     """A token that is there for everybody, and is taken away again."""
-    made, text = tokens.create(f"agent {uuid.uuid4()}", right, apps, by=as_admin("maria"))
+    made, text = tokens.create(f"agent {uuid.uuid4()}", permission, apps, by=as_admin("maria"))
     try:
         yield text
     finally:

@@ -309,10 +309,10 @@ def test_tokens_that_may_not_are_refused_at_once_with_adkwebs_sentence(
             await refused(service.append_event(session, event("x")), PermissionError)
         async with reading as service:
             assert await service.get_session(**NAME) == session
-            await refused(service.append_event(session, event("x")), PermissionError, "needs the “append” right")
+            await refused(service.append_event(session, event("x")), PermissionError, "needs the “append” permission")
             await refused(service.create_session(app_name=APP, user_id=USER), PermissionError)
         async with appending as service:
-            await refused(service.delete_session(**NAME), PermissionError, "needs the “admin” right")
+            await refused(service.delete_session(**NAME), PermissionError, "needs the “admin” permission")
             await service.append_event(session, event("allowed"))
         async with billing as service:
             for work in (

@@ -24,10 +24,10 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def new_token(db: None) -> Callable[..., str]:
-    """Makes a token of a right, for the apps that match a pattern; its text."""
+    """Makes a token of a permission, for the apps that match a pattern; its text."""
 
-    def make(right: str = "admin", apps: str = "*", name: str = "") -> str:
-        return tokens.create(name or f"{right} {next(_numbers)}", right, apps, by=as_admin("maria"))[1]
+    def make(permission: str = "admin", apps: str = "*", name: str = "") -> str:
+        return tokens.create(name or f"{permission} {next(_numbers)}", permission, apps, by=as_admin("maria"))[1]
 
     return make
 

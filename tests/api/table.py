@@ -1,6 +1,6 @@
 """The table of what a program gets: every operation that is registered, and every kind of token that there can be.
 
-A row of TABLE is an operation: its method and address, the right that it needs, the status for whoever has it, and the
+A row of TABLE is an operation: its method and address, the permission that it needs, the status for whoever has it, and the
 status for an admin of another app. Each operation of ADK's routes is there once more below a source's name.
 """
 
@@ -141,11 +141,11 @@ BODIES: Final = {
 
 @dataclass(frozen=True)
 class Operation:
-    """A row of the table. `right` is empty where everybody is answered."""
+    """A row of the table. `permission` is empty where everybody is answered."""
 
     method: str
     path: str
-    right: str
+    permission: str
     done: int
     stranger: int
 
@@ -162,7 +162,7 @@ class Operation:
     @property
     def writes(self) -> bool:
         """Tells whether whoever may do it changes something."""
-        return self.right in ("append", "admin") and self.path != "/metrics"
+        return self.permission in ("append", "admin") and self.path != "/metrics"
 
     @property
     def about_an_app(self) -> bool:
@@ -176,19 +176,19 @@ class Operation:
 
     def status(self, kind: str) -> int:
         """Returns what a kind of token is answered."""
-        if not self.right:
+        if not self.permission:
             return self.done
         if kind in REFUSED:
             return 401
         if kind == "stranger":
             return self.stranger
-        rights = ("read", "append", "admin")
-        return self.done if rights.index(kind) >= rights.index(self.right) else 403
+        permissions = ("read", "append", "admin")
+        return self.done if permissions.index(kind) >= permissions.index(self.permission) else 403
 
 
 def _read(line: str) -> Operation:
-    method, path, right, done, stranger = line.split()
-    return Operation(method, path, "" if right == "-" else right, int(done), int(stranger))
+    method, path, permission, done, stranger = line.split()
+    return Operation(method, path, "" if permission == "-" else permission, int(done), int(stranger))
 
 
 OPERATIONS: Final = [_read(line) for line in TABLE.splitlines() if line.strip()]

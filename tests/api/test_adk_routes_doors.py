@@ -131,19 +131,19 @@ def is_problem(answer: httpx.Response, status: int) -> bool:
 
 
 @pytest.mark.parametrize("below", ["", "/sources/store"])
-@pytest.mark.parametrize(("method", "path", "right"), REQUESTS)
+@pytest.mark.parametrize(("method", "path", "permission"), REQUESTS)
 def test_a_token_must_have_the_right(
-    ref: SessionRef, new_token: Callable[..., str], method: str, path: str, right: str, below: str
+    ref: SessionRef, new_token: Callable[..., str], method: str, path: str, permission: str, below: str
 ) -> None:
     sent = {"content": b'{"stateDelta":{}}', "headers": JSON} if method == "PATCH" else {}
     for token in ("", "wrong"):
         refused = AdkwebServer(token, below).ask(method, path, **sent)
         assert is_problem(refused, 401)
         assert refused.headers["www-authenticate"].startswith("Bearer")
-    rights = ("read", "append", "admin")
-    for each in rights:
+    permissions = ("read", "append", "admin")
+    for each in permissions:
         answer = AdkwebServer(new_token(each), below).ask(method, path, **sent)
-        if rights.index(each) < rights.index(right):
+        if permissions.index(each) < permissions.index(permission):
             assert is_problem(answer, 403)
         else:
             assert answer.status_code in (200, 409)
@@ -154,12 +154,12 @@ def test_a_token_must_have_the_right(
         assert (elsewhere.status_code, elsewhere.json().keys()) == (404, {"detail"})
 
 
-@pytest.mark.parametrize(("method", "path", "right"), REQUESTS)
-def test_a_read_only_adkweb_reads(ours: AdkwebServer, method: str, path: str, right: str) -> None:
+@pytest.mark.parametrize(("method", "path", "permission"), REQUESTS)
+def test_a_read_only_adkweb_reads(ours: AdkwebServer, method: str, path: str, permission: str) -> None:
     sent = {"content": b'{"stateDelta":{}}', "headers": JSON} if method == "PATCH" else {}
     with override_settings(READ_ONLY=True):
         answer = ours.ask(method, path, **sent)
-    assert answer.status_code == 200 if right == "read" else is_problem(answer, 403)
+    assert answer.status_code == 200 if permission == "read" else is_problem(answer, 403)
 
 
 @pytest.mark.parametrize("below", ["", "/sources/store"])
@@ -217,7 +217,7 @@ def test_a_source_that_is_away_takes_no_other_with_it(
 )
 def test_google_adks_own_client_needs_another_base_url_and_a_token_and_nothing_else(tmp_path: Path) -> None:
     with Adkweb(tmp_path) as adkweb:
-        words = adkweb.command("token", "create", "client", "--right", "admin")
+        words = adkweb.command("token", "create", "client", "--permission", "admin")
         token = warm.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()[-1]
         asyncio.run(_talk(adkweb.address, token))
 

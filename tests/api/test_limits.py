@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adkweb]:
 @pytest.fixture(scope="module")
 def token(server: Adkweb) -> str:
     """Of a program that may do everything."""
-    command = server.command("token", "create", "limits", "--right", "admin")
+    command = server.command("token", "create", "limits", "--permission", "admin")
     return warm.run(command, cwd=server.folder, capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -44,8 +44,8 @@ def ref(new_store: Callable[..., str], open_source: Callable[[str], str], actor:
     return create_session(alias, "secret-app", "secret-user", actor=actor, session_id="secret-session")
 
 
-def token(right: str = "admin", apps: str = "*") -> str:
-    return tokens.create(f"metrics {next(_numbers)}", right, apps, by=as_admin("maria"))[1]
+def token(permission: str = "admin", apps: str = "*") -> str:
+    return tokens.create(f"metrics {next(_numbers)}", permission, apps, by=as_admin("maria"))[1]
 
 
 def figures(text: str | None = None, **environ: str) -> dict[str, float]:
@@ -65,11 +65,11 @@ def figures(text: str | None = None, **environ: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("right", "apps", "status"),
+    ("permission", "apps", "status"),
     [("admin", "*", 200), ("admin", "booking", 403), ("append", "*", 403), ("read", "*", 403)],
 )
-def test_only_the_token_of_an_admin_of_everything_reads_figures(right: str, apps: str, status: int) -> None:
-    answer = Client().get("/metrics", headers={"Authorization": f"Bearer {token(right, apps)}"})
+def test_only_the_token_of_an_admin_of_everything_reads_figures(permission: str, apps: str, status: int) -> None:
+    answer = Client().get("/metrics", headers={"Authorization": f"Bearer {token(permission, apps)}"})
     assert answer.status_code == status
 
 

@@ -76,10 +76,9 @@ def settle() -> None:
             assert not thread.is_alive()
 
 
-def token(right: str = "admin", apps: str = "*") -> dict[str, str]:
-    return {
-        "Authorization": f"Bearer {tokens.create(f'{right} {next(_numbers)}', right, apps, by=as_admin('maria'))[1]}"
-    }
+def token(permission: str = "admin", apps: str = "*") -> dict[str, str]:
+    _token, text = tokens.create(f"{permission} {next(_numbers)}", permission, apps, by=as_admin("maria"))
+    return {"Authorization": f"Bearer {text}"}
 
 
 def ask(headers: dict[str, str] | None = None, client: Client | None = None) -> tuple[int, dict[str, Any]]:

@@ -85,7 +85,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def token(server: Adkweb) -> str:
     """Of a program that may do everything."""
-    command = server.command("token", "create", "schemathesis", "--right", "admin")
+    command = server.command("token", "create", "schemathesis", "--permission", "admin")
     made = warm.run(command, cwd=server.folder, capture_output=True, text=True, check=True)
     return made.stdout.strip()
 

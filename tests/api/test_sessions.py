@@ -512,7 +512,7 @@ def test_title_and_tags_are_changed_together_or_not_at_all(program: Program, rea
 
 
 @pytest.mark.parametrize(
-    ("right", "apps", "status"),
+    ("permission", "apps", "status"),
     [
         ("append", "booking*", 403),
         ("append", "*", 403),
@@ -521,9 +521,9 @@ def test_title_and_tags_are_changed_together_or_not_at_all(program: Program, rea
     ],
 )
 def test_a_token_for_a_pattern_of_apps_makes_no_new_app_but_sessions_of_those_that_exist(
-    new_token: Callable[..., str], source: str, actor: Actor, right: str, apps: str, status: int
+    new_token: Callable[..., str], source: str, actor: Actor, permission: str, apps: str, status: int
 ) -> None:
-    program = Program(new_token(right, apps))
+    program = Program(new_token(permission, apps))
     answers = [
         program.post("/api/apps/booking-eu/users/ana/sessions", {}),
         program.post("/apps/booking-eu/users/ana/sessions", {}),

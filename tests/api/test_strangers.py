@@ -66,7 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Impatient]:
 
 
 def new_token(server: Adkweb, scope: str, name: str = "") -> str:
-    command = server.command("token", "create", name or f"a program that may {scope}", "--right", scope)
+    command = server.command("token", "create", name or f"a program that may {scope}", "--permission", scope)
     return warm.run(command, cwd=server.folder, capture_output=True, text=True, check=True).stdout.strip()
 
 

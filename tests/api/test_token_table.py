@@ -19,7 +19,7 @@ from pytest_django import DjangoDbBlocker
 from sessions_app.access import approval, rates, tokens
 from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.access.tokens import ApiToken, OldTokenText
-from sessions_app.api.openapi import RIGHT
+from sessions_app.api.openapi import PERMISSION
 from sessions_app.api.routes import document
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database, registry
@@ -111,7 +111,10 @@ def make(ref: SessionRef) -> None:
 def new_tokens() -> dict[str, str]:
     """Makes a token of each kind. Those that are refused could do everything."""
     leo = User.objects.create_user("leo", is_active=False)
-    made = {right: tokens.create(right, right, "*", by=as_admin("maria"))[1] for right in ("read", "append", "admin")}
+    made = {
+        permission: tokens.create(permission, permission, "*", by=as_admin("maria"))[1]
+        for permission in ("read", "append", "admin")
+    }
     made |= {"no token": "", "unknown": tokens.PREFIX + "x" * 43}
     made["stranger"] = tokens.create("stranger", "admin", "support*", by=as_admin("maria"))[1]
     made["deactivated"] = tokens.create("deactivated", "admin", "*", by=as_admin("leo", leo.pk))[1]
@@ -156,7 +159,8 @@ def _as_often_as_they_like() -> None:
 
 
 @pytest.mark.guarantee(
-    "Safety", "A token allows only what its right permits in the apps it covers, and reveals nothing about other apps."
+    "Safety",
+    "A token can do only what its permission allows, in the apps it covers, and reveals nothing about other apps.",
 )
 def test_every_operation_has_a_row_and_every_row_a_cell_for_each_kind_of_token(world: World) -> None:
     registered = set()
@@ -174,11 +178,12 @@ def test_every_operation_has_a_row_and_every_row_a_cell_for_each_kind_of_token(w
 
 
 @pytest.mark.guarantee(
-    "Safety", "A token allows only what its right permits in the apps it covers, and reveals nothing about other apps."
+    "Safety",
+    "A token can do only what its permission allows, in the apps it covers, and reveals nothing about other apps.",
 )
 def test_the_document_names_the_rights_of_the_table() -> None:
-    rows = {operation.name: operation.right for operation in OPERATIONS}
-    assert {name: told[RIGHT] for name, told in DOCUMENTED.items()}.items() <= rows.items()
+    rows = {operation.name: operation.permission for operation in OPERATIONS}
+    assert {name: told[PERMISSION] for name, told in DOCUMENTED.items()}.items() <= rows.items()
 
 
 def kinds_of(operation: Operation, each: bool) -> tuple[str, ...]:
@@ -224,8 +229,8 @@ def wrong(operation: Operation, kind: str, answer: httpx.Response) -> list[str]:
         problems.append("it does not say why")
     if status == 401 and answer.headers.get("www-authenticate") != 'Bearer realm="adkweb"':
         problems.append("it does not say how to sign in")
-    if status == 403 and kind != "stranger" and told and operation.right not in text:
-        problems.append("it does not name the right")
+    if status == 403 and kind != "stranger" and told and operation.permission not in text:
+        problems.append("it does not name the permission")
     if (refused or kind == "stranger") and SECRET in text:
         problems.append("it has a value of the app")
     if kind == "stranger" and not operation.about_an_app and "booking" in text:

@@ -27,7 +27,7 @@ pytestmark = [
 @pytest.mark.guarantee("Safety", "A token is shown only once, and adkweb stores only its hash.")
 def test_a_token_is_shown_once_and_stored_as_a_hash() -> None:
     token, text = tokens.create(" agent ", "append", "", by=as_admin("maria"))
-    assert (token.name, token.right, token.apps, token.created_by) == ("agent", "append", "*", "maria")
+    assert (token.name, token.permission, token.apps, token.created_by) == ("agent", "append", "*", "maria")
     assert (token.used, token.revoked, token.revoked_by) == (None, None, "")
     assert text.startswith(tokens.PREFIX)
     assert len(text) > 40
@@ -101,7 +101,7 @@ def test_when_a_token_was_used_last_is_known_to_the_minute(program: Program) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "right", "apps"),
+    ("name", "permission", "apps"),
     [
         ("", "read", "*"),
         (" ", "read", "*"),
@@ -112,15 +112,15 @@ def test_when_a_token_was_used_last_is_known_to_the_minute(program: Program) -> 
         ("a", "read", "x" * 201),
     ],
 )
-def test_what_no_token_can_be_is_refused(name: str, right: str, apps: str) -> None:
+def test_what_no_token_can_be_is_refused(name: str, permission: str, apps: str) -> None:
     with pytest.raises(Invalid):
-        tokens.create(name, right, apps, by=as_admin("maria"))
+        tokens.create(name, permission, apps, by=as_admin("maria"))
     assert ApiToken.objects.listed() == []
 
 
-@pytest.mark.parametrize(("right", "may"), [("read", 1), ("append", 2), ("admin", 3)])
-def test_each_scope_includes_those_before_it(right: str, may: int) -> None:
-    actor = Actor.holding("agent", right)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("permission", "may"), [("read", 1), ("append", 2), ("admin", 3)])
+def test_each_scope_includes_those_before_it(permission: str, may: int) -> None:
+    actor = Actor.holding("agent", permission)  # type: ignore[arg-type]
     allowed = []
     for wanted in ("read", "append", "admin"):
         with suppress(NotAllowed):

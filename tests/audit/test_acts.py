@@ -184,7 +184,7 @@ def test_a_token_that_is_made_or_revoked_is_recorded_once_and_its_text_is_not() 
     ApiToken.objects.named("agent").revoke(by=as_admin("bob"))
     ApiToken.objects.named("agent").revoke(by=as_admin("eve"))
     assert rows() == [
-        ("token-created", "maria", "", {"name": "agent", "right": "append"}),
+        ("token-created", "maria", "", {"name": "agent", "permission": "append"}),
         ("token-revoked", "bob", "", {"name": "agent"}),
     ]
     assert text not in str(rows())

@@ -180,7 +180,7 @@ def fixed(**sent: Any) -> Callable[[World], dict[str, Any]]:
 
 
 def of_token(world: World) -> dict[str, Any]:
-    ApiToken.objects.create(name="agent", digest="d", right="append", apps="booking", created_by="eve")
+    ApiToken.objects.create(name="agent", digest="d", permission="append", apps="booking", created_by="eve")
     return {"name": "agent"}
 
 
@@ -258,7 +258,7 @@ POSTS: Final = [
     ),
     Post("import", "everything", World.brought, fixed(action="discard")),
     Post("adoption", "everything", lambda world: {"source": world.ref.source}),
-    Post("tokens", "everything", sent=fixed(name="t", right="read", apps="*", days="9", rate="", holders="eve")),
+    Post("tokens", "everything", sent=fixed(name="t", permission="read", apps="*", days="9", rate="", holders="eve")),
     Post("renew-token", "everything", of_token, fixed(hours="0", days="9")),
     Post("revoke-token", "everything", of_token),
     Post("person", "people", fixed(name="eve"), fixed(active="1")),
@@ -348,7 +348,7 @@ def takes_a_form(pattern: URLPattern) -> bool:
 
 
 @pytest.mark.guarantee(
-    "Safety", "No one can change anything on a page without the right to do so, no matter which ids they know."
+    "Safety", "No one can change anything on a page without permission to do so, no matter which ids they know."
 )
 def test_every_page_that_takes_a_form_has_a_line() -> None:
     patterns = [each for each in urls.urlpatterns if isinstance(each, URLPattern) and takes_a_form(each)]
@@ -356,7 +356,7 @@ def test_every_page_that_takes_a_form_has_a_line() -> None:
 
 
 @pytest.mark.guarantee(
-    "Safety", "No one can change anything on a page without the right to do so, no matter which ids they know."
+    "Safety", "No one can change anything on a page without permission to do so, no matter which ids they know."
 )
 @pytest.mark.parametrize("post", POSTS, ids=lambda post: f"{post.page}-{post.need}")
 def test_who_lacks_what_a_page_needs_changes_nothing_by_it_and_who_has_it_is_not_refused(

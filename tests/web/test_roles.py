@@ -324,9 +324,9 @@ def test_overlapping_roles_give_the_rights_of_all_of_them(own: str) -> None:
     for role, apps in (("editor", "*ing"), ("admin", "bo?king"), ("auditor", "*"), ("editor", "[")):
         Role.objects.create(person=person, role=role, apps=apps, given_by="adam")
     actor: Actor = roles.actor_of(person)
-    assert [actor.may(right, "x", "booking") for right in ("read", "append", "admin")] == [True] * 3
-    assert [actor.may(right, "x", "books") for right in ("read", "append")] == [True, False]
-    assert [actor.may(right, "x", "ring") for right in ("append", "admin")] == [True, False]
+    assert [actor.may(permission, "x", "booking") for permission in ("read", "append", "admin")] == [True] * 3
+    assert [actor.may(permission, "x", "books") for permission in ("read", "append")] == [True, False]
+    assert [actor.may(permission, "x", "ring") for permission in ("append", "admin")] == [True, False]
     assert (actor.audits, actor.sees_all, actor.runs_everything) == (True, False, False)
 
 

@@ -34,18 +34,18 @@ def test_a_token_names_the_people_who_hold_it(data: Path) -> None:
 
 
 def test_a_token_is_made_listed_and_revoked(data: Path) -> None:
-    code, text, told = token(data, "create", "booking agent", "--right", "append", "--apps", "booking*")
+    code, text, told = token(data, "create", "booking agent", "--permission", "append", "--apps", "booking*")
     assert code == 0
     assert text.startswith("adkweb_")
     assert text.count("\n") == 1
     assert len(text) > 40
-    assert "booking agent: right append, apps booking*. It is shown only once" in told
+    assert "booking agent: permission append, apps booking*. It is shown only once" in told
     assert text.strip() not in told
 
     code, listed, told = token(data, "list")
     head, row = listed.splitlines()
-    assert head.split() == ["NAME", "RIGHT", "APPS", "CREATED", "EXPIRES", "LAST", "USED"]
-    assert row.startswith("booking agent  append  booking*  ")
+    assert head.split() == ["NAME", "PERMISSION", "APPS", "CREATED", "EXPIRES", "LAST", "USED"]
+    assert row.split()[:4] == ["booking", "agent", "append", "booking*"]
     assert row.endswith("never")
     assert text.strip() not in listed
 
@@ -64,14 +64,15 @@ def test_a_token_is_renewed_and_only_the_new_text_is_on_standard_output(data: Pa
 
 
 def test_a_script_that_says_scope_still_works(data: Path) -> None:
-    assert "right read" in token(data, "create", "agent", "--scope", "read")[2]
+    for number, former in enumerate(("--right", "--scope")):
+        assert "permission read" in token(data, "create", f"agent {number}", former, "read")[2]
 
 
 def test_only_a_hash_of_a_token_is_kept(data: Path) -> None:
     text = token(data, "create", "agent")[1].strip()
     assert text.encode() not in b"".join(path.read_bytes() for path in data.glob("adkweb.db*"))
     with closing(sqlite3.connect(data / "adkweb.db")) as db:
-        assert db.execute('SELECT name, "right", apps FROM sessions_app_apitoken').fetchall() == [
+        assert db.execute('SELECT name, "permission", apps FROM sessions_app_apitoken').fetchall() == [
             ("agent", "append", "*")
         ]
 
@@ -86,7 +87,7 @@ def test_without_any_token_the_list_says_how_to_make_one(data: Path) -> None:
         (["create", "twice"], "There's already a token “twice”"),
         (["create", " "], "Enter a name for the token, such as the program that uses it"),
         (["create", "x" * 101], "100"),
-        (["create", "agent", "--right", "all"], "invalid choice: 'all'"),
+        (["create", "agent", "--permission", "all"], "invalid choice: 'all'"),
         (["revoke", "nobody"], "There's no token “nobody”."),
         (["renew", "nobody"], "There's no token “nobody”."),
         (["renew", "twice", "--hours", "-1"], "from 0 to 720"),

@@ -24,14 +24,14 @@ def rows(maria: Browser) -> list[str]:
 
 def make(maria: Browser, **fields: str) -> str:
     """A new token's text."""
-    response = maria.send("tokens", {"name": "agent", "right": "append", "apps": "", **fields})
+    response = maria.send("tokens", {"name": "agent", "permission": "append", "apps": "", **fields})
     assert response.status_code == 200, response.content.decode()
     return page_of(response).one("code", id="token-text").text
 
 
 def test_a_token_is_made_and_signs_its_program_in(maria: Browser) -> None:
     form = maria.open("tokens").one("form", class_="form")
-    assert form.fields()["right"] == "append"
+    assert form.fields()["permission"] == "append"
     response = maria.send("tokens", {**form.fields(), "name": "booking agent", "apps": "booking*"})
     page = page_of(response)
     text = page.one("code", id="token-text").text
@@ -61,17 +61,17 @@ def test_a_tokens_text_is_shown_once_and_kept_nowhere(maria: Browser) -> None:
     response = maria.get("/tokens/")
     assert text not in response.content.decode()
     assert response["Cache-Control"] == "private, no-store"
-    assert "no-store" in maria.send("tokens", {"name": "b", "right": "read"})["Cache-Control"]
+    assert "no-store" in maria.send("tokens", {"name": "b", "permission": "read"})["Cache-Control"]
 
 
 def test_a_token_that_only_reads_is_no_session_service(maria: Browser) -> None:
-    page = page_of(maria.send("tokens", {"name": "script", "right": "read"}))
+    page = page_of(maria.send("tokens", {"name": "script", "permission": "read"}))
     assert ["curl" in text for text in page.texts("pre", "code")] == [True]
 
 
 def test_every_token_is_listed_with_who_made_it(maria: Browser) -> None:
-    make(maria, name="b", right="admin", apps="booking")
-    used = make(maria, name="a", right="read")
+    make(maria, name="b", permission="admin", apps="booking")
+    used = make(maria, name="a", permission="read")
     tokens.actor_of(used)
     first, second = rows(maria)
     assert first.startswith("a read * ")
@@ -132,22 +132,22 @@ def test_a_revoked_token_is_not_asked_about_again(maria: Browser) -> None:
         ("name", "  ", 400, "Enter a name for the token, such as the program that uses it"),
         ("name", "x" * 101, 400, "100"),
         ("apps", "x" * 201, 400, "200"),
-        ("right", "all", 400, "read, append, admin"),
+        ("permission", "all", 400, "read, append, admin"),
     ],
-    ids=["taken", "blank", "long name", "long pattern", "right"],
+    ids=["taken", "blank", "long name", "long pattern", "permission"],
 )
 def test_a_refused_form_comes_back_as_it_was_sent_with_what_is_wrong_beside_its_field(
     maria: Browser, field: str, given: str, status: int, message: str
 ) -> None:
     make(maria, name="taken")
-    sent = {"name": "a", "right": "admin", "apps": "book*", field: given}
+    sent = {"name": "a", "permission": "admin", "apps": "book*", field: given}
     response = maria.send("tokens", sent)
     page = page_of(response)
     assert response.status_code == status
     assert message in page.one(id_=f"{field}_error").text
     back = page.one("form", class_="form").fields()
     assert (back["name"], back["apps"]) == (sent["name"], sent["apps"])
-    assert back.get("right") == (sent["right"] if sent["right"] == "admin" else None)
+    assert back.get("permission") == (sent["permission"] if sent["permission"] == "admin" else None)
     assert page.all("code", id="token-text") == []
     assert [token.name for token in ApiToken.objects.listed()] == ["taken"]
 
@@ -218,13 +218,13 @@ def test_a_revoked_token_is_not_renewed(maria: Browser) -> None:
 def test_a_limit_of_requests_is_listed_and_a_wrong_one_comes_back(maria: Browser) -> None:
     make(maria, name="a", rate="600")
     assert "append 600 a minute" in rows(maria)[0]
-    response = maria.send("tokens", {"name": "b", "right": "read", "rate": "0"})
+    response = maria.send("tokens", {"name": "b", "permission": "read", "rate": "0"})
     assert response.status_code == 400
     assert "from 1 to 1000000" in page_of(response).one(id="rate_error").text
 
 
 def test_days_that_are_none_come_back_as_they_were_sent(maria: Browser) -> None:
-    response = maria.send("tokens", {"name": "agent", "right": "read", "days": "soon"})
+    response = maria.send("tokens", {"name": "agent", "permission": "read", "days": "soon"})
     assert response.status_code == 400
     page = page_of(response)
     assert "from 1 to 3650" in page.one(id="days_error").text
@@ -235,7 +235,7 @@ def test_days_that_are_none_come_back_as_they_were_sent(maria: Browser) -> None:
 def test_the_people_who_hold_a_token_are_named_when_it_is_made_and_changed_when_it_is_renewed(maria: Browser) -> None:
     for name in ("ana", "ben"):
         somebody(name)
-    form = {"name": "agent", "right": "append", "apps": "booking", "days": "", "rate": ""}
+    form = {"name": "agent", "permission": "append", "apps": "booking", "days": "", "rate": ""}
     refused = maria.send("tokens", {**form, "holders": "ana, ghost"})
     assert (refused.status_code, "There's no account “ghost”" in page_of(refused).text) == (400, True)
     made = page_of(maria.send("tokens", {**form, "holders": " ana , ben,"}))

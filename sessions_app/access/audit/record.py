@@ -1,6 +1,6 @@
 """Records acts. `record` is the one verb:
 
-    record("token-created", "maria", app_name="booking*", name="booking-agent", right="append")
+    record("token-created", "maria", app_name="booking*", name="booking-agent", permission="append")
 
 It is called before the act, or in the same transaction. If the row cannot be written (the disk is full, the database is
 away), the act is refused with NotRecorded. The few acts that only remove access happen anyway; the log then has the

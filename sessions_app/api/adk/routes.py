@@ -19,7 +19,7 @@ from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError
 
 from ...domain.errors import AlreadyExists, Conflict, Error, Invalid, NotFound, SourceError, TooOften
-from ...domain.roles import Right
+from ...domain.roles import Permission
 from ...domain.session_ref import SessionRef
 from ...domain.state import TEMP
 from ...http.problems import problem, status_of
@@ -227,10 +227,10 @@ def _delete(
     return _answer(None)
 
 
-def _source(request: HttpRequest, app_name: str, source: str | None, right: Right) -> str | None:
+def _source(request: HttpRequest, app_name: str, source: str | None, permission: Permission) -> str | None:
     """Returns the alias of the source that is meant; None if no source has the app. Raises Unseen."""
     try:
-        return source_of(request, app_name, source, right)
+        return source_of(request, app_name, source, permission)
     except Unseen:
         raise  # no one is told that a session of such an app was deleted
     except NotFound:
@@ -240,9 +240,9 @@ def _source(request: HttpRequest, app_name: str, source: str | None, right: Righ
 
 
 def _key(
-    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None, right: Right
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None, permission: Permission
 ) -> SessionRef:
-    alias = _source(request, app_name, source, right)
+    alias = _source(request, app_name, source, permission)
     if alias is None:
         raise Refused(404, _GONE)
     return _resolved(request, SessionRef(alias, app_name, user_id, session_id))

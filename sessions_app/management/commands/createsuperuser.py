@@ -13,7 +13,7 @@ from ._accounts import recorded
 
 
 class Command(createsuperuser.Command):
-    """Makes an account with every right."""
+    """Makes an account with every permission."""
 
     def handle(self, *args: Any, **options: Any) -> str | None:
         """Checks the password of --noinput, and then does what Django's command does."""

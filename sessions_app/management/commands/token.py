@@ -12,7 +12,7 @@ from ...access import tokens
 from ...access.actor import TERMINAL, Actor
 from ...access.tokens import ApiToken
 from ...domain.errors import Error
-from ...domain.roles import RIGHTS
+from ...domain.roles import PERMISSIONS
 from ._terminal import plain
 
 _HOLDER = "a person who has its text, as an account is called; may be given again"
@@ -25,16 +25,17 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines create NAME [--right] [--apps] [--days] [--rate] | list | renew NAME [--hours] | revoke NAME"""
+        """Defines create NAME [--permission] [--apps] [--days] [--rate] | list | renew NAME [--hours] | revoke NAME"""
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="create|list|renew|revoke")
         create = verbs.add_parser(
             "create", help="create a token; its text is printed only once, alone on standard output"
         )
         create.add_argument("name", metavar="NAME", help="the name of the program that uses it")
         create.add_argument(
+            "--permission",
             "--right",
-            "--scope",  # its former name, which scripts may still use
-            choices=RIGHTS,
+            "--scope",  # its former names, which scripts may still use
+            choices=PERMISSIONS,
             default="append",
             help="what it may do: read; append (for agents and edits); admin (also delete and import)",
         )
@@ -71,11 +72,11 @@ class Command(BaseCommand):
             raise CommandError(error.message) from error
 
     def _create(self, options: dict[str, Any]) -> None:
-        given = {name: options[name] for name in ("name", "right", "apps", "days", "rate")}
+        given = {name: options[name] for name in ("name", "permission", "apps", "days", "rate")}
         token, text = tokens.create(**given, by=_me(), holders=options["holder"])
         ends = f", until {_day(token.expires)}" if token.expires else ""
         self.stderr.write(
-            f"Created the token {token.name}: right {token.right}, apps {token.apps}{ends}. It is shown only once:"
+            f"Created the token {token.name}: permission {token.permission}, apps {token.apps}{ends}. It is shown only once:"
         )
         self.stdout.write(text)
 
@@ -91,7 +92,7 @@ class Command(BaseCommand):
         if not listed:
             self.stderr.write("No tokens yet. Create one: adkweb token create NAME")
             return
-        head = ("NAME", "RIGHT", "APPS", "CREATED", "EXPIRES", "LAST USED", "")
+        head = ("NAME", "PERMISSION", "APPS", "CREATED", "EXPIRES", "LAST USED", "")
         rows = [head, *(_row(token) for token in listed)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         for row in rows:
@@ -106,7 +107,7 @@ class Command(BaseCommand):
 def _row(token: ApiToken) -> tuple[str, ...]:
     return (
         plain(token.name),
-        token.right,
+        token.permission,
         plain(token.apps),
         f"{_day(token.created)} by {token.created_by}",
         _day(token.expires),

@@ -232,7 +232,7 @@ def save(person: User, view_id: UUID | None = None, /, **fields: Any) -> SavedVi
 def check_may_keep(person: User) -> None:
     """Raises NotAllowed for somebody who sees no app: they have nothing to search."""
     actor = actor_of(person)
-    actor.check_right("read")
+    actor.check_permission("read")
     actor.check_may_write()
 
 

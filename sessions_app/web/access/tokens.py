@@ -37,7 +37,7 @@ class TokenForm(Form):
         needed=True,
         attrs={"maxlength": core.NAME_LENGTH, "dir": "auto", "placeholder": "booking-agent"},
     )
-    right = Text(label=pgettext_lazy("token", "Right"))
+    permission = Text(label=pgettext_lazy("token", "Permission"))
     apps = Text(
         label=gettext_lazy("Apps"),
         help_text=gettext_lazy("An app's name, or a pattern like booking-*. Leave empty for all apps."),
@@ -60,7 +60,7 @@ class TokenForm(Form):
     )
 
 
-BEGUN: Final = {"right": "append", "days": "90"}
+BEGUN: Final = {"permission": "append", "days": "90"}
 
 
 class RenewForm(Form):
@@ -126,7 +126,7 @@ def _list(
         "made": made,
         "text": text,
         "form": form or TokenForm(initial=BEGUN),
-        "rights": OF_TOKENS.items(),
+        "permissions": OF_TOKENS.items(),
         "tokens": ApiToken.objects.listed(),
         "address": request.build_absolute_uri("/").rstrip("/"),
     }

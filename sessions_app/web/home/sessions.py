@@ -93,7 +93,7 @@ class NewForm(Form):
 def new(request: HttpRequest) -> HttpResponse:
     """Creates a session with its initial state."""
     who = actor(request)
-    who.check_right("append")
+    who.check_permission("append")
     form = NewForm.of(request, initial={"state": "{}"} | request.GET.dict())
     sources = [
         each.alias

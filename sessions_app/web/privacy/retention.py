@@ -35,7 +35,7 @@ class RuleForm(Form):
 def retention(request: HttpRequest) -> HttpResponse:
     """Lists the rules, tries a new one, and saves it."""
     who = actor(request)
-    who.check_right("admin")
+    who.check_permission("admin")
     form = RuleForm.of(request)
     form.fields["source"].widget.choices = [(alias, alias) for alias in core.sources(who)]
 
@@ -54,7 +54,7 @@ def retention(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove(request: HttpRequest, number: int) -> HttpResponse:
     """Takes a rule away."""
-    actor(request).check_right("admin")
+    actor(request).check_permission("admin")
     core.remove(number, actor=actor(request))
     return redirect("retention")
 

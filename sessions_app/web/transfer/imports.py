@@ -131,7 +131,7 @@ class GoOnForm(Form):
 def imports(request: HttpRequest) -> HttpResponse:
     """Uploads a file, and lists the imports of the last day."""
     who = actor(request)
-    who.check_right("admin")
+    who.check_permission("admin")
     form = UploadForm.of(
         request, initial={"source": request.GET.get("source"), "replace_nul": "replace_nul" in request.GET}
     )
@@ -165,7 +165,7 @@ def import_(request: HttpRequest, import_id: uuid.UUID) -> HttpResponse:
     context: dict[str, Any] = {}
     status = 200
     if request.method == "POST":
-        who.check_right("admin")
+        who.check_permission("admin")
         given = GoOnForm.of(request).read()
         if given["discard"]:
             return _discard(request, import_id)
