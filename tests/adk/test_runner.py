@@ -106,7 +106,7 @@ def test_everything_that_a_run_writes_is_shown_in_its_order(
     assert views.session(ref, actor=SYSTEM).state.merged() == stored.state
 
 
-@pytest.mark.guarantee("Agents", "An edit to `app:` or `user:` state doesn't end a running invocation.")
+@pytest.mark.guarantee("Agents", "An edit to `app:` or `user:` state doesn't interrupt a running invocation.")
 def test_an_edit_of_app_or_user_state_does_not_stop_a_running_invocation(
     adopt: Callable[[], str], adk: Adk, booking: App, actor: Actor
 ) -> None:
@@ -143,7 +143,7 @@ def test_an_edit_of_the_session_itself_stops_a_running_invocation_and_the_next_t
     assert "TP431" in _answer(chat("Find me a flight from Lisbon to Seoul on 2026-12-01"))
 
 
-@pytest.mark.guarantee("Agents", "A queued edit doesn't end a run; it is applied once the run is over.")
+@pytest.mark.guarantee("Agents", "A queued edit doesn't interrupt a run; it is applied once the run is over.")
 def test_an_edit_that_is_queued_after_any_event_of_a_run_leaves_the_run_whole_and_is_there_after_it(
     adopt: Callable[[], str], adk: Adk, booking: App, settings: Settings, maria: User
 ) -> None:

@@ -235,7 +235,7 @@ def test_an_edit_reaches_the_running_agent_in_its_next_step(source: str, ours: O
     assert edit.description.edit["actor"] == "maria"
 
 
-@pytest.mark.guarantee("Agents", 'With `on_stale="rebase"`, edits by others never end a run.')
+@pytest.mark.guarantee("Agents", 'With `on_stale="rebase"`, edits by other people never interrupt a run.')
 def test_edits_after_every_event_end_no_run(source: str, ours: Ours, booking: App) -> None:
     async def run() -> None:
         async with ours(source, on_stale="rebase") as service:

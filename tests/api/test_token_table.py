@@ -160,7 +160,7 @@ def _as_often_as_they_like() -> None:
 
 @pytest.mark.guarantee(
     "Safety",
-    "A token can do only what its permission allows, in the apps it covers, and reveals nothing about other apps.",
+    "A program can do only what its token permits in the apps that the token covers, and learns nothing about other apps.",
 )
 def test_every_operation_has_a_row_and_every_row_a_cell_for_each_kind_of_token(world: World) -> None:
     registered = set()
@@ -179,7 +179,7 @@ def test_every_operation_has_a_row_and_every_row_a_cell_for_each_kind_of_token(w
 
 @pytest.mark.guarantee(
     "Safety",
-    "A token can do only what its permission allows, in the apps it covers, and reveals nothing about other apps.",
+    "A program can do only what its token permits in the apps that the token covers, and learns nothing about other apps.",
 )
 def test_the_document_names_the_rights_of_the_table() -> None:
     rows = {operation.name: operation.permission for operation in OPERATIONS}

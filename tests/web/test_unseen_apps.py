@@ -86,7 +86,8 @@ def answer_to(maria: Browser, pattern: URLPattern, query: dict[str, str], ref: S
 
 
 @pytest.mark.guarantee(
-    "Safety", "A token allows only what its right permits in the apps it covers, and reveals nothing about other apps."
+    "Safety",
+    "A program can do only what its token permits in the apps that the token covers, and learns nothing about other apps.",
 )
 @pytest.mark.parametrize("query", [{}, QUERY], ids=["plain", "asked"])
 def test_a_page_of_an_app_that_somebody_may_not_see_is_that_of_one_that_is_not_there(
