@@ -33,7 +33,6 @@ LOCK = VENDOR / "vendor.lock.json"
 # Bundles: the name, the package that gives the version, what the banner says, the script that it begins with.
 BUNDLES = [
     ("json-editor", "codemirror", "json-editor on CodeMirror", HERE / "json-editor.js"),
-    ("uplot", "uplot", "uPlot", HERE / "plot.js"),
 ]
 
 # Fonts: package, name in static/vendor, the subsets. The style sheets use these weights and features; the rest of a font

@@ -1,8 +1,10 @@
 """Tells how well agents do in a range of time: turns, failures, times, tokens, tools. No event is read for it."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
@@ -21,7 +23,7 @@ from .index.tables import ref_of
 from .selecting import seen_apps, select
 from .sql import is_one_of, rows
 
-BARS: Final = 48  # of a chart
+BARS: Final = 31  # of a chart, at most: hours of a day, days of a month
 FAILURES: Final = 5
 _TEXTS: Final = 50  # different ones of failures that are alike, which are compared
 
@@ -152,13 +154,17 @@ def any_turn(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> bool:
     return bool(_Spans("t", during, actor, of).rows("1", "LIMIT 1"))
 
 
-def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, bars: int = BARS) -> InTime:
-    """Returns the figures of a range of time as a whole, bar by bar, and those of each app that had turns. The whole is
-    the only bar of one."""
-    spans, width = _Spans("t", during, actor, of), (during.end - during.start) / bars
-    bar = dialect.of(connection).whole(f"(p.at - {during.start!r}) / {width!r}")
-    starts = [during.start + n * width for n in range(bars)]
-    in_time = InTime(Figures(*during), [Figures(start, start + width) for start in starts], {})
+def figures(during: Range, *, actor: Actor, of: Of = EVERYBODY, ahead: float | None = None) -> InTime:
+    """Returns the figures of a range of time as a whole, bar by bar, and those of each app that had turns.
+
+    The bars are minutes, hours or days of a clock that is `ahead` of UTC by so many seconds; of the first and the last one,
+    the part that is in the range. Without a clock, the whole is the only bar."""
+    step = during.end - during.start if ahead is None else _step(during.end - during.start, BARS)
+    begin = during.start if ahead is None else (during.start + ahead) // step * step - ahead
+    bars = max(1, math.ceil((during.end - begin) / step))
+    spans, bar = _Spans("t", during, actor, of), dialect.of(connection).whole(f"(p.at - {begin!r}) / {step!r}")
+    edges = [max(during.start, min(begin + n * step, during.end)) for n in range(bars + 1)]
+    in_time = InTime(Figures(*during), [Figures(*each) for each in pairwise(edges)], {})
     of_apps: dict[int, OfApp] = {}
     for app, number, took, sign, *sums in spans.rows(
         f"""p.app_owner_id, {bar}, {_took()}, p.sign, count(*),

@@ -20,6 +20,7 @@ from django.utils.translation import get_language, pgettext
 
 _HOUR: Final = 3600
 _MINUTE: Final = 60
+_DAY: Final = 86_400
 
 
 def ago(seconds: float, now: float) -> str:
@@ -51,13 +52,32 @@ def second(seconds: float, now: float) -> str:
 
 def period(start: float, end: float, now: float) -> str:
     """Returns two times to the minute: 20 Nov, 09:05 – 10:05."""
-    same_day = _local(start).date() == _local(end).date()
-    return f"{minute(start, now)} – {_hour(_local(end)) if same_day else minute(end, now)}"
+    return f"{minute(start, now)} – {after(start, end, now)}"
+
+
+def after(start: float, seconds: float, now: float) -> str:
+    """Returns a time to the minute, after another one: without its date if both are of one day."""
+    same_day = _local(start).date() == _local(seconds).date()
+    return _hour(_local(seconds)) if same_day else minute(seconds, now)
 
 
 def day(seconds: float, now: float) -> str:
     """Returns the date of a time, also if it is today."""
     return _date(_local(seconds), _local(now).year)
+
+
+def edge(seconds: float, step: float, now: float) -> str:
+    """Returns a time between two bars of a chart, as exact as the bars are wide: 20 Nov; 20 Nov, 09:05; 09:05:12."""
+    return (day if step >= _DAY else minute if step >= _MINUTE else second)(seconds, now)
+
+
+def bar(start: float, end: float, step: float, now: float) -> str:
+    """Returns from when to when a bar of a chart is: 20 Nov; 20 Nov – 26 Nov; 20 Nov, 09:05 – 10:05."""
+    end = min(end, now)
+    if _MINUTE <= step < _DAY:
+        return period(start, end, now)
+    last = end if step < _DAY else end - 1
+    return " – ".join(dict.fromkeys(edge(each, step, now) for each in (start, last)))
 
 
 def clock(seconds: float) -> str:

@@ -1,101 +1,83 @@
-// .chart[data-chart]: uPlot draws what the server's picture shows, from the table beside it (td[data-value] and the times of
-// its rows; the table's data-until is where the last bar ends). Hovering tells the value of a bar, on all charts of the
-// page; dragging over bars or clicking one chooses their range: ?from= and ?to=. Without this script, the picture and the
-// table are all there is.
+// .charts[data-times]: tells the number of the bar under the pointer, of each chart, from the table beside them. Dragging over
+// bars or clicking one chooses their range: ?from= and ?to=. On a touch screen the first tap on a bar tells its number.
+// Without this script, there are the pictures and the table.
 (() => {
-  const { uPlot } = window;
   const { addressWith, dates } = window.adkweb;
-  const HEIGHT = 48;
-  const ROOM = 4; // around the line: a dot at the edge is whole
-  const FILL = 0.16; // opacity of the area
   const LEAST = 60; // seconds of a range
+  const section = document.querySelector(".charts");
+  if (!section) return;
+  const times = section.dataset.times.split(" ").map(Number);
+  const bars = times.length - 1;
+  const rows = [...section.querySelectorAll("tbody > tr")];
+  const plots = [...section.querySelectorAll(".plot")];
+  let begun = null; // the bar on which the mouse was pressed
+  let told = null; // the bars that are under the pointer: the first one, and the one after the last
 
-  /** What a chart's table says: when its bars begin and where the last one ends, their values, and these in words. */
-  function read(chart) {
-    const table = chart.querySelector("table");
-    const rows = [...table.tBodies[0].rows];
-    const starts = rows.map((row) => Date.parse(row.querySelector("time").dateTime) / 1000);
-    const cells = rows.map((row) => row.querySelector("td"));
-    return {
-      times: [...starts, Number(table.dataset.until)],
-      values: cells.map((cell) => (cell.dataset.value ? Number(cell.dataset.value) : null)), // null: a gap
-      words: cells.map((cell) => cell.textContent),
-    };
+  const isTouch = ({ pointerType }) => pointerType === "touch";
+
+  function barAt(plot, x) {
+    const { left, width } = plot.getBoundingClientRect();
+    return Math.max(0, Math.min(bars - 1, Math.floor((bars * (x - left)) / width)));
   }
 
-  /** The bars that are dragged over, the last one excluded; null if none are. */
-  function dragged(plot, { values }) {
-    const { left, width } = plot.select;
-    if (width <= 0) return null;
-    const [first, last] = [left, left + width].map((at) => Math.round(plot.posToVal(at, "x")));
-    return [Math.max(first, 0), Math.min(last + 1, values.length)];
+  /** What is said of some bars: all charts say the number of a single one, and the one that is pointed at also when it is. */
+  function words(number, isPointed, [from, until]) {
+    if (until - from > 1)
+      return isPointed ? dates.range(...[from, until].map((each) => new Date(times[each] * 1000))) : "";
+    const [period, ...values] = [...rows[from].cells].map((cell) => cell.textContent);
+    return isPointed ? `${values[number]} · ${period}` : values[number];
   }
 
-  function tell(plot, told, tip) {
-    const bar = plot.cursor.idx;
-    tip.hidden = bar === null || bar === undefined || plot.cursor.left < 0;
-    if (tip.hidden) return;
-    const bars = dragged(plot, told);
-    const range = dates.range(...(bars ?? [bar, bar + 1]).map((each) => new Date(told.times[each] * 1000)));
-    tip.textContent = bars ? range : `${told.words[bar]} · ${range}`;
-    const half = tip.offsetWidth / 2;
-    const left = plot.valToPos(bar, "x") + ROOM;
-    tip.style.left = `${Math.max(half, Math.min(left, plot.width - half))}px`;
+  function tell(pointed, some) {
+    told = some;
+    for (const [number, plot] of plots.entries()) {
+      const tip = plot.querySelector(".tip");
+      tip.textContent = words(number, plot === pointed, some);
+      tip.hidden = !tip.textContent;
+      plot.style.setProperty("--bars", bars);
+      plot.style.setProperty("--from", some[0]);
+      plot.style.setProperty("--span", some[1] - some[0]);
+      plot.classList.add("pointed");
+      const half = tip.offsetWidth / 2;
+      const middle = (plot.clientWidth * (some[0] + some[1])) / 2 / bars;
+      tip.style.left = `${Math.max(half, Math.min(middle, plot.clientWidth - half))}px`;
+    }
+  }
+
+  function hide() {
+    begun = told = null;
+    for (const plot of plots) {
+      plot.classList.remove("pointed");
+      plot.querySelector(".tip").hidden = true;
+    }
   }
 
   /** Goes to the same page with the range of some bars. */
-  function choose([first, end], { times }) {
+  function choose([first, end]) {
     const [from, to] = [Math.floor(times[first]), Math.ceil(times[end])];
-    if (to - from < LEAST) return;
-    location.assign(addressWith({ range: "", from, to }));
+    if (to - from >= LEAST) location.assign(addressWith({ range: "", from, to }));
   }
 
-  /** The bars without a neighbour, which no line shows: each is a point. */
-  function alone(plot) {
-    const values = plot.data[1];
-    const isGap = (bar) => (values[bar] ?? null) === null;
-    return values.flatMap((value, bar) => (value !== null && isGap(bar - 1) && isGap(bar + 1) ? [bar] : []));
-  }
-
-  function draw(chart) {
-    const told = read(chart);
-    const box = chart.querySelector(".plot");
-    const tip = chart.querySelector(".tip");
-    const color = () => getComputedStyle(box).color;
-    const shade = () => color().replace(/^rgb\((.*)\)$/, `rgba($1, ${FILL})`);
-    const most = Math.max(...told.values, 0);
-    const isWhole = !told.values.includes(null); // between gaps, an area would be a wall
-    const options = {
-      width: box.clientWidth,
-      height: HEIGHT,
-      padding: [ROOM, ROOM, ROOM, ROOM],
-      legend: { show: false },
-      axes: [{ show: false }, { show: false }],
-      scales: { x: { time: false }, y: { range: [0, most || 1] } },
-      series: [
-        {},
-        { stroke: color, fill: isWhole && shade, width: 1.5, points: { size: 6, fill: color, filter: alone } },
-      ],
-      cursor: { y: false, sync: { key: "figures" }, drag: { x: true, y: false, setScale: false, dist: 5 } },
-      hooks: {
-        setCursor: [(plot) => tell(plot, told, tip)],
-        setSelect: [(plot) => plot.cursor.event && plot.select.width > 0 && choose(dragged(plot, told), told)],
-      },
-    };
-    const plot = new uPlot(options, [told.values.map((_, bar) => bar), told.values], box);
-    plot.over.addEventListener("click", ({ detail }) => {
-      const bar = plot.cursor.idx;
-      if (detail && bar !== null && bar !== undefined && plot.select.width <= 0) choose([bar, bar + 1], told);
+  for (const plot of plots) {
+    plot.addEventListener("pointerdown", (event) => {
+      if (isTouch(event) || event.button) return;
+      begun = barAt(plot, event.clientX);
+      tell(plot, [begun, begun + 1]);
+      plot.setPointerCapture(event.pointerId);
     });
-    chart.classList.add("drawn");
-    new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT })).observe(box);
-    return plot;
+    plot.addEventListener("pointermove", (event) => {
+      if (isTouch(event)) return;
+      const bar = barAt(plot, event.clientX);
+      tell(plot, [Math.min(begun ?? bar, bar), Math.max(begun ?? bar, bar) + 1]);
+    });
+    plot.addEventListener("pointerleave", (event) => isTouch(event) || hide());
+    plot.addEventListener("pointercancel", hide);
+    plot.addEventListener("pointerup", (event) => {
+      const bar = barAt(plot, event.clientX);
+      if (isTouch(event) ? told?.[0] === bar : begun !== null) choose(told);
+      else if (isTouch(event)) tell(plot, [bar, bar + 1]);
+      begun = null;
+    });
   }
-
-  const plots = [...document.querySelectorAll("[data-chart]")].map(draw);
-  function redraw() {
-    for (const plot of plots) plot.redraw();
-  }
-  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  document.addEventListener("pointerdown", ({ target }) => target.closest(".plot") || hide());
 })();

@@ -3,6 +3,7 @@
 import random
 import time
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -79,24 +80,36 @@ def feed(source: str) -> None:
 @FORMS
 def test_figures_are_those_of_a_plain_count(own: str, source: str) -> None:
     made, during = turns(source), Range(DAY + 3600, DAY + 13 * 3600)
-    whole, bars, apps = health.figures(during, actor=SYSTEM, bars=12)
+    whole, bars, apps = health.figures(during, actor=SYSTEM, ahead=0)
     inside = [turn for turn in made if during.start <= turn.at < during.end]
     assert 0 < len(inside) < len(made)
     assert (whole.turns, whole.failed) == (len(inside), sum(turn.failed for turn in inside))
     assert (whole.tokens, whole.sessions) == (sum(turn.tokens for turn in inside), len({turn.ref for turn in inside}))
-    total = health.figures(during, actor=SYSTEM, bars=1).whole
+    total = health.figures(during, actor=SYSTEM).whole
     assert [getattr(total, name) for name in COUNTS] == [getattr(whole, name) for name in COUNTS]
     times = sorted(turn.took for turn in inside)
     assert whole.percentile(0.5) == Took(times[(len(times) - 1) // 2], "≥")  # a model's event may have ended later
-    for number, bar in enumerate(bars):
-        of_bar = [turn for turn in inside if number == int((turn.at - during.start) // 3600)]
+    for bar in bars:
+        of_bar = [turn for turn in inside if bar.start <= turn.at < bar.end]
         assert (bar.turns, bar.sessions) == (len(of_bar), len({turn.ref for turn in of_bar}))
     assert apps.keys() == {turn.ref[:2] for turn in inside}
     for name, (of_app, in_bars) in apps.items():
         own_turns = [turn for turn in inside if turn.ref[:2] == name]
         assert (of_app.turns, of_app.failed) == (len(own_turns), sum(turn.failed for turn in own_turns))
-        hours = Counter(int((turn.at - during.start) // 3600) for turn in own_turns)
-        assert in_bars == [hours[number] for number in range(12)]
+        assert in_bars == [sum(bar.start <= turn.at < bar.end for turn in own_turns) for bar in bars]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "step"), [(3600, 120), (86_400, 3600), (7 * 86_400, 21_600), (30 * 86_400, 86_400)]
+)
+@pytest.mark.parametrize("ahead", [0, 5.5 * 3600, -8 * 3600])
+def test_bars_begin_at_whole_hours_of_the_readers_clock(own: str, seconds: int, step: int, ahead: float) -> None:
+    during = Range(DAY + 4711.5, DAY + 4711.5 + seconds)
+    bars = health.figures(during, actor=SYSTEM, ahead=ahead).bars
+    assert (bars[0].start, bars[-1].end) == during
+    assert {(bar.start + ahead) % step for bar in bars[1:]} == {0}
+    assert {after.start - bar.start for bar, after in pairwise(bars[1:])} == {step}
+    assert all(bar.end == after.start for bar, after in pairwise(bars))
 
 
 @BOTH

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -88,17 +90,27 @@ def test_the_page_of_an_app_or_a_user_shows_its_own_figures(
         assert ids(query) == sorted(turn.ref.session_id for turn in inside)
 
 
-def test_where_nothing_happened_a_chart_has_a_gap_and_what_grew_worse_stands_out(
+def column(page: Element, number: int) -> list[str]:
+    """Returns the numbers of a chart in words, bar by bar."""
+    return [row.texts("td")[number] for row in page.one("section", "charts").one("tbody").all("tr")]
+
+
+def bars(page: Element, name: str, kind: str = "") -> list[float]:
+    """Returns the heights of the bars of a chart."""
+    paths = [each for each in page.one("div", name).all("path") if each.attributes.get("class", "") == kind]
+    return [float(height) for path in paths for height in re.findall(r"v-([\d.]+)", path["d"])]
+
+
+def test_failed_turns_are_a_part_of_the_bar_of_all_turns_and_what_grew_worse_stands_out(
     turns: list[Turn], maria: Browser
 ) -> None:
     hours = [
         turns[number].at - 30 for number in (12, 9, 6)
     ]  # three turns between two of them, every third one is right
     page = page_of(maria.get(f"{reverse('home')}?{urlencode({'from': int(hours[1]), 'to': int(hours[2])})}"))
-    shares = [cell["data-value"] for cell in page.one("div", "failed").one("tbody").all("td")]
-    assert sorted({*shares}) == ["", "0.0", "1.0"]
-    assert len([share for share in shares if share]) == len(page.one("div", "failed").all("polyline", "line")) == 3
-    assert {area["points"] for area in page.one("div", "failed").all("polyline", "area")} == {""}  # no wall at a gap
+    assert Counter(column(page, 1)) == {"–": len(column(page, 1)) - 3, "1 of 1 · 100%": 2, "0 of 1 · 0%": 1}
+    assert (bars(page, "failed"), bars(page, "failed", "rest")) == ([48.0] * 2, [48.0] * 3)
+    assert page.one("div", "failed").one("span", "most").text == "1 turn"
     assert page.one("div", "failed").all("b", "bad") == []
     (tool,) = page.one("table", "tools").one("tbody").all("tr")
     assert tool.texts("td")[:2] == ["3", "66.7%"]
@@ -106,16 +118,42 @@ def test_where_nothing_happened_a_chart_has_a_gap_and_what_grew_worse_stands_out
     worse = {"from": int(turns[2].at - 30), "to": int(turns[0].at - 30)}  # both failed, and one of the two before
     page = page_of(maria.get(f"{reverse('home')}?{urlencode(worse)}"))
     assert page.one("div", "failed").one("b", "bad").text == "100%"
-    assert page.one("div", "failed").one("span", "aside").text == "2 of 2 · +50.0 points"
+    assert page.one("div", "failed").one("span", "aside").text == "2 of 2"
     assert page.one("table", "tools").one("td", "failed").text == "100%"
     assert page.one("table", "apps").all("td", "failed") == []  # its one turn before failed, too
 
 
+def test_a_change_names_what_it_is_compared_with_and_is_not_said_of_a_few_turns(
+    ref: SessionRef, maria: Browser
+) -> None:
+    now = time.time()
+
+    def say(turns: int, ago: int, tokens: int) -> None:
+        used = {"usage_metadata": {"total_token_count": tokens}}
+        for number in range(turns):
+            at = {"timestamp": now - ago + number / 10}
+            append_event(ref, {"author": "user", "content": {"parts": [{"text": "Hi"}]}, **at}, actor=ALICE)
+            append_event(ref, {"author": "agent", "content": {"parts": [{"text": "Hi"}]}, **at, **used}, actor=ALICE)
+        feed(ref.source, walk=True)
+
+    def beside_tokens(query: str) -> list[str]:
+        return page_of(maria.get(f"{reverse('home')}?{query}")).one("div", "tokens").texts("span", "aside")
+
+    say(20, 100_000, 10)
+    say(19, 3600, 10)
+    assert beside_tokens("range=24h") == []
+    say(1, 1800, 50)
+    assert beside_tokens("range=24h") == ["+20% vs previous 24h"]
+    other = urlencode({"from": int(now) - 86_400, "to": int(now)})
+    assert beside_tokens(other) == ["+20% vs previous range"]
+
+
 def test_a_chart_is_a_picture_and_a_table_without_scripts(turns: list[Turn], maria: Browser) -> None:
-    chart = maria.open("home").one("div", "sessions")
-    cells = chart.one("tbody").all("td")
-    assert sum(int(cell.text) for cell in cells) == sum(float(cell["data-value"]) for cell in cells) == len(turns)
-    assert len(chart.one("polyline", "line")["points"].split()) == len(cells)
+    page = maria.open("home")
+    cells = column(page, 0)
+    assert sum(map(int, cells)) == len(bars(page, "sessions")) == len(turns)
+    assert len(page.one("section", "charts")["data-times"].split()) == len(cells) + 1
+    assert page.one("div", "sessions").one("div", "ticks").texts("span")[-1] == "now"
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
 
 from ...access.actor import Actor
 from ...domain.cost import cost_of
 from ...search import health
 from ...search.health import EVERYBODY, Figures, InTime, Of, Range, Tool
+from .. import dates
 from ..numbers import count, decimal, dollars, duration, in_short, percentage, share, signed_duration
-from ..templatetags.times import minute
 
 # --- The range of time: one of a few that end now (?range=24h), or any other (?from= and ?to=) ------------------------
 
@@ -83,25 +84,21 @@ def _seconds(text: str | None) -> float:
 
 # --- The charts -------------------------------------------------------------------------------------------------------
 
-WIDTH: Final = 320  # of a picture, in its own units
+PITCH: Final = 4  # from bar to bar, in a picture's own units
 HEIGHT: Final = 48
-ROOM: Final = 4  # above and below the line, as in charts.js
-
-
-class Bar(NamedTuple):
-    """A part of the range of time: when it begins, as <time>, its number if it has one, and that in words."""
-
-    start: SafeString
-    value: float | None
-    words: str
+_THICKNESS: Final = 3
+_LEAST: Final = 2.0  # of the height, for a bar that is not empty
+_DAYS: Final = 2 * 86_400  # seconds; of longer ranges, the dates are enough
+_ENOUGH: Final = 20  # turns, for a change from the range before to be more than chance
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart: its title, its number in words, what stands beside it, the sessions behind it, and its line.
+    """A chart: its title, its number in words, what stands beside it, the sessions behind it, and its bars.
 
-    `line` has the parts between gaps, and `bars` its numbers. `note` explains what stands beside the number. `worse` says
-    that the number should be lower, and is higher than in the range before.
+    `bars` is the outline of all bars, `rest` that of what is above some of them, and `most` is what the highest one stands
+    for. `values` are their numbers in words. `note` explains what stands beside the number. `worse` says that the number
+    should be lower, and is higher than in the range before.
     """
 
     name: str
@@ -109,43 +106,106 @@ class Chart:
     number: str
     aside: str
     address: str
-    line: list["Part"]
-    bars: list["Bar"]
+    values: list[str]
+    most: str
+    bars: str
+    rest: str = ""
     note: str = ""
     worse: bool = False
 
 
-def charts(
-    shown: InTime, before: Figures, chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = ""
-) -> list[Chart]:
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """The four charts of a range: between which times their bars are, when each is in words, and words for some of these
+    times, from the first to the last one."""
+
+    each: list[Chart]
+    times: list[str]
+    periods: list[str]
+    ticks: list[str]
+
+    @property
+    def width(self) -> int:
+        """Returns how wide a picture is."""
+        return PITCH * len(self.periods)
+
+    @property
+    def rows(self) -> list[tuple[str, list[str]]]:
+        """Returns the numbers of all charts bar by bar, and when each bar is."""
+        return [
+            (period, list(row))
+            for period, *row in zip(self.periods, *(chart.values for chart in self.each), strict=True)
+        ]
+
+
+def ahead(seconds: float) -> float:
+    """Returns by how much the reader's clock is ahead of UTC at a time."""
+    offset = datetime.fromtimestamp(seconds, timezone.get_current_timezone()).utcoffset()
+    return offset.total_seconds() if offset else 0.0
+
+
+def charts(shown: InTime, before: Figures, chosen: Chosen, actor: Actor, of: Of = EVERYBODY, query: str = "") -> Charts:
     """Returns the four charts of figures, beside those of the range before. `query` selects the sessions that `of` means."""
+    now, bars = chosen.during.end, shown.bars
+    step = max(bar.end - bar.start for bar in bars)  # the first and the last one may be a part of one
+    return Charts(
+        _four(shown, before, chosen, actor, of, query),
+        [f"{bar.start:.3f}" for bar in bars] + [f"{now:.3f}"],
+        [dates.bar(bar.start, bar.end, step, now) for bar in bars],
+        _ticks([bars[0].start, bars[len(bars) // 2].start, now], step, chosen),
+    )
+
+
+def _ticks(times: Sequence[float], step: float, chosen: Chosen) -> list[str]:
+    first, now = times[0], times[-1]
+    if now - first > _DAYS:
+        words = [dates.day(each, now) for each in times]
+    elif step >= 60:
+        words = [dates.minute(first, now), *(dates.after(first, each, now) for each in times[1:])]
+    else:
+        words = [dates.second(each, now) for each in times]
+    return [*words[:-1], pgettext("a time", "now")] if chosen.name else words
+
+
+def _four(shown: InTime, before: Figures, chosen: Chosen, actor: Actor, of: Of, query: str) -> list[Chart]:
     whole, bars = shown.whole, shown.bars
-    starts = [minute(bar.start) for bar in bars]
     cost, note = _cost(chosen, actor, of)
     failed, slowest = f"{query} error:any".strip(), [bar.percentile(0.95) for bar in bars]
+    longest = max(filter(None, slowest), key=lambda time: time.seconds, default=None)
+    sessions, turns, tokens = ([getattr(bar, name) for bar in bars] for name in ("sessions", "turns", "tokens"))
+    enough = min(whole.turns, before.turns) >= _ENOUGH
+
+    def change(words: str) -> str:
+        return _compared(words, chosen) if words and enough else ""
+
     return [
         Chart(
-            *("sessions", _("Sessions with a turn"), count(whole.sessions), _grown(whole.sessions, before.sessions)),
+            *("sessions", _("Sessions with a turn"), count(whole.sessions)),
+            change(_grown(whole.sessions, before.sessions)),
             chosen.sessions(query),
-            *_drawn(starts, [bar.sessions for bar in bars], [count(bar.sessions) for bar in bars]),
+            *([count(each) for each in sessions], count(max(sessions)), outline(sessions)),
         ),
         Chart(
             *("failed", _("Failed turns"), _share(whole)),
-            " · ".join(filter(None, (_failed(whole), _points(whole, before)))),
+            _joined(_failed(whole), change(_points(whole, before))),
             chosen.sessions(failed),
-            *_drawn(starts, [bar.failed_share if bar.turns else None for bar in bars], [_share(bar) for bar in bars]),
+            *([_joined(_failed(bar), _share(bar)) for bar in bars], _turns(max(turns))),
+            outline([bar.failed for bar in bars], max(turns)),
+            outline(turns),
             worse=is_worse(whole, before),
         ),
         Chart(
-            *("took", _("Turn time, p95"), duration(whole.percentile(0.95)) or "–", _slower(whole, before)),
+            *("took", _("Turn time, p95"), duration(whole.percentile(0.95)) or "–"),
+            _joined(_median(whole), _turns(whole.turns), change(_slower(whole, before))),
             chosen.sessions(query, "-took"),
-            *_drawn(starts, [time and time.seconds for time in slowest], [duration(time) or "–" for time in slowest]),
+            *([duration(time) or "–" for time in slowest], duration(longest)),
+            outline([time.seconds if time else 0.0 for time in slowest]),
         ),
         Chart(
             *("tokens", _("Tokens"), in_short(whole.tokens)),
-            " · ".join(filter(None, (cost, _grown(whole.tokens, before.tokens)))),
+            _joined(cost, change(_grown(whole.tokens, before.tokens))),
             chosen.sessions(query, "-tokens"),
-            *_drawn(starts, [bar.tokens for bar in bars], [count(bar.tokens) for bar in bars]),
+            *([count(each) for each in tokens], in_short(max(tokens)), outline(tokens)),
             note=note,
         ),
     ]
@@ -156,40 +216,30 @@ def is_worse(now: Figures | Tool | None, before: Figures | Tool | None) -> bool:
     return now is not None and before is not None and before.some and now.failed_share > before.failed_share
 
 
-def _drawn(
-    starts: Sequence[SafeString], heights: Sequence[float | None], words: Sequence[str]
-) -> tuple[list["Part"], list[Bar]]:
-    """Returns a chart's line, and its numbers."""
-    return line_of(heights), list(map(Bar, starts, heights, words))
+def outline(values: Sequence[float], most: float = 0) -> str:
+    """Returns the outline of bars, as the path of a picture that is HEIGHT high. A bar of this height stands for `most`, by
+    default the largest value. Where a value is 0, there is no bar."""
+    most = most or max(values, default=0.0)
+    return "".join(
+        f"M{PITCH * number} {HEIGHT}v-{max(_LEAST, HEIGHT * value / most):.1f}h{_THICKNESS}V{HEIGHT}z"
+        for number, value in enumerate(values)
+        if value
+    )
 
 
-class Part(NamedTuple):
-    """A part of a line without a gap: the points of a picture of WIDTH by HEIGHT, and of the area below it, which only a
-    line without any gap has: between gaps it would be a wall."""
-
-    points: str
-    area: str
+def _joined(*words: str) -> str:
+    return " · ".join(filter(None, words))
 
 
-def line_of(values: Sequence[float | None]) -> list[Part]:
-    """Returns the parts of a line through values, which breaks where there is none."""
-    most, step = max((value or 0.0 for value in values), default=0.0), WIDTH / max(1, len(values) - 1)
-    parts: list[list[tuple[str, str]]] = [[]]
-    ground = HEIGHT - ROOM
-    for number, value in enumerate(values):
-        if value is None:
-            parts.append([])
-        else:
-            y = ground - (ground - ROOM) * (value / most if most else 0)
-            parts[-1].append((f"{number * step:.1f}", f"{y:.1f}"))
-    lines = [(part, " ".join(f"{x},{y}" for x, y in part)) for part in parts if part]
-    return [
-        Part(
-            line if len(part) > 1 else f"{line} {line}",  # a line of one point is a dot
-            f"{part[0][0]},{ground} {line} {part[-1][0]},{ground}" if len(parts) == 1 else "",
-        )
-        for part, line in lines
-    ]
+def _turns(number: int) -> str:
+    return ngettext("%(n)s turn", "%(n)s turns", number) % {"n": count(number)} if number else ""
+
+
+def _compared(change: str, chosen: Chosen) -> str:
+    """Returns a change with what it is compared with."""
+    if not chosen.name:
+        return _("%(change)s vs previous range") % {"change": change}
+    return _("%(change)s vs previous %(range)s") % {"change": change, "range": chosen.name}
 
 
 def _share(figures: Figures) -> str:
@@ -228,12 +278,16 @@ def _points(now: Figures, before: Figures) -> str:
     return _("%(n)s points") % {"n": _signed(points, 1)} if points else ""
 
 
+def _median(figures: Figures) -> str:
+    median = figures.percentile(0.5)
+    return f"p50 {duration(median)}" if median else ""
+
+
 def _slower(now: Figures, before: Figures) -> str:
-    """Returns the median, and by how much more time 95 of 100 turns took; empty where there is none."""
-    median, slow, was = now.percentile(0.5), now.percentile(0.95), before.percentile(0.95)
+    """Returns by how much more time 95 of 100 turns took; empty if it is the same, or not known."""
+    slow, was = now.percentile(0.95), before.percentile(0.95)
     more = slow.seconds - was.seconds if slow and was else 0.0
-    said = (f"p50 {duration(median)}" if median else "", signed_duration(more) if abs(more) >= 0.05 else "")
-    return " · ".join(filter(None, said))
+    return signed_duration(more) if abs(more) >= 0.05 else ""
 
 
 def _signed(number: float, digits: int) -> str:

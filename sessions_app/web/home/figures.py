@@ -16,7 +16,7 @@ from ...search.tree import quoted
 from ..request import actor
 from . import charts
 from .attention import Item, attention
-from .charts import Chart, Chosen, is_worse
+from .charts import Charts, Chosen, is_worse
 
 TOOLS: Final = 8
 
@@ -30,7 +30,7 @@ class Figures:
 
     range: Chosen
     query: str
-    charts: list[Chart]
+    charts: Charts
     attention: list[Item]
     tools: list["ToolOf"]
     apps: dict[tuple[str, str], OfApp]
@@ -53,8 +53,8 @@ def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
     """Returns the figures of some sessions in the range that a request asks for."""
     now, who = time.time(), actor(request)
     chosen, query = charts.chosen(request, now, who, of), query_of(*astuple(of), actor=who) if of.app_name else ""
-    in_time = health.figures(chosen.during, actor=who, of=of)
-    before = health.figures(chosen.during.before(), actor=who, of=of, bars=1)
+    in_time = health.figures(chosen.during, actor=who, of=of, ahead=charts.ahead(chosen.during.end))
+    before = health.figures(chosen.during.before(), actor=who, of=of)
     return Figures(
         chosen,
         query,

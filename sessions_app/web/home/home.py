@@ -95,11 +95,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class AppOf:
-    """An app with its figures in the range of time, and its turns as a line."""
+    """An app with its figures in the range of time, and its turns as bars."""
 
     row: lists.AppRow
     figures: Figures | None
-    line: list[charts.Part]
+    bars: str
     worse: bool
 
     @property
@@ -146,4 +146,4 @@ def _app(row: lists.AppRow, shown: OfPage) -> AppOf:
     name = row.source, row.app_name
     of_app, before = shown.apps.get(name), shown.before.get(name)
     now, was = of_app and of_app.whole, before and before.whole
-    return AppOf(row, now, charts.line_of(of_app.turns) if of_app else [], charts.is_worse(now, was))
+    return AppOf(row, now, charts.outline(of_app.turns) if of_app else "", charts.is_worse(now, was))

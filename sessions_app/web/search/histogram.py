@@ -30,7 +30,6 @@ _LEAST: Final = 2.0  # of the height, for a bar that is not empty
 _AROUND: Final = 1.5  # times the chosen range, shown before and after it
 _LABELS: Final = 5
 _FEWEST: Final = 30  # bars; with fewer, each would be as wide as a hand
-_DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,9 @@ def draw(asked: Asked, who: Actor) -> Picture | None:
     first = min(_index(edges, after, 0), len(bars) - 1)
     last = max(_index(edges, before, len(bars)), first + 1)
     step = bars[0].end - bars[0].start
-    labels = [_label(min(edge, asked.now), step, asked.now) for edge in edges]
+    labels = [dates.edge(min(edge, asked.now), step, asked.now) for edge in edges]
     drawn = [
-        _bar(bars, number, _range(bar, step, asked.now), is_chosen and first <= number < last)
+        _bar(bars, number, dates.bar(*bar[:2], step, asked.now), is_chosen and first <= number < last)
         for number, bar in enumerate(bars)
     ]
     ticks = [labels[round(part * len(bars) / (_LABELS - 1))] for part in range(_LABELS)]
@@ -176,16 +175,3 @@ def _bar(bars: Sequence[Bar], number: int, label: str, is_chosen: bool) -> Drawn
         bar.sessions,
         bar.failed,
     )
-
-
-def _label(seconds: float, step: float, now: float) -> str:
-    """Returns a time in words, as exact as the bars are wide."""
-    return (dates.day if step >= _DAY else dates.minute if step >= 60 else dates.second)(seconds, now)
-
-
-def _range(bar: Bar, step: float, now: float) -> str:
-    """Returns from when to when a bar is: 20 Nov; 20 Nov – 26 Nov; 20 Nov, 09:05 – 10:05."""
-    if 60 <= step < _DAY:
-        return dates.period(bar.start, min(bar.end, now), now)
-    end = min(bar.end, now) if step < _DAY else bar.end - 1
-    return " – ".join(dict.fromkeys(_label(each, step, now) for each in (bar.start, end)))
