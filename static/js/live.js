@@ -37,6 +37,7 @@
 
   function say(state) {
     box.dataset.state = state;
+    document.body.dataset.connection = state; // a telephone has the sign in the bar on top
     const words = box.querySelector("[data-live-words]");
     const text = box.getAttribute(`data-word-${state}`) ?? "";
     if (words.textContent !== text) words.textContent = text;

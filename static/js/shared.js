@@ -84,9 +84,12 @@
 
   const isNarrow = () => matchMedia("(width < 900px)").matches;
 
-  /** On a narrow screen, the timeline and what stands beside it are tabs. */
+  /** On a narrow screen, the timeline and what stands beside it are tabs; there is one for each way to read the timeline. */
   function showTab(name) {
-    document.querySelector(`[role=tab][data-tab-target="${CSS.escape(name)}"]`)?.click();
+    const view = document.querySelector("#events[data-density]")?.dataset.density;
+    document
+      .querySelector(`[role=tab][data-tab-target="${name}"]:is(:not([data-view]), [data-view="${view}"])`)
+      ?.click();
   }
 
   /** A click that is to open a link elsewhere. */

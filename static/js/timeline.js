@@ -2,7 +2,6 @@
 // that arrive below are followed only by a reader who is at the end, and who stays there when what stands around it takes
 // more room; others are told by [data-timeline-new]: it is shown,
 // its [data-timeline-end] button goes there, and [data-new-count] says how many (data-word-one, data-word-other with {n}).
-// [data-tab-target="name"] sets <body data-tab>, for narrow screens.
 (() => {
   const { counted, firstBelow, isNarrow } = window.adkweb;
   const NEAR = 48;
@@ -155,37 +154,5 @@
   );
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-timeline-end]")) for (const timeline of all()) toEnd(scroller(timeline));
-  });
-
-  // Tabs
-  const scrolled = {};
-
-  function showTab(name) {
-    const { body } = document;
-    if (body.dataset.tab !== name) {
-      scrolled[body.dataset.tab] = window.scrollY;
-      body.dataset.tab = name;
-      window.scrollTo({ top: scrolled[name] ?? 0, behavior: "instant" });
-    }
-    for (const tab of document.querySelectorAll("[role=tab][data-tab-target]")) {
-      const chosen = tab.dataset.tabTarget === name;
-      tab.setAttribute("aria-selected", String(chosen));
-      tab.tabIndex = chosen ? 0 : -1;
-    }
-  }
-
-  document.addEventListener("click", (event) => {
-    const tab = event.target.closest("[data-tab-target]");
-    if (tab) showTab(tab.dataset.tabTarget);
-  });
-
-  document.addEventListener("keydown", (event) => {
-    const tab = event.target.closest?.("[role=tab][data-tab-target]");
-    if (!tab || !["ArrowLeft", "ArrowRight"].includes(event.key)) return;
-    const tabs = [...tab.parentElement.querySelectorAll("[role=tab]")];
-    const step = event.key === "ArrowRight" ? 1 : -1;
-    const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length];
-    showTab(next.dataset.tabTarget);
-    next.focus({ preventScroll: true });
   });
 })();

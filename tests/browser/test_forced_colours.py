@@ -71,7 +71,7 @@ def test_the_selected_event_and_what_is_current_have_the_colour_of_a_selection(v
             assert style(page.locator(current), "color") == system(page, "HighlightText"), current
             assert style(page.locator(others).first, "backgroundColor") != highlight, others
         colours = [style(tab, "backgroundColor") for tab in narrow.get_by_role("tab").all()]
-        assert [colour == highlight for colour in colours] == [True, False]
+        assert [colour == highlight for colour in colours] == [False, True, False, False]
 
 
 def test_scopes_have_names_and_colours_of_their_own(visit: Visit) -> None:

@@ -342,7 +342,7 @@ def test_a_reader_of_the_state_on_a_phone_is_left_alone(
     agent.do(session, append=[{"text": "Hello", "delta": {"key40": "over"}}])
     expect(page.locator("#groups [data-key-row='key40'] .value")).to_have_text('"over"')
     assert height_of(key) == pytest.approx(before, abs=1)
-    page.get_by_role("tab", name="Timeline").click()
+    page.get_by_role("tab", name="Events").click()
     expect(note(page)).to_have_text("3 new events")
 
 

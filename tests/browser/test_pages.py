@@ -467,7 +467,8 @@ def test_the_language_is_chosen_and_stays(page: Page, name: str, code: str, edit
 def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
     page = visit(viewport={"width": 390, "height": 844})
     page.goto(SESSION)
-    timeline, state = page.get_by_role("tab", name="Timeline"), page.get_by_role("tab", name="State")
+    timeline, state = page.get_by_role("tab", name="Trace"), page.get_by_role("tab", name="State")
+    tap(timeline)
     expect(page.locator("[data-timeline]")).to_be_visible()
     expect(page.locator("#state")).to_be_hidden()
     expect(page.locator(".ev").last).to_be_in_viewport()

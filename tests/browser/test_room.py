@@ -154,7 +154,7 @@ def test_on_a_narrow_screen_a_link_to_a_moment_leads_to_its_state(visit: Visit, 
     page.goto(path("s", *TRAVEL, end=f"?at={at}"))
     expect(page.get_by_role("tab", name="State")).to_have_attribute("aria-selected", "true")
     expect(page.locator("#moment .then")).to_be_visible()
-    page.get_by_role("tab", name="Timeline").click()
+    page.get_by_role("tab", name="Events").click()
     expect(page.locator("#event-t396" if at == "t396" else f"#event-t{400}")).to_be_in_viewport()
 
 

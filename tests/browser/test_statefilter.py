@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import Visit
 from tests.browser.places import path
 from tests.browser.seed import FAMILY, FAMILY_KEYS
 
@@ -71,3 +72,20 @@ def test_a_thousand_keys_are_filtered_by_each_letter(page: Page) -> None:
     field = page.get_by_role("searchbox", name="Filter keys")
     field.press_sequentially("key_99")
     expect(page.locator("#state [data-key-row]:visible")).to_have_count(11)  # 99 and 990 to 999
+
+
+def test_on_a_phone_the_field_is_behind_a_button_and_hides_nothing_while_it_is_hidden(visit: Visit) -> None:
+    page = visit(viewport={"width": 390, "height": 844}, has_touch=True)
+    page.goto(SESSION)
+    page.get_by_role("tab", name="State").tap()
+    rows = page.locator("#state [data-key-row]:visible")
+    field, button = page.locator("#state [data-state-filter]"), page.get_by_role("button", name="Filters")
+    before = rows.count()
+    expect(field).to_be_hidden()
+    button.tap()
+    expect(field).to_be_focused()
+    field.fill("number_15")
+    expect(rows).to_have_count(1)
+    button.tap()
+    expect(field).to_be_hidden()
+    expect(rows).to_have_count(before)

@@ -451,8 +451,26 @@ def test_on_a_phone_the_strip_stays_beside_the_state(visit: Visit) -> None:
     page.touchscreen.tap(box["x"] + 1, box["y"] + box["height"] / 2)
     expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", "t1")
     expect(value(page, "n")).to_have_text("0")
-    page.get_by_role("tab", name="Timeline").click()
+    page.get_by_role("tab", name="Events").click()
     expect(page.locator("#event-t1")).to_be_in_viewport()
+
+
+def test_on_a_phone_the_ways_to_read_are_tabs_and_filters_are_behind_a_button(visit: Visit) -> None:
+    page = visit(viewport={"width": 390, "height": 844}, has_touch=True)
+    go(page)
+    bar, filters = page.locator(".timelinebar"), page.get_by_role("button", name="Filters")
+    for name in ("Chat", "Trace", "Events"):
+        tab = page.get_by_role("tab", name=name)
+        tab.tap()
+        expect(tab).to_have_attribute("aria-selected", "true")
+        expect(page.locator(f"#events[data-density={name.lower()}]")).to_be_visible()
+        expect(page.locator("[role=tab][aria-selected=true]")).to_have_count(1)
+        expect(tab).to_be_in_viewport()  # though the timeline begins at its end
+    expect(bar).to_be_hidden()
+    filters.tap()
+    expect(bar.get_by_role("link", name="Errors")).to_be_in_viewport()
+    page.touchscreen.tap(190, 700)
+    expect(bar).to_be_hidden()
 
 
 def test_a_link_to_a_gone_event_leads_back_and_another_is_found_by_its_number_or_a_key(
