@@ -221,6 +221,15 @@ def _any_keys(typed: str, actor: Actor, app: str = "") -> list[str]:
     return keys
 
 
+def names_of_key(path: str, *, actor: Actor) -> list[int]:
+    """Returns the numbers that the index has for a key, one for each app that the actor may see; at most MOST."""
+    apps, values = _in_seen_apps("n", actor)
+    where = f"n.kind = 'key' AND n.value = %s AND {apps} LIMIT {MOST}"
+    return [
+        number for (number,) in rows(f"SELECT n.id FROM sessions_app_searchname AS n WHERE {where}", [path, *values])
+    ]
+
+
 def _values_of_key(operator: re.Match[str], actor: Actor, app: str) -> list[Suggestion]:
     prefix = operator["prefix"] or ""
     key, typed = ("" if prefix == "state." else prefix) + operator["key"], operator["typed"].removeprefix('"')

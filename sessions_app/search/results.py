@@ -237,9 +237,9 @@ def search(
     )
 
 
-def count(query: tree.Query, *, actor: Actor) -> int:
-    """Returns how many sessions a query selects; at most COUNT_LIMIT + 1."""
-    return _count(select(query, actor))
+def count(query: tree.Query, *, actor: Actor, most: int = COUNT_LIMIT) -> int:
+    """Returns how many sessions a query selects; at most `most` + 1."""
+    return _count(select(query, actor), most)
 
 
 def total(actor: Actor) -> int:
@@ -317,9 +317,9 @@ def _page(
     )
 
 
-def _count(selection: Selection) -> int:
+def _count(selection: Selection, most: int = COUNT_LIMIT) -> int:
     counted = f"SELECT 1 FROM sessions_app_searchsession AS s WHERE {selection.sql} LIMIT %s"
-    return int(rows(f"SELECT count(*) FROM ({counted}) AS counted", [*selection.values, COUNT_LIMIT + 1])[0][0])
+    return int(rows(f"SELECT count(*) FROM ({counted}) AS counted", [*selection.values, most + 1])[0][0])
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------

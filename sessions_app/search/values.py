@@ -16,6 +16,7 @@ _MOST_PATHS: Final = 200  # values of a state that can be compared
 _DEPTH: Final = 4
 _TEXT: Final = 300  # characters of a value; of a longer one, the rest is a hash
 _MIDDLE: Final = 50_000  # is added to powers of ten, so that they compare as texts; they are between -400 and 5,000
+_DIGITS: Final = 30  # of a number that is written out
 _NINES: Final = str.maketrans("0123456789", "9876543210")
 
 
@@ -91,6 +92,25 @@ def ordered(number: float) -> str:
     digits = _cut("".join(map(str, figures)).rstrip("0"))
     size = f"{_MIDDLE + len(figures) + int(power):05}{digits}"
     return f"1{size.translate(_NINES)}~" if negative else f"3{size}"
+
+
+def json_of(kind: str, text: str) -> str | None:
+    """Returns the JSON of a value, as a query compares with it; None of an object, of a list, of a key that was removed, of
+    a text that is cut, and of a number that is very long.
+
+        json_of(*value) == "412.5"  # of value_of(412.5)
+    """
+    if kind in "bz":
+        return text
+    if kind == "s":
+        return json.dumps(text, ensure_ascii=False) if len(text) <= _TEXT else None
+    if kind != "n" or text in ("0", "4"):
+        return None
+    if text == "2":
+        return "0"
+    sign, size = ("-", text[1:-1].translate(_NINES)) if text[0] == "1" else ("", text[1:])
+    power = int(size[:5]) - _MIDDLE
+    return f"{sign}{Decimal(f'0.{size[5:]}e{power}'):f}" if abs(power) <= _DIGITS else None
 
 
 def _cut(text: str) -> str:

@@ -482,18 +482,30 @@ def test_the_chosen_bars_stand_out(world: World) -> None:
 # --- What stands in its place -----------------------------------------------------------------------------------------
 
 
-def test_where_nothing_matches_it_says_what_to_try(world: World, maria: Browser) -> None:
-    world.rows, world.bars = [], []
-    page = open_(maria, 'user:nadia error:any "fare expired"', cols="user")
-    assert page.one("div", "empty").one("h2").text == "No session matches"
-    tried = {link.text: asked_of(link["href"]) for link in page.one("ul", "instead").all("a")}
-    assert tried == {
-        "user:nadia": {"q": 'error:any "fare expired"', "cols": "user"},
-        "error:any": {"q": 'user:nadia "fare expired"', "cols": "user"},
-        '"fare expired"': {"q": "user:nadia error:any", "cols": "user"},
-    }
-    assert open_(maria, "late").all("ul", "instead") == []
-    assert open_(maria, "late or early").all("ul", "instead") == []
+def test_where_nothing_matches_it_says_why_and_what_to_try(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    for step in ("choose", "pay"):
+        add(ref, {"text": "the fare expired"}, actions={"state_delta": {"step": step}})
+    feed(ref.source)
+
+    def said(text: str) -> tuple[list[str], dict[str, str]]:
+        empty = open_(maria, text, cols="user").one("div", "empty")
+        links = {link.text: asked_of(link["href"]) for each in empty.all("ul", "instead") for link in each.all("a")}
+        assert all(asked["cols"] == "user" for asked in links.values())
+        return [each.text for each in empty.all("p")][:-1], {words: asked["q"] for words, asked in links.items()}
+
+    was = {'"choose" 1': 'was.step = "choose"', '"pay" 1': 'was.step = "pay"'}
+    assert said("was.step = failed") == (['step was never "failed". It was:'], was)
+    assert said("step = choose") == (
+        ['step isn\'t "choose" in any session. It is:', "It was, earlier:"],
+        {'"pay" 1': 'state.step = "pay"', 'was.step = "choose" 1': 'was.step = "choose"'},
+    )
+    assert said('fare error:any "fare expired"') == (
+        ["No session matches error:any.", "Search without:"],
+        {"error:any 1": 'fare "fare expired"'},
+    )
+    assert said("zebra")[1] == said("zebra or lion")[1] == {}
 
 
 def test_without_any_session_it_says_what_to_do(world: World, maria: Browser, settings: Settings) -> None:

@@ -1,6 +1,8 @@
 """The page “Sessions”: what a query selects over all sources, as a table with a histogram and a preview."""
 
+import json
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,21 +16,23 @@ from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
 from ...domain.errors import Invalid, Slow
+from ...domain.mask_patterns import DOTS
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
+from ...domain.shorten import words
 from ...reads import timeline, views
 from ...reads.event_views import EventView
 from ...reads.labels import Labels, labels_of
 from ...reads.paging import write_cursor
 from ...search import labels
+from ...search.instead import MANY, Unmatched, Way, instead
 from ...search.language import parse, with_filter, without
 from ...search.outline import Reached, outline, reached
 from ...search.results import MATCHED, Results, Row, search
 from ...search.saved import watching
 from ...search.saved.views import SavedView
-from ...search.selecting import HASTY, PATIENT, patience
-from ...search.spelling import nearest
-from ...search.tree import And, Node, Query, Text, leaves
+from ...search.selecting import HASTY, PATIENT, path_of, patience
+from ...search.tree import Query, State, leaves, quoted
 from ..html.render import page
 from ..html.state_panel import Group, of_session, who_wrote
 from ..request import actor, person_of
@@ -40,7 +44,6 @@ from .histogram import chosen_range
 from .params import LINKED, Asked, pieces, read
 
 _OFFERED: Final = 200  # tags that the field completes
-_RESPELT: Final = 5  # words of a query, the last ones
 _DIALS: Final = ("from", "to", "move", "choose")  # what a form asks for; the answer is another address
 
 
@@ -154,14 +157,14 @@ def _shown(row: Row, asked: Asked, query: Query, news: Collection[SessionRef]) -
 
 
 def _status(name: str) -> str:
-    words = {
+    names = {
         "failed": pgettext("status", "failed"),
         "waiting": pgettext("status", "waiting for an answer"),
         "running": pgettext("status", "running"),
         "stuck": pgettext("status", "stuck"),
         "idle": pgettext("status", "idle"),
     }
-    return words.get(name, name)
+    return names.get(name, name)
 
 
 def _heads(asked: Asked) -> Iterator[Head]:
@@ -190,44 +193,57 @@ def _statuses(asked: Asked) -> Iterator[tuple[str, str, bool]]:
     if len(asked.text) > LINKED:
         return
     tree, rest = asked.query.tree, without(asked.text, "status")
-    for status, words in names.items():
+    for status, name in names.items():
         text = with_filter(rest, "status", status) if status else rest
         is_this = tree == parse(text, now=asked.now, zone=asked.zone).tree
-        yield words, asked.with_text(text).address, is_this
+        yield name, asked.with_text(text).address, is_this
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A condition that no session matches, in words; and `offer`, what the links to other conditions are, in words, too.
+    `earlier` are links, too: to the sessions in which the key had this value once."""
+
+    words: str
+    offer: str
+    ways: list[tuple[Way, str]]
+    earlier: list[tuple[Way, str]]
 
 
 def _instead(asked: Asked, query: Query, selected: Results, who: Actor) -> dict[str, Any]:
-    """Returns what to try where nothing was selected: words spelt as some session has them, and the query without each of
-    its conditions."""
-    if selected.rows or len(asked.text) > LINKED:
+    """Returns what to say where nothing was selected: why, and what finds sessions instead, each with its address."""
+    if selected.rows or not query.tree or len(asked.text) > LINKED:
         return {}
-    return {
-        "respelt": _respelt(asked, query, who),
-        "instead": [
-            (asked.text[node.start : node.end], asked.with_text(rest).address) for node, rest in _less(asked, query)
-        ],
-    }
+    with suppress(Slow):
+        offered = instead(asked.text, query, parse=lambda text: asked.with_text(text).query, actor=who)
+        return {
+            "respelt": asked.with_text(offered.respelt) if offered.respelt else None,
+            "reasons": [
+                Reason(*_why(each), _linked(each.ways, asked), _linked([each.earlier] if each.earlier else [], asked))
+                for each in offered.unmatched
+            ],
+            "without": _linked(offered.without, asked),
+            "alone": _linked(offered.alone, asked),
+            "many": MANY,
+        }
+    return {}
 
 
-def _respelt(asked: Asked, query: Query, who: Actor) -> Asked | None:
-    """Returns the query with its words that no session has spelt as some session has them; None if there are none."""
-    nodes, text = query.tree.children if isinstance(query.tree, And) else (query.tree,), asked.text
-    for node in reversed(nodes[-_RESPELT:]):
-        if isinstance(node, Text) and (word := nearest(node.text, actor=who)):
-            text = text[: node.start] + word + text[node.end :]
-    return asked.with_text(text) if text != asked.text else None
+def _linked(ways: Sequence[Way], asked: Asked) -> list[tuple[Way, str]]:
+    return [(way, asked.with_text(way.query).address) for way in ways]
 
 
-def _less(asked: Asked, query: Query) -> Iterator[tuple[Node, str]]:
-    """Yields the conditions that a query could do without, each with the rest."""
-    tree = query.tree
-    if not isinstance(tree, And):
-        return
-    for node in tree.children:
-        rest = f"{asked.text[: node.start].rstrip()} {asked.text[node.end :].lstrip()}".strip()
-        fewer = parse(rest, now=asked.now, zone=asked.zone)
-        if fewer.tree is not None and not fewer.problems and len(list(leaves(fewer.tree))) < len(list(leaves(tree))):
-            yield node, rest
+def _why(lost: Unmatched) -> tuple[str, str]:
+    node, are_dots = lost.node, [way.part for way in lost.ways] == [quoted(DOTS)]
+    if isinstance(node, State) and not lost.is_held:
+        return _("No session has the key %(key)s.") % {"key": words(path_of(node), 60)}, _("These match sessions:")
+    if not isinstance(node, State) or node.op != "=" or are_dots:
+        offer = _("These values are there:") if lost.is_held else _("These match sessions:")
+        return _("No session matches %(part)s.") % {"part": words(lost.part, 60)}, offer
+    names = {"key": words(path_of(node), 60), "value": words(json.dumps(node.values[0], ensure_ascii=False), 60)}
+    if node.ever:
+        return _("%(key)s was never %(value)s.") % names, _("It was:")
+    return _("%(key)s isn't %(value)s in any session.") % names, _("It is:")
 
 
 # --- The preview beside the table -------------------------------------------------------------------------------------
