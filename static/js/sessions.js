@@ -1,6 +1,7 @@
 // The page “Sessions”. The row that has the focus, or that the pointer rests on, is shown in #preview (its data-preview),
 // first the one on top. What the server makes of the query ([data-asked]) goes into #query, unless a person types there.
-// One stretch of typing is one step of the browser's history.
+// One stretch of typing is one step of the browser's history. While a person types, a query with a mistake changes nothing: it
+// is judged at Enter, or when they leave the field.
 // What is chosen (input[name=ref]) is counted in [data-chosen], and stays chosen when the results come again; Shift with a
 // click or with x chooses all rows from the last one on.
 (() => {
@@ -11,11 +12,15 @@
   const bar = document.querySelector("#querybar");
   const KEYS = 80;
   const POINTER = 250;
+  const LEFT = 250; // after the field was left: nothing moves below a click
+  const WRONG = '<div id="problems" data-wrong>';
   const WIDE = matchMedia("(width >= 900px)");
   let waiting = 0;
   let shown = "";
   let asking = null;
   let kept = null; // what had the focus, and whether the menu was open, before the results were replaced
+
+  let unjudged = false; // what was typed last has a mistake, and the page is still that of before
 
   let last = null; // the row that was chosen last
 
@@ -132,6 +137,12 @@
 
   document.addEventListener("htmx:beforeSwap", ({ detail }) => {
     if (detail.target !== results) return;
+    const typed = detail.requestConfig.triggeringEvent?.type === "input" && document.activeElement === field;
+    unjudged = typed && detail.serverResponse.includes(WRONG);
+    if (unjudged) {
+      detail.shouldSwap = false;
+      return;
+    }
     const row = document.activeElement?.closest("[data-preview]");
     const chosen = boxes().filter((box) => box.checked);
     const menu = results.querySelector(".columnsmenu")?.open;
@@ -149,7 +160,15 @@
     bar.removeAttribute("hx-push-url");
     bar.setAttribute("hx-replace-url", "true");
   });
-  bar.addEventListener("submit", () => field.select());
+  bar.addEventListener("submit", () => document.activeElement === field && field.select());
+  field.addEventListener("blur", () => {
+    if (unjudged) setTimeout(judge, LEFT);
+  });
+
+  /** Unless what was clicked instead asks for something else, or the person types again. */
+  function judge() {
+    if (unjudged && document.activeElement !== field && !results.querySelector(".htmx-request")) bar.requestSubmit();
+  }
 
   begin();
 })();

@@ -237,10 +237,34 @@ def test_on_a_phone_what_stands_in_the_field_is_not_cut(page: Page, server: Adkw
     expect(page.locator("#query")).to_have_attribute("placeholder", page.locator("#query").get_attribute("aria-label"))
 
 
+def test_nothing_is_judged_or_moves_while_a_filter_is_being_typed(page: Page) -> None:
+    page.goto("/sessions/")
+    field, rows = page.locator("#query"), page.locator(".split")
+    field.press_sequentially("tool")
+    expect_asked(page, "tool")
+    before = rows.bounding_box()
+    with page.expect_response(re.compile(r"/sessions/\?q=tool%3A")):
+        page.keyboard.type(":")
+    expect(page.get_by_role("option").first).to_be_visible()
+    expect_asked(page, "tool")
+    expect(page.locator("#problems p, #querymarks .bad")).to_have_count(0)
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    assert rows.bounding_box() == before
+    page.keyboard.press("Enter")
+    expect(page.locator("#problems")).to_contain_text("Something is missing after “tool:”")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    field.fill("usr:x")
+    page.wait_for_timeout(400)
+    expect(page.locator("#problems")).to_contain_text("tool:")
+    field.blur()
+    expect(page.locator("#problems")).to_contain_text("There's no filter “usr:”")
+
+
 @pytest.mark.long
 def test_what_is_wrong_is_marked_and_told_and_the_rest_is_used(page: Page) -> None:
     page.goto("/sessions/")
     page.locator("#query").press_sequentially("usr:x seat map")
+    page.keyboard.press("Enter")
     expect(page.locator("#querymarks mark.bad")).to_have_text("usr:x")
     expect(page.locator("#problems")).to_contain_text("usr:x")
     expect(page.locator("#query")).to_have_attribute("aria-invalid", "true")
