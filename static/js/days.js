@@ -1,5 +1,6 @@
-// In [data-days], a line before the first row of each day (in the reader's time zone) says the day, and stays in sight while
-// its rows are; where GAP seconds or more pass between two rows, a line says how long (data-word-later with {time}).
+// In [data-days], a line before the first row of each day (in the reader's time zone) says the day, unless that row has the
+// heading of its turn, which does; where GAP seconds or more pass between two rows, a line says how long (data-word-later
+// with {time}).
 // [data-time] on a row is its time in seconds since 1970, [data-ended] when it ended; rows may be added anywhere, at any time.
 (() => {
   const { dates, inWords } = window.adkweb;
@@ -17,14 +18,14 @@
     return inWords(seconds / size, unit);
   }
 
-  /** What stands between two rows: the day that begins, or else how long nothing happened, or nothing. */
-  function between(before, row) {
+  /** What stands between two rows, in words: the day that begins, how long nothing happened, both, or neither. */
+  function between(before, row, isHeaded) {
     const at = new Date(1000 * row.dataset.time);
     const passed = before ? row.dataset.time - before.dataset.ended : 0;
     const isNewDay = !before || new Date(1000 * before.dataset.time).toDateString() !== at.toDateString();
     const later = passed >= GAP ? box.dataset.wordLater.replace("{time}", length(passed)) : "";
-    if (Number.isNaN(at.getTime()) || (!isNewDay && !later)) return null;
-    return { day: isNewDay ? dates.weekday(at) : "", later };
+    if (Number.isNaN(at.getTime())) return null;
+    return { day: isNewDay && !isHeaded ? dates.weekday(at) : "", later };
   }
 
   function line({ day, later }) {
@@ -44,11 +45,11 @@
     const wanted = new Set();
     let before = null;
     for (const row of box.querySelectorAll("[data-time]")) {
-      const what = between(before, row);
-      before = row;
-      if (!what) continue;
       let head = row;
       while (head.previousElementSibling?.matches(".inv, .turn, .waterfall")) head = head.previousElementSibling;
+      const what = between(before, row, head.matches(".turn"));
+      before = row;
+      if (!what?.day && !what?.later) continue;
       const there = head.previousElementSibling;
       const fresh = line(what);
       if (there?.matches(".day") && there.isEqualNode(fresh)) {
