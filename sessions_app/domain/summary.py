@@ -3,18 +3,17 @@
 Each function does so for one kind of event, in pieces: [Piece("Transfer to "), Piece("hotel_agent", own=True)].
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from .description import Description, Part, parts_of
 from .json_values import as_object, read_stored_or_none
+from .plain import plain
 from .shorten import brief, words
 from .translation import gettext as _
 
 _LINE: Final = 240  # characters of a message
-_BOLD: Final = re.compile(r"(?<![0-9A-Za-z_*])\*\*(?=[^\s*])(.+?)(?<=[^\s*])\*\*(?![0-9A-Za-z_*])")  # and not 2**8
 _MOST: Final = 5  # calls, files or names on one line
 _MOST_ARGUMENTS: Final = 8
 _NAME: Final = 80  # characters of a tool's or an agent's name
@@ -166,8 +165,8 @@ def code_result(d: Description, event: Mapping[str, Any]) -> Pieces:
 
 
 def message(d: Description, event: Mapping[str, Any]) -> Pieces:
-    """Says what a person or an agent wrote, without the signs that Markdown makes bold of."""
-    yield Piece(words(_BOLD.sub(r"\1", words(d.text, 2 * _LINE)), _LINE), own=True)
+    """Says what a person or an agent wrote, without the signs of Markdown."""
+    yield Piece(words(plain(d.text), _LINE), own=True)
 
 
 def media(d: Description, event: Mapping[str, Any]) -> Pieces:
@@ -289,7 +288,8 @@ def answer(response: Part) -> str:
     """Returns a tool's answer, in short: its error if it failed."""
     if response.failed:
         return words(as_object(response.value).get("error"), 160)
-    return brief(unwrapped(response.value), 160)
+    value = unwrapped(response.value)
+    return _counted(value) or brief(value, 160)
 
 
 def unwrapped(answer: Any) -> Any:
@@ -297,6 +297,29 @@ def unwrapped(answer: Any) -> Any:
     if isinstance(answer, dict) and len(answer) == 1 and "result" in answer:
         return answer["result"]
     return answer
+
+
+def _counted(answer: Any) -> str:
+    """Returns an answer with a list of objects in words, with the list's length and its first entry: “flights: 2, first
+    LH1181 OPO ICN 497.0”; empty if it has none."""
+    named = answer.items() if isinstance(answer, dict) else [("", answer)]
+    each = [(words(name, 40), value) for name, value in islice(named, _MOST_ARGUMENTS)]
+    if not any(_is_table(value) for _name, value in each):
+        return ""
+    said = (
+        f"{name}: " * bool(name) + (_first_of(value) if _is_table(value) else brief(value, 60)) for name, value in each
+    )
+    return words(" · ".join(said), 160)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict)
+
+
+def _first_of(entries: list[Any]) -> str:
+    scalars = (value for value in islice(entries[0].values(), _MOST_ARGUMENTS) if isinstance(value, str | int | float))
+    first = " ".join(words(value, 24) for value in scalars)
+    return _("%(n)s, first %(entry)s") % {"n": len(entries), "entry": first} if first else str(len(entries))
 
 
 def _listed(parts: list[Part], say: Callable[[Part], Iterable[Piece]], between: str = "") -> Pieces:
