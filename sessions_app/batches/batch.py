@@ -23,7 +23,7 @@ from ..models.pages import in_pages
 from . import held, items
 from .held import HELD
 from .reading import DRAFT, ActName, dry_run_of, job_of, jobs
-from .working import DOING, KIND, MOST, READY, TRYING, asked_for
+from .working import DOING, KIND, MOST, READY, TRYING, asked_for, values_of
 
 _DRAFTS_SECONDS: Final = 86400.0
 _KEPT_SECONDS: Final = 90 * 86400.0
@@ -63,10 +63,7 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
     job = _own(batch_id, actor)
     task = json.loads(job.task)
     if task["act"] == "edit":
-        # An edit that can't be written is refused here, whatever the keys' values are.
-        state_event(
-            [Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()], actor, reason
-        )
+        _check_can_be_written(values, actor, reason)
     if job.state == HELD or job.step == DOING or (job.state == WAITING and is_held(job)):
         raise Conflict(_("This batch is already running or has finished."))
     task.pop("approved_by", None)
@@ -74,15 +71,15 @@ def try_(batch_id: uuid.UUID, values: Mapping[str, Any], *, actor: Actor, reason
     runner.start(job, step=TRYING, task=json.dumps(task), **runner.fields_of(actor))
 
 
-def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
+def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "", reason: str | None = None) -> None:
     """Does what was tried, or continues where it stopped. Does nothing if it is running or done.
 
     A batch that needs a second person is held instead, whole (held.py).
 
-    `dry_run` names the dry run that the actor has seen, if they have.
+    `dry_run` names the dry run that the actor has seen, if they have; a `reason` replaces the one that it was given.
 
-    Sessions with a running agent are done as soon as they are idle. Raises NotAllowed, NotFound; Conflict if the batch
-    was not tried yet, or was tried again since, or was undone.
+    Sessions with a running agent are done as soon as they are idle. Raises Invalid, NotAllowed, NotFound; Conflict
+    if the batch was not tried yet, or was tried again since, or was undone.
     """
     job = _own(batch_id, actor)
     if "undone" in json.loads(job.result or "{}"):
@@ -95,10 +92,14 @@ def do(batch_id: uuid.UUID, *, actor: Actor, dry_run: str = "") -> None:
         return
     if dry_run and job.state == READY and dry_run != dry_run_of(job):
         raise _tried_again()
+    task = json.loads(job.task)
+    if reason is not None and job.state == READY and task["act"] == "edit":
+        _check_can_be_written(values_of(task), actor, reason)
+        job.task = json.dumps(task | {"reason": reason})
     if not held.hold(job, actor=actor):
         # A batch that a second person applied keeps its author, no matter who continues it.
-        by = {} if "approved_by" in json.loads(job.task) else runner.fields_of(actor)
-        runner.start(job, step=DOING, **by)
+        by = {} if "approved_by" in task else runner.fields_of(actor)
+        runner.start(job, step=DOING, task=job.task, **by)
 
 
 def apply(batch_id: uuid.UUID, *, dry_run: str, actor: Actor) -> None:
@@ -219,6 +220,13 @@ def _own(batch_id: uuid.UUID, actor: Actor) -> Job:
 
 def _tried_again() -> Conflict:
     return Conflict(_("Someone ran this batch's dry run again. Review the new result."))
+
+
+def _check_can_be_written(values: Mapping[str, Any], actor: Actor, reason: str) -> None:
+    """Raises Invalid for an edit that can't be written, whatever the keys' values are."""
+    state_event(
+        [Entry(key, value, None if value is ABSENT else ABSENT) for key, value in values.items()], actor, reason
+    )
 
 
 def _sender(actor: Actor) -> dict[str, str]:

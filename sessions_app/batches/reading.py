@@ -28,6 +28,7 @@ DRAFT: Final = "draft"
 SAMPLES: Final = 8
 LISTED: Final = 100
 RECENT: Final = 50
+SMALL: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,12 @@ class Batch:
     def working(self) -> bool:
         """Returns whether a process works on it."""
         return self.stage in ("trying", "doing")
+
+    @property
+    def asks_again_ms(self) -> int:
+        """Returns the milliseconds until its page asks again. A small batch is over in a moment; counting the sessions
+        of a large one takes the machine from its work, and an agent may take minutes."""
+        return 700 if self.total > SMALL or self.counts["held"] else 120
 
     @property
     def to_do(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from django.utils.translation import gettext as _
@@ -21,17 +22,22 @@ from .lists import AppRow, app_rows, title_of
 from .size_limits import Measured, large, measured_sql
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionView:
     """A session with the state that its agent sees. `initial_state` is None if it was never recorded."""
 
     ref: SessionRef
-    title: str
+    actor: Actor
     create_time: float
     revision: float
     state: Scoped
     initial_state: State | None
     sizes: Mapping[Scope, int] = field(default_factory=dict)  # characters of the scopes that are too large to be read
+
+    @cached_property
+    def title(self) -> str:
+        """Returns its title; it is looked up when it is asked for, which most edits never do."""
+        return called({self.ref: title_of(self.state.session)}, self.actor)[self.ref]
 
     @property
     def is_incomplete(self) -> bool:
@@ -111,7 +117,7 @@ def session(ref: SessionRef, *, actor: Actor, partly: bool = False) -> SessionVi
     )
     return SessionView(
         ref,
-        called({ref: title_of(own or {})}, actor)[ref],
+        actor,
         read_instant(row[0]),
         read_instant(row[1]),
         Scoped(app=app or {}, user=user or {}, session=own or {}),

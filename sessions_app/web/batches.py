@@ -73,7 +73,8 @@ def _step(request: HttpRequest, shown: Batch, form: BatchForm) -> HttpResponse:
             core.try_(shown.id, shown.values, actor=who, reason=shown.reason)
         case "do":
             _check_confirmed(shown, given["confirm"])
-            core.do(shown.id, actor=who, dry_run=given["dry_run"])
+            reason = form.data.get("reason")  # as shown, perhaps with dots, it stays
+            core.do(shown.id, actor=who, dry_run=given["dry_run"], reason=None if reason == shown.reason else reason)
         case "apply":
             core.apply(shown.id, actor=who, dry_run=given["dry_run"])
         case "decline":

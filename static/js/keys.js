@@ -6,7 +6,8 @@
 // [data-keys-toggle] switches for this browser: a checkbox, or a button with aria-pressed.
 // A person may change keys in dialog#keys: localStorage.keymap {"e": "q"} says that q does what data-key="e" is for, and e
 // nothing. What tells of a key shows the one that is in force: [data-hint="e"], and the kbd and title of a [data-key].
-// Ctrl Enter (on a Mac, ⌘ Enter; a kbd[data-mac] says so) sends the form in which the focus is, by its main button.
+// Ctrl Enter (on a Mac, ⌘ Enter; a kbd[data-mac] says so) sends the form in which the focus is, by its main button; with
+// the focus in none, the form[data-main].
 // Other scripts hear of a key by the event adkweb:key at what has the focus: its detail is "e", whatever was pressed.
 (() => {
   const { kept, keptJson, keep, isMac } = window.adkweb;
@@ -242,8 +243,8 @@
   // The browser shows what is missing or wrong in the form, and goes there.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.defaultPrevented || event.isComposing || event.altKey || event.shiftKey) return;
-    if (!(event.ctrlKey || event.metaKey) || event.target.closest?.("a, button, summary")) return;
-    const form = event.target.closest?.("form");
+    if (!(event.ctrlKey || event.metaKey) || event.repeat || event.target.closest?.("a, button, summary")) return;
+    const form = event.target.closest?.("form") ?? scope().querySelector("form[data-main]");
     const button = form?.querySelector("button.primary:not([type=button], :disabled)");
     if (!button) return;
     event.preventDefault();

@@ -46,14 +46,14 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     expect(bar).to_contain_text("3 selected")
     expect(table.locator("input[name=ref]:checked")).to_have_count(3)
     expect(bar.get_by_role("button", name="Compare")).to_be_disabled()
-    bar.get_by_role("button", name="Edit state…").click()
-    fill(table, "note", '"called back"')
-    table.get_by_label("Reason").fill("by phone")
+    press(table, "e")
+    fill(table, "callback", '"done"')
     table.keyboard.press("ControlOrMeta+Enter")  # Dry run
     expect(table.locator(".tally")).to_contain_text("will change3")
-    table.get_by_role("button", name="Edit 3 sessions").click()
+    expect(table.locator(".differing li").first).to_contain_text("new")
+    table.keyboard.press("ControlOrMeta+Enter")  # Edit 3 sessions
     expect(table.get_by_text("3 sessions were changed.")).to_be_visible()
-    table.get_by_role("button", name="Undo this batch").click()
+    press(table, "u")  # Undo this batch
     expect(table.get_by_text("The edits to 3 sessions were undone.")).to_be_visible()
     table.get_by_role("link", name="the batch this undoes").click()
     expect(table.get_by_role("link", name="Undone")).to_be_visible()
