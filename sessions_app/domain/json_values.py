@@ -185,7 +185,7 @@ def check_containers(text: str | bytes) -> None:
     count, too."""
     signs = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if sum(map(signs.count, (b"[", b"{", b":"))) > MAX_CONTAINERS:
-        raise Invalid(_("more than %(n)s lists, objects and keys") % {"n": MAX_CONTAINERS})
+        raise Invalid(_("more than %(n)s lists, objects and keys in total") % {"n": MAX_CONTAINERS})
     if signs.count(b",") > MAX_ITEMS:
         raise Invalid(_("more than %(n)s items") % {"n": MAX_ITEMS})
 

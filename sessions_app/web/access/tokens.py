@@ -70,7 +70,7 @@ class RenewForm(Form):
         lambda text: core.number_of("hours", text, needed=True),
         label=gettext_lazy("Hours until the old token stops working"),
         help_text=gettext_lazy(
-            "The time you have to update each program. With 0, the old token stops working immediately; choose "
+            "How long you have to update each program. With 0, the old token stops working immediately; choose "
             "that if someone else might know it."
         ),
         initial=core.OVERLAP_HOURS,
