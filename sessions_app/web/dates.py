@@ -3,7 +3,7 @@
     09:05           today
     20 Nov          this year, with the time of day where it matters: 20 Nov, 09:05
     20 Nov 2025     any other year
-    3 min ago       within an hour, where a page keeps it up to date (`ago`)
+    3 min ago       within a day, where a page keeps it up to date (`ago`): 5 h ago
 
 The exact time is shown on hover. Spanish writes 20 nov, Korean 11월 20일: the catalogues say how. static/js/dates.js keeps
 what is shown up to date, and writes the same: it is given the words of `words_for_scripts`.
@@ -24,14 +24,16 @@ _DAY: Final = 86_400
 
 
 def ago(seconds: float, now: float) -> str:
-    """Returns a time for a page that keeps it up to date: “now”, “3 min ago”, “in 3 min”, or else its date."""
-    passed = now - seconds
-    if abs(passed) >= _HOUR:
-        return short(seconds, now)
-    minutes = int(abs(passed) / _MINUTE)
-    if not minutes:
-        return _words().now
-    return (_words().ago if passed > 0 else _words().ahead) % {"n": minutes}
+    """Returns a time for a page that keeps it up to date: “now”, “3 min ago”, “5 h ago”, “in 3 min”, or else its date."""
+    passed, words = now - seconds, _words()
+    size = abs(passed)
+    if size >= _DAY:
+        return _date(_local(seconds), _local(now).year)
+    if size < _MINUTE:
+        return words.now
+    if size < _HOUR:
+        return (words.ago if passed > 0 else words.ahead) % {"n": int(size / _MINUTE)}
+    return (words.earlier if passed > 0 else words.later) % {"n": int(size / _HOUR)}
 
 
 def short(seconds: float, now: float) -> str:
@@ -110,6 +112,8 @@ class _Words(NamedTuple):
     now: str
     ago: str
     ahead: str
+    earlier: str
+    later: str
     day: str
     year: str
     at: str
@@ -130,6 +134,8 @@ def _words_of(language: str) -> _Words:
         pgettext("a time", "now"),
         pgettext("a time", "%(n)s min ago"),
         pgettext("a time", "in %(n)s min"),
+        pgettext("a time", "%(n)s h ago"),
+        pgettext("a time", "in %(n)s h"),
         pgettext("a date", "%(day)s %(month)s"),
         pgettext("a date", "%(day)s %(month)s %(year)s"),
         pgettext("a date", "%(date)s, %(time)s"),

@@ -34,12 +34,14 @@
   /** 09:05:12 today, 20 Nov, 09:05:12. */
   const second = (at, now = new Date()) => (isToday(at, now) ? clock(at) : withTime(day(at, now), clock(at)));
 
-  /** Within an hour, how long ago: now, 3 min ago, in 3 min; or else as `short`. */
+  /** Within a day, how long ago: now, 3 min ago, 5 h ago, in 3 min; or else as `day`. */
   function ago(at, now = new Date()) {
     const passed = (now - at) / 1000;
-    if (Math.abs(passed) >= 3_600) return short(at, now);
-    const n = Math.trunc(Math.abs(passed) / 60);
-    return n ? filled(said(passed > 0 ? "Ago" : "Ahead"), { n }) : said("Now");
+    const size = Math.abs(passed);
+    if (size >= 86_400) return day(at, now);
+    if (size < 60) return said("Now");
+    if (size < 3_600) return filled(said(passed > 0 ? "Ago" : "Ahead"), { n: Math.trunc(size / 60) });
+    return filled(said(passed > 0 ? "Earlier" : "Later"), { n: Math.trunc(size / 3_600) });
   }
 
   /** 20 Nov 2026, 09:05:12.433. */

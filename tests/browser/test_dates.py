@@ -14,7 +14,7 @@ from tests.browser.conftest import Visit
 
 NOW: Final = datetime(2026, 11, 29, 12, 0, tzinfo=UTC).timestamp()
 TIMES: Final = [
-    *(NOW + each for each in (0, 59, -61, -3_599, -3_600, 3_599, 7_200, -13 * 3_600, 13 * 3_600)),
+    *(NOW + each for each in (0, 59, -61, -3_599, -3_600, 3_599, 7_200, -13 * 3_600, 13 * 3_600, 86_399, -86_400)),
     *(datetime(2025 + month % 2, month, 9, 23, 5, 12, 433_000, tzinfo=UTC).timestamp() for month in range(1, 13)),
 ]
 TOOK: Final = [0, 0.004, 0.0994, 0.2, 3.94, 9.99, 12, 59, 200, 8_000, 200_000]

@@ -29,15 +29,40 @@ LAST_YEAR = at(2025, 9, 1, 7, 30)
 @pytest.mark.parametrize(
     ("language", "words"),
     [
-        ("en", ["now", "3 min ago", "in 3 min", "09:05", "28 Nov", "1 Sep 2025", "28 Nov, 23:05", "1 Sep 2025, 07:30"]),
+        (
+            "en",
+            [
+                "now",
+                "3 min ago",
+                "in 3 min",
+                "2 h ago",
+                "in 2 h",
+                "12 h ago",
+                "27 Nov",
+                "1 Sep 2025",
+                "28 Nov, 23:05",
+                "1 Sep 2025, 07:30",
+            ],
+        ),
         (
             "es",
-            ["ahora", "hace 3 min", "en 3 min", "09:05", "28 nov", "1 sep 2025", "28 nov, 23:05", "1 sep 2025, 07:30"],
+            [
+                "ahora",
+                "hace 3 min",
+                "en 3 min",
+                "hace 2 h",
+                "en 2 h",
+                "hace 12 h",
+                "27 nov",
+                "1 sep 2025",
+                "28 nov, 23:05",
+                "1 sep 2025, 07:30",
+            ],
         ),
         (
             "ko",
             [
-                *("지금", "3분 전", "3분 후", "09:05", "11월 28일", "2025년 9월 1일"),
+                *("지금", "3분 전", "3분 후", "2시간 전", "2시간 후", "12시간 전", "11월 27일", "2025년 9월 1일"),
                 *("11월 28일 23:05", "2025년 9월 1일 07:30"),
             ],
         ),
@@ -45,7 +70,8 @@ LAST_YEAR = at(2025, 9, 1, 7, 30)
 )
 def test_a_date_is_as_short_as_it_can_be_in_each_language(language: str, words: list[str]) -> None:
     with translation.override(language):
-        said = [dates.ago(each, NOW) for each in (NOW - 59, NOW - 200, NOW + 200, TODAY, YESTERDAY, LAST_YEAR)]
+        times = NOW - 59, NOW - 200, NOW + 200, TODAY, 2 * NOW - TODAY, YESTERDAY, NOW - 130_000, LAST_YEAR
+        said = [dates.ago(each, NOW) for each in times]
         assert [*said, dates.minute(YESTERDAY, NOW), dates.minute(LAST_YEAR, NOW)] == words
 
 
