@@ -52,11 +52,12 @@ class Turn:
 @dataclass(frozen=True, slots=True)
 class Outline:
     """The turns to which some events belong, in order, and the numbers of these events, by seq. Empty if nobody knows.
-    `agents` are those of the session, as domain/agents.py counts them."""
+    `agents` are those of the session, as domain/agents.py counts them; `events` is how many it has, 0 if nobody knows."""
 
     turns: Sequence[Turn] = ()
     numbers: dict[Seq, int] = field(default_factory=dict)
     agents: Sequence[int] = ()
+    events: int = 0
 
     def turn_numbers(self, seqs: Iterable[Seq]) -> dict[Seq, int]:
         """Returns the numbers of the turns of events for which it was made, by seq, where they have one."""
@@ -114,7 +115,8 @@ def outline(
         stored = _stored(pk, turns, [seq for seq in asked if seq <= read])
         merged = sorted({turn.number: turn for turn in [*stored, *_turns(spans.values())]}.values(), key=_seq_of)
         numbers |= _counted(db, ref, sorted(numbered - numbers.keys()), merged)
-        return Outline(merged, {seq: numbers[seq] for seq in numbered}, so_far.agents)
+        total = 0 if newer is None else so_far.events
+        return Outline(merged, {seq: numbers[seq] for seq in numbered}, so_far.agents, total)
 
 
 def agents_of(ref: SessionRef, *, actor: Actor) -> Sequence[int]:

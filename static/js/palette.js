@@ -22,12 +22,12 @@
   const OF_PAGE = [
     "#main .pagehead > .actions :is(a[href], button)",
     "#main .pagehead [data-copy]",
-    "#main :is(.momenttabs, .takeback) a",
+    "#main :is(.momenttabs, .momentlinks, .takeback) a[href]",
     "#main [data-key]:not([data-key=Escape])",
   ].join();
   const OF_EVERY_PAGE = "[data-theme-toggle], .topbar .menu-items :is(button:not([data-palette]), [data-tour-start])";
   const NO_ACTION = ":disabled, [aria-current=true], details.menu:not([data-focus]) > summary";
-  const NO_NAME = "kbd, svg, .help, .n, .mark, .news, [data-number]";
+  const NO_NAME = "kbd, svg, .note, .ofnow + .ofpast, .help, .n, .mark, .news, [data-number]";
   const PAGES = [".topbar > .logo", ".topbar .menu-items a:not(.watched, [data-tour-start])", ".topbar-end > a"];
 
   let known = []; // what the page knows, and what the server said when the palette was opened
@@ -55,7 +55,7 @@
 
   /** It can be seen, or the menu that it is in, or the tab. */
   function isThere(element) {
-    if (element.matches(".momenttabs a")) return !element.closest("[hidden]");
+    if (element.matches(".momenttabs a, .momentlinks a")) return !element.closest("[hidden]");
     let seen = element.matches("summary") ? element.parentElement : element;
     for (let menu = seen; menu; menu = menu.parentElement.closest("details.menu:not([open])")) seen = menu;
     return seen.checkVisibility({ visibilityProperty: true });

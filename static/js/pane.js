@@ -61,7 +61,7 @@
   /** The cursor stays where it is, whatever the address said when the pane was opened. */
   function writeEvent() {
     const { at, show } = moment.hidden ? {} : (moment.querySelector("[data-moment]")?.dataset ?? {});
-    const address = addressWith({ at, show: show === "merged" ? "" : show });
+    const address = addressWith({ at, show: show === "state" ? "" : show });
     if (address.href !== location.href) history.replaceState(history.state, "", address);
   }
 

@@ -16,7 +16,7 @@
   let asking = false;
 
   const numberOf = (at) => steps.findIndex(({ dataset }) => dataset.at === at);
-  const shownAt = () => panel.querySelector("[data-moment][data-show=merged]")?.dataset.at;
+  const shownAt = () => panel.querySelector("[data-moment][data-show=state]")?.dataset.at;
 
   // --- What is held ------------------------------------------------------------------------------------------------
 

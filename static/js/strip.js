@@ -38,6 +38,7 @@
     track.setAttribute("aria-valuetext", moment?.words ?? track.dataset.wordNow);
     const [left, right] = numbersOf(track.dataset.edges).slice(2 * bar);
     if (!dragging) putCursor(track, moment?.seq ? (left + right) / 200 : null);
+    putHead(track);
   }
 
   document.addEventListener("adkweb:moment", ({ detail }) => {
@@ -57,7 +58,14 @@
   function putCursor(track, share) {
     const cursor = track.parentElement.querySelector(".cursor");
     cursor.hidden = share === null;
-    if (share !== null) cursor.style.insetInlineStart = `${share * 100}%`;
+    if (share !== null) cursor.style.setProperty("--at", share);
+  }
+
+  /** What stands at the cursor: the number of the event and its time, as they are beside. */
+  function putHead(track) {
+    const said = moment?.head ?? "";
+    const head = track.parentElement.querySelector(".cursor > .head");
+    if (head.textContent !== said) head.textContent = said;
   }
 
   let pointer = null;

@@ -19,7 +19,7 @@
   const LINK = "a.line, a.when"; // of a row
 
   let shown = null; // { at, seq } of the event whose state is shown
-  let show = "merged";
+  let show = "state";
   let wish = null; // what to ask for next: { at } or { seq }, maybe with { step, writes or errors }; or { step } alone
   let asking = false;
   let visits = 0; // to the past: whoever went back to now wants no answer of the visit before
@@ -78,7 +78,7 @@
       else asked.seq = Number.MAX_SAFE_INTEGER;
     }
     const held = new CustomEvent("adkweb:step", { detail: asked, cancelable: true }); // steps.js may know what is there
-    if (show === "merged" && shown && !panel.dispatchEvent(held)) arrive();
+    if (show === "state" && shown && !panel.dispatchEvent(held)) arrive();
     else {
       const visit = visits;
       const html = await get(stateAddress, { ...asked, show });
@@ -160,6 +160,7 @@
     if (panel.hidden) {
       panel.hidden = false;
       now.hidden = true;
+      document.body.dataset.past = "";
     }
     select();
     point();
@@ -178,6 +179,7 @@
     panel.hidden = true;
     panel.replaceChildren();
     now.hidden = false;
+    delete document.body.dataset.past;
     newest = events.querySelector(".later") !== null;
     select();
     point();
@@ -222,7 +224,7 @@
   );
 
   function replaceAddress() {
-    const address = addressWith({ at: shown?.at, show: shown?.at && show !== "merged" ? show : "" });
+    const address = addressWith({ at: shown?.at, show: shown?.at && show !== "state" ? show : "" });
     if (shown) address.hash = "";
     if (address.href !== location.href) history.replaceState(history.state, "", address);
   }
@@ -282,7 +284,10 @@
 
   /** Tells what is shown. */
   function point() {
-    const detail = shown && { ...shown, words: panel.querySelector("[data-travel-words]")?.textContent };
+    const words = panel.querySelector("[data-travel-words]");
+    const time = words?.nextElementSibling?.textContent ?? "";
+    const head = [...new Set([shown?.number, time])].filter(Boolean).join(" · ");
+    const detail = shown && { ...shown, words: words?.textContent, head };
     document.dispatchEvent(new CustomEvent("adkweb:moment", { detail }));
   }
 
@@ -315,6 +320,7 @@
       travel({ at });
     } else if (travelStep !== undefined) step(Number(travelStep), link.dataset.travelTo);
     else if (travelShow !== undefined) {
+      if (!shown) return here(travelShow);
       show = travelShow;
       travel({ at: shown.at });
     } else if ("travelBack" in link.dataset) back();
@@ -383,13 +389,13 @@
     travel({ at: detail.at });
   });
 
-  /** The state at the row that the reader is on; without one, at the newest that is shown. */
-  function here() {
+  /** The state, or another part, at the row that the reader is on; without one, at the newest that is shown. */
+  function here(part = "state") {
     const row =
       document.activeElement?.closest(".ev") ??
       document.querySelector(".ev.selected") ??
       [...events.querySelectorAll(".ev")].at(-1);
-    show = "merged";
+    show = part;
     if (row) travel({ at: row.id.replace(/^event-/, "") });
   }
 

@@ -298,9 +298,6 @@ def test_a_word_is_explained_to_the_pointer_and_to_the_keyboard(page: Page) -> N
     page.keyboard.press("Tab")
     expect(tip).to_have_text("A record appended to a session by an agent, a person or adkweb. It never changes.")
 
-    page.get_by_role("link", name="Drift").hover()
-    expect(tip).to_contain_text("Stored state that differs")
-
 
 @pytest.mark.long
 @pytest.mark.parametrize("width", [390, 1440])

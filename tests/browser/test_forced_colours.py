@@ -60,9 +60,9 @@ def test_the_selected_event_and_what_is_current_have_the_colour_of_a_selection(v
             assert style(row, "borderInlineStartColor") == colour
         assert style(selected.locator(".seq"), "backgroundColor") == highlight
         assert style(other.locator(".seq"), "backgroundColor") != highlight
-        assert style(page.locator(".cursor"), "backgroundColor") == highlight
+        assert style(page.locator(".cursor"), "borderInlineStartColor") == highlight
         for current, others in (
-            (".densities [aria-current]", ".densities a:not([aria-current])"),
+            ("[data-densities] [aria-current]", "[data-densities] a:not([aria-current])"),
             (".toolbar .chip[aria-current]", ".toolbar .chip:not([aria-current])"),
             ("[data-moment] .momenttabs [aria-current]", "[data-moment] .momenttabs a:not([aria-current])"),
         ):

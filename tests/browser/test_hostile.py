@@ -119,7 +119,7 @@ def test_a_hostile_event_of_each_kind_opens_beside_the_timeline(page: Page, kind
         page.locator("#show-event").click()
         expect(page.locator(f'#detail .detailhead a[href="{address}"]')).to_be_visible()
         check(page)
-        page.locator("#show-merged").click()
+        page.locator("#show-state").click()
 
 
 @pytest.mark.long

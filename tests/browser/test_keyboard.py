@@ -207,11 +207,11 @@ def test_a_key_goes_from_the_timeline_to_the_state_and_back_to_where_one_was(
 def test_a_key_goes_to_what_stands_beside_the_timeline_and_back_to_the_event_that_is_shown(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.locator(".ev .line").nth(3).click()
-    expect(page.locator("#moment .then")).to_contain_text("State at event 26")
+    expect(page.locator("#moment .then")).to_contain_text("Event 26")
     page.keyboard.press("F6")
     assert is_in(page, "#moment")
     page.keyboard.press("[")
-    expect(page.locator("#moment .then")).to_contain_text("State at event 25")
+    expect(page.locator("#moment .then")).to_contain_text("Event 25")
     shown = page.locator(".ev.selected").get_attribute("id")
     page.keyboard.press(";")
     assert is_in(page, f"[id='{shown}']")

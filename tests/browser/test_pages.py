@@ -50,7 +50,7 @@ def test_keys_move_through_the_timeline_open_events_beside_it_and_lead_to_forms_
     expect(events.nth(0).locator("a.line")).to_be_focused()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    expect(page.locator("#moment")).to_contain_text("State at event")
+    expect(page.locator("#moment .then")).to_contain_text("Event")
     page.locator("#show-event").press("Enter")
     expect(page.locator("#detail")).to_contain_text("Where to?")
     expect(page.locator("#state")).to_be_hidden()

@@ -99,6 +99,8 @@ def test_what_is_offered_at_an_event_opens_beside_the_timeline(page: Page) -> No
 def test_what_is_offered_now_opens_there_and_the_back_button_closes_it(page: Page) -> None:
     page.goto(SESSION)
     for words in ("History", "Compare", "Drift", "Artifacts", "What the model got", "Add event"):
+        if words in ("Drift", "Artifacts"):
+            page.locator("#main .rare > summary").click()
         page.locator("#main").get_by_role("link", name=words, exact=True).click()
         expect(pane(page)).to_be_visible()
         expect(page.locator("#state")).to_be_hidden()
@@ -204,13 +206,13 @@ def test_a_link_to_an_event_goes_there_and_going_back_shows_the_pane_again(page:
     page.goto(with_pane("history?key=n"))
     opened(page, "n")
     pane(page).get_by_role("link", name="#392").click()
-    expect(page.locator("#moment .then")).to_contain_text("State at event 392")
+    expect(page.locator("#moment .then")).to_contain_text("Event 392")
     expect(page.locator("#event-t392")).to_have_class(re.compile("selected"))
     expect(pane(page)).to_be_hidden()
     page.go_back()
     expect(title(page)).to_have_text("n")
     page.locator("#event-t396 .line").click()  # in the timeline, too
-    expect(page.locator("#moment .then")).to_contain_text("State at event 396")
+    expect(page.locator("#moment .then")).to_contain_text("Event 396")
     expect(pane(page)).to_be_hidden()
     expect(page).to_have_url(re.compile(r"/travel/\?at=t396$"))
 
@@ -228,7 +230,7 @@ def test_what_the_model_got_follows_the_event_that_is_chosen(page: Page) -> None
     page.keyboard.press("k")
     expect(title(page)).to_contain_text("event 1")
     pane(page).get_by_role("link", name="Close").click()
-    expect(page.locator("#moment .then")).to_contain_text("State at event 1")
+    expect(page.locator("#moment .then")).to_contain_text("Event 1")
     button.click()
     expect(title(page)).to_contain_text("event 1")
     page.locator("#travel-back").dispatch_event("click")
@@ -296,7 +298,7 @@ def test_an_undo_in_the_pane_is_told_and_the_timeline_follows(page: Page) -> Non
     toast.get_by_role("button", name="Undo").click()
     expect(toast).to_contain_text("Undone.")
     toast.get_by_role("link", name="View").click()
-    expect(page.locator("#moment .then")).to_contain_text("State at event 4")
+    expect(page.locator("#moment .then")).to_contain_text("Event 4")
     expect(pane(page)).to_be_hidden()
     assert page.evaluate("window.same")
 
@@ -397,7 +399,7 @@ def test_who_has_closed_the_pane_when_the_answer_comes_stays_in_the_past_and_is_
         page.keyboard.press("Escape")
         expect(pane(page)).to_be_hidden()
     expect(page.locator(".toast.ok")).to_contain_text("Fork created")
-    expect(page.locator("#moment .then")).to_contain_text("State at event")
+    expect(page.locator("#moment .then")).to_contain_text("Event")
     assert page.evaluate("window.same")
 
 

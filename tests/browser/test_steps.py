@@ -49,7 +49,7 @@ BOTH = (
     + """
     const panel = document.querySelector("#moment");
     const { at } = panel.querySelector("[data-moment]").dataset;
-    const answer = await plainly(`${panel.dataset.state}?at=${encodeURIComponent(at)}&show=merged`,
+    const answer = await plainly(`${panel.dataset.state}?at=${encodeURIComponent(at)}&show=state`,
         { headers: { "HX-Request": "true" } });
     const box = document.createElement("div");
     box.innerHTML = await answer.text();

@@ -38,7 +38,7 @@ def shown(page: Page, key: str, panel: str = "#moment") -> Locator:
 
 def at(page: Page, seq: int) -> None:
     """The panel shows the state at an event."""
-    expect(page.locator("#moment .then")).to_contain_text(f"State at event {seq}")
+    expect(page.locator("#moment .then")).to_contain_text(f"Event {seq}")
 
 
 def saved(page: Page) -> int:

@@ -103,7 +103,7 @@ def test_a_click_shows_the_state_just_after_an_event_and_an_edit_asks_before_it_
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.locator("#event-t396 .line").click()
-    expect(moment(page).locator(".then")).to_contain_text("State at event")
+    expect(moment(page).locator(".then")).to_contain_text("Event")
     expect(value(page, "n")).to_have_text("396")
     expect(value(page, "user:far")).to_have_text("396")
     expect(moment(page).locator("[data-key-row='n'] > .was del")).to_have_text("392")
@@ -114,7 +114,7 @@ def test_a_click_shows_the_state_just_after_an_event_and_an_edit_asks_before_it_
     expect(page).to_have_url(re.compile(r"\?at=t396$"))
 
     page.locator("#event-t399 .line").click()
-    expect(moment(page)).to_contain_text(re.compile("State at event"))
+    expect(moment(page)).to_contain_text(re.compile(r"Event \d+"))
     expect(moment(page).locator(".written")).to_have_count(0)
     expect(page.locator(".ev.selected")).to_have_count(1)
     page.get_by_role("link", name="Back to now").click()
@@ -140,7 +140,7 @@ def test_a_click_shows_the_state_just_after_an_event_and_an_edit_asks_before_it_
     expect(page.locator("#state")).to_be_visible()
     page.locator("#event-t396 .line").click()
     expect(moment(page)).to_be_visible()
-    page.get_by_role("link", name="Edit state").click()
+    page.get_by_role("link", name="Edit current state").click()
     past.get_by_role("link", name="Fork here").click()
     expect(page.locator("#pane-title")).to_contain_text("Fork")
 
@@ -302,7 +302,7 @@ def test_the_strip_is_a_slider_for_the_keyboard(page: Page) -> None:
     page.keyboard.press("Home")
     expect(at).to_have_attribute("data-at", "t1")
     expect(strip).to_have_attribute("aria-valuenow", "0")
-    expect(strip).to_have_attribute("aria-valuetext", re.compile("State at event"))
+    expect(strip).to_have_attribute("aria-valuetext", re.compile(r"Event \d+ of"))
     expect(value(page, "n")).to_have_text("0")
     expect(page).to_have_url(re.compile("at=t1$"))  # to be sent to somebody else
     page.keyboard.press("ArrowRight")
@@ -342,7 +342,7 @@ def test_steps_that_come_faster_than_answers_are_all_taken(page: Page) -> None:
 def test_a_link_shows_somebody_else_the_same_moment(visit: Visit, scripts: bool) -> None:
     other = visit(java_script_enabled=scripts)
     other.goto(SESSION + "?at=t8")
-    expect(moment(other).locator(".then")).to_contain_text("State at event")
+    expect(moment(other).locator(".then")).to_contain_text("Event")
     expect(value(other, "n")).to_have_text("8")
     expect(other.locator("#event-t8")).to_have_class(re.compile("selected"))
     if scripts:
@@ -489,13 +489,13 @@ def test_a_link_to_a_gone_event_leads_back_and_another_is_found_by_its_number_or
     expect(field).to_be_focused()
     field.fill("7")
     field.press("Enter")
-    expect(moment(page)).to_contain_text("State at event 7")
+    expect(moment(page)).to_contain_text("Event 7")
     expect(field).to_be_hidden()
     page.keyboard.press("g")
     expect(field).to_have_value("")
     field.fill("n")
     field.press("Enter")
-    expect(moment(page)).to_contain_text("State at event 4")  # the change of n before event 7
+    expect(moment(page)).to_contain_text("Event 4")  # the change of n before event 7
     page.keyboard.press("g")
     field.fill("nothing like it")
     field.press("Enter")

@@ -116,6 +116,8 @@ class Element:
         """The addresses of links by their words, or by the name that stands for these; the first of each."""
         found: dict[str, str] = {}
         for link in self.all("a"):
+            if "href" not in link:
+                continue
             found.setdefault(link.text or link.attributes.get("aria-label", ""), link["href"])
         return found
 

@@ -198,7 +198,7 @@ def test_time_travel_works_before_it_is_adopted_and_says_how_events_are_ordered(
     page = maria.open("session", query={"at": event.id}, **ref._asdict())
     assert "ordered by time, then by id" in page.text
     panel = page.one(id="moment")
-    assert panel.one(class_="at").text.startswith("State at event ")
+    assert panel.one(class_="at").text.startswith("Event ")
     assert panel.all("time")
     assert "pay" in panel.text
     assert page.all(id="strip")

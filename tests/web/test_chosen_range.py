@@ -75,7 +75,7 @@ def test_links_at_a_moment_stay_in_the_range_and_the_filters(ref: SessionRef, ma
         "session", query={name: value for name, (value,) in asked.items()} | {"at": "e4"}, **ref._asdict()
     )
     panel = page.one(id="moment")
-    for name in ("show-merged", "show-changes", "show-event", "step-back", "step-on", "change-on", "travel-back"):
+    for name in ("show-state", "show-changes", "show-event", "step-back", "step-on", "change-on", "travel-back"):
         query = parse_qs(urlsplit(panel.one("a", id=name)["href"]).query)
         assert {name: query.get(name) for name in asked} == asked, name
     before = maria.get(panel.one("a", id="step-back")["href"])

@@ -183,11 +183,7 @@ def test_what_another_program_stored_too_deep_or_too_large_breaks_no_page(
     told = {}
     for page, query in [
         ("session", {}),
-        *(
-            ("session", {"at": event, "show": show})
-            for event in ("e1", "e2")
-            for show in ("merged", "changes", "event")
-        ),
+        *(("session", {"at": event, "show": show}) for event in ("e1", "e2") for show in ("state", "changes", "event")),
         ("session-history", {"key": "deep"}),
         ("compare", {"a": "e1", "b": "e2"}),
         ("compare", {"a": "e2", "b": "now"}),

@@ -176,7 +176,7 @@ def test_the_event_itself_is_a_part_of_the_panel(ref: SessionRef, maria: Browser
     panel = at(maria, ref, event_id, show="event")
     assert "hello from the event" in panel.one(id="detail").text
     assert panel.links()["Open as a page"] == reverse("event", kwargs={**ref._asdict(), "event_id": event_id})
-    assert panel.one("div", "then").text.startswith("State at event 1")
+    assert panel.one("div", "then").text.startswith("Event 1")
 
 
 def test_temp_keys_are_said_to_be_never_stored(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -392,7 +392,7 @@ def test_time_travel_works_in_a_file_that_was_never_adopted(
     registry.opened_files.pop(ref.source, None)
     settings.READ_ONLY = True
     page = session_at(maria, ref, at=event_id)
-    assert page.one(class_="at").text == "State at event 1"
+    assert page.one(class_="at").text.startswith("Event 1 of 2 ")
     assert rows(page.one(id="moment"))["n"] == "1 | event"
     assert page.all(id="strip")
     assert not page.all(id="past")

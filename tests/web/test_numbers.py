@@ -36,7 +36,7 @@ def test_the_timeline_the_panel_and_the_event_count_from_one(second: SessionRef,
         feed(second.source)
     page = maria.open("session", query={"at": "e2"}, **second._asdict())
     assert page.one(id="events").texts("span", "seq") == ["1", "2", "3"]
-    assert "State at event 2" in page.one(id="moment").text
+    assert "Event 2" in page.one(id="moment").text
     assert "turn 1" in page.one(id="moment").links()
     event = maria.open("event", event_id="e2", **second._asdict())
     assert event.one("h1").text == "Event 2"

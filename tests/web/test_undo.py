@@ -16,6 +16,7 @@ from sessions_app.domain.state import ABSENT, State
 from sessions_app.edits import queue
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.edits.rewind import rewind
+from sessions_app.web.templatetags.terms import TERMS
 from sessions_app.writes.append import append_event
 from tests.support.stored import events_of, everything, execute, overwrite_event, state_of
 from tests.web.conftest import NAME, Browser
@@ -249,7 +250,7 @@ def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
         write(ref, {"count": number}, f"i{number}")
     event = rewind(ref, "i2", actor=actor).event
     link = maria.open("event", event_id=event["id"], **ref._asdict()).one("nav", "takeback").one("a", data_key="u")
-    assert link.text == "Undo the rewind…"
+    assert link.text == "Undo… this rewind"
     write(ref, {"count": 9}, "on")
     page = rewind_page(maria, ref, event["invocation_id"])
     assert page.one("h1").text == "Undo the rewind of event 4"
@@ -532,12 +533,26 @@ def test_read_only_refuses_before_anything_is_asked(
     assert response.status_code == (405 if method == "post" and name == "restore" else 403)
 
 
+def test_what_is_done_at_an_event_keeps_its_place_and_says_what_it_is(
+    ref: SessionRef, maria: Browser, add: Callable[..., str], write: Add
+) -> None:
+    wrote, said = write(ref, {"step": "pay"}), add(ref, {"text": "hello"})
+    meanings = [str(TERMS[word][1]) for word in ("undo", "restore", "rewind", "fork")]
+    for event_id, titles in ((wrote, meanings), (said, ["This event changed nothing", *meanings[1:]])):
+        page = maria.open("state-at", query={"at": event_id}, htmx=True, **ref._asdict())
+        links = page.one("nav", "takeback").all("a")
+        assert [link.text.partition("…")[0] for link in links] == ["Undo", "Restore", "Rewind", "Fork"]
+        assert [link["title"] for link in links] == titles
+    assert [link.text for link in links if "href" not in link] == ["Undo… this event"]
+
+
 def test_an_event_offers_what_can_be_done_and_says_what_it_is(
     ref: SessionRef, maria: Browser, write: Add, actor: Actor
 ) -> None:
     event_id = write(ref, {"step": "pay"})
+    offered = ["Undo… this event", "Restore… these values", "Rewind… forget the rest", "Fork… a copy"]
     links = maria.open("event", event_id=event_id, **ref._asdict()).one("nav", "takeback").links()
-    assert list(links) == ["Undo…", "Restore…", "Rewind…", "Fork…"]
+    assert list(links) == offered
     apply(maria, ref, undo_form(maria, ref, event_id).json_fields())
     edit_state(ref, [Entry("x", 1, ABSENT)], actor=actor, of={"restores": event_id}, reason="as it was")
     rewind(ref, "i1", actor=actor)

@@ -41,7 +41,7 @@ from ..request import actor
 from ..session.event import about
 from ..session.updates import number_in
 
-SHOWN: Final = ("merged", "changes", "event")
+SHOWN: Final = ("state", "changes", "event")
 _MOST_STEPS: Final = 1_000_000
 
 
@@ -94,6 +94,7 @@ def panel(request: HttpRequest, ref: SessionRef, event_id: str, upto: Reached | 
     context: dict[str, Any] = {
         "at": event_id,
         "numbers": {},
+        "total": 0,
         "show": shown if shown in SHOWN else SHOWN[0],
         "status": 200,
         "ordered": database.has_order(ref.source),
@@ -143,6 +144,7 @@ def _state(
     return {
         "moment": after,
         "numbers": known.numbers,
+        "total": known.events,
         "whole": whole,
         "unknown": unknown,
         "groups": [group for group in groups if group.rows or not only_changes],

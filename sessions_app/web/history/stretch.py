@@ -81,7 +81,7 @@ def _steps(ref: SessionRef, events: Sequence[EventView], request: HttpRequest) -
         _Step(event, shown, sum(size.values()), _changed(shown), ask, STATE in kind, ERROR in kind)
         for event, shown, size, ask, kind in zip(events, rows, sizes, asks, kinds, strict=True)
     ]
-    return {"steps": steps, "numbers": known.numbers}
+    return {"steps": steps, "numbers": known.numbers, "total": known.events}
 
 
 def _rows(

@@ -120,6 +120,8 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_
     shown = view.description.parts[parts : parts + PARTS]
     pairs = _pairs(shown, earlier, later)
     raw = "" if view.size else beginning(view.data, RAW_LIMIT)
+    seqs = [each.seq for each in (view, *pairs.values()) if each.seq is not None]
+    known = outline.outline(view.ref, seqs, actor=who)
     return {
         "event": view,
         "is_answer": is_answer(view.data),
@@ -132,7 +134,8 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_
         "previous": earlier[0] if earlier else None,
         "following": later[0] if later else None,
         "pairs": pairs,
-        "numbers": outline.numbers_of(view.ref, [each.seq for each in (view, *pairs.values())], actor=who),
+        "numbers": known.numbers,
+        "total": known.events,
         "raw": raw[:RAW_LIMIT],
         "raw_cut": len(raw) > RAW_LIMIT,
     }

@@ -1,6 +1,6 @@
-"""Defines the tags that explain words in a demo, by the sentences of docs/glossary.md: see terms.js."""
+"""Defines the tags that explain words by the sentences of docs/glossary.md; in a demo, see terms.js."""
 
-from typing import Any, Final
+from typing import Final
 
 from django.utils.functional import Promise
 from django.utils.html import format_html
@@ -65,8 +65,7 @@ def term(word: str) -> SafeString:
     return format_html('<button class="term" type="button" data-term="{}.">{}</button>', meaning, name)
 
 
-@register.simple_tag(takes_context=True)
-def explained(context: dict[str, Any], word: str) -> SafeString:
-    """Returns the attribute by which a link or a button explains its word. Nothing outside the demo."""
-    demo = context.get("demo")
-    return format_html(' data-term="{}."', TERMS[word][1]) if callable(demo) and demo() else SafeString()
+@register.simple_tag
+def meaning(word: str) -> str | Promise:
+    """Returns the sentence that says what a word means, for the title of what does it."""
+    return TERMS[word][1]
