@@ -2,10 +2,13 @@
 // What the page knows is listed at once: the pages of its menu, and its buttons with their keys. At its data-complete, the
 // server says what else there is: other pages, views, and those of this browser's recent sessions (localStorage.recent) that
 // the person may see; and, of what is typed, users, apps and how a search goes on.
+// Nothing typed: recent sessions come first, so that Ctrl K and Enter lead back to the one before, then what the page can do.
+// Something typed: the groups come in the order of how well their best name goes with it.
 // A name matches if each word that is typed begins a word of it, or, where none does so, if the letters are in it in order.
 (() => {
   const { askFor, combobox, isMac, keep, keptJson, keyFor, parsed, setTheme, use } = window.adkweb;
   const RECENT = 8;
+  const SHOWN_RECENT = 5; // while nothing is typed: so that the page's actions can be seen, too
   const A_FEW = 3; // of each group, while what is typed is too short to mean one of them
   const dialog = document.querySelector("#palette");
 
@@ -18,6 +21,8 @@
 
   const field = dialog.querySelector("input");
   const list = dialog.querySelector("[role=listbox]");
+  const groups = [...list.children];
+  const icons = dialog.querySelector("template").content;
   const isOpen = () => dialog.matches(":popover-open");
   const OF_PAGE = [
     "#main .pagehead > .actions :is(a[href], button)",
@@ -28,10 +33,13 @@
   const OF_EVERY_PAGE = "[data-theme-toggle], .topbar .menu-items :is(button:not([data-palette]), [data-tour-start])";
   const NO_ACTION = ":disabled, [aria-current=true], details.menu:not([data-focus]) > summary";
   const NO_NAME = "kbd, svg, .note, .ofnow + .ofpast, .help, .n, .mark, .news, [data-number]";
+  const KNOWN = ["recent", "actions", "views", "pages"]; // the groups that are there before the answer
   const PAGES = [".topbar > .logo", ".topbar .menu-items a:not(.watched, [data-tour-start])", ".topbar-end > a"];
 
   let known = []; // what the page knows, and what the server said when the palette was opened
   let answer = { text: "", options: [] };
+  let waits = false; // for the recent sessions, which will come first
+  let entered = false; // Enter was pressed meanwhile
   let moved = false; // an option was chosen with the arrow keys: it stays so when the answer comes
   const runs = new WeakMap(); // by option: what it does
   const { choose, options } = combobox(field, list, { stays: true, offer: answered, taken });
@@ -39,7 +47,7 @@
   // --- What the page can do ------------------------------------------------------------------------------------------
 
   function nameOf(element) {
-    const said = element.getAttribute("aria-label") ?? element.labels?.[0]?.textContent;
+    const said = element.dataset.name ?? element.getAttribute("aria-label") ?? element.labels?.[0]?.textContent;
     if (said) return said.trim();
     const copy = (element.querySelector("b") ?? element).cloneNode(true);
     for (const part of copy.querySelectorAll(NO_NAME)) part.remove();
@@ -65,19 +73,31 @@
     return Object.assign(document.createElement(tag), properties);
   }
 
-  function option(group, name, run, key = "", help = "") {
+  /** A copy of an icon, or of that of the group. */
+  function iconFor(group, icon) {
+    const copy = (icon ?? icons.querySelector(`.of-${group}`)).cloneNode(true);
+    copy.setAttribute("class", "icon");
+    return copy;
+  }
+
+  function option(group, name, run, { key = "", help = "", icon = null } = {}) {
     const item = element("li", { role: "option" });
     item.dataset.group = group;
-    item.append(element("span", { className: "bidi truncate", textContent: name }));
+    item.append(iconFor(group, icon), element("span", { className: "bidi truncate", textContent: name }));
     if (help) item.append(element("span", { className: "muted end", textContent: help, title: help }));
     if (key) item.append(element("kbd", { className: "end", textContent: key }));
     runs.set(item, run);
     return item;
   }
 
+  const iconOf = (element) => element.querySelector(":scope > .icon:first-child:not(.end)");
+
   function pages() {
     const links = PAGES.flatMap((some) => [...document.querySelectorAll(some)]);
-    return links.map((link) => option("pages", link.dataset.name ?? nameOf(link), () => use(link)));
+    const each = new Map(links.map((link) => [link.href, link])); // some are in the bar and in the menu
+    return [...each.values()].map((link) =>
+      option("pages", nameOf(link), () => use(link), { key: keyFor(link), icon: iconOf(link) }),
+    );
   }
 
   /** Those of the row in which the focus is come first. */
@@ -87,17 +107,19 @@
     return [...new Set(all)].filter((each) => isThere(each) && !each.matches(NO_ACTION)).flatMap(optionsOf);
   }
 
+  /** What every page can do is listed once something is typed. */
   function optionsOf(button) {
-    if (!button.matches("[data-theme-toggle]"))
-      return option(
-        "actions",
-        wholeName(button),
-        () => use(button),
-        keyFor(button),
-        button.querySelector(".help")?.textContent,
-      );
-    const named = (theme) => option("actions", button.getAttribute(`data-word-${theme}`), () => setTheme(theme));
-    return ["system", "light", "dark"].map(named);
+    const help = button.querySelector(".help")?.textContent;
+    const icon = iconOf(button);
+    const named = (theme) =>
+      option("actions", button.getAttribute(`data-word-${theme}`), () => setTheme(theme), {
+        icon: button.querySelector(`.theme-${theme}`),
+      });
+    const all = button.matches("[data-theme-toggle]")
+      ? ["system", "light", "dark"].map(named)
+      : [option("actions", wholeName(button), () => use(button), { key: keyFor(button), help, icon })];
+    if (button.matches(OF_EVERY_PAGE)) for (const item of all) item.dataset.typed = "";
+    return all;
   }
 
   // --- What is listed --------------------------------------------------------------------------------------------------
@@ -116,7 +138,7 @@
 
   /** How well a name goes with what is typed: 0 begins so, 1 words begin so, 2 has the letters; 3 does not. */
   function rank(item, typed) {
-    const name = plain(item.firstElementChild.textContent);
+    const name = plain(item.querySelector("span").textContent);
     if (name.startsWith(typed)) return 0;
     const asked = words(typed);
     if (asked.length && asked.every((each) => words(name).some((word) => word.startsWith(each)))) return 1;
@@ -145,16 +167,33 @@
     }
     const before = moved && options().find((item) => item.ariaSelected === "true");
     for (const [number, item] of all.entries()) Object.assign(item, { id: `palette-${number}`, ariaSelected: "false" });
-    for (const group of list.children) {
+    const best = new Map();
+    for (const group of groups) {
       const listed = all.filter(({ dataset }) => dataset.group === group.dataset.group);
-      group.replaceChildren(...(typed.length === 1 || typed.length === 2 ? listed.slice(0, A_FEW) : listed));
-      group.hidden = !group.firstElementChild;
+      group.replaceChildren(...listed.slice(0, most(group.dataset.group, typed)));
+      group.hidden = !listed.length;
+      best.set(group, typed && listed[0] && KNOWN.includes(group.dataset.group) ? rank(listed[0], typed) : 0);
     }
-    choose(before?.isConnected ? before : options().find(({ dataset }) => dataset.text === undefined));
+    const last = (group) => (typed && !KNOWN.includes(group.dataset.group) ? 9 : best.get(group));
+    list.append(...groups.toSorted((a, b) => last(a) - last(b)));
+    const first = waits && !typed ? null : options().find(({ dataset }) => dataset.text === undefined);
+    choose(before?.isConnected ? before : first);
+  }
+
+  function most(group, typed) {
+    if (!typed) return group === "recent" ? SHOWN_RECENT : Infinity;
+    return typed.length < 3 ? A_FEW : Infinity;
+  }
+
+  /** The items of an answer, with the icons of their groups. */
+  function itemsOf(html) {
+    const items = [...parsed(html).children].filter(({ dataset }) => dataset.address !== location.pathname);
+    for (const item of items) item.prepend(iconFor(item.dataset.group));
+    return items;
   }
 
   function answered(html, text) {
-    answer = { text, options: [...parsed(html).children] };
+    answer = { text, options: itemsOf(html) };
     show();
   }
 
@@ -162,6 +201,9 @@
 
   async function open() {
     known = [...pages(), ...actions()];
+    waits = true;
+    entered = false;
+    moved = false;
     field.value = "";
     dialog.showPopover(); // as a modal dialog it would restyle the whole page
     show();
@@ -170,9 +212,11 @@
     const html = await askFor(address)
       .then((response) => (response.ok ? response.text() : ""))
       .catch(() => "");
-    if (!isOpen() || !html) return;
-    known.push(...parsed(html).children);
+    waits = false;
+    if (!isOpen()) return;
+    known.push(...itemsOf(html));
     show();
+    if (entered && !field.value && options().length) taken(options()[0]);
   }
 
   const search = () => location.assign(`${dialog.dataset.address}?${new URLSearchParams({ q: field.value.trim() })}`);
@@ -192,6 +236,7 @@
   });
   field.addEventListener("keydown", ({ key }) => {
     moved ||= key.startsWith("Arrow");
+    entered = key === "Enter" && waits && !moved;
   });
   dialog.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.isComposing) return;

@@ -126,7 +126,7 @@ def offered(page: Page, typed: str) -> Locator:
     return page.locator("#palette [role=option]")
 
 
-def test_ctrl_k_lists_pages_then_what_the_page_can_do_then_where_one_was(page: Page) -> None:
+def test_ctrl_k_lists_where_one_was_then_what_the_page_can_do_then_pages(page: Page) -> None:
     page.goto(MADRID)
     title = page.locator("h1").inner_text()
     page.goto(path("s", *own("keys")))
@@ -137,17 +137,33 @@ def test_ctrl_k_lists_pages_then_what_the_page_can_do_then_where_one_was(page: P
     page.keyboard.press("ControlOrMeta+k")
     field = page.get_by_role("combobox", name="Pages and actions")
     expect(field).to_be_focused()
-    expect(page.locator("#palette [role=option][aria-selected=true]")).to_have_text("Home")
-    groups = page.locator("#palette").get_by_role("group")
     recent = page.get_by_role("group", name="Recent sessions").get_by_role("option")
+    expect(recent).to_have_count(5)  # after the one that was opened here, the last active ones
     expect(recent.first).to_have_text(f"{title}booking · ana")
+    expect(recent.first).to_have_attribute("aria-selected", "true")
+    groups = page.locator("#palette").get_by_role("group")
     names = [group.get_attribute("aria-label") for group in groups.all()]
-    assert [name for name in names if name != "Saved views"] == ["Pages", "Actions", "Recent sessions"]
+    assert [name for name in names if name != "Saved views"] == ["Recent sessions", "Actions", "Pages"]
     expect(groups.nth(1).get_by_role("option", name="Edit state e")).to_be_attached()
+    expect(groups.last.get_by_role("option")).to_contain_text(["Home", "Sessions", "Batches"])
+    assert page.locator("#palette [role=option]:not(:has(> .icon:first-child))").count() == 0
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(line).to_be_focused()
     expect(page.locator("#travel")).to_be_visible()  # Escape left nothing else
+
+
+def test_ctrl_k_and_enter_lead_back_to_the_session_before_even_before_the_server_answers(page: Page) -> None:
+    page.goto(MADRID)
+    page.goto(path("s", *own("keys")))
+    held: list[Route] = []
+    page.route("**/palette/**", lambda route: held.append(route))
+    with page.expect_request("**/palette/**"):
+        page.keyboard.press("ControlOrMeta+k")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    held[0].continue_()
+    expect(page).to_have_url(re.compile(re.escape(MADRID)))
 
 
 def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(page: Page) -> None:

@@ -392,6 +392,8 @@ def test_the_palette_names_recent_sessions_as_they_are_now_and_no_others(ref: Se
     assert palette(maria, recent=links).keys() - palette(maria).keys() == {ref.session_id}
     maria.send("session-title", {"title": "Late flight"}, **ref._asdict())
     assert palette(maria, recent=links)["Late flight"] == here
+    feed(ref.source)
+    assert palette(maria)["Late flight"] == here, "after a few, the last active ones"
     somebody(NAME, "viewer", "weather")
     assert here not in palette(maria, recent=links).values()
 

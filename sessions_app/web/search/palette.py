@@ -1,6 +1,7 @@
 """The palette: where somebody may go from any page. What the open page itself offers, palette.js reads from it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from django.conf import settings
@@ -12,11 +13,14 @@ from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
 from ...access.handles import shown_user
-from ...domain.errors import NotFound, SourceError
+from ...domain.errors import NotFound, Slow, SourceError
 from ...domain.session_ref import SessionRef
 from ...reads import lists
 from ...search.completing import owners
+from ...search.results import search
 from ...search.saved.views import SavedView
+from ...search.selecting import HASTY, patience
+from ...search.tree import Query
 from ..html.render import page
 from ..naming import page_of
 from ..request import actor, person_of
@@ -25,6 +29,7 @@ from .params import suggested
 
 _MOST_VIEWS: Final = 12
 _MOST_RECENT: Final = 8
+_FEW_RECENT: Final = 6  # one of them may be the page that is open
 
 
 class Option(NamedTuple):
@@ -40,7 +45,7 @@ class Option(NamedTuple):
 @require_GET
 def palette(request: HttpRequest) -> HttpResponse:
     """Renders the apps and users of a ?q=, and how it goes on as a query. Without one: pages that no menu has, saved
-    views, and those of the ?recent= sessions that exist and that the person may see."""
+    views, and those of the ?recent= sessions that exist and that the person may see; after a few, the last active ones."""
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("search")
     if text := request.GET.get("q", "").strip():
@@ -65,7 +70,7 @@ def _views(request: HttpRequest) -> Iterator[Option]:
 
 
 def _recent(request: HttpRequest) -> Iterator[Option]:
-    who = actor(request)
+    who, opened = actor(request), []
     for link in request.GET.getlist("recent")[:_MOST_RECENT]:
         try:
             match = page_of(link, who)
@@ -74,8 +79,17 @@ def _recent(request: HttpRequest) -> Iterator[Option]:
         except (Http404, ValueError, NotFound, SourceError):
             continue
         if ref and title:
-            user = shown_user(ref.source, ref.app_name, ref.user_id, who)
-            yield Option("recent", title, reverse("session", kwargs=ref._asdict()), f"{ref.app_name} · {user}")
+            opened.append(ref)
+            yield _session(ref, title, who)
+    if len(opened) < _FEW_RECENT:
+        with suppress(Slow), patience(HASTY):
+            active = search(Query(None), actor=who, limit=_FEW_RECENT).rows
+            yield from (_session(row.ref, row.title, who) for row in active if row.ref not in opened)
+
+
+def _session(ref: SessionRef, title: str, who: Actor) -> Option:
+    user = shown_user(ref.source, ref.app_name, ref.user_id, who)
+    return Option("recent", title, reverse("session", kwargs=ref._asdict()), f"{ref.app_name} · {user}")
 
 
 def _owners(text: str, who: Actor) -> Iterator[Option]:
