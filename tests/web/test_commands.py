@@ -191,6 +191,7 @@ def test_serve_without_a_source_opens_the_demo_on_its_best_session(data: Path) -
         assert adkweb.get(f"{parts.path}?{parts.query}")[:2] == (302, "/demo/")
         assert adkweb.get("/demo/")[:2] == (302, "/s/demo/booking/ana/december-trip/")
         adkweb.sign_in()
+        assert "maya.demo" in adkweb.open("/edits/").one("main").text  # edits are there from the start
         # The files that its agents saved are there.
         kept = adkweb.open("/s/demo/booking/ana/december-trip/artifacts/?name=receipt.pdf")
         assert "read the content here" not in kept.one("main").text

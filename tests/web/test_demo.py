@@ -3,7 +3,7 @@
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -11,16 +11,22 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.contrib.auth.models import User
 from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.management.commands._demo import JONAS, MAYA, fill
+from sessions_app.models import Rule
+from sessions_app.sources import database
 from sessions_app.sources.demo import BEST, FAILED, bring_to
 from sessions_app.web.sources import CLOSED
 from sessions_app.web.templatetags.terms import TERMS
 from sessions_app.writes.sessions import delete_session
+from tests.checks.test_rules import live
 from tests.search.finding import feed
+from tests.support.at_work import settle
 from tests.support.people import somebody
 from tests.support.stored import query
 from tests.test_glossary import glossary
@@ -192,6 +198,64 @@ def test_who_has_not_signed_in_is_told_nothing(shown: str, guest: Browser) -> No
 def test_a_page_that_is_missing_says_so_in_the_demo_too(shown: str, maria: Browser) -> None:
     gone = reverse("session", args=SessionRef(shown, "booking", "ana", "gone"))
     assert line(maria.open(gone, status=404))
+
+
+@pytest.fixture
+def alone(person: User) -> Iterator[None]:
+    """Whoever is at the browser runs adkweb, and nobody else has an account."""
+    person.is_superuser = True
+    person.save()
+    yield
+    settle("rule")
+
+
+def edits(browser: Browser) -> list[tuple[str, str]]:
+    """Who edited, and why, the newest first."""
+    rows = browser.open("edits").all("tr")[1:]
+    return [(row.one("td", data_label="Who").text, row.one("td", data_label="Why").text) for row in rows]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("alone")
+def test_two_people_have_worked_in_a_new_copy_of_the_demo(shown: str, maria: Browser) -> None:
+    fill(shown)
+    live(shown)
+    assert [who for who, why in edits(maria) if why] == [JONAS, MAYA, JONAS, JONAS, MAYA]
+    assert {"edit", "proposed", "rule-created", "view-saved", "mask-rule-made", "approval-rule-made"} <= {
+        row.all("td")[1].text for row in maria.open("audit").all("tr")[1:]
+    }
+    for page, words in (
+        ("people", MAYA),
+        ("roles", JONAS),
+        ("masking", "user:card_token"),
+        ("approval", "ticket"),
+        ("proposals", "The bank confirmed the refund"),
+        ("temporary-edits", "user:tier"),
+        ("search", "Not paid yet"),
+    ):
+        assert words in maria.open(page).one("main").text, page
+    assert "tok_demo" not in maria.get(reverse("session", args=[shown, *BEST])).content.decode()
+    (number,) = Rule.objects.values_list("pk", flat=True)
+    broken = maria.open("rule", source=shown, app_name="booking", number=number).one("main").text
+    assert "December trip" in broken
+    assert "Seoul trip" in broken
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("alone")
+def test_where_others_have_accounts_the_demo_adds_none_and_a_second_copy_adds_no_second_ones(
+    shown: str, maria: Browser, tmp_path: Path, open_source: Callable[[str], str]
+) -> None:
+    fill(shown)
+    accounts = len(maria.open("people").all("tr"))
+    database.forget(shown)
+    fill(open_source(str(shutil.copy(DEMO, tmp_path / "data" / "demo.db"))))
+    assert len(edits(maria)) == 5
+    assert len(maria.open("people").all("tr")) == accounts
+    assert len(maria.open("approval").all("tr")) == 1 + 1
+    somebody("vera", "viewer")
+    fill(open_source(str(shutil.copy(DEMO, tmp_path / "third.db"))))
+    assert len(edits(maria)) == 5
 
 
 def test_the_copy_of_the_demo_happened_just_now_and_keeps_every_distance(tmp_path: Path) -> None:

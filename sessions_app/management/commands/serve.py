@@ -4,13 +4,9 @@ import errno
 import gc
 import logging
 import os
-import shutil
 import socket
-import sqlite3
-import time
 from argparse import ArgumentParser
-from contextlib import closing, suppress
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -21,13 +17,14 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
-from ...access import actor, identities, private_files, sign_in
+from ...access import actor, identities, sign_in
 from ...domain.errors import SourceError
 from ...live.sockets import FRAME_LENGTH
 from ...privacy import exports
 from ...sources import adopt_job, database, demo, identity, registry
 from ...sources.finding import SESSION_FILE, in_shell
 from ...transfer import uploads
+from ._demo import copied, fill
 from ._server import Protocol, Server
 from ._terminal import plain
 
@@ -73,9 +70,9 @@ class Command(BaseCommand):
             _check_admin(options["host"])
         _allow(options["host"])
         listener = _listen(options["host"], options["port"])
-        texts = list(options["source"])
+        texts, is_new = list(options["source"]), not demo.file().exists()
         if options["demo"] or not (texts or settings.SOURCES):
-            texts.append(str(_demo()))
+            texts.append(str(copied()))
         problems = [problem for text in texts for problem in self._open(text)]
         if problems and not (database.opened() or registry.folders() or settings.SOURCES):
             raise CommandError("\n".join(problems), returncode=2)
@@ -83,6 +80,8 @@ class Command(BaseCommand):
             self.stderr.write(f"  {plain(problem)}")
         if options["adopt"] and not settings.READ_ONLY:
             self._adopt()
+        if is_new and demo.is_alone():
+            fill(demo.alias())
         self._announce(options["host"], listener.getsockname()[1])
         config = uvicorn.Config(
             get_default_application(),
@@ -211,33 +210,3 @@ def _listen(host: str, port: int) -> socket.socket:
     except OverflowError as error:
         raise CommandError(f"{port} is not a port: choose one from 1 to 65535.", returncode=2) from error
     return listener
-
-
-def _copy_closed(folder: Path, copy: Path) -> None:
-    """Copies a folder for its owner alone."""
-    copy.mkdir(mode=0o700)
-    for each in folder.iterdir():
-        if each.is_dir():
-            _copy_closed(each, copy / each.name)
-        else:
-            private_files.new_file(copy / each.name)
-            shutil.copyfile(each, copy / each.name)
-
-
-def _demo() -> Path:
-    """Returns the demo: a copy that can be edited and is kept from one start to the next."""
-    copy = demo.file()
-    if not copy.exists():
-        if not settings.DEMO.exists():
-            raise CommandError(f"The demo {settings.DEMO} is missing.", returncode=2)
-        part = copy.with_suffix(f".{os.getpid()}")
-        part.unlink(missing_ok=True)
-        private_files.new_file(part)
-        shutil.copyfile(settings.DEMO, part)
-        demo.bring_to(time.time(), part)
-        with closing(sqlite3.connect(part)) as file:
-            file.execute("PRAGMA journal_mode = WAL")
-        part.replace(copy)
-    if not (files := demo.artifacts()).exists():
-        _copy_closed(settings.DEMO.with_name(files.name), files)
-    return copy
