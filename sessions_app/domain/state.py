@@ -14,7 +14,7 @@ State = dict[str, Any]
 
 APP, USER, TEMP = "app:", "user:", "temp:"
 PREFIXES: Final[dict[Scope, str]] = {"app": APP, "user": USER, "session": "", "temp": TEMP}
-STORED: Final[tuple[Scope, ...]] = ("app", "user", "session")
+STORED: Final[tuple[Scope, ...]] = ("session", "user", "app")  # in the order in which they are shown
 
 
 class Absent:
@@ -105,6 +105,11 @@ def scope_of(key: str) -> tuple[Scope, str]:
 def full_key(scope: Scope, bare: str) -> str:
     """Returns a key with the prefix of its scope: `user:tier`."""
     return PREFIXES[scope] + bare
+
+
+def shown_order(key: str) -> tuple[bool, str]:
+    """Returns the sort key of a key among those of its scope: by name, with ADK's own and others with an underscore last."""
+    return key.startswith("_"), key
 
 
 def split(delta: Mapping[str, Any]) -> Scoped:

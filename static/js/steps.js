@@ -139,8 +139,9 @@
     }
   }
 
-  /** Whether a key comes before another: by code points, as the server sorts them. */
+  /** Whether a key comes before another, as the server sorts them: those with an underscore last, then by code points. */
   function isBefore(a, b) {
+    if (a.startsWith("_") !== b.startsWith("_")) return b.startsWith("_");
     const [one, other] = [[...a], [...b]].map((signs) => signs.map((sign) => sign.codePointAt(0)));
     const differs = one.findIndex((code, index) => code !== other[index]);
     return differs < 0 ? one.length < other.length : one[differs] < (other[differs] ?? -1);

@@ -348,7 +348,7 @@ def test_a_session_is_made_with_initial_state(page: Page, watch: Watch) -> None:
     expect(page.get_by_text("Session created.")).to_be_visible()
     expect(page.get_by_role("heading", name="made here #1")).to_be_visible()
     expect(page.locator("#state")).to_contain_text("user:likes")
-    expect(page.locator("#state .kv", has_text="first")).to_contain_text("at creation")
+    expect(page.locator("#state .kv", has_text="first")).to_contain_text("created")
     page.go_back()
     page.get_by_role("button", name="Create").click()
     expect(page.locator("#session_id_error")).to_contain_text("already a session")

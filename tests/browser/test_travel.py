@@ -167,7 +167,7 @@ def test_a_writer_leads_to_the_state_that_it_left(page: Page) -> None:
     page.locator("#state [data-key-row='n'] .by a[data-at]").click()
     expect(value(page, "n")).to_have_text("400")
     expect(moment(page).locator(".written")).to_have_count(3)
-    page.locator("#moment [data-key-row='kept']").get_by_text("at creation").wait_for()
+    page.locator("#moment [data-key-row='kept']").get_by_text("created").wait_for()
 
 
 def test_an_answer_that_comes_when_somebody_went_back_to_now_is_not_shown(page: Page) -> None:
@@ -393,7 +393,7 @@ def test_what_happens_meanwhile_is_in_the_timeline_and_the_moment_stays(page: Pa
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
     page.locator(".ev .line").first.click()
     expect(value(page, "count")).to_have_text("3")
-    expect(page.locator("#moment [data-key-row='count']")).to_contain_text("at creation")
+    expect(page.locator("#moment [data-key-row='count']")).to_contain_text("created")
 
     other = visit()
     other.goto(address + "edit/?key=count")

@@ -72,7 +72,7 @@ def test_what_was_added_changed_and_removed_stands_by_scope(
     anywhere: SessionRef, two: tuple[str, str], maria: Browser
 ) -> None:
     page = compared(maria, anywhere, *two)
-    assert counts(page) == ["App 1 added", "User 1 changed", "Session 1 added1 changed1 removed"]
+    assert counts(page) == ["Session 1 added1 changed1 removed", "User 1 changed", "App 1 added"]
     assert told(page) == {
         "app:more": "newtrue",
         "user:tier": '"gold"→"silver"',

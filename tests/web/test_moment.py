@@ -73,7 +73,7 @@ def test_the_panel_shows_all_scopes_as_they_were_after_the_event(
         "app:limit": "11 | other session ↗",
         "user:tier": '"silver" | other session ↗',
         "count": "4 | event",
-        "nothing": "null | at creation",
+        "nothing": "null | created",
         "step": '"pay" | event',
     }
     assert rows(at(maria, ref, second))["user:tier"] == '"iron" | event · maria'
@@ -145,7 +145,7 @@ def test_what_the_event_changed_is_marked_with_the_value_before(
     marked = {row["data-key-row"] for row in panel.all("div", "written")}
     assert marked == {"step", "fresh", "count", "user:tier"}
     before = [row.one("span", "value").text for row in panel.all("div", "was")]
-    assert before == ['"silver"', "same value", "no such key", '"choose"']
+    assert before == ["same value", "no such key", '"choose"', '"silver"']
     assert "Changes 3" in panel.links()
     alone = at(maria, ref, event_id, show="changes")
     assert rows(alone).keys() == marked
@@ -156,7 +156,7 @@ def test_what_the_event_changed_is_marked_with_the_value_before(
         "fresh": "new[1]",
         "step": '"choose"→"pay"',
     }
-    assert alone.texts("h3") == ["User shared by all of ana's sessions", "Session only this session"]
+    assert alone.texts("h3") == ["Session only this session", "User shared by all of ana's sessions"]
 
 
 def test_a_key_that_the_event_removed_is_shown_once_more(ref: SessionRef, maria: Browser, actor: Actor) -> None:
@@ -168,7 +168,7 @@ def test_a_key_that_the_event_removed_is_shown_once_more(ref: SessionRef, maria:
 def test_an_event_that_changed_nothing_says_so(ref: SessionRef, maria: Browser, add: Add) -> None:
     event_id = add(ref, {"text": "hello"})
     assert "This event changed nothing" in at(maria, ref, event_id, show="changes").texts("h3")
-    assert rows(at(maria, ref, event_id))["step"] == '"choose" | at creation'
+    assert rows(at(maria, ref, event_id))["step"] == '"choose" | created'
 
 
 def test_the_event_itself_is_a_part_of_the_panel(ref: SessionRef, maria: Browser, add: Add) -> None:
@@ -201,7 +201,7 @@ def test_what_cannot_be_known_is_said_where_its_value_would_stand(ref: SessionRe
     assert {"step", "user:tier"} <= set(folded.texts("span", "key"))
     told = {"unknown at this point", "the session started before adkweb adopted this database"}
     assert set(folded.texts("span", "value")) == told
-    assert shown["count"] == "3 |"  # no event ever wrote it, and nobody knows whether it stands since the beginning
+    assert shown["count"] == "3 | –"  # no event ever wrote it, and nobody knows whether it stands since the beginning
 
 
 def test_a_value_that_may_have_been_merged_or_not_is_said_to_be_so_and_counts_as_changed(

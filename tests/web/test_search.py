@@ -555,7 +555,7 @@ def test_the_preview_shows_the_events_around_the_match_and_the_state(
     assert lines == [f"word {number}" for number in range(3, 10)]
     assert pane.one("li", "selected").one("a", "line").text == "word 6"
     heads = [head.text.split()[0] for head in pane.all("h3")]
-    assert heads == ["Session", "App", "User"]
+    assert heads == ["Session", "User", "App"]
     assert "k11" in pane.text
     assert "limit" in pane.text
     newest = maria.open("preview", htmx=True, **ref._asdict())

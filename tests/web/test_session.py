@@ -264,6 +264,17 @@ def test_the_state_panel_shows_the_merged_state_by_scope(ref: SessionRef, maria:
     }
 
 
+def test_a_sessions_own_keys_come_first_and_those_with_an_underscore_last_among_them(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    at = add(ref, actions={"state_delta": {"_adk": 1, "__meta__": 2, "zoo": 3}})
+    now, then = open_session(maria, ref), open_session(maria, ref, at=at).one(id="moment")
+    assert list(scopes(now)) == ["session", "user", "app"]
+    assert list(scopes(now)["session"]) == ["count", "nothing", "step", "zoo", "__meta__", "_adk"]
+    keys = [row["data-key-row"] for row in then.all("div", "staterow")]
+    assert keys == ["count", "nothing", "step", "zoo", "__meta__", "_adk", "user:tier", "app:limit"]
+
+
 def test_each_key_names_the_event_that_last_wrote_it(
     ref: SessionRef, maria: Browser, add: Callable[..., str], actor: Actor
 ) -> None:
@@ -272,8 +283,8 @@ def test_each_key_names_the_event_that_last_wrote_it(
     by = written_by(open_session(maria, ref))
     assert by["step"].links()["event"] == reverse("session", kwargs=ref._asdict()) + f"?at={written}"
     assert by["user:tier"].text == "event · maria"
-    assert by["count"].text == "at creation"
-    assert by["nothing"].text == "at creation"
+    assert by["count"].text == "created"
+    assert by["nothing"].text == "created"
 
 
 def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
@@ -283,8 +294,8 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
     execute(ref.source, "UPDATE sessions SET state = json_set(state, '$.count', 4)")  # an old ADK, without an event
     by = written_by(open_session(maria, ref))
     assert {name: by[name].text for name in ("step", "count", "user:step")} == {
-        "step": "at creation",
-        "count": "",
+        "step": "created",
+        "count": "–",
         "user:step": "event · maria",
     }
 
@@ -296,7 +307,7 @@ def test_nothing_is_called_initial_where_nobody_recorded_what_a_session_began_wi
     execute(ref.source, "UPDATE sessions SET initial_state = NULL, initial_place = NULL")  # adopted late
     execute(ref.source, "UPDATE sessions SET state = json_set(state, '$.hand', 1)")
     by = written_by(open_session(maria, ref))
-    assert {name: by[name].text for name in ("step", "count", "hand")} == {"step": "event", "count": "", "hand": ""}
+    assert {name: by[name].text for name in ("step", "count", "hand")} == {"step": "event", "count": "–", "hand": "–"}
 
 
 def test_a_writer_stands_only_beside_the_value_that_it_wrote(
@@ -317,7 +328,7 @@ def test_a_writer_stands_only_beside_the_value_that_it_wrote(
     page = open_session(maria, ref)
     by = {name: cell.text for name, cell in written_by(page).items()}
     assert scopes(page)["session"]["step"] == '"pay"'
-    assert by == {"step": "", "count": "event", "nothing": "", "user:tier": "event", "app:limit": ""}
+    assert by == {"step": "–", "count": "event", "nothing": "–", "user:tier": "event", "app:limit": "–"}
 
 
 def test_state_that_other_sessions_wrote_is_in_the_panel(ref: SessionRef, maria: Browser, actor: Actor) -> None:

@@ -54,7 +54,7 @@ def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
     page = app_page(maria, ref)
     told = rows(page)
     assert told["app:limit"] == "11 | bobs ↗"
-    assert told["app:new"] == "1 | at creation"
+    assert told["app:new"] == "1 | created"
     assert told["app:notice"] == '"hi" | event · maria'
     assert set(told) == {"app:limit", "app:new", "app:notice"}
     assert reverse("session", kwargs=bob._asdict()) + f"?at={theirs}" in addresses(page)
@@ -80,7 +80,7 @@ def test_while_the_source_is_being_read_state_shows_without_writers(
         raise Behind(share=0.5)
 
     monkeypatch.setattr("sessions_app.history.moments.consult", behind)
-    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" |'}
+    assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | –'}
     monkeypatch.undo()
     assert rows(user_page(maria, ref)) == {"user:tier": '"silver" | s1 ↗'}
 

@@ -15,7 +15,7 @@ from ...domain.errors import Behind, Error, Invalid, NotFound
 from ...domain.json_values import dumps
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
-from ...domain.state import ABSENT, STORED, TEMP, UNKNOWN, Change, Scope, full_key, same, scope_of
+from ...domain.state import ABSENT, STORED, TEMP, UNKNOWN, Change, Scope, full_key, same, scope_of, shown_order
 from ...history import moments, overview
 from ...history.moments import Moment
 from ...http.problems import status_of
@@ -181,7 +181,7 @@ def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_chan
     values = {full_key(scope, bare): value for bare, value in after.state.scope(scope).items()}
     wrote = {name for name in changed if scope_of(name)[0] == scope}
     names = sorted(wrote if only_changes else values.keys() | wrote)
-    shown = sorted(sorted(names, key=lambda name: name not in wrote)[: MOST_ROWS if whole else ROWS])
+    shown = sorted(sorted(names, key=lambda name: name not in wrote)[: MOST_ROWS if whole else ROWS], key=shown_order)
     rows = [
         Row(
             name,

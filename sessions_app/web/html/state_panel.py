@@ -12,7 +12,20 @@ from ...access import actor as access_actor
 from ...domain.errors import Behind, Invalid
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef, own_session
-from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, Scope, State, full_key, same, scope_of, split
+from ...domain.state import (
+    ABSENT,
+    PREFIXES,
+    STORED,
+    UNKNOWN,
+    Change,
+    Scope,
+    State,
+    full_key,
+    same,
+    scope_of,
+    shown_order,
+    split,
+)
 from ...edits import edit as edits
 from ...edits.edit import Entry
 from ...history import drift, moments
@@ -161,7 +174,7 @@ def of_session(view: views.SessionView, wrote: Wrote = NOBODY, *, whole: bool = 
     for scope in STORED:
         values = {full_key(scope, bare): value for bare, value in view.state.scope(scope).items()}
         marked = {name for name in drifted if scope_of(name)[0] == scope}
-        shown = sorted(marked.union(_newest(values, writers, whole=whole)))
+        shown = sorted(marked.union(_newest(values, writers, whole=whole)), key=shown_order)
         rows = [
             Row(
                 name,

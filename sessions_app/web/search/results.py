@@ -308,7 +308,7 @@ def _scopes(view: views.SessionView, who: Actor) -> list[Scope]:
     """Returns the session's own keys first; scopes without keys are left out."""
     groups = of_session(view, who_wrote(view, who), whole=False).groups
     scopes = []
-    for group in sorted(groups, key=lambda each: each.scope != "session"):
+    for group in groups:
         newest = sorted(group.rows, key=lambda row: -row.writer.timestamp if row.writer else 0.0)[:_KEYS]
         rows = [row for row in group.rows if row in newest]
         if rows or group.size:

@@ -6,6 +6,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from ...domain.json_values import KEY_LENGTH
 from ...domain.masks import has_dots
@@ -55,15 +56,20 @@ def _edit(form: str, key: str) -> SafeString:
 
 @register.simple_tag
 def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
-    """Returns the end of a key's row: its buttons, the link to its history, and who wrote it last.
+    """Returns the end of a key's row: its buttons, who wrote it last, and the link to its history.
 
     The turn links to the state just after the event that wrote it. An event of another session has the session's name, and
     an arrow.
     """
-    pin = _pin(row.key) if kind == "session" else ""
-    acts = format_html('<span class="rowacts">{}{}{}</span>', edit, pin, _history(row.key, ref, kind))
+    pin, history = _pin(row.key) if kind == "session" else "", _history(row.key, ref, kind)
+    acts = format_html('<span class="rowacts">{}{}</span>', edit, pin) if edit or pin else SafeString()
     if row.writer is None:
-        return acts + format_html('<span class="wrote">{}</span>', _("at creation")) if row.initial else acts
+        wrote, why = (
+            (pgettext("key", "created"), _("Set when the session was created"))
+            if row.initial
+            else ("–", _("Not known which event wrote it"))
+        )
+        return acts + format_html('<span class="wrote" title="{}">{}</span>', why, wrote) + history
     turn = _("turn %(number)s") % {"number": row.turn} if row.turn else _("event")
     there = address_at(row.writer.ref, row.writer.event_id)
     who = row.writer.actor.partition("@")[0]
@@ -75,7 +81,8 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> S
         short = words(other, 40) if other != row.writer.ref.session_id or len(other) <= _WHOLE_ID else ends(other)
         name = turn if edited else format_html('<span class="bidi">{}</span> <span aria-hidden="true">↗</span>', short)
         by = format_html('<a href="{}" title="{}">{}</a>', there, other, name)
-    return acts + format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
+    written = format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
+    return acts + written + history
 
 
 def _pin(name: str) -> SafeString:
@@ -97,7 +104,7 @@ def _history(name: str, ref: SessionRef, kind: str) -> SafeString:
     names = dict(list(ref._asdict().items())[: {"app": 2, "user": 3}.get(kind)])
     url = reverse(f"{kind}-history", kwargs=names)
     return format_html(
-        '<a class="iconbtn small act" href="{}?{}" aria-label="{}" data-row-key="h">{}</a>',
+        '<a class="iconbtn small keypast" href="{}?{}" aria-label="{}" data-row-key="h">{}</a>',
         url,
         query(key=name),
         _("History of %(key)s") % {"key": name[:100]},

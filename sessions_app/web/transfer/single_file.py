@@ -26,7 +26,7 @@ from ...domain.invocations import begins_turn
 from ...domain.json_values import as_object, dumps
 from ...domain.kinds import HIGHLIGHTS, describe
 from ...domain.positions import Seq
-from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, State, scope_of
+from ...domain.state import ABSENT, PREFIXES, STORED, UNKNOWN, Change, State, scope_of, shown_order
 from ...domain.units import event_in_seconds
 from ...http.reader import read_by
 from ...reads.event_views import EventView, timed
@@ -306,7 +306,7 @@ def _text(value: Any) -> str | int | None:
 
 def _rows(state: State, prefix: str, scope: str) -> list[tuple[str, Any]]:
     """Returns the keys of a scope with the texts of their values; None for a value that nobody knows."""
-    keys = sorted(key for key in state if key.startswith(prefix) and scope_of(key)[0] == scope)
+    keys = sorted((key for key in state if key.startswith(prefix) and scope_of(key)[0] == scope), key=shown_order)
     return [(key, None if state[key] is UNKNOWN else _text(state[key])) for key in keys]
 
 
