@@ -72,8 +72,9 @@ ADVICE: Final = {
             "State must be JSON. A value that has been turned into a string can't be searched, compared or used "
             "in a rule."
         ),
-        gettext_lazy("Store the object or list itself, not a string. It may contain numbers, strings, booleans "
-                     "and null."),
+        gettext_lazy(
+            "Store the object or list itself, not a string. It may contain numbers, strings, booleans and null."
+        ),
     ),
     "large": Advice(
         gettext_lazy("Large"),
