@@ -2,7 +2,7 @@
 
     person = identities.person_of(identity)  # makes the account at the first sign-in; raises NotAllowed, AlreadyExists
 
-No one gets an account because of a name or an e-mail address. People who have one connect it: signed in, and with its
+No one gets an account because of a name or an email address. People who have one connect it: signed in, and with its
 password.
 """
 

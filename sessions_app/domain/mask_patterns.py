@@ -1,4 +1,4 @@
-"""Hides what is secret in a text by its form: keys of services, JWT, card numbers, e-mail addresses, phone numbers
+"""Hides what is secret in a text by its form: keys of services, JWT, card numbers, email addresses, phone numbers
 (pure).
 
     hide("pay with 4111 1111 1111 1111", ["card"]) == "pay with ••••"

@@ -14,7 +14,7 @@ _START: Final = re.compile(r" {0,8}(?:#{1,6} |> ?){1,8}")  # of a heading, a quo
 _ITEM: Final = re.compile(r" {0,20}[-*+] (?:\[[ xX]\] )?")
 _UNDER_HEAD: Final = re.compile(r" {0,3}\|?(?: {0,40}:?-{1,200}:? {0,40}\|){0,40} {0,40}:?-{0,200}:? {0,40}\|? {0,40}$")
 # In a line: `code`, [words](address), ![words](address), **bold**, ~~gone~~, *emphasis*; and neither 2**8 nor __name__.
-_MARKS: Final = tuple(
+_EMPHASIS: Final = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?<!`)`{1,2}(?!`)([^`]{1,200})`{1,2}(?!`)",
@@ -49,14 +49,14 @@ def plain(text: str) -> str:
             continue
         if not _FENCE.match(line) and not _RULE.match(line):
             line = line[start.end() :] if (start := _START.match(line)) else line
-            said.append(_unmarked(f"• {line[item.end() :]}" if (item := _ITEM.match(line)) else line))
+            said.append(_without_emphasis(f"• {line[item.end() :]}" if (item := _ITEM.match(line)) else line))
         number += 1
     return " ".join(" ".join(said).split())
 
 
-def _unmarked(line: str) -> str:
-    for marks in _MARKS:
-        line = marks.sub(r"\1", line)
+def _without_emphasis(line: str) -> str:
+    for emphasis in _EMPHASIS:
+        line = emphasis.sub(r"\1", line)
     return line
 
 
@@ -67,7 +67,7 @@ def _rows(lines: list[str]) -> list[str]:
 
 
 def _table(rows: list[str], *, is_whole: bool) -> str:
-    cells = (" ".join(_unmarked(cell).strip() for cell in row.strip().strip("|").split("|")) for row in rows)
+    cells = (" ".join(_without_emphasis(cell).strip() for cell in row.strip().strip("|").split("|")) for row in rows)
     number = len(rows)
     head = ngettext("table, %(n)s row", "table, %(n)s rows", number) % {"n": number} if is_whole else _("table")
     return f"{head}: {' · '.join(cells)}." if rows else head

@@ -3,7 +3,7 @@
     hiding = Hiding()                       # all values of the state and of tools
     hiding = Hiding([Rule(KEY, "*token*")])  # only values of these keys
 
-Both also hide what looks like an e-mail address, a phone or card number or a token, in messages, too, and give users
+Both also hide what looks like an email address, a phone or card number or a token, in messages, too, and give users
 whose ids do a handle. The session's own state says so (HIDDEN): with dots in place of values, it is only for reading,
 and no import takes it.
 """

@@ -90,9 +90,9 @@ def masking(request: HttpRequest) -> HttpResponse:
 
 
 def _words_of(ids: mask_rules.Ids, rule: MaskRule) -> str:
-    """Returns what a rule does with ids: “2 of 3 users of booking have an e-mail as id; ids stay readable.”"""
+    """Returns what a rule does with ids: “2 of 3 users of booking have an email as id; ids stay readable.”"""
     forms = {
-        EMAIL: pgettext("the id of a user", "an e-mail"),
+        EMAIL: pgettext("the id of a user", "an email"),
         PHONE: pgettext("the id of a user", "a phone number"),
         CARD: pgettext("the id of a user", "a card number"),
         JWT: pgettext("the id of a user", "a JWT"),

@@ -15,7 +15,7 @@
   const field = () =>
     [...document.querySelectorAll(".side [data-state-filter]")].find((each) => !each.closest("[hidden]"));
 
-  function mark() {
+  function select() {
     for (const tab of tabs) {
       const chosen = tab.dataset.tabTarget === body.dataset.tab && (tab.dataset.view ?? view) === view;
       tab.setAttribute("aria-selected", String(chosen));
@@ -32,7 +32,7 @@
     }
     if (asked) bar.querySelector(`[data-densities] > a[href*="density=${asked}"]`).click();
     view = asked ?? view;
-    mark();
+    select();
   }
 
   box.addEventListener("click", ({ target }) => {
@@ -41,9 +41,9 @@
   });
   document.addEventListener("adkweb:density", ({ detail }) => {
     view = detail;
-    mark();
+    select();
   });
-  document.addEventListener("adkweb:moment", mark); // other fields
+  document.addEventListener("adkweb:moment", select); // other fields
   box.addEventListener("keydown", ({ key, target }) => {
     if (!target.matches("[role=tab]") || !["ArrowLeft", "ArrowRight"].includes(key)) return;
     const step = key === "ArrowRight" ? 1 : -1;

@@ -146,7 +146,9 @@ def test_agents_side_by_side_have_their_own_times(form: str, adk: Adk, adopt: Ca
         assert min(took.seconds for took in models if took) >= _FIRST - 0.01
 
 
-@pytest.mark.guarantee("History", "If a duration can't be known exactly, adkweb shows a correct upper or lower bound.")
+@pytest.mark.guarantee(
+    "History", "If a duration can't be determined exactly, adkweb shows a correct upper or lower bound."
+)
 @pytest.mark.parametrize("form", ["postgresql"])
 @STREAMING
 def test_of_a_database_that_is_not_adopted_bounds_are_told_that_hold(

@@ -259,7 +259,7 @@ def test_a_dry_run_counts_all_sessions_that_share_what_it_changes(
 
 
 @pytest.mark.guarantee(
-    "Edits", "An undo doesn't overwrite later changes unless the person doing the undo decides otherwise."
+    "Edits", "An undo doesn't overwrite later changes unless the person doing the undo chooses to overwrite them."
 )
 def test_a_batch_is_undone_in_one_act_but_not_where_somebody_wrote_since(
     sessions: list[SessionRef], actor: Actor

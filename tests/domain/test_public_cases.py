@@ -35,7 +35,7 @@ def heard(text: Any, author: str = "user", way: str = "input", **said: Any) -> d
 
 
 @pytest.mark.guarantee(
-    "History", "A spoken question starts a turn, and interrupting the agent doesn't count as a failure."
+    "History", "A spoken question starts a turn, and interrupting the agent isn't treated as a failure."
 )
 def test_a_spoken_question_begins_a_turn_and_gives_the_title() -> None:
     so_far, _spans = summed(

@@ -459,7 +459,7 @@ def test_an_event_by_hand_without_author_and_invocation_is_the_systems(ref: Sess
     assert view.invocation_id.startswith("edit-")
 
 
-@pytest.mark.guarantee("Edits", "No one can forge who made an edit.")
+@pytest.mark.guarantee("Edits", "No one can forge the author of an edit.")
 def test_who_made_an_edit_cannot_be_forged(ref: SessionRef, actor: Actor) -> None:
     forged = {"actor": "boss@example.com", "reason": "forged", "replaced": {"step": "forged"}, "other": "forged"}
     event = {"custom_metadata": {"adkweb": forged}, "actions": {"state_delta": {"step": "pay"}}}

@@ -145,7 +145,7 @@ def test_where_no_event_brought_the_values_back_none_is_named(ref: SessionRef, a
 
 
 @pytest.mark.guarantee(
-    "Edits", "An undo doesn't overwrite later changes unless the person doing the undo decides otherwise."
+    "Edits", "An undo doesn't overwrite later changes unless the person doing the undo chooses to overwrite them."
 )
 def test_what_was_written_since_is_contested_and_the_rest_is_not(ref: SessionRef, add: Callable[..., str]) -> None:
     event_id = add(ref, step="pay", draft=1, user__tier="silver", app__limit=4)

@@ -56,7 +56,7 @@ def told_truly(told: Scoped, truth: Scoped) -> None:
 
 @pytest.mark.guarantee(
     "History",
-    "No matter how sessions are deleted, what adkweb shows about the past is either correct or marked as unknown.",
+    "No matter how sessions are deleted, everything adkweb shows about the past is either correct or marked as unknown.",
 )
 @given(history=with_deletions)
 @example(

@@ -47,7 +47,7 @@ def mask_of(page: Page) -> str:
 
 @pytest.mark.guarantee(
     "Live pages",
-    "When you add a masking rule, sockets stop sending what it hides and open pages reload within a second.",
+    "Within a second after you add a masking rule, sockets stop sending anything that it hides, and open pages reload.",
 )
 @pytest.mark.parametrize("form", ["sqlite", "postgresql"])
 def test_a_second_after_a_rule_was_made_nobody_is_sent_what_it_hides_although_others_watch(

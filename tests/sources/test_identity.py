@@ -333,7 +333,7 @@ def test_without_that_right_a_hold_of_another_address_counts_once_it_is_adopted(
 
 
 @pytest.mark.guarantee(
-    "Databases and files", "A standby is read-only until it is promoted, and then counts as the original source."
+    "Databases and files", "A standby is read-only until it is promoted; adkweb then treats it as the original source."
 )
 def test_a_standby_is_a_source_that_follows_and_becomes_the_source_once_it_is_promoted(
     second: WithSocket, monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,9 @@ from tests.web.conftest import Browser
 from tests.web.test_export import body
 
 
-@pytest.mark.guarantee("Live pages", "The cost of loading a page depends on what it shows, not on how much is stored.")
+@pytest.mark.guarantee(
+    "Live pages", "The cost of loading a page depends on the page's content, not on the amount of stored data."
+)
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_page_costs_more_than_it_shows(tmp_path: Path, shape: str) -> None:

@@ -86,7 +86,7 @@ def source(new_store: Callable[..., str], open_source: Callable[[str], str]) -> 
 
 @pytest.fixture
 def known(source: str, person: User) -> SessionRef:
-    """A session of a user with an e-mail address as id, with events, an edit, one that waits, and a fork."""
+    """A session of a user with an email address as id, with events, an edit, one that waits, and a fork."""
     create_session(source, "booking", "zoe", session_id="s1", actor=ANA)
     ref = create_session(source, "booking", ID, session_id="s9", state={"user:card": "1", "step": "choose"}, actor=ANA)
     for number in (1, 2):

@@ -51,7 +51,7 @@ def ref(source: str, actor: Actor) -> SessionRef:
 
 @pytest.mark.guarantee(
     "History",
-    "An event too large to read completely is never shown as empty: you still see its author, text, turn, title and files.",
+    "An event too large to read in full is never shown as empty: you still see its author, text, turn, title and files.",
 )
 @DB
 @FORMS
@@ -70,7 +70,7 @@ def test_nothing_but_the_length_of_what_is_long_is_lost(ref: SessionRef) -> None
 
 @pytest.mark.guarantee(
     "History",
-    "An event too large to read completely is never shown as empty: you still see its author, text, turn, title and files.",
+    "An event too large to read in full is never shown as empty: you still see its author, text, turn, title and files.",
 )
 @DB
 @FORMS
@@ -91,7 +91,7 @@ def test_pages_show_its_words_and_its_file(ref: SessionRef, maria: Browser) -> N
 
 @pytest.mark.guarantee(
     "History",
-    "An event too large to read completely is never shown as empty: you still see its author, text, turn, title and files.",
+    "An event too large to read in full is never shown as empty: you still see its author, text, turn, title and files.",
 )
 @FORMS
 def test_the_index_has_its_title_its_words_and_its_turn(own: str, source: str, ref: SessionRef) -> None:

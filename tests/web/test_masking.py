@@ -59,7 +59,7 @@ def test_a_rule_says_which_ids_of_users_stay_readable(
     for user in ("ana@example.com", "omar@example.com"):  # beside ana
         create_session(ref.source, "booking", user, session_id="s1", actor=ALICE)
     create_session(ref.source, "support", "zoe", session_id="s1", actor=ALICE)
-    said = "2 of 3 booking users have an e-mail as their id. Their ids stay visible."
+    said = "2 of 3 booking users have an email as their id. Their ids stay visible."
     given = {"apps": "", "kind": "form", "pattern": "email"}
     assert said in maria.post("/masking/", given | {"trial": "1"}).content.decode()
     page = maria.post("/masking/", given, follow=True).content.decode()
@@ -69,12 +69,12 @@ def test_a_rule_says_which_ids_of_users_stay_readable(
     assert mask_rules.ids(mask_rules.checked("*", "key", "email"), actor=ALICE) == []
     monkeypatch.setattr(mask_rules, "USERS", 2)
     page = maria.post("/masking/", given | {"trial": "1"}).content.decode()
-    assert "1 of the first 2 booking users have an e-mail as their id. Their ids stay visible." in page
+    assert "1 of the first 2 booking users have an email as their id. Their ids stay visible." in page
 
 
 def test_a_rule_by_form_may_include_ids_of_users(ref: SessionRef, maria: Browser) -> None:
     create_session(ref.source, "booking", "ana@example.com", session_id="s1", actor=ALICE)
-    said = "1 of 2 booking users have an e-mail as their id. Their handles will be shown instead."
+    said = "1 of 2 booking users have an email as their id. Their handles will be shown instead."
     given = {"apps": "", "kind": "form", "pattern": "email"}
     assert maria.post("/masking/", given).status_code == 302
     assert said in maria.post("/masking/", given | {"ids": "1", "trial": "1"}).content.decode()

@@ -41,7 +41,7 @@ def test_lists_are_read_without_a_write(
         maria.open(name, **names_of(ref, count))
 
 
-@pytest.mark.guarantee("Writing", "You can read sessions even while adkweb's own database can't be written to.")
+@pytest.mark.guarantee("Writing", "You can read sessions even while adkweb can't write to its own database.")
 @pytest.mark.parametrize("name", ["session", "chat", "trace"])
 def test_a_session_with_new_events_is_read_without_a_write(
     maria: Browser, ref: SessionRef, add: Callable[..., str], name: str
@@ -58,7 +58,7 @@ def test_the_page_for_signing_in_is_shown(guest: Browser, maria: Browser) -> Non
 
 @pytest.mark.guarantee(
     "Writing",
-    "An edit that was written is always reported as written, even while adkweb's own database can't be written to.",
+    "If an edit was written, adkweb always reports this, even while adkweb can't write to its own database.",
 )
 def test_an_edit_that_was_written_is_answered_as_such(maria: Browser, ref: SessionRef) -> None:
     page = maria.open("session-edit", query={"key": ["step"]}, **ref._asdict())

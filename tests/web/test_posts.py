@@ -348,7 +348,7 @@ def takes_a_form(pattern: URLPattern) -> bool:
 
 
 @pytest.mark.guarantee(
-    "Safety", "No one can change anything on a page without permission to do so, no matter which ids they know."
+    "Safety", "No one can change anything on a page without the required permission, no matter which ids they know."
 )
 def test_every_page_that_takes_a_form_has_a_line() -> None:
     patterns = [each for each in urls.urlpatterns if isinstance(each, URLPattern) and takes_a_form(each)]
@@ -356,7 +356,7 @@ def test_every_page_that_takes_a_form_has_a_line() -> None:
 
 
 @pytest.mark.guarantee(
-    "Safety", "No one can change anything on a page without permission to do so, no matter which ids they know."
+    "Safety", "No one can change anything on a page without the required permission, no matter which ids they know."
 )
 @pytest.mark.parametrize("post", POSTS, ids=lambda post: f"{post.page}-{post.need}")
 def test_who_lacks_what_a_page_needs_changes_nothing_by_it_and_who_has_it_is_not_refused(

@@ -30,7 +30,7 @@ MAIL: Final = "tim.canary@example.org"
 
 @pytest.fixture
 def typed(card: SessionRef) -> SessionRef:
-    """A session about which people typed an e-mail address wherever they can, before a rule hides such."""
+    """A session about which people typed an email address wherever they can, before a rule hides such."""
     labels.rename(card, f"Refund of {MAIL}", actor=ALICE)
     labels.tag([card], MAIL, actor=ALICE)
     labels.tag([card], "vip", actor=ALICE)
@@ -99,7 +99,7 @@ def test_dots_are_never_stored_in_place_of_words(typed: SessionRef) -> None:
             act()
 
 
-@pytest.mark.guarantee("Safety", "Only people with a role in all of a shared view's apps can see the view.")
+@pytest.mark.guarantee("Safety", "A shared view is visible only to people who have a role in all of its apps.")
 @pytest.mark.parametrize(
     ("query", "seers"),
     [

@@ -318,7 +318,8 @@ asyncio.run(main())
 
 
 @pytest.mark.guarantee(
-    "Agents", "An agent in another process gets its turn even while sixteen adkweb threads write to the same file."
+    "Agents",
+    "An agent in another process gets a chance to write even while sixteen adkweb threads write to the same file.",
 )
 @pytest.mark.parametrize("form", ["sqlite"])
 def test_an_agent_of_another_process_gets_its_turns_among_sixteen_busy_threads(ref: SessionRef, mode: str) -> None:

@@ -280,7 +280,7 @@ def both(source: str) -> Iterator[Both]:
 
 @pytest.mark.guarantee(
     "Writing",
-    "For the same events, adkweb stores the same state as google-adk, except for differences listed in a test.",
+    "Given the same events, adkweb stores the same state as google-adk, except for differences listed in a test.",
 )
 @pytest.mark.parametrize(
     ("difference", "reason"), DIFFERENCES, ids=[shown.__name__.strip("_") for shown, _reason in DIFFERENCES]
