@@ -99,9 +99,9 @@ def recent(during: Range, *, actor: Actor, of: Of = EVERYBODY) -> list[Recent]:
     """Returns the rules that were broken in a range of time, those with the newest breach first."""
     values: list[Any] = []
     apps, user = owners_of(actor, of)
-    condition = is_one_of("s.app_owner_id", apps, values)
+    condition = is_one_of("+s.app_owner_id", apps, values)  # each breach leads to its session: an app's may be many
     if user:
-        condition += " AND s.user_owner_id IN (SELECT o.id FROM sessions_app_searchowner AS o WHERE o.digest = %s)"
+        condition += " AND +s.user_owner_id IN (SELECT o.id FROM sessions_app_searchowner AS o WHERE o.digest = %s)"
         values.append(user)
     newest = f"""(SELECT * FROM sessions_app_breach WHERE at >= %s AND at < %s ORDER BY at DESC LIMIT {COUNTED}) AS b
         {_OF}"""

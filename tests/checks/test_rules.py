@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app.access.actor import SYSTEM
 from sessions_app.checks import breaches, checking, condition, rule_jobs, rules
@@ -20,6 +22,7 @@ from sessions_app.edits.edit import Entry, edit_app_state
 from sessions_app.jobs import runner
 from sessions_app.models import Breach, CheckedSession, DueSession, Job, Rule
 from sessions_app.search.health import Range
+from sessions_app.search.sql import rows
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
@@ -332,6 +335,16 @@ def test_the_rules_that_were_broken_lately_are_told_with_their_first_event(own: 
     assert (recent.first.ref, recent.first.event_id, recent.first.seq) == (ref, first.event["id"], first.seq)
     assert breaches.recent(Range(2_500.0, 3_000.0), actor=BOB) == []
     assert breaches.recent(Range(500.0, 3_000.0), actor=CHARLIE) == []
+
+
+def test_the_sessions_of_a_range_are_found_from_their_breaches_and_not_among_all_of_an_app(
+    own: str, ref: SessionRef
+) -> None:
+    feed(ref.source)
+    with CaptureQueriesContext(connection) as queries:
+        assert breaches.recent(Range(500.0, 3_000.0), actor=SYSTEM) == []
+    steps = [row[-1] for row in rows(f"EXPLAIN QUERY PLAN {queries[-1]['sql']}", [])]
+    assert any("SEARCH s USING" in step and "digest=?" in step for step in steps), steps
 
 
 @BOTH
