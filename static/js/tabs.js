@@ -35,8 +35,8 @@
     select();
   }
 
-  box.addEventListener("click", ({ target }) => {
-    const tab = target.closest("[role=tab]");
+  document.addEventListener("click", ({ target }) => {
+    const tab = target.closest("[data-tab-target]");
     if (tab) show(tab.dataset);
   });
   document.addEventListener("adkweb:density", ({ detail }) => {

@@ -136,6 +136,12 @@
     framed = step >= 0;
   }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["hidden", "data-tab"] });
 
+  // What is at the foot of the window stands above the bar, and what is gone to is not behind it.
+  new ResizeObserver(() => {
+    document.documentElement.style.setProperty("--foot", `${card.offsetHeight}px`);
+    aimed?.scrollIntoView({ block: "nearest" });
+  }).observe(card);
+
   const { over, focus, ...before } = window.adkweb.keptJson(KEPT) ?? {};
   if (over || (before.step === undefined && location.pathname !== card.dataset.story)) return;
   step = Math.min(before.step ?? 0, last);

@@ -467,8 +467,7 @@ def test_the_language_is_chosen_and_stays(page: Page, name: str, code: str, edit
 def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
     page = visit(viewport={"width": 390, "height": 844})
     page.goto(SESSION)
-    timeline, state = page.get_by_role("tab", name="Trace"), page.get_by_role("tab", name="State")
-    tap(timeline)
+    timeline, trace, state = (page.get_by_role("tab", name=name) for name in ("Events", "Trace", "State"))
     expect(page.locator("[data-timeline]")).to_be_visible()
     expect(page.locator("#state")).to_be_hidden()
     expect(page.locator(".ev").last).to_be_in_viewport()
@@ -477,8 +476,9 @@ def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
     expect(page.locator("#state")).to_be_visible()
     expect(page.locator("[data-timeline]")).to_be_hidden()
     page.keyboard.press("ArrowLeft")
-    expect(timeline).to_be_focused()
-    expect(timeline).to_have_attribute("aria-selected", "true")
+    expect(trace).to_be_focused()
+    expect(trace).to_have_attribute("aria-selected", "true")
+    tap(timeline)
     expect(page.locator(".ev").last).to_be_in_viewport()  # where the reader was
     open_event(page, page.locator(".ev .line").last)
     expect(page.locator("#detail .parts")).to_be_visible()

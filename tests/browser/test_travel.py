@@ -473,6 +473,37 @@ def test_on_a_phone_the_ways_to_read_are_tabs_and_filters_are_behind_a_button(vi
     expect(bar).to_be_hidden()
 
 
+def test_on_a_phone_the_past_has_a_bar_at_the_foot_of_both_tabs(visit: Visit) -> None:
+    page = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    go(page)
+    bar = moment(page).locator(".then")
+    expect(bar).to_be_hidden()
+    page.locator("#event-t396 .line").tap()
+    for tab, event in (("State", "t395"), ("Events", "t394")):
+        page.get_by_role("tab", name=tab).tap()
+        bar.get_by_role("link", name="Previous event").tap()
+        expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", event)
+        box = bar.bounding_box()
+        assert box
+        assert round(box["y"] + box["height"]) == 844
+        for step in bar.locator("a:visible, button:visible").all():
+            size = step.bounding_box()
+            assert size
+            assert min(size["width"], size["height"]) >= 40
+    expect(page.locator(f"#event-{event}")).to_be_in_viewport()
+    bar.get_by_role("button", name="State").tap()
+    expect(value(page, "n")).to_be_visible()
+    actions = page.get_by_role("navigation", name="Actions for this event")
+    expect(actions).to_be_hidden()
+    page.get_by_role("button", name="Actions for this event").tap()
+    expect(actions.get_by_role("link", name="Restore")).to_be_in_viewport()
+    page.touchscreen.tap(190, 200)
+    expect(actions).to_be_hidden()
+    bar.get_by_role("link", name="Now").tap()
+    expect(bar).to_be_hidden()
+    expect(value(page, "n", "#state")).to_be_visible()
+
+
 def test_a_link_to_a_gone_event_leads_back_and_another_is_found_by_its_number_or_a_key(
     page: Page, watch: Watch
 ) -> None:
