@@ -134,13 +134,24 @@ def test_what_can_be_done_with_a_key_stands_in_the_same_columns_in_each_row_and_
 
 
 @pytest.mark.parametrize("width", [390, 820])
-def test_without_a_pointer_it_is_always_there_and_covers_no_value(visit: Visit, width: int) -> None:
+def test_without_a_pointer_it_is_behind_one_sign_and_a_sheet_has_it_in_words(visit: Visit, width: int) -> None:
     page = visit(viewport={"width": width, "height": 900}, has_touch=True, is_mobile=True)
     page.goto(path("s", *SEOUL))
-    page.locator("[role=tab][data-tab-target=state]").click()
+    page.locator("[role=tab][data-tab-target=state]").tap()
     lefts = set()
     for key in KEYS:
         acts, value = box_of(row(page, key).locator(".rowacts")), box_of(row(page, key).locator(".value").first)
         assert acts[0] >= value[2] or acts[1] >= value[3] - 1, key
+        assert acts[2] - acts[0] >= 44
         lefts.add(round(acts[0]))
     assert len(lefts) == 1
+    sheet = page.locator(".rowsheet")
+    row(page, "user:tier").locator(".rowacts").tap()
+    expect(sheet).to_contain_text("user:tier")
+    for button in sheet.get_by_role("button").all():
+        left, top, right, bottom = box_of(button)
+        assert bottom - top >= 44
+        assert right - left > width * 0.9
+    sheet.get_by_role("button", name="Edit user:tier").tap()
+    expect(sheet).to_be_hidden()
+    expect(page.locator("form.editbox")).to_contain_text("user:tier")
