@@ -39,7 +39,9 @@
     document.dispatchEvent(new CustomEvent("adkweb:density", { detail: density }));
     const stays = seen.find(({ id }) => document.getElementById(id)?.getClientRects().length);
     window.adkweb.holdAt(timeline, document.getElementById(stays?.id), stays?.top);
-    if (focused) document.getElementById(focused)?.querySelector("a.line, a.when, a")?.focus({ preventScroll: true });
+    const row = document.getElementById(focused);
+    row?.dispatchEvent(new Event("adkweb:reveal", { bubbles: true }));
+    row?.querySelector("a.line, a.when, a")?.focus({ preventScroll: true });
   }
 
   /** The rows that are in sight, as far as a page around the first of them reaches: their ids, and where they are. */

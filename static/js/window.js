@@ -23,6 +23,8 @@
   function watch() {
     near?.disconnect();
     if (!window.IntersectionObserver || !ready) return;
+    const isFolded = "folded" in box.dataset; // turns.js: rows come into sight that have no height
+    if (isFolded && box.querySelectorAll("[data-row]").length > KEPT) return;
     near = new IntersectionObserver(
       (entries) => {
         for (const { isIntersecting, target } of entries) {
@@ -31,7 +33,7 @@
           target.click();
         }
       },
-      { root: isNarrow() ? null : timeline, rootMargin: NEAR },
+      { root: isNarrow() ? null : timeline, rootMargin: isFolded ? "0px" : NEAR },
     );
     for (const link of box.querySelectorAll(":is(.earlier, .later) > a")) near.observe(link);
   }

@@ -89,12 +89,15 @@ def test_a_timeline_shows_the_trace_of_each_turn_below_its_question(
 ) -> None:
     page = maria.open("trace", **anywhere._asdict())
     drawn = page.all("li", "waterfall")
-    assert [rows(each)[0] for each in drawn] == ["agent booking | 1.0 s", "agent booking | 5.0 s"]
+    assert [rows(each)[0] for each in drawn] == ["agent booking model | 1.0 s", "agent booking | 5.0 s"]
     order = [row["id"] for row in page.one(id="events").all("li") if "id" in row]
     for asked, shown in zip((turn[0], turn[2]), drawn, strict=True):
         assert order.index(shown["id"]) == order.index(f"event-{asked}") + 1
     said = [row for row in page.all("li", "said") if "silent" not in row.classes]
-    assert [row["id"] for row in said] == [f"event-{turn[number]}" for number in (0, 1, 2, 5)]  # calls are bars
+    assert [row["id"] for row in said] == [f"event-{turn[number]}" for number in (0, 2)]  # all else is bars
+    assert [row.one("a", "line").text for row in said] == ["Hello", "Pay with the blue Visa"]
+    took = [float(bar["data-took"]) for bar in page.all("svg", "turnbar")]
+    assert took == pytest.approx([1, 6])
 
 
 def test_a_turn_that_is_not_there_as_a_whole_has_its_trace_asked_for(
@@ -106,7 +109,7 @@ def test_a_turn_that_is_not_there_as_a_whole_has_its_trace_asked_for(
         assert rows(shown) == []
         assert "intersect once" in shown["hx-trigger"]
         asked.append(rows(maria.open(shown["hx-get"], htmx=True))[0])
-    assert asked == ["agent booking | 1.0 s", "agent booking | 5.0 s"]
+    assert asked == ["agent booking model | 1.0 s", "agent booking | 5.0 s"]
 
 
 def test_it_shows_the_newest_turn_or_the_one_with_an_event(
@@ -117,14 +120,13 @@ def test_it_shows_the_newest_turn_or_the_one_with_an_event(
         "agent booking | 5.0 s",
         "model gemini-3-flash | 2.0 s 858 tok",
         "tool charge_card | 3.0 s card declined",
-        "transferred to the agent → billing | 1.0 s",
-        "model gemini-3-flash | 1.0 s",
+        "transferred to the agent → billing gemini-3-flash | 1.0 s",  # one call of a model is all that it did
     ]
     for event_id in turn[2:]:
         assert rows(maria.open("trace", htmx=True, query={"at": event_id}, **anywhere._asdict())) == rows(newest)
     for event_id in turn[:2]:
         first = maria.open("trace", htmx=True, query={"at": event_id}, **anywhere._asdict())
-        assert rows(first) == ["agent booking | 1.0 s", "model model | 1.0 s"]
+        assert rows(first) == ["agent booking model | 1.0 s"]
 
 
 def test_it_says_where_the_time_went(anywhere: SessionRef, turn: list[str], maria: Browser) -> None:

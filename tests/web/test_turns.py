@@ -63,8 +63,8 @@ def test_a_turn_says_what_it_took_and_an_answer_to_a_call_begins_none(
         feed(two_turns.source)
     page = maria.open("session", **two_turns._asdict())
     assert heads(page) == [
-        "Turn 1 00:16:40 2.0 s 1.0k tok ≈ $0.0019",
-        "Turn 2 00:16:50 4.0 s 1 error 2 keys changed",
+        "Turn 1 1 Jan 1970, 00:16:40 2.0 s 1.0k tok ≈ $0.0019",
+        "Turn 2 1 Jan 1970, 00:16:50 4.0 s 1 error 2 keys changed",
     ]
     assert in_order(page) == [
         *("turn-1", "event-e1", "event-e2"),
@@ -74,7 +74,7 @@ def test_a_turn_says_what_it_took_and_an_answer_to_a_call_begins_none(
 
 def test_a_filter_leaves_the_headings_of_the_turns_that_have_its_events(two_turns: SessionRef, maria: Browser) -> None:
     page = maria.open("session", query={"kind": "errors"}, **two_turns._asdict())
-    assert heads(page) == ["Turn 2 00:16:50 4.0 s failed"]
+    assert heads(page) == ["Turn 2 1 Jan 1970, 00:16:50 4.0 s failed"]
 
 
 def test_a_page_that_begins_within_a_turn_says_so_and_counts_nothing_that_it_does_not_show(
@@ -85,7 +85,7 @@ def test_a_page_that_begins_within_a_turn_says_so_and_counts_nothing_that_it_doe
     as_they_happened(two_turns.source)
     feed(two_turns.source)
     page = maria.open("session", **two_turns._asdict())
-    assert heads(page) == ["Turn 2 00:16:50 4.0 s failed"]
+    assert heads(page) == ["Turn 2 1 Jan 1970, 00:16:50 4.0 s failed"]
     earlier = maria.open(page.links()["Earlier events"], htmx=True)
     assert [row for row in in_order(earlier) if row.startswith("turn-")] == ["turn-1", "turn-2"]
 
@@ -147,6 +147,6 @@ def test_a_turn_has_no_number_rather_than_a_wrong_one(
 ) -> None:
     monkeypatch.setattr(outline, "UNREAD", 3)
     page = maria.open("session", **two_turns._asdict())
-    assert heads(page) == ["Turn 00:16:40 2.0 s", "Turn 00:16:50 53 s 1 error 2 keys changed"]
+    assert heads(page) == ["Turn 1 Jan 1970, 00:16:40 2.0 s", "Turn 1 Jan 1970, 00:16:50 53 s 1 error 2 keys changed"]
     feed(two_turns.source)
     assert heads(maria.open("session", **two_turns._asdict()))[0].startswith("Turn 1 ")

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from ...domain.session_ref import SessionRef
 from ...reads.event_views import EventView
-from ..html.markdown import Texts
+from ..html.markdown import ROOM, Texts
 from .chat import PLAIN, Message, messages
 from .timeline import TurnRows
 from .trace import SAME, drawn
@@ -22,7 +22,7 @@ EVENTS: Final = "events"
 TRACE: Final = "trace"
 _ALL: Final = (CHAT, EVENTS, TRACE)
 _YEAR: Final = 365 * 86_400
-_SAID: Final = ("text", "edit", "media", "saved")  # what a trace says in words, beside its bars
+_ROOM: Final = {CHAT: ROOM, TRACE: 0}  # characters of Markdown that are rendered: a trace shows a question in one line
 
 
 def density_of(request: HttpRequest) -> str:
@@ -61,11 +61,9 @@ def fill(
         return
     events = [line.event for turn in turns for each in turn.invocations for line in each.lines]
     said: dict[str, list[Message]] = defaultdict(list)
-    for message in messages(events, Texts(most=PLAIN), after):
-        if density == CHAT:
+    for message in messages(events, Texts(most=PLAIN, room=_ROOM[density]), after):
+        if density == CHAT or message.kind == "edit" or (message.by_user and message.kind in ("text", "media")):
             said[message.event.id].append(message)
-        elif message.kind in _SAID:  # what it follows may be a bar
-            said[message.event.id].append(replace(message, follows=False))
     for turn in turns:
         for each in turn.invocations:
             each.lines = [replace(line, said=said.get(line.event.id, ())) for line in each.lines]

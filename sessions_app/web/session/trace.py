@@ -19,7 +19,6 @@ from ...domain.agents import colour_of
 from ...domain.clock import Took, sign_of_all
 from ...domain.session_ref import SessionRef
 from ...domain.shorten import words
-from ...domain.state import Change
 from ...domain.trace import AGENT, MODEL, SUMMARY, TOOL, WAIT, Span, Trace
 from ...domain.trace import trace as read
 from ...reads import timeline
@@ -78,6 +77,7 @@ class Row:
     fault: Fault | None = None
     short: str = ""
     colour: int = 0  # of the agent
+    model: str = ""  # of an agent that did nothing but one call of it
 
     @property
     def indent(self) -> int:
@@ -138,7 +138,6 @@ class Drawn:
     ticks: list[Label]
     folds: list[Label]
     parts: list[tuple[str, str, str]]  # where the time went: kind, name, words
-    changes: list[Change]
     scaled: bool  # as all turns of the session are
 
 
@@ -170,8 +169,9 @@ def drawn(events: Sequence[EventView], longest: float = 0.0, agents: Sequence[in
     of_turn = read((each.data, each.description) for each in events)
     end = of_turn.end
     scale = scale_of(of_turn, end, longest)
-    roots, kept = _rows(of_turn.spans), []
+    roots, kept, within = _rows(of_turn.spans), [], 0
     for row in _ordered(roots):
+        within += _take_in_its_call(row)
         kept.append(row)
         if len(kept) == ROWS:
             break
@@ -180,7 +180,7 @@ def drawn(events: Sequence[EventView], longest: float = 0.0, agents: Sequence[in
         row.short, row.colour = short[row.name], colour_of(row.agent, agents)
         row.bars = [_bar(each, of_turn, scale, end, events[0].ref) for each in row.spans]
         row.fault = next((_fault(each, scale, end) for each in reversed(row.failures) if each.why), None)
-    shown = sum(len(row.spans) for row in kept)
+    shown = within + sum(len(row.spans) for row in kept)
     return Drawn(
         of_turn,
         kept,
@@ -196,7 +196,6 @@ def drawn(events: Sequence[EventView], longest: float = 0.0, agents: Sequence[in
             )
             if took.seconds or took.sign
         ],
-        [change for each in events for change in each.changes],
         longest > 0,
     )
 
@@ -228,6 +227,15 @@ def _name(span: Span) -> str:
     if span.kind == SUMMARY:
         return _("summary")
     return words(span.name, LONGEST) or (_("model") if span.kind == MODEL else "–")
+
+
+def _take_in_its_call(row: Row) -> bool:
+    """Makes one row of an agent and the call of a model that is all it did, and tells whether it has."""
+    inner = row.within[0] if row.kind == AGENT and len(row.spans) == len(row.within) == 1 else None
+    if inner is None or inner.kind != MODEL or len(inner.spans) > 1 or inner.spans[0].end is None:
+        return False
+    row.spans, row.within, row.model = inner.spans, [], inner.name
+    return True
 
 
 def _ordered(rows: list[Row]) -> Iterator[Row]:
