@@ -4,8 +4,11 @@
 // While the focus is in #pane, its keys and rows come first.
 // Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">, which
 // [data-keys-toggle] switches for this browser: a checkbox, or a button with aria-pressed.
+// One key may be for several actions, each in its place: data-key="p.pin" is p by default, as "p" is. Of those that are
+// there, that of the row comes first, then that of #pane. o opens nav#pages, where a letter leads to the page of its [data-go].
 // A person may change keys in dialog#keys: localStorage.keymap {"e": "q"} says that q does what data-key="e" is for, and e
 // nothing. What tells of a key shows the one that is in force: [data-hint="e"], and the kbd and title of a [data-key].
+// The list shows the places of the page that is open first.
 // Ctrl Enter (on a Mac, ⌘ Enter; a kbd[data-mac] says so) sends the form in which the focus is, by its main button; with
 // the focus in none, the form[data-main].
 // Other scripts hear of a key by the event adkweb:key at what has the focus: its detail is "e", whatever was pressed.
@@ -20,15 +23,23 @@
   const LINK = "a[href], summary, button:not(:disabled), [tabindex]";
 
   const list = document.querySelector("dialog#keys");
-  const known = [...list.querySelectorAll("[data-hint]")].map(({ dataset }) => dataset.hint);
+  const places = [...list.querySelectorAll("[data-place]")];
+  const placeOf = new Map(); // by action, in the order of the list
+  for (const { dataset } of list.querySelectorAll("[data-hint]")) placeOf.set(dataset.hint, "");
+  for (const place of places)
+    for (const { dataset } of place.querySelectorAll("[data-hint]")) placeOf.set(dataset.hint, place.dataset.place);
+  const known = [...placeOf.keys()];
+  const pages = document.querySelector("nav#pages");
 
   const isKey = (key) => typeof key === "string" && /^[^\s\p{C}]$/u.test(key);
   const visible = (element) => element.checkVisibility({ visibilityProperty: true });
   const scope = () => document.querySelector("dialog:modal") ?? document;
   const paneOf = (element) => element?.closest("#pane");
 
-  function withKey(key, within) {
-    return [...within.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].filter(visible);
+  const having = (name, actions) => actions.map((each) => `[${name}="${CSS.escape(each)}"]`).join();
+
+  function withKey(actions, within) {
+    return [...within.querySelectorAll(having("data-key", actions))].filter(visible);
   }
 
   function nextVisible(rows, start, way) {
@@ -60,13 +71,13 @@
       return true;
     }
     const form = target.closest("form");
-    const button = (form && withKey("Escape", form)[0]) ?? withKey("Escape", document).at(-1);
+    const button = (form && withKey(["Escape"], form)[0]) ?? withKey(["Escape"], document).at(-1);
     button?.click();
     return Boolean(button);
   }
 
-  function ofRow(key) {
-    return document.activeElement?.closest("[data-key-row]")?.querySelector(`[data-row-key="${CSS.escape(key)}"]`);
+  function ofRow(actions) {
+    return document.activeElement?.closest("[data-key-row]")?.querySelector(having("data-row-key", actions));
   }
 
   function use(target) {
@@ -75,18 +86,26 @@
     target.select?.();
   }
 
-  function press(key) {
-    if ((key === "j" || key === "k") && move(key === "j" ? 1 : -1)) return true;
-    const heard = new CustomEvent("adkweb:key", { detail: key, bubbles: true, cancelable: true });
-    if (!(document.activeElement ?? document.body).dispatchEvent(heard)) return true;
-    const near = paneOf(document.activeElement);
-    const target = ofRow(key) ?? (near && withKey(key, near)[0]) ?? withKey(key, scope())[0];
-    if (target) {
-      use(target);
-      return true;
+  function press(actions) {
+    for (const action of actions) {
+      if ((action === "j" || action === "k") && move(action === "j" ? 1 : -1)) return true;
+      const heard = new CustomEvent("adkweb:key", { detail: action, bubbles: true, cancelable: true });
+      if (!(document.activeElement ?? document.body).dispatchEvent(heard)) return true;
     }
-    if (key !== "?" || list.open) return false;
-    list.showModal();
+    const near = paneOf(document.activeElement);
+    const target = ofRow(actions) ?? (near && withKey(actions, near)[0]) ?? withKey(actions, scope())[0];
+    if (target) use(target);
+    else if (actions.includes("o") && pages && scope() === document) pages.showPopover();
+    else if (actions.includes("?") && !list.open) list.showModal();
+    else return false;
+    return true;
+  }
+
+  /** Goes to the page of a letter, while the list of pages is open; closes it. */
+  function goTo(key) {
+    if (!pages?.matches(":popover-open")) return false;
+    pages.hidePopover();
+    pages.querySelector(`[data-go="${CSS.escape(key)}"]`)?.click();
     return true;
   }
 
@@ -94,10 +113,21 @@
 
   let map = new Map();
 
-  const keyOf = (key) => map.get(key) ?? key;
-  const owner = (pressed, besides) => known.find((key) => key !== besides && keyOf(key) === pressed);
-  /** What a pressed key means; the own key of an action that has another one now means nothing. */
-  const meaning = (pressed) => owner(pressed) ?? (known.includes(pressed) ? "" : pressed);
+  const keyOf = (action) => map.get(action) ?? [...action][0];
+  const TOGETHER = [["session", "past"]]; // places of one page; everywhere is with each
+  const meet = (a, b) =>
+    a === b ||
+    a === "everywhere" ||
+    b === "everywhere" ||
+    TOGETHER.some((some) => some.includes(a) && some.includes(b));
+  /** Another action that has a key where this one is. */
+  const owner = (pressed, action) =>
+    known.find((each) => each !== action && keyOf(each) === pressed && meet(placeOf.get(each), placeOf.get(action)));
+  /** The actions that a pressed key may mean; none for the own key of actions that all have another one now. */
+  function meanings(pressed) {
+    const actions = known.filter((each) => keyOf(each) === pressed);
+    return actions.length || known.some((each) => [...each][0] === pressed) ? actions : [pressed];
+  }
 
   function readMap() {
     const given = keptJson("keymap");
@@ -113,8 +143,8 @@
     hint(document);
   }
 
-  function shown(key) {
-    const now = keyOf(key);
+  function shown(action) {
+    const now = keyOf(action);
     const small = now.toLowerCase();
     return now === small ? now : `⇧${small}`;
   }
@@ -155,9 +185,9 @@
 
   function change(pressed) {
     const { change: key } = changing.dataset;
-    const other = owner(pressed, key);
+    const other = pressed !== [...key][0] && owner(pressed, key);
     if (other) return say(list.dataset.wordTaken, pressed, actionOf(other));
-    if (pressed === key) map.delete(key);
+    if (pressed === [...key][0]) map.delete(key);
     else map.set(key, pressed);
     writeMap();
     stopChanging();
@@ -178,6 +208,50 @@
     }
   }
   list.addEventListener("focusin", offer, { once: true });
+
+  // --- The list ------------------------------------------------------------------------------------------------------
+
+  const filter = list.querySelector("input[type=search]");
+
+  /** Shows the rows that have what is typed, in their keys or their words. */
+  function narrow() {
+    const text = filter.value.trim().toLowerCase();
+    for (const place of places) {
+      const rows = [...place.querySelectorAll("dl > div")];
+      for (const row of rows) row.hidden = ![...row.querySelectorAll("kbd, dd:not(:has(button))")].some(matches);
+      place.hidden = rows.every((row) => row.hidden);
+    }
+    list.querySelector("[data-none]").hidden = places.some((place) => !place.hidden);
+
+    function matches({ textContent }) {
+      return textContent.toLowerCase().includes(text);
+    }
+  }
+  filter.addEventListener("input", narrow);
+  filter.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.isComposing) return;
+    event.preventDefault(); // it closes the list at once, whatever is typed
+    list.close();
+  });
+
+  /** Puts first the places of the page that is open. */
+  list.addEventListener("toggle", () => {
+    if (!list.open) return;
+    filter.value = "";
+    narrow();
+    const isHere = ({ dataset: { place } }) => {
+      const actions = known.filter((each) => placeOf.get(each) === place);
+      return document.querySelector(`:is(${having("data-key", actions)}, ${having("data-row-key", actions)})`) !== null;
+    };
+    for (const place of places.filter((each) => each.querySelector("[data-here]"))) {
+      place.querySelector("[data-here]").hidden = !isHere(place);
+    }
+    const rank = (place) =>
+      place.dataset.place === "everywhere" ? 1 : place.querySelector("[data-here]").hidden ? 2 : 0;
+    places[0].parentElement.append(...[...places].sort((a, b) => rank(a) - rank(b)));
+  });
+
+  // --- Changing ------------------------------------------------------------------------------------------------------
 
   list.addEventListener("click", ({ target }) => {
     const button = target.closest("[data-change]");
@@ -261,12 +335,14 @@
     const { key, target } = event;
     if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (!(target instanceof Element)) return;
+    if (isKey(key) && goTo(key)) return event.preventDefault();
     if (key === "Escape") {
+      if (pages?.matches(":popover-open")) return; // the browser closes it, and nothing else is closed
       if (leave(target)) event.preventDefault();
       return;
     }
     if (!isKey(key) || document.body.dataset.keys === "off" || target.closest(TYPING)) return;
-    const meant = meaning(key);
-    if (meant && press(meant)) event.preventDefault();
+    const actions = meanings(key);
+    if (actions.length && press(actions)) event.preventDefault();
   });
 })();

@@ -362,7 +362,7 @@
     const words = past.querySelector("[data-word]");
     words.textContent = words.dataset.word.replace("{n}", shown.number);
     const fork = past.querySelector("[data-fork]");
-    const there = panel.querySelector('[data-key="f"]');
+    const there = panel.querySelector('[data-key="F"]');
     const key = new URL(edit.href).searchParams.get("key") ?? "";
     const own = key !== "" && !/^(app|user|temp):/.test(key); // a fork shares the others
     fork.hidden = !there;

@@ -57,7 +57,7 @@ def test_keys_lead_from_difference_to_difference(page: Page) -> None:
         page.keyboard.press("n")
         expect(differing.nth(number).locator("a").first).to_be_focused()
         expect(differing.nth(number)).to_be_in_viewport()
-    page.keyboard.press("p")
+    page.keyboard.press("Shift+N")
     expect(differing.nth(2).locator("a").nth(0)).to_be_focused()
     page.locator(".sameturns summary").first.click()
     page.keyboard.press("n")
@@ -73,7 +73,7 @@ def test_keys_lead_to_the_line_of_the_turns_that_one_run_has(page: Page) -> None
     expect(line).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("details.only .cmp").first).to_be_visible()
-    page.keyboard.press("p")
+    page.keyboard.press("Shift+N")
     expect(page.locator(".cmp[data-differs]").last.locator("a").first).to_be_focused()
 
 

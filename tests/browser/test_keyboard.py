@@ -108,6 +108,41 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
     expect(page.locator("form.editbox")).to_be_visible()
 
 
+def test_a_key_of_two_actions_is_changed_for_one_and_those_of_the_page_are_listed_first(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.keyboard.press("?")
+    heads = page.locator("dialog#keys h3:visible")
+    expect(heads.first).to_have_text("Session this page")
+    expect(page.get_by_role("searchbox", name="Filter shortcuts")).to_be_focused()
+    page.keyboard.type("pin a")
+    expect(page.locator("dialog#keys dl > div:visible")).to_have_count(1)
+    expect(heads).to_have_count(1)
+    change(page, "pin a key to the strip", "z")
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("k")
+    page.keyboard.press("F6")  # to the first key of the state
+    page.keyboard.press("p")  # is still Pause
+    expect(page.locator("[data-live-pause]")).to_have_text("Resume")
+    page.keyboard.press("z")
+    expect(page.locator("#state [data-pin-key]").first).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_letter_leads_to_a_page_after_the_key_for_that(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.keyboard.press("o")
+    pages = page.get_by_role("navigation", name="Go to a page")
+    expect(pages).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(pages).to_be_hidden()
+    page.keyboard.press("o")
+    page.keyboard.press("s")
+    expect(page).to_have_url(re.compile("/sessions/$"))
+    page.keyboard.press("o")
+    expect(pages).to_be_visible()
+    page.keyboard.press("h")
+    expect(page).to_have_url(re.compile("[0-9]/$"))
+
+
 @pytest.mark.long
 def test_what_is_shown_later_shows_the_changed_keys_and_the_list_of_sessions_knows_them(page: Page) -> None:
     page.goto("/sessions/")
@@ -119,7 +154,7 @@ def test_what_is_shown_later_shows_the_changed_keys_and_the_list_of_sessions_kno
     for key in ("j", "x", "z", "j", "j", "Shift+X"):
         page.keyboard.press(key)
     expect(page.locator("input[name=ref]:checked")).to_have_count(1)
-    expect(page.locator(".chosenbar kbd").nth(1)).to_have_text("⇧z")
+    expect(page.locator(".chosenbar > .keyhints kbd").nth(1)).to_have_text("⇧z")
     page.keyboard.press("Shift+Z")
     expect(page.locator("input[name=ref]:checked")).to_have_count(3)
     page.goto(path("s", *REF))

@@ -69,7 +69,7 @@ OFFERED = {
     "Undo…": ("Undo event 396", "u"),
     "Restore…": ("Restore the state at event 396", "Enter"),
     "Rewind…": ("Rewind to before an invocation", ""),
-    "Fork…": ("Fork at event 396", "f"),
+    "Fork…": ("Fork at event 396", "Shift+F"),
     "Compare with now": ("Compare two moments", ""),
     "History": ("History of a key", ""),
     "History of tree": ("tree", "h"),

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.places import path
+from tests.browser.places import own, path
 from tests.browser.seed import FAMILY, FAMILY_KEYS
 
 SESSION = path("s", *FAMILY)
@@ -39,6 +39,22 @@ def test_keys_are_filtered_as_one_types_and_from_moment_to_moment(page: Page) ->
     moment.get_by_role("searchbox", name="Filter keys").press("Escape")
     expect(moment.locator("[data-key-row][hidden]")).to_have_count(0)
     expect(moment.get_by_role("searchbox", name="Filter keys")).to_have_value("")
+
+
+def test_a_filter_of_few_keys_is_in_sight_while_it_is_used(page: Page) -> None:
+    page.goto(path("s", *own("keys")))
+    field = page.locator("#state").get_by_role("searchbox", name="Filter keys")
+    box = page.locator("#state .statefilter")
+    assert box.evaluate("box => box.offsetHeight") == 1
+    page.keyboard.press("f")
+    expect(field).to_be_focused()
+    assert box.evaluate("box => box.offsetHeight") > 20
+    field.fill("st")
+    field.blur()
+    assert box.evaluate("box => box.offsetHeight") > 20
+    field.fill("")
+    field.blur()
+    assert box.evaluate("box => box.offsetHeight") == 1
 
 
 @pytest.mark.long

@@ -271,7 +271,7 @@ def test_by_keyboard(page: Page) -> None:
     saved(page)
     expect(event(page, 69)).to_have_class(re.compile(r"\bgone\b"))
     go_to_search(page)
-    press(page, "f")
+    press(page, "Shift+F")
     go(page, page.get_by_label("Session id"))
     page.keyboard.type("another-way")
     press(page, "Enter")
