@@ -4,11 +4,11 @@
 // While the focus is in #pane, its keys and rows come first.
 // Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">, which
 // [data-keys-toggle] switches for this browser: a checkbox, or a button with aria-pressed.
-// One key may be for several actions, each in its place: data-key="p.pin" is p by default, as "p" is. Of those that are
+// One key may be for several actions, each in its area: data-key="p.pin" is p by default, as "p" is. Of those that are
 // there, that of the row comes first, then that of #pane. o opens nav#pages, where a letter leads to the page of its [data-go].
 // A person may change keys in dialog#keys: localStorage.keymap {"e": "q"} says that q does what data-key="e" is for, and e
 // nothing. What tells of a key shows the one that is in force: [data-hint="e"], and the kbd and title of a [data-key].
-// The list shows the places of the page that is open first.
+// The list shows the areas of the page that is open first.
 // Ctrl Enter (on a Mac, ⌘ Enter; a kbd[data-mac] says so) sends the form in which the focus is, by its main button; with
 // the focus in none, the form[data-main].
 // Other scripts hear of a key by the event adkweb:key at what has the focus: its detail is "e", whatever was pressed.
@@ -23,12 +23,11 @@
   const LINK = "a[href], summary, button:not(:disabled), [tabindex]";
 
   const list = document.querySelector("dialog#keys");
-  const places = [...list.querySelectorAll("[data-place]")];
-  const placeOf = new Map(); // by action, in the order of the list
-  for (const { dataset } of list.querySelectorAll("[data-hint]")) placeOf.set(dataset.hint, "");
-  for (const place of places)
-    for (const { dataset } of place.querySelectorAll("[data-hint]")) placeOf.set(dataset.hint, place.dataset.place);
-  const known = [...placeOf.keys()];
+  const areas = [...list.querySelectorAll("[data-area]")];
+  const areaOf = new Map(); // by action, in the order of the list
+  for (const area of areas)
+    for (const { dataset } of area.querySelectorAll("[data-hint]")) areaOf.set(dataset.hint, area.dataset.area);
+  const known = [...areaOf.keys()];
   const pages = document.querySelector("nav#pages");
 
   const isKey = (key) => typeof key === "string" && /^[^\s\p{C}]$/u.test(key);
@@ -114,7 +113,7 @@
   let map = new Map();
 
   const keyOf = (action) => map.get(action) ?? [...action][0];
-  const TOGETHER = [["session", "past"]]; // places of one page; everywhere is with each
+  const TOGETHER = [["session", "past"]]; // areas of one page; everywhere is with each
   const meet = (a, b) =>
     a === b ||
     a === "everywhere" ||
@@ -122,7 +121,7 @@
     TOGETHER.some((some) => some.includes(a) && some.includes(b));
   /** Another action that has a key where this one is. */
   const owner = (pressed, action) =>
-    known.find((each) => each !== action && keyOf(each) === pressed && meet(placeOf.get(each), placeOf.get(action)));
+    known.find((each) => each !== action && keyOf(each) === pressed && meet(areaOf.get(each), areaOf.get(action)));
   /** The actions that a pressed key may mean; none for the own key of actions that all have another one now. */
   function meanings(pressed) {
     const actions = known.filter((each) => keyOf(each) === pressed);
@@ -216,12 +215,12 @@
   /** Shows the rows that have what is typed, in their keys or their words. */
   function narrow() {
     const text = filter.value.trim().toLowerCase();
-    for (const place of places) {
-      const rows = [...place.querySelectorAll("dl > div")];
+    for (const area of areas) {
+      const rows = [...area.querySelectorAll("dl > div")];
       for (const row of rows) row.hidden = ![...row.querySelectorAll("kbd, dd:not(:has(button))")].some(matches);
-      place.hidden = rows.every((row) => row.hidden);
+      area.hidden = rows.every((row) => row.hidden);
     }
-    list.querySelector("[data-none]").hidden = places.some((place) => !place.hidden);
+    list.querySelector("[data-none]").hidden = areas.some((area) => !area.hidden);
 
     function matches({ textContent }) {
       return textContent.toLowerCase().includes(text);
@@ -234,21 +233,21 @@
     list.close();
   });
 
-  /** Puts first the places of the page that is open. */
+  /** Puts first the areas of the page that is open. */
   list.addEventListener("toggle", () => {
     if (!list.open) return;
     filter.value = "";
     narrow();
-    const isHere = ({ dataset: { place } }) => {
-      const actions = known.filter((each) => placeOf.get(each) === place);
+    const isHere = ({ dataset: { area } }) => {
+      const actions = known.filter((each) => areaOf.get(each) === area);
       return document.querySelector(`:is(${having("data-key", actions)}, ${having("data-row-key", actions)})`) !== null;
     };
-    for (const place of places.filter((each) => each.querySelector("[data-here]"))) {
-      place.querySelector("[data-here]").hidden = !isHere(place);
+    for (const area of areas.filter((each) => each.querySelector("[data-here]"))) {
+      area.querySelector("[data-here]").hidden = !isHere(area);
     }
-    const rank = (place) =>
-      place.dataset.place === "everywhere" ? 1 : place.querySelector("[data-here]").hidden ? 2 : 0;
-    places[0].parentElement.append(...[...places].sort((a, b) => rank(a) - rank(b)));
+    const rank = (area) =>
+      area.dataset.area === "everywhere" ? 1 : area.querySelector("[data-here]").hidden ? 2 : 0;
+    areas[0].parentElement.append(...[...areas].sort((a, b) => rank(a) - rank(b)));
   });
 
   // --- Changing ------------------------------------------------------------------------------------------------------
