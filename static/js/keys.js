@@ -245,8 +245,7 @@
     for (const area of areas.filter((each) => each.querySelector("[data-here]"))) {
       area.querySelector("[data-here]").hidden = !isHere(area);
     }
-    const rank = (area) =>
-      area.dataset.area === "everywhere" ? 1 : area.querySelector("[data-here]").hidden ? 2 : 0;
+    const rank = (area) => (area.dataset.area === "everywhere" ? 1 : area.querySelector("[data-here]").hidden ? 2 : 0);
     areas[0].parentElement.append(...[...areas].sort((a, b) => rank(a) - rank(b)));
   });
 
