@@ -90,6 +90,13 @@ def test_the_line_is_closed_until_the_browser_is(page: Page) -> None:
     assert [cookie["expires"] for cookie in kept] == [-1]  # the browser forgets it when it is closed
 
 
+def test_the_demo_shows_what_its_tokens_cost(page: Page) -> None:
+    page.goto("/")
+    expect(page.locator(".chart.tokens .aside")).to_contain_text("$")
+    page.goto(path("s", *SEOUL))
+    expect(page.locator("#stats")).to_contain_text("$")
+
+
 def test_the_command_is_copied(page: Page) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto("/edits/")

@@ -73,6 +73,7 @@ class Command(BaseCommand):
         texts, is_new = list(options["source"]), not demo.file().exists()
         if options["demo"] or not (texts or settings.SOURCES):
             texts.append(str(copied()))
+            settings.PRICES = demo.PRICES | settings.PRICES
         problems = [problem for text in texts for problem in self._open(text)]
         if problems and not (database.opened() or registry.folders() or settings.SOURCES):
             raise CommandError("\n".join(problems), returncode=2)
