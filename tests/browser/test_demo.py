@@ -97,6 +97,18 @@ def test_the_demo_shows_what_its_tokens_cost(page: Page) -> None:
     expect(page.locator("#stats")).to_contain_text("$")
 
 
+def test_on_a_phone_what_needs_attention_comes_before_a_row_of_charts(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    for address in ("/", "/a/demo/booking/", "/u/demo/booking/ana/"):
+        page.goto(address)
+        attention = page.locator("#attention").bounding_box()
+        charts = [chart.bounding_box() for chart in page.locator(".chart").all()]
+        assert attention
+        assert len({chart["y"] for chart in charts if chart}) == 1
+        assert all(chart["y"] > attention["y"] for chart in charts if chart)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_the_command_is_copied(page: Page) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto("/edits/")

@@ -43,6 +43,8 @@ def test_home_lists_apps_with_their_users_and_sessions(demo: str, maria: Browser
     page = maria.open("home")
     assert rows(section(page, demo)) == [["booking", "3", "7"], ["support", "3", "4"]]
     assert page.links()["booking"] == f"/a/{demo}/booking/"
+    assert page.one(id="running").text.startswith("No agent is running. Last turn:")
+    assert page.one(id="running").one("a")["href"] == page.one(id="feed").all("a")[0]["href"].partition("#")[0]
 
 
 def test_home_lists_the_first_apps_and_leads_to_all_of_them(demo: str, maria: Browser) -> None:
