@@ -21,7 +21,7 @@ from ..domain.invocations import PASSED_OVER
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.kinds import describe
 from ..domain.positions import Seq
-from ..domain.session_ref import SessionRef
+from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import UNKNOWN, State, scope_of
 from ..domain.units import event_in_seconds
 from ..reads.labels import Labels, labels_of, said
@@ -36,7 +36,7 @@ from .index.read import Names, Owner, rows_of, shared_states
 from .index.tables import ref_of
 from .lines import flat, lines_of
 from .matching import newest_pieces
-from .selecting import Selection, newest_writes, path_of, seen_apps, select
+from .selecting import Selection, newest_writes, path_of, seen_apps, select, sessions_in_seen_apps
 from .sql import is_one_of, rows
 from .words import asked, spans, where_in
 
@@ -320,6 +320,16 @@ def _page(
 def _count(selection: Selection, most: int = COUNT_LIMIT) -> int:
     counted = f"SELECT 1 FROM sessions_app_searchsession AS s WHERE {selection.sql} LIMIT %s"
     return int(rows(f"SELECT count(*) FROM ({counted}) AS counted", [*selection.values, most + 1])[0][0])
+
+
+def indexed(refs: Sequence[SessionRef], actor: Actor) -> dict[SessionRef, Row]:
+    """Returns what the index has of a few sessions, as far as the actor may see them. A new one may be missing."""
+    values: list[Any] = []
+    sees = sessions_in_seen_apps(actor, values)
+    some = is_one_of("s.digest", [digest_of(*ref[1:]) for ref in refs], values)
+    aliases = registry.aliases()
+    stored = [_row(aliases[row[1]], row) for row in rows(f"SELECT {_COLUMNS} {_FROM} WHERE {sees} AND {some}", values)]
+    return {row.ref: replace(row, error=said(row.error, row.ref, actor)) for row in stored if row.ref in refs}
 
 
 # --- Rows -------------------------------------------------------------------------------------------------------------

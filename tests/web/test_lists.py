@@ -16,6 +16,7 @@ from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_app_state, edit_user_state
 from sessions_app.reads import lists, views
 from sessions_app.writes.sessions import create_session, delete_session
+from tests.search.finding import feed
 from tests.support.stored import execute
 from tests.web.conftest import Browser, names_of
 from tests.web.html import Element
@@ -140,10 +141,27 @@ def test_a_session_with_a_title_shows_both(ref: SessionRef, maria: Browser) -> N
     assert "s1" in row.text
 
 
-def test_errors_of_a_session_are_counted(ref: SessionRef, maria: Browser, add: Any) -> None:
+def test_the_sessions_of_an_app_and_a_user_look_as_in_the_list_of_sessions(
+    ref: SessionRef, maria: Browser, add: Any
+) -> None:
+    def seen() -> tuple[str, ...]:
+        feed(ref.source)
+        listed = maria.open("search").one("tr", data_row="")
+        for name, parts in (("app", 2), ("user", 3), ("sessions", 2), ("user-sessions", 3)):
+            row = maria.open(name, **names_of(ref, parts)).all("tr", data_row="")[0]
+            looks = [(each.one("span", "status")["class"], each.texts("span", "matched")) for each in (row, listed)]
+            assert looks[0] == looks[1]
+        return row.one("span", "status")["class"], row.one("span", "status")["title"]
+
+    new = maria.open("user", **names_of(ref, 3)).one("tr", data_row="")
+    assert new.all("span", "status") == [], "the index doesn't know it yet"
+    assert seen() == ("status none", "not run yet")
+    add(ref, {"text": "Pay"}, author="user")
     add(ref, error_code="429")
-    row = maria.open("sessions", source=ref.source, app_name=ref.app_name).one("tr", data_row="")
-    assert row.one("span", "bad").text == "1"
+    assert seen() == ("status failed", "failed")
+    add(ref, {"text": "Again"}, author="user")
+    add(ref, {"text": "Paid"})
+    assert seen() == ("status idle erred", "done, with errors")
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_apply_now_ends_the_invocation_in_the_page_at_once_unless_it_goes_on(
     assert "received by invocation i1, which continued" in heads
     assert "ended invocation" not in heads
     end(running)
-    assert "idle" in shown()[0]
+    assert "done" in shown()[0]
 
 
 @pytest.mark.parametrize("htmx", [True, False])

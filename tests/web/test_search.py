@@ -160,7 +160,7 @@ def test_without_a_match_a_failed_session_leads_to_its_error_and_others_to_thems
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("running", "running"), ("waiting", "waiting for an answer"), ("stuck", "stuck"), ("idle", "idle")],
+    [("running", "running"), ("waiting", "waiting for an answer"), ("stuck", "stuck"), ("idle", "done, with errors")],
 )
 def test_a_status_is_said_in_words(world: World, maria: Browser, status: str, words: str) -> None:
     world.rows = [dataclasses.replace(ROW, status=status)]

@@ -120,7 +120,7 @@ ASKS = {"parts": [{"function_call": {"id": "c", "name": "ask"}}]}
         ({"author": "user", "timestamp": 1000.0}, "stuck", "stuck"),
         ({"content": ASKS, "long_running_tool_ids": ["c"]}, "waiting", "waiting for an answer"),
         ({"error_code": "429"}, "failed", "failed"),
-        ({}, "idle", "idle"),
+        ({}, "none", "not run yet"),
     ],
 )
 def test_the_head_says_the_status_as_the_list_of_sessions_does(
@@ -148,7 +148,7 @@ def test_a_failed_session_leads_to_its_last_error_until_the_next_turn(
     )
     add(ref, {"text": "Again"}, author="user")
     add(ref, {"text": "Paid"})
-    assert "idle" in open_session(maria, ref).one(id="status").text
+    assert "done" in open_session(maria, ref).one(id="status").text
 
 
 # --- Filters ----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django import forms
@@ -23,24 +24,42 @@ from ...domain.session_ref import SessionRef, own_session
 from ...edits import queue
 from ...privacy import holds
 from ...reads import lists, views
+from ...reads.paging import Page
 from ...reads.users import meant
 from ...search.health import Of
 from ...search.index import feed
+from ...search.results import Row, indexed
 from ...sources import database, registry
 from ...writes.sessions import create_session, delete_session
 from ..forms import Confirm, Form, Read, Text, act
 from ..html.render import page, to_type, typed
 from ..html.state_panel import of_app, of_user, with_writers
 from ..request import actor, check_may
+from ..search.status import Shape, shape_of
 from .figures import figures
 
 
 @require_GET
 def sessions(request: HttpRequest, source: str, app_name: str, user_id: str | None = None) -> HttpResponse:
     """Lists the sessions of an app or a user, the last active first. htmx gets the rows."""
-    rows = lists.sessions(source, app_name, user_id, request.GET.get("before"), actor=actor(request))
+    rows = _shown(lists.sessions(source, app_name, user_id, request.GET.get("before"), actor=actor(request)), request)
     template = "home/sessions/_rows.html" if request.htmx else "home/sessions/list.html"  # type: ignore[attr-defined]
     return page(request, template, {"source": source, "app_name": app_name, "user_id": user_id, "sessions": rows})
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A session in a table: its row, and what the index has of it, with its status; None if it is new."""
+
+    row: lists.SessionRow
+    known: Row | None
+    status: Shape | None
+
+
+def _shown(some: Page[lists.SessionRow], request: HttpRequest) -> Page[Shown]:
+    known = indexed([row.ref for row in some.rows], actor(request))
+    rows = [Shown(row, of, shape_of(of) if of else None) for row in some.rows for of in (known.get(row.ref),)]
+    return Page(rows, some.next)
 
 
 def _needed(text: str) -> str:
@@ -185,7 +204,7 @@ def app(request: HttpRequest, source: str, app_name: str) -> HttpResponse:
         "all": whole,
         "users": lists.users(source, app_name, limit=USERS, actor=actor(request)),
         "behind": _behind(request, source, app_name),
-        "sessions": lists.sessions(source, app_name, limit=SESSIONS, actor=actor(request)),
+        "sessions": _shown(lists.sessions(source, app_name, limit=SESSIONS, actor=actor(request)), request),
         "changes": lists.left_out(own_session(source, app_name), actor=actor(request)),
     }
     return page(request, "home/sessions/app.html", context)
@@ -217,7 +236,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
         "target": with_writers(of_user(source, app_name, user_id, who, partly=True), who, whole=whole),
         "all": whole,
         "keeps_privacy": who.may_write("admin", source, app_name),
-        "sessions": lists.sessions(source, app_name, user_id, limit=SESSIONS, actor=who),
+        "sessions": _shown(lists.sessions(source, app_name, user_id, limit=SESSIONS, actor=who), request),
         "changes": lists.left_out(own_session(source, app_name, user_id), actor=who),
     }
     return page(request, "home/sessions/user.html", context)

@@ -42,6 +42,7 @@ from . import columns
 from .columns import Column
 from .histogram import chosen_range
 from .params import LINKED, Asked, pieces, read
+from .status import Shape, shape_of
 
 _OFFERED: Final = 200  # tags that the field completes
 _DIALS: Final = ("from", "to", "move", "choose")  # what a form asks for; the answer is another address
@@ -58,14 +59,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A session in the table: its row and its cells, its status in words, where it opens and what previews it.
+    """A session in the table: its row and its cells, its status, where it opens and what previews it.
 
     `error` is its last error, if that is what it stands there for. `is_new` says that it began to match the view since the
     person last looked."""
 
     row: Row
     cells: list[tuple[Column, Any]]
-    status: str
+    status: Shape
     address: str
     preview: str
     error: str
@@ -153,18 +154,7 @@ def _shown(row: Row, asked: Asked, query: Query, news: Collection[SessionRef]) -
     shown = row.matched or ((seq,) if seq else ())
     preview += f"?{urlencode({'seq': shown}, doseq=True)}" if shown else ""
     cells = [(column, column.value(row)) for column in asked.columns]
-    return Shown(row, cells, _status(row.status), address, preview, error, row.ref in news)
-
-
-def _status(name: str) -> str:
-    names = {
-        "failed": pgettext("status", "failed"),
-        "waiting": pgettext("status", "waiting for an answer"),
-        "running": pgettext("status", "running"),
-        "stuck": pgettext("status", "stuck"),
-        "idle": pgettext("status", "idle"),
-    }
-    return names.get(name, name)
+    return Shown(row, cells, shape_of(row), address, preview, error, row.ref in news)
 
 
 def _heads(asked: Asked) -> Iterator[Head]:
