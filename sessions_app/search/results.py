@@ -1,6 +1,7 @@
 """Finds sessions: a page of them, each with the line that matched."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -133,6 +134,7 @@ def _one_line(text: str) -> str:
 
 PAGE: Final = 50
 COUNT_LIMIT: Final = 10_000
+COUNTED: Final = 5_000  # sessions of which those of each status are counted
 MOST_COLUMNS: Final = 12
 _MANY: Final = 2_000  # sessions that are read at once where all are wanted
 
@@ -245,6 +247,20 @@ def count(query: tree.Query, *, actor: Actor, most: int = COUNT_LIMIT) -> int:
 def total(actor: Actor) -> int:
     """Returns the number of all sessions that an actor may see, as far as they are indexed."""
     return sum(app.sessions for app in seen_apps(actor))
+
+
+def by_status(query: tree.Query, *, actor: Actor) -> Counter[str]:
+    """Counts the sessions that a query selects by their status. It looks at each of them, so ask it of few: COUNTED."""
+    selection, now = select(query, actor), time.time()
+    groups = rows(
+        f"""SELECT s.phase, max(s.last), s.failed, count(*) FROM sessions_app_searchsession AS s WHERE {selection.sql}
+        GROUP BY s.phase, s.failed, s.last >= %s, s.last >= %s""",
+        [*selection.values, now - settings.SILENCE_SECONDS, now - PASSED_OVER],
+    )
+    counted: Counter[str] = Counter()
+    for phase, last, failed, sessions in groups:
+        counted[status_of(phase, last, failed=failed)] += sessions
+    return counted
 
 
 def every(query: tree.Query, actor: Actor) -> Iterator[SessionRef]:

@@ -30,8 +30,9 @@ from sessions_app.search.language import parse
 from sessions_app.search.results import MOST_COLUMNS, Match, Results, Row
 from sessions_app.web.search import columns, histogram, params, results
 from sessions_app.web.search.params import Asked
+from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed
-from tests.support.people import somebody
+from tests.support.people import ALICE, somebody
 from tests.support.stored import events_of
 from tests.web.conftest import NAME, Browser
 from tests.web.html import Element, page_of
@@ -538,7 +539,29 @@ def test_statuses_are_a_click_away_and_keep_the_rest(world: World, maria: Browse
         "Waiting": "late status:waiting",
         "Running": "late status:running",
         "Stuck": "late status:stuck",
+        "Done": "late status:idle",
     }
+
+
+def test_statuses_say_how_many_sessions_have_them_if_that_is_cheap(
+    ref: SessionRef, maria: Browser, add: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, newest in (("s1", {"error_code": "429"}), ("s2", {}), ("s3", {})):
+        one = ref._replace(session_id=name)
+        if one != ref:
+            create_session(*one[:3], session_id=name, actor=ALICE)
+        add(one, {"text": "late"}, author="user", timestamp=NOON)
+        add(one, {"text": "paid"}, **newest)
+    feed(ref.source)
+
+    def counted(text: str) -> list[str]:
+        return open_(maria, text).one("nav", "statuses").texts("a")
+
+    assert counted("") == ["Any status", "Failed 1", "Waiting", "Running", "Stuck", "Done 2"]
+    assert counted("late status:failed") == counted("")
+    assert counted("session:s2") == ["Any status", "Failed", "Waiting", "Running", "Stuck", "Done 1"]
+    monkeypatch.setattr(results, "COUNTED", 2)
+    assert counted("") == ["Any status", "Failed", "Waiting", "Running", "Stuck", "Done"]
 
 
 # --- The preview ------------------------------------------------------------------------------------------------------

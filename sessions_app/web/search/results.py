@@ -1,6 +1,7 @@
 """The page “Sessions”: what a query selects over all sources, as a table with a histogram and a preview."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from ...search import labels
 from ...search.instead import MANY, Unmatched, Way, instead
 from ...search.language import parse, with_filter, without
 from ...search.outline import Reached, outline, reached
-from ...search.results import MATCHED, Results, Row, search
+from ...search.results import COUNTED, MATCHED, Results, Row, by_status, search
 from ...search.saved import watching
 from ...search.saved.views import SavedView
 from ...search.selecting import HASTY, PATIENT, path_of, patience
@@ -116,7 +117,7 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
         "heads": list(_heads(asked)),
         "menu": _menu(asked),
         "is_chosen": chosen_range(query.tree) != (None, None),
-        "statuses": list(_statuses(asked)),
+        "statuses": list(_statuses(asked, selected, actor(request))),
         "known_tags": labels.known_tags("", _OFFERED, actor=actor(request)),
         "views": SavedView.objects.listed(person),
         **_instead(asked, query, selected, actor(request)),
@@ -171,22 +172,26 @@ def _menu(asked: Asked) -> list[tuple[Column, bool]]:
     return [(each, True) for each in asked.columns] + [(each, False) for each in others]
 
 
-def _statuses(asked: Asked) -> Iterator[tuple[str, str, bool]]:
-    """Yields links to the query with another status: words, address, and whether this is the query now."""
+def _statuses(asked: Asked, selected: Results, who: Actor) -> Iterator[tuple[str, str, bool, int]]:
+    """Yields links to the query with another status: words, address, whether this is the query now, and how many sessions
+    it selects; 0 also if counting them would take long."""
     names = {
         "": pgettext("status", "Any status"),
         "failed": pgettext("status", "Failed"),
         "waiting": pgettext("status", "Waiting"),
         "running": pgettext("status", "Running"),
         "stuck": pgettext("status", "Stuck"),
+        "idle": pgettext("status", "Done"),
     }
     if len(asked.text) > LINKED:
         return
     tree, rest = asked.query.tree, without(asked.text, "status")
+    whole = asked.with_text(rest).query
+    counted = by_status(whole, actor=who) if selected.total <= COUNTED else Counter()
     for status, name in names.items():
         text = with_filter(rest, "status", status) if status else rest
         is_this = tree == parse(text, now=asked.now, zone=asked.zone).tree
-        yield name, asked.with_text(text).address, is_this
+        yield name, asked.with_text(text).address, is_this, counted[status]
 
 
 @dataclass(frozen=True, slots=True)
