@@ -82,6 +82,11 @@ def bar(start: float, end: float, step: float, now: float) -> str:
     return " – ".join(dict.fromkeys(edge(each, step, now) for each in (start, last)))
 
 
+def hour(seconds: float) -> str:
+    """Returns a time of day to the minute: 09:05."""
+    return _hour(_local(seconds))
+
+
 def clock(seconds: float) -> str:
     """Returns a time of day to the second: 09:05:12."""
     return _second(_local(seconds))

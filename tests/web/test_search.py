@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.contrib.auth import get_user_model
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
@@ -417,6 +418,32 @@ def test_the_histogram_is_a_picture_and_a_table(world: World, maria: Browser) ->
     assert [each["aria-valuenow"] for each in form.all(role="slider")] == ["0", "30"]
     world.bars = []
     assert maria.open("histogram", htmx=True, query={"q": "late"}).all("form") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "hours", "zone", "expected"),
+    [
+        ("2026-11-23T12:10", 40, "UTC", ["18:00", "24 Nov", "06:00", "12:00", "18:00", "25 Nov"]),
+        ("2026-11-23T12:10", 40, "Asia/Seoul", ["24 Nov", "06:00", "12:00", "18:00", "25 Nov", "06:00"]),
+        ("2026-11-23T12:10", 2, "UTC", ["12:15", "12:30", "12:45", "13:00", "13:15", "13:30", "13:45", "14:00"]),
+        (
+            "2026-10-23T12:00",
+            96,
+            "Europe/Lisbon",
+            ["24 Oct", "12:00", "25 Oct", "12:00", "26 Oct", "12:00", "27 Oct"],
+        ),  # summer time ends
+        ("2020-01-01T00:00", 24 * 365 * 20, "UTC", None),
+    ],
+)
+def test_the_times_below_the_bars_are_round_in_the_readers_zone(
+    first: str, hours: int, zone: str, expected: list[str] | None
+) -> None:
+    begun = datetime.fromisoformat(f"{first}Z").timestamp()
+    with timezone.override(ZoneInfo(zone)):
+        ticks = list(histogram._ticks(begun, begun + hours * HOUR, NOON))
+    assert len(ticks) <= 8
+    assert [tick.label for tick in ticks] == expected or not expected
+    assert all(0 <= float(tick.x) <= 93 for tick in ticks)
 
 
 def test_the_table_does_not_wait_for_the_histogram(world: World, maria: Browser) -> None:

@@ -3,13 +3,16 @@
 The table does not wait for it: the page asks for it by itself.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
@@ -28,8 +31,15 @@ HEIGHT: Final = 44
 _GAP: Final = 5
 _LEAST: Final = 2.0  # of the height, for a bar that is not empty
 _AROUND: Final = 1.5  # times the chosen range, shown before and after it
-_LABELS: Final = 5
+_TICKS: Final = 8  # at most
+_ROOM: Final = 93.0  # percent of the width: a label that began later would be cut
 _FEWEST: Final = 30  # bars; with fewer, each would be as wide as a hand
+_DAY: Final = 86_400.0
+_ROUND: Final = (  # seconds between two ticks
+    *(1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200),
+    *(days * 86_400 for days in (1, 2, 7, 14, 28, 91, 364)),
+)
+_MONDAY: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - midnight in any zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,14 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
+class Tick:
+    """A round time below the bars: in words, and where it is, in percent of the width."""
+
+    label: str
+    x: str
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """The histogram: its bars, the times between them, and the range that is chosen, as indices of these times. The highest
     bar has `most` sessions.
@@ -59,7 +77,7 @@ class Picture:
     most: int
     times: list[str]
     labels: list[str]
-    ticks: list[str]
+    ticks: list[Tick]
     first: int
     last: int
     is_chosen: bool
@@ -112,11 +130,37 @@ def draw(asked: Asked, who: Actor) -> Picture | None:
         _bar(bars, number, dates.bar(*bar[:2], step, asked.now), is_chosen and first <= number < last)
         for number, bar in enumerate(bars)
     ]
-    ticks = [labels[round(part * len(bars) / (_LABELS - 1))] for part in range(_LABELS)]
     ends = after is None, before is None or _margin(asked, after, before) + before >= asked.now
     times = [f"{edge:.3f}" for edge in edges]
+    ticks = list(_ticks(edges[0], edges[-1], asked.now))
     most = max(bar.sessions for bar in bars)
-    return Picture(drawn, most, times, labels, ticks, first, last, is_chosen, *ends, PITCH * len(bars))
+    return Picture(
+        drawn,
+        most,
+        times,
+        labels,
+        ticks,
+        first,
+        last,
+        is_chosen,
+        *ends,
+        PITCH * len(bars),
+    )
+
+
+def _ticks(first: float, last: float, now: float) -> Iterator[Tick]:
+    """Yields the round times of the reader's clock: midnights as dates, and times of day between them."""
+    zone = timezone.get_current_timezone()
+    wide = (last - first) / _TICKS
+    step = next((each for each in _ROUND if each >= wide), math.ceil(wide / _ROUND[-1]) * _ROUND[-1])
+    since = datetime.fromtimestamp(first, zone).replace(tzinfo=None) - _MONDAY
+    number = math.ceil(since.total_seconds() / step)
+    while (at := (_MONDAY + timedelta(seconds=number * step)).replace(tzinfo=zone).timestamp()) < last:
+        x = 100 * (at - first) / (last - first)
+        is_day = step >= _DAY or number * step % _DAY == 0
+        if x <= _ROOM:
+            yield Tick(dates.day(at, now) if is_day else dates.hour(at) if step >= 60 else dates.clock(at), f"{x:.2f}")
+        number += 1
 
 
 def chosen_range(tree: Node | None) -> tuple[float | None, float | None]:
