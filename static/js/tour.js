@@ -1,21 +1,25 @@
-// The tour of the demo: the bar #tour shows one [data-tour-step] after the other, and outlines what each is about. It begins by
+// The tour of the demo: the bar #tour shows one [data-tour-step] after the other, and rings what each is about. It begins by
 // itself on the page data-story, and anew by [data-tour-start]; how far it is stays in localStorage, from page to page. It is
 // shown on the pages of that session, and on those of a fork of it. The end says what was done only if no step was skipped.
-// Of a step, data-aim names what is outlined: selectors with " | " between, of which the first that is visible counts. The tour goes
-// on once the person has done it, and otherwise by [data-tour-next], which skips it. It is done if an element is there (data-done),
-// the address ends so or that of the page beside the timeline (data-done-at), or an element has these words (data-says-in,
-// data-says). What was so already counts only after it was not.
+// Of a step, data-aim names the control to use next: selectors with " | " between, of which the first that is visible counts;
+// one of data-once counts only until it was used. [data-tour-next] uses it, so that whoever presses it again and again sees
+// everything done; where the page has none of them, it goes to data-there. The tour goes on once the step is done, and
+// otherwise by [data-tour-pass]. It is done if an element is there (data-done), the address ends so or that of the page beside
+// the timeline (data-done-at), or an element has these words (data-says-in, data-says). What was so already counts only after
+// it was not.
 (() => {
   const card = document.querySelector("#tour");
   if (!card) return;
   const KEPT = "tour";
+  const SETTLED_MS = 400; // after which a page that was just brought has scrolled to where it was
   const all = [...card.querySelectorAll("[data-tour-step]")];
   const [ending, skippedEnding] = ["done", "skipped"].map((name) => card.querySelector(`[data-tour-${name}]`));
   const steps = all.filter((each) => each !== skippedEnding);
   const last = steps.length - 1;
   const part = (name) => card.querySelector(`[data-tour-${name}]`);
-  const [words, there, back, next, skip] = ["words", "there", "back", "next", "skip"].map(part);
-  const wordSkip = next.textContent;
+  const [words, back, pass, next, skip] = ["words", "back", "pass", "next", "skip"].map(part);
+  const wordShow = next.textContent;
+  const used = new WeakSet();
 
   let step = -1; // which one is shown; none before the tour and after it
   let held = false; // what it waits for was so when it began
@@ -23,9 +27,10 @@
   let aimed = null;
   let shown = null;
   let framed = false;
+  let waiting = 0;
 
   const keep = (value) => window.adkweb.keep(KEPT, JSON.stringify(value));
-  const keepStep = () => keep({ step, held, skipped });
+  const keepStep = (more) => keep({ step, held, skipped, ...more });
 
   const isAbout = () =>
     location.pathname.startsWith(card.dataset.story) ||
@@ -40,9 +45,10 @@
     return Boolean(saysIn && document.querySelector(saysIn)?.textContent.includes(says));
   }
 
-  function target({ dataset: { aim } }) {
+  function target({ dataset: { aim, once } }) {
+    const counts = (element) => visible(element) && !(once && element.matches(once) && used.has(element));
     for (const selector of aim?.split(" | ") ?? []) {
-      const match = [...document.querySelectorAll(selector)].find(visible);
+      const match = [...document.querySelectorAll(selector)].find(counts);
       if (match) return match;
     }
     return null;
@@ -50,15 +56,33 @@
 
   function aim(isNew) {
     const match = target(steps[step]);
-    const { there: address } = steps[step].dataset;
-    there.hidden = Boolean(match) || !address;
-    if (address) there.href = address;
-    card.classList.toggle("away", !there.hidden);
+    card.classList.toggle("away", !match && step !== last);
     if (match === aimed && !isNew) return;
-    aimed?.removeAttribute("data-tour-aim");
+    release();
     aimed = match;
     aimed?.setAttribute("data-tour-aim", "");
+    aimed?.closest(".kv")?.setAttribute("data-tour-row", "");
+    uncover();
+    clearTimeout(waiting);
+    waiting = setTimeout(uncover, SETTLED_MS);
+  }
+
+  function uncover() {
     aimed?.scrollIntoView({ block: "nearest" });
+  }
+
+  function release() {
+    aimed?.removeAttribute("data-tour-aim");
+    aimed?.closest(".kv")?.removeAttribute("data-tour-row");
+    aimed = null;
+  }
+
+  /** Uses what is ringed, or goes to where it is. */
+  function use() {
+    const { there } = steps[step].dataset;
+    if (!aimed || aimed.matches("a[href]")) keepStep({ focus: true });
+    if (aimed) aimed.click();
+    else location.assign(there);
   }
 
   function show() {
@@ -72,8 +96,8 @@
       back.hidden = step === 0;
       skip.hidden = step === last;
     }
-    next.textContent = step === last ? next.dataset.wordEnd : held ? next.dataset.wordNext : wordSkip;
-    next.classList.toggle("primary", held || step === last);
+    pass.hidden = held || step === last;
+    next.textContent = step === last ? next.dataset.wordEnd : held ? next.dataset.wordNext : wordShow;
     aim(isNew);
   }
 
@@ -108,21 +132,27 @@
     step = -1;
     shown = null;
     keep({ over: true });
-    aimed?.removeAttribute("data-tour-aim");
-    aimed = null;
+    release();
     card.hidden = true;
     delete document.documentElement.dataset.touring;
     if (focused) (document.querySelector(".demoline [data-tour-start]") ?? document.querySelector("#main")).focus();
   }
 
   document.addEventListener("click", ({ target }) => {
-    const button = target.closest?.("[data-tour-start], [data-tour-next], [data-tour-back], [data-tour-skip]");
+    if (aimed?.contains(target)) {
+      used.add(aimed);
+      requestAnimationFrame(look);
+    }
+    const button = target.closest?.(
+      "[data-tour-start], [data-tour-next], [data-tour-pass], [data-tour-back], [data-tour-skip]",
+    );
     if (!button) return;
     if (button.matches("[data-tour-start]"))
       keep({ step: 0, focus: true }); // the page that it leads to begins
     else if (button === skip || (button === next && step === last)) end();
     else if (button === back) go(step - 1);
-    else goOn(held);
+    else if (button === pass || held) goOn(held);
+    else use();
   });
   // keys.js would take Escape for something else of the page.
   card.addEventListener("keydown", (event) => {

@@ -187,7 +187,7 @@ def test_words_are_explained_in_the_demo_alone(shown: str, demo: str, maria: Bro
     at = {"at": FAILED}
     page = maria.open(reverse("session", args=[shown, *BEST]), query=at)
     said = {button.text for button in page.one(id="tour").all("button", "term")}
-    assert {"turn", "event", "state", "edit"} <= said
+    assert said == {"turn", "event", "state", "key", "edit", "fork"}
     assert "data-term" not in maria.get(reverse("session", args=[demo, *BEST]), at).content.decode()
 
 

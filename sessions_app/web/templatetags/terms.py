@@ -11,10 +11,6 @@ from .tags import register
 
 # By word, its name and its meaning. The meanings are those of the glossary: tests/web/test_demo.py compares them.
 TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
-    "session": (
-        gettext_lazy("session"),
-        gettext_lazy("A conversation between one user and one app's agents, with its events and state, created by ADK"),
-    ),
     "event": (
         gettext_lazy("event"),
         gettext_lazy("A record appended to a session by an agent, a person or adkweb. It never changes"),
@@ -22,10 +18,6 @@ TERMS: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
     "turn": (
         gettext_lazy("turn"),
         gettext_lazy("One user message, typed or spoken, and everything that followed from it, up to the next message"),
-    ),
-    "invocation": (
-        gettext_lazy("invocation"),
-        gettext_lazy("One run of the agents, from a user's message to the end of every branch"),
     ),
     "state": (gettext_lazy("state"), gettext_lazy("What a session remembers, as keys and values")),
     "key": (gettext_lazy("key"), gettext_lazy("The name of a value in the state, including its prefix")),
