@@ -87,7 +87,7 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
     context: dict[str, Any] = {
         "ref": asked.ref,
         "at": asked.event,
-        "asked": asked,
+        "wanted": asked,
         "address": asked.address(),
         "numbers": {},
     }

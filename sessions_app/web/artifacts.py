@@ -122,7 +122,7 @@ def artifacts(request: HttpRequest, **names: str) -> HttpResponse:
     readable = (each.save.name for each in rows if each.content.state == "here")
     name = asked if asked is not None else next(readable, rows[0].save.name if rows else None)
     if name is not None:
-        context |= _one(request, ref, name) | {"asked": asked is not None}
+        context |= _one(request, ref, name) | {"of_one": asked is not None}
     return page(request, "artifacts/artifacts.html", context)
 
 

@@ -299,8 +299,16 @@ def test_there_are_at_most_as_many_state_columns_as_can_be_read() -> None:
 
 
 def test_it_stands_on_every_page_and_works_without_scripts(ref: SessionRef, maria: Browser) -> None:
-    for page in (maria.open("home"), maria.open("session", **ref._asdict()), maria.open("edits")):
+    of_session = ("session", "session-history", "context", "artifacts")
+    of_key = maria.open("session-history", query={"key": "step"}, **ref._asdict())
+    for page in (
+        maria.open("home"),
+        maria.open("edits"),
+        of_key,
+        *(maria.open(name, **ref._asdict()) for name in of_session),
+    ):
         form = page.one("form", "querybar")
+        assert "Ctrl K" in form.text
         assert (form["action"], form.fields(), "hx-get" in form) == (reverse("search"), {"q": ""}, False)
         assert form.one("input")["data-key"] == "/"
 

@@ -124,6 +124,8 @@ def test_before_an_edit_of_shared_state_the_form_says_whom_it_reaches(
     assert told == "3 sessions share this app's state. Running now: Go · ana · running"
     assert page.links()["3 sessions share this app's state."] == "/sessions/?q=app%3A%22booking%22"
     assert page.links()["Go"] == reverse("session", kwargs=busy._asdict())
+    of_key = maria.open("session-edit", query={"key": "app:limit"}, **ref._asdict())
+    assert of_key.all("button", value="apply")[-1].text == "Apply to 3 sessions Ctrl ⏎"
     listed = maria.open(page.links()["3 sessions share this app's state."])
     assert len(listed.one("table", "sessions").all("tr")) == 1 + 3
     page = maria.open("user-edit", source=ref.source, app_name=ref.app_name, user_id="bob")

@@ -139,8 +139,8 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
     address = reverse(f"{target.kind}-history", kwargs=_names(target))
     name, before = request.GET.get("key", ""), request.GET.get("before")
     context: dict[str, Any] = {"target": target, "ref": target.ref, "address": address, "name": name}
-    context |= {"keys": list(target.state)[:KEYS], "asked": "key" in request.GET}
-    if not context["asked"]:
+    context |= {"keys": list(target.state)[:KEYS], "of_key": "key" in request.GET}
+    if not context["of_key"]:
         context["gone"] = _gone(target, actor(request))
         return page(request, "history/history/history.html", context)
     scope = scope_of(name)[0]
