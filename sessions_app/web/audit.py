@@ -1,12 +1,14 @@
-"""The page of the audit: what people and programs did, the edits of sessions among it."""
+"""The page of the audit: what people and programs did, in words, the edits of sessions among it."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import pgettext_lazy
 from django.views.decorators.http import require_GET
 
 from ..access.actor import Actor
@@ -21,12 +23,71 @@ from ..reads import audit_rows
 from .html.render import page
 from .request import actor
 
+SAID: Final = {
+    "account-changed": pgettext_lazy("an act", "Account changed"),
+    "account-connected": pgettext_lazy("an act", "Account connected"),
+    "account-made": pgettext_lazy("an act", "Account created"),
+    "admin-made": pgettext_lazy("an act", "Admin added"),
+    "adopted": pgettext_lazy("an act", "Database adopted"),
+    "approval-rule-deleted": pgettext_lazy("an act", "Approval rule deleted"),
+    "approval-rule-made": pgettext_lazy("an act", "Approval rule created"),
+    "backed-up": pgettext_lazy("an act", "Backup made"),
+    "edit": pgettext_lazy("an act", "State edited"),
+    "expiry-changed": pgettext_lazy("an act", "Expiry changed"),
+    "exported": pgettext_lazy("an act", "Sessions exported"),
+    "group-deleted": pgettext_lazy("an act", "Group deleted"),
+    "group-made": pgettext_lazy("an act", "Group created"),
+    "group-renamed": pgettext_lazy("an act", "Group renamed"),
+    "imported": pgettext_lazy("an act", "Sessions imported"),
+    "invitation-withdrawn": pgettext_lazy("an act", "Invitation cancelled"),
+    "invited": pgettext_lazy("an act", "Person invited"),
+    "joined": pgettext_lazy("an act", "Invitation accepted"),
+    "mask-rule-made": pgettext_lazy("an act", "Masking rule created"),
+    "mask-rule-removed": pgettext_lazy("an act", "Masking rule removed"),
+    "password-changed": pgettext_lazy("an act", "Password changed"),
+    "proposal-applied": pgettext_lazy("an act", "Proposal applied"),
+    "proposal-declined": pgettext_lazy("an act", "Proposal declined"),
+    "proposal-seconded": pgettext_lazy("an act", "Proposal approved by the first of two"),
+    "proposal-withdrawn": pgettext_lazy("an act", "Proposal cancelled"),
+    "proposed": pgettext_lazy("an act", "Edit proposed"),
+    "queued-withdrawn": pgettext_lazy("an act", "Queued edit cancelled"),
+    "refused": pgettext_lazy("an act", "Access refused"),
+    "released": pgettext_lazy("an act", "Database released"),
+    "restored": pgettext_lazy("an act", "Backup restored"),
+    "retention-changed": pgettext_lazy("an act", "Retention rule changed"),
+    "retention-removed": pgettext_lazy("an act", "Retention rule removed"),
+    "revealed": pgettext_lazy("an act", "Hidden value revealed"),
+    "role-given": pgettext_lazy("an act", "Role given"),
+    "role-taken": pgettext_lazy("an act", "Role removed"),
+    "rule-changed": pgettext_lazy("an act", "Rule changed"),
+    "rule-created": pgettext_lazy("an act", "Rule created"),
+    "rule-deleted": pgettext_lazy("an act", "Rule deleted"),
+    "second-factor-removed": pgettext_lazy("an act", "Second factor removed"),
+    "second-factor-set": pgettext_lazy("an act", "Second factor set up"),
+    "session-deleted": pgettext_lazy("an act", "Session deleted"),
+    "session-held": pgettext_lazy("an act", "Session put on hold"),
+    "session-unheld": pgettext_lazy("an act", "Session's hold ended"),
+    "sign-in": pgettext_lazy("an act", "Signed in"),
+    "sign-in-failed": pgettext_lazy("an act", "Sign-in failed"),
+    "sign-out": pgettext_lazy("an act", "Signed out"),
+    "token-created": pgettext_lazy("an act", "Token created"),
+    "token-renewed": pgettext_lazy("an act", "Token renewed"),
+    "token-revoked": pgettext_lazy("an act", "Token revoked"),
+    "user-erased": pgettext_lazy("an act", "User erased"),
+    "view-changed": pgettext_lazy("an act", "View changed"),
+    "view-deleted": pgettext_lazy("an act", "View deleted"),
+    "view-saved": pgettext_lazy("an act", "View saved"),
+    "webhook-removed": pgettext_lazy("an act", "Webhook removed"),
+    "webhook-set": pgettext_lazy("an act", "Webhook set up"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """An act with its details in words, and the address of what it was about, if whoever looks may see that."""
 
     entry: AuditRow
+    said: str
     about: list[str]
     details: list[tuple[str, str]]  # a name alone says that it is so
     link: str
@@ -37,7 +98,11 @@ def audit(request: HttpRequest) -> HttpResponse:
     """Lists the acts and edits that a filter selects, the newest first. htmx gets the rows."""
     only, who = _filter(request), actor(request)
     audit_rows.check_audits(who)
-    context: dict[str, Any] = {"only": only, "acts": sorted({*ACTS, EDIT}), "query": _query(only)}
+    context: dict[str, Any] = {
+        "only": only,
+        "acts": sorted(((act, str(SAID[act])) for act in {*ACTS, EDIT}), key=itemgetter(1)),
+        "query": _query(only),
+    }
     context["receivers"] = audit_rows.receivers(actor=who)
     status = 200
     try:
@@ -58,14 +123,23 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 def _rows(entries: Iterable[AuditRow], who: Actor) -> list[Row]:
     return [
-        Row(each, [name for name in shown_ref(each.ref, who) if name], _details(each), _link(each, who))
+        Row(
+            each,
+            SAID.get(each.act, each.act),
+            [name for name in shown_ref(each.ref, who) if name],
+            _details(each),
+            _link(each, who),
+        )
         for each in entries
     ]
 
 
+_NAMES: Final = {"how": pgettext_lazy("signed in", "with")}  # where the name of a detail is no word for it
+
+
 def _details(entry: AuditRow) -> list[tuple[str, str]]:
     return [
-        (name, _words(value))
+        (_NAMES.get(name, name.replace("_", " ")), _words(value))
         for name, value in entry.details.items()
         if value is not False and value not in (None, "", [])
     ]

@@ -15,13 +15,16 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from sessions_app.access.actor import Actor
+from sessions_app.access.audit.acts import ACTS
 from sessions_app.access.audit.record import HASHED, record
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.history import audit_log
+from sessions_app.history.audit_log import EDIT
 from sessions_app.history.index import build
 from sessions_app.models import AuditReceiver, AuditRow
+from sessions_app.web.audit import SAID
 from sessions_app.writes.sessions import create_session
 from tests.support.people import somebody
 from tests.web.conftest import Browser
@@ -68,12 +71,18 @@ def test_an_act_tells_who_what_about_what_and_from_where(auditor: Browser) -> No
     cells = {cell["data-label"]: cell.text for cell in row.all("td")}
     assert cells.pop("When")
     assert cells == {
-        "Action": "session-deleted",
+        "Action": "Session deleted",
         "Who": "maria",
         "About": "agents / booking / ana / s1",
         "Details": f"why {HOSTILE}",
         "Address": "",
     }
+
+
+def test_every_act_has_words_by_which_it_is_filtered(auditor: Browser) -> None:
+    assert SAID.keys() == {*ACTS, EDIT}
+    acts = auditor.open("audit").one("select", name="act").all("option")
+    assert {act["value"]: act.text for act in acts} == {"": "all actions", **SAID}
 
 
 @pytest.mark.parametrize(
@@ -166,10 +175,14 @@ def test_an_edit_stands_between_the_acts_without_its_values_and_a_link_only_for_
     edit = edit_state(ref, entries, actor=actor, reason="Stuck")
     record("exported", "bob", n=2)
     page = auditor.open("audit")
-    assert [cells_of(row)["Action"] for row in page.all("tr", data_row="")] == ["exported", "edit", "exported"]
+    assert [cells_of(row)["Action"] for row in page.all("tr", data_row="")] == [
+        "Sessions exported",
+        "State edited",
+        "Sessions exported",
+    ]
     row = page.all("tr", data_row="")[1]
     assert {name: text for name, text in cells_of(row).items() if name != "When"} == {
-        "Action": "edit",
+        "Action": "State edited",
         "Who": actor.name,
         "About": "store / booking / ana / s1",
         "Details": "keys step, user:tier · reason Stuck",
