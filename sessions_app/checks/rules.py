@@ -12,6 +12,7 @@ from ..access.audit.record import record
 from ..access.shown import check_unmasked, shown_words, typed_words
 from ..domain.errors import Invalid, NotFound
 from ..domain.session_ref import digest_of, own_session
+from ..domain.state import scope_of
 from ..models import Job, Rule
 from ..reads import views
 from ..search import tree
@@ -40,11 +41,13 @@ def rule(source: str, app_name: str, number: int, *, actor: Actor) -> Rule:
 
 
 class Trial(NamedTuple):
-    """The number of sessions that break a condition now, of those counted. `more`: others were not counted."""
+    """The number of sessions that break a condition now, of those counted. `more`: others were not counted. `shared`: it is
+    about the app's state alone, so it holds for all sessions or for none."""
 
     broken: int
     sessions: int
     more: bool
+    shared: bool
 
 
 def trial(source: str, app_name: str, text: str, *, actor: Actor) -> Trial:
@@ -57,7 +60,8 @@ def trial(source: str, app_name: str, text: str, *, actor: Actor) -> Trial:
     with patience(1.0):
         sessions = count(tree.Query(tree.And(of_app)), actor=actor)
         broken = count(tree.Query(tree.And((*of_app, condition.breaking(node)))), actor=actor)
-    return Trial(min(broken, COUNT_LIMIT), min(sessions, COUNT_LIMIT), sessions > COUNT_LIMIT)
+    shared = {scope_of(key)[0] for key in condition.keys_of(node)} == {"app"}
+    return Trial(min(broken, COUNT_LIMIT), min(sessions, COUNT_LIMIT), sessions > COUNT_LIMIT, shared)
 
 
 def create(source: str, app_name: str, title: str, text: str, *, actor: Actor) -> int:

@@ -125,7 +125,7 @@ def _rows(entries: Iterable[AuditRow], who: Actor) -> list[Row]:
     return [
         Row(
             each,
-            SAID.get(each.act, each.act),
+            str(SAID.get(each.act, each.act)),
             [name for name in shown_ref(each.ref, who) if name],
             _details(each),
             _link(each, who),
@@ -139,7 +139,7 @@ _NAMES: Final = {"how": pgettext_lazy("signed in", "with")}  # where the name of
 
 def _details(entry: AuditRow) -> list[tuple[str, str]]:
     return [
-        (_NAMES.get(name, name.replace("_", " ")), _words(value))
+        (str(_NAMES.get(name, name.replace("_", " "))), _words(value))
         for name, value in entry.details.items()
         if value is not False and value not in (None, "", [])
     ]

@@ -97,6 +97,7 @@ def test_alert_when_begins_a_rule_about_a_key_with_what_was_always_so(
     [
         *(("step = pay", "1 of 2 sessions breaks this now."), ("step = choose", "No sessions break this now.")),
         *(("step exists", "1 of 2 sessions breaks this now."), ("step =", ""), ("error:any", ""), ("", "")),
+        ("app:limit <= 5", "The app's state breaks this now. All 2 sessions share it."),
     ],
 )
 def test_before_a_rule_is_added_it_says_how_many_sessions_break_it_now(
@@ -176,6 +177,8 @@ def test_while_a_rule_is_checked_the_pages_ask_again(
     assert health.one(id="rules-list")["hx-trigger"] == "load delay:1s"
     assert maria.open(page.one("form", "newrule")["action"], htmx=True).one(id="breaches").one("progress")
     maria.send(page.one("form", "newrule")["action"], {"action": "stop"})
+    later = maria.open(page.one("form", "newrule")["action"], htmx=True)  # the section's last request
+    assert (later.one(id="check").text, later.one(id="check")["hx-swap-oob"]) == ("Check again", "true")
     assert "The check was stopped." in maria.open("state-health", **names_of(ref, 2)).one("table", "rulelist").text
 
 
