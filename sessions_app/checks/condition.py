@@ -50,7 +50,7 @@ def read(text: str) -> tree.Node:
         raise _mistake(_("A key in a rule can have up to %(n)s characters.") % {"n": KEY_LENGTH}, long)
     if len(leaves) > MOST_CONDITIONS or len(keys_of(query.tree)) > MOST_KEYS:
         most = {"n": MOST_CONDITIONS, "keys": MOST_KEYS}
-        raise Invalid(_("A rule can have up to %(n)s conditions with %(keys)s keys.") % most, field="condition")
+        raise Invalid(_("A rule can have up to %(n)s conditions and %(keys)s keys in total.") % most, field="condition")
     return query.tree
 
 

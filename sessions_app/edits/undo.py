@@ -144,7 +144,7 @@ def restore(
     then, stand = moment.state.merged(), now.state.merged()
     for name in keys:
         if name not in then and name not in stand:
-            raise Invalid(_("There's no key “%(key)s”, either then or now.") % {"key": name})
+            raise Invalid(_("The key “%(key)s” didn't exist then and doesn't exist now.") % {"key": name})
     names = set(keys) or {name for name in then.keys() | stand.keys() if scope_of(name)[0] in scopes}
     plan = Plan(event)
     for name in sorted(names):

@@ -283,8 +283,8 @@ def _check_columns(columns: Mapping[str, Mapping[str, str]]) -> None:
     if "actions" in events and "event_data" not in events:
         raise SourceError(
             _(
-                "This database has ADK's old schema (v0) or adk-go's. Import its sessions into a new one: "
-                "adkweb create new.db, then adkweb import THIS --into new.db"
+                "This database uses ADK's old schema (v0) or the adk-go schema. Import its sessions into a new "
+                "one: adkweb create new.db, then adkweb import THIS --into new.db"
             )
         )
     for table, wanted in WANTED.items():
