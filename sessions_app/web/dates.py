@@ -28,18 +28,12 @@ def ago(seconds: float, now: float) -> str:
     passed, words = now - seconds, _words()
     size = abs(passed)
     if size >= _DAY:
-        return _date(_local(seconds), _local(now).year)
+        return day(seconds, now)
     if size < _MINUTE:
         return words.now
     if size < _HOUR:
         return (words.ago if passed > 0 else words.ahead) % {"n": int(size / _MINUTE)}
     return (words.earlier if passed > 0 else words.later) % {"n": int(size / _HOUR)}
-
-
-def short(seconds: float, now: float) -> str:
-    """Returns the time of day of a time today, or else its date: 09:05, 20 Nov, 20 Nov 2025."""
-    local, today = _local(seconds), _local(now)
-    return _hour(local) if local.date() == today.date() else _date(local, today.year)
 
 
 def minute(seconds: float, now: float) -> str:

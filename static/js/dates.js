@@ -25,9 +25,6 @@
   const weekday = (at, now) =>
     filled(said("Weekday"), { weekday: weekdays[(at.getDay() + 6) % 7], date: day(at, now) });
 
-  /** 09:05 today, 20 Nov, 20 Nov 2025. */
-  const short = (at, now = new Date()) => (isToday(at, now) ? hour(at) : day(at, now));
-
   /** 09:05 today, 20 Nov, 09:05. */
   const minute = (at, now = new Date()) => (isToday(at, now) ? hour(at) : withTime(day(at, now), hour(at)));
 
@@ -61,5 +58,5 @@
     return `${minute(from, now)} – ${end}`;
   }
 
-  window.adkweb = { ...window.adkweb, dates: { day, weekday, short, minute, second, ago, clock, exact, whole, range } };
+  window.adkweb = { ...window.adkweb, dates: { day, weekday, minute, second, ago, clock, exact, whole, range } };
 })();

@@ -139,3 +139,18 @@ def test_a_chart_tells_the_number_of_each_bar_and_dragging_over_it_chooses_a_ran
     expect(home).not_to_have_url(re.compile(f"from={since}&"))
     begins, ends = map(int, re.findall(r"\d{9,}", home.url))
     assert (begins, ends) == (times[5], times[6])
+
+
+def test_on_a_touch_screen_the_first_tap_on_a_bar_tells_its_number_and_the_second_chooses_it(
+    home: Page, browser: Browser, adkweb: Adkweb
+) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with browser.new_context(storage_state=home.context.storage_state(), **phone) as context:
+        page = context.new_page()
+        page.goto(f"{adkweb.address}/?range=24h")
+        plot = page.locator(".chart.sessions .plot")
+        sessions = page.locator(".charts tbody td").first.text_content()
+        plot.tap(position={"x": 2, "y": 30})
+        expect(plot.locator(".tip")).to_contain_text(f"{sessions} · ")
+        plot.tap(position={"x": 2, "y": 30})
+        expect(page).to_have_url(re.compile(r"\?from=\d+&to=\d+$"))

@@ -77,7 +77,7 @@ def test_a_date_is_as_short_as_it_can_be_in_each_language(language: str, words: 
 
 def test_the_zone_decides_which_day_it_is() -> None:
     with timezone.override(ZoneInfo("Asia/Seoul")):
-        assert dates.short(YESTERDAY, NOW) == "08:05"
+        assert dates.minute(YESTERDAY, NOW) == "08:05"
         assert dates.whole(TODAY) == "29 Nov 2026, 18:05:12 UTC+9"
     with timezone.override(ZoneInfo("America/St_Johns")):
         assert dates.exact(TODAY + 0.4339) == "29 Nov 2026, 05:35:12.433"
