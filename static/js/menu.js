@@ -1,5 +1,6 @@
 // details.menu: closes on a click elsewhere, on Escape (focus goes back to its button), and after a choice, but not after
-// that of a [data-stay]. One with data-focus gives the focus to its first field when it opens.
+// that of a [data-stay]. One with data-focus gives the focus to its first field when it opens. A field with data-narrows shows
+// only the links of its menu whose data-name has what is typed; Enter then follows the first of them.
 (() => {
   // On a narrow screen the pages of "Settings" are a row, which begins with the one that is open.
   document.querySelector(".settingsnav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -34,6 +35,26 @@
     if (menu?.open) begin(menu);
     else if (document.activeElement === document.body) menu?.querySelector("summary").focus({ preventScroll: true });
   });
+
+  const namesIn = (menu) => [...menu.querySelectorAll("a[data-name]")];
+
+  document.addEventListener("input", ({ target }) => {
+    if (!target.matches("[data-narrows]")) return;
+    const typed = target.value.trim().toLowerCase();
+    for (const link of namesIn(target.form)) link.hidden = !link.dataset.name.toLowerCase().includes(typed);
+  });
+  document.addEventListener(
+    "submit",
+    (event) => {
+      const field = event.target.querySelector("[data-narrows]");
+      const left = field ? namesIn(event.target).filter((link) => !link.hidden) : [];
+      if (!left.length || left.some((link) => link.dataset.name === field.value)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      left[0].click();
+    },
+    true,
+  );
 
   // In the capture phase: an Escape that closes a menu closes nothing else.
   document.addEventListener(

@@ -15,6 +15,7 @@ from tests.parts import in_two_parts, long_but
 
 LANGUAGES: Final = ("en", "es", "ko")
 ONE_LINE: Final = 44  # px: a button and the room around it
+HIGHEST: Final = {"momentactions": 58}  # px: its buttons say in a second line what they do
 HEADS: Final = {
     "session": path("s", *SEOUL, end="?density=events"),
     "session at an event": path("s", *TRAVEL, end="?density=events&at=t100"),
@@ -79,7 +80,7 @@ def test_each_head_of_the_state_is_one_line(visit: Visit, server: Adkweb, langua
     heads = page.locator("#side > :not([hidden]) :is(.sidehead, .then, .momentsteps, .momentactions)")
     heights = heads.evaluate_all("(all) => all.map(({ className, offsetHeight }) => [className, offsetHeight])")
     assert heights
-    assert [head for head in heights if head[1] > ONE_LINE] == []
+    assert [(name, height) for name, height in heights if height > HIGHEST.get(name, ONE_LINE)] == []
 
 
 @pytest.mark.long

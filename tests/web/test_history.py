@@ -18,7 +18,7 @@ from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.history.index import build
 from sessions_app.history.key_history import PAGE
-from sessions_app.web.history.history import line
+from sessions_app.web.history.history import lane, line
 from sessions_app.web.html.difference import Differences
 from sessions_app.writes.sessions import create_session
 from tests.strategies import json_values
@@ -221,6 +221,39 @@ def test_a_value_is_as_wide_as_it_lasted_and_a_long_wait_is_folded() -> None:
     assert float(drawn.steps[3].x.rstrip("%")) < float(fold.x.rstrip("%"))
 
 
+def test_words_are_a_lane_in_which_equal_ones_have_one_colour_and_each_has_room() -> None:
+    words = ["choose", "pay", ABSENT, "done", "choose"]
+    drawn = lane([(0.0, UNKNOWN), *((float(at), word) for at, word in enumerate(words, 1)), (86_440.0, "done")])
+    assert drawn
+    assert [(step.value, step.colour) for step in drawn.steps] == [
+        ("choose", 0),
+        ("pay", 1),
+        ("done", 2),
+        ("choose", 0),
+        ("done", 2),
+    ]
+    assert min(float(step.width.rstrip("%")) for step in drawn.steps) >= 10
+    last = drawn.steps[-1]
+    assert float(last.x.rstrip("%")) + float(last.width.rstrip("%")) == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([True, False, None], True),
+        (["a", "b"], True),
+        (["a", "a"], False),
+        (["a", 1], False),
+        (["a", {"b": 1}], False),
+        (["a", "b" * 41], False),
+        ([str(number) for number in range(9)], False),
+        ([ABSENT, UNKNOWN], False),
+    ],
+)
+def test_only_a_few_short_words_are_a_lane(values: list[Any], expected: bool) -> None:
+    assert (lane((float(at), value) for at, value in enumerate(values)) is not None) == expected
+
+
 # --- Pages and keys ---------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +276,7 @@ def test_another_key_can_be_chosen(ref: SessionRef, maria: Browser) -> None:
     page = maria.open("session-history", **ref._asdict())
     assert page.one("h1").text == "History of a key"
     offered = ["step", "count", "nothing", "app:limit", "user:tier"]
-    assert [option["value"] for option in page.one("datalist").all("option")] == offered
+    assert [link["data-name"] for link in page.one("div", "keychoices").all("a")] == offered
     links = {link.text: link["href"] for link in page.one("ul", "keylist").all("a")}
     assert list(links) == offered
     assert maria.open(links["user:tier"]).one("h1").text == "user:tier"

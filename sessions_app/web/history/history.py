@@ -19,7 +19,7 @@ from ...domain.errors import Behind, Invalid, NotFound
 from ...domain.positions import Seq
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...domain.shorten import words
-from ...domain.state import ABSENT, STORED, scope_of
+from ...domain.state import ABSENT, STORED, UNKNOWN, scope_of
 from ...history import key_history, moments
 from ...history.key_history import KeyWrite
 from ...reads import lists, timeline, views
@@ -30,13 +30,17 @@ from ..html.state_panel import Target, of_app, of_session, of_user
 from ..request import actor
 from ..templatetags.links import session_name
 from ..templatetags.links import user as user_of
-from .strip_axis import Label, axis_of_times, label, share
+from .strip_axis import Axis, Fold, Label, axis_of_times, label, share
 
 KEYS: Final = 500  # that are offered for choosing
 _TOLD: Final = 12  # sessions of a page whose turns and tools are named
 _WIDTH: Final = 600  # of the line, in its own units
 _HEIGHT: Final = 48
 _HOUR: Final = 3_600.0
+_WORD: Final = 40  # characters of a value that is drawn as a word
+_WORDS: Final = 8  # that a key has, each with a colour
+_LEAST: Final = 12.0  # of 100, for a word that stood for a moment only
+_ALL_LEAST: Final = 60.0  # of 100, which that takes for all at most
 _LATE: Final = 80  # of 100: a value that begins behind this is told from the right
 
 
@@ -62,28 +66,41 @@ class LineStep:
     at: str
     is_late: bool
     value: Any
+    colour: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """The values of a number over time: as steps, the points of each stretch without a gap, and the extremes."""
+class _OverTime:
+    """The values of a key over time, as steps."""
 
-    stretches: list[str]
     steps: list[LineStep]
     folds: list[Label]
-    lowest: Any
-    highest: Any
-    first: Any
-    last: Any
     began: float
     ended: float
-    width: int = _WIDTH
-    height: int = _HEIGHT
 
     @property
     def is_short(self) -> bool:
         """Tells whether it needs seconds to say when it began and ended."""
         return self.ended - self.began < _HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Line(_OverTime):
+    """The values of a number over time: also the points of each stretch without a gap, and the extremes."""
+
+    stretches: list[str]
+    lowest: Any
+    highest: Any
+    first: Any
+    last: Any
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Lane(_OverTime):
+    """The values over time of a key that has a few words: a step for each but for when the key was not there. Equal values
+    have one colour."""
 
 
 @require_GET
@@ -116,23 +133,64 @@ def line(written: Iterable[tuple[float, Any]]) -> Line | None:
     span = high / 2 - low / 2  # halved first, so that no difference overflows
     axis = axis_of_times([at for at, _value, _height in values])
     stretches: list[list[str]] = [[]]
-    steps = []
-    for (_at, value, height), (left, right) in zip(values, pairwise([*axis.lefts, 100.0]), strict=True):
-        is_late = left > _LATE
-        at_end = share(right if is_late else left)
-        steps.append(LineStep(share(left), share(max(0.0, right - left)), at_end, is_late, value))
+    for (_at, _value, height), (left, right) in zip(values, pairwise([*axis.lefts, 100.0]), strict=True):
         if height is None:
             stretches.append([])
             continue
         y = f"{_HEIGHT * (1 - ((height / 2 - low / 2) / span if span else 0.5)):.1f}"
         stretches[-1] += [f"{left * _WIDTH / 100:.1f},{y}", f"{right * _WIDTH / 100:.1f},{y}"]
     return Line(
+        *_over_time(axis, [(at, value) for at, value, _height in values]),
         [" ".join(points) for points in stretches if points],
-        steps,
-        [label(fold) for fold in axis.folds],
         *(lowest, highest, known[0][1], known[-1][1]),
-        *(values[0][0], values[-1][0]),
     )
+
+
+def lane(written: Iterable[tuple[float, Any]]) -> Lane | None:
+    """Draws the values over time of a key that has a few words, each with the time at which it was written, the oldest
+    first: "choose", "pay", "done", or yes and no. None for other values, and for fewer than two."""
+    values = list(dropwhile(lambda each: _is_gone(each[1]), written))
+    known = [value for _at, value in values if not _is_gone(value)]
+    if not all(map(_is_word, known)) or not 2 <= len(known := list(dict.fromkeys(known))) <= _WORDS:
+        return None
+    return Lane(*_over_time(_roomy(axis_of_times([at for at, _value in values])), values, known))
+
+
+def _roomy(axis: Axis) -> Axis:
+    """Returns an axis on which each step has room for its word, and the rest is in proportion as before."""
+    least = min(_LEAST, _ALL_LEAST / len(axis.steps))
+    rest = 1 - least * len(axis.steps) / 100
+    return Axis(
+        axis.steps,
+        [number * least + left * rest for number, left in enumerate(axis.lefts)],
+        [number * least + right * rest for number, right in enumerate(axis.rights, 1)],
+        [
+            Fold(fold.step, fold.step * least + fold.left * rest, fold.step * least + fold.right * rest, fold.seconds)
+            for fold in axis.folds
+        ],
+    )
+
+
+def _over_time(
+    axis: Axis, values: Sequence[tuple[float, Any]], colours: Sequence[Any] | None = None
+) -> tuple[list[LineStep], list[Label], float, float]:
+    """Returns what _OverTime has. With `colours`, only the steps of values that are among them."""
+    steps = []
+    for (_at, value), (left, right) in zip(values, pairwise([*axis.lefts, 100.0]), strict=True):
+        if colours is not None and value not in colours:
+            continue
+        is_late = left > _LATE
+        ends = share(left), share(max(0.0, right - left)), share(right if is_late else left)
+        steps.append(LineStep(*ends, is_late, value, colours.index(value) if colours else 0))
+    return steps, [label(fold) for fold in axis.folds], values[0][0], values[-1][0]
+
+
+def _is_gone(value: Any) -> bool:
+    return value is ABSENT or value is UNKNOWN
+
+
+def _is_word(value: Any) -> bool:
+    return value is None or isinstance(value, bool) or (isinstance(value, str) and len(value) <= _WORD)
 
 
 def _history(request: HttpRequest, target: Target) -> HttpResponse:
@@ -155,7 +213,8 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
         "rows": _rows(writes.rows, target, scope, actor(request)),
         "older": writes.next,
         "numbers": _numbers(target, writes.rows, actor(request)),
-        "line": line((write.timestamp, write.change.new) for write in reversed(writes.rows)),
+        "line": line(written := [(write.timestamp, write.change.new) for write in reversed(writes.rows)]),
+        "lane": lane(written),
     }
     more = before and request.htmx  # type: ignore[attr-defined]
     return page(request, "history/history/_rows.html" if more else "history/history/history.html", context)
