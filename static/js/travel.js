@@ -23,6 +23,7 @@
   let wish = null; // what to ask for next: { at } or { seq }, maybe with { step, writes or errors }; or { step } alone
   let asking = false;
   let visits = 0; // to the past: whoever went back to now wants no answer of the visit before
+  let riding = false; // the focus goes along with the event, whose row cannot take it
   let surroundings = ""; // the event whose timeline was asked for last
   let newest = false; // the timeline's newest page is wanted
   let stale = false; // the strip lacks events
@@ -175,6 +176,7 @@
     if (!shown && panel.hidden) return;
     const row = shown && rowOf(shown.at);
     shown = null;
+    riding = false;
     surroundings = "";
     panel.hidden = true;
     panel.replaceChildren();
@@ -204,8 +206,16 @@
     const row = shown && rowOf(shown.at);
     if (!row) return;
     const focused = document.activeElement?.closest(".ev");
-    if (focused && focused !== row && !wish) row.querySelector(LINK)?.focus({ preventScroll: true });
+    const rides = focused ? focused !== row : riding && document.activeElement === document.body;
+    if (rides && wish?.at === undefined) focusOn(row); // who moves by j and k is ahead of what is shown
     row.scrollIntoView({ block: "nearest" });
+  }
+
+  /** A row that says nothing, as some do in a chat, takes no focus: no other row has it then, and the next one gets it. */
+  function focusOn(row) {
+    row.querySelector(LINK)?.focus({ preventScroll: true });
+    riding = !row.contains(document.activeElement);
+    if (riding) document.activeElement.blur();
   }
 
   function writeAddress() {

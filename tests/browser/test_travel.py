@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Visit, Watch
-from tests.browser.places import own, path
+from tests.browser.places import SEOUL, own, path
 from tests.browser.seed import LONG, LONG_EVENTS, TRAVEL, TRAVEL_EVENTS
 from tests.browser.serving import Adkweb
 from tests.browser.watching import AS_CLICKED, insert, two_frames, until
@@ -292,6 +292,30 @@ def test_by_keyboard_there_is_one_cursor_in_the_past(page: Page) -> None:
     page.keyboard.press("k")
     expect(page.locator("#event-t390 .line")).to_be_focused()
     expect(moment(page)).to_be_hidden()  # now is not left by moving
+
+
+@pytest.mark.parametrize("density", ["chat", "trace"])
+def test_the_focus_goes_along_to_what_says_nothing(page: Page, density: str) -> None:
+    page.goto(path("s", *SEOUL, end=f"?density={density}"))
+    at = moment(page).locator("[data-moment]")
+    page.keyboard.press("k")
+    page.keyboard.press("t")
+    expect(at).to_be_visible()
+    silent = 0
+    for _ in range(8):
+        before = at.get_attribute("data-at")
+        page.keyboard.press("[")
+        expect(at).not_to_have_attribute("data-at", str(before))
+        row = page.locator(".ev.selected")
+        expect(row).to_have_id(f"event-{at.get_attribute('data-at')}")
+        says = "silent" not in str(row.get_attribute("class"))
+        until(
+            page,
+            f"() => document.querySelector('.ev.selected').contains(document.activeElement) === {str(says).lower()}",
+        )
+        assert says or page.evaluate("document.activeElement === document.body")
+        silent += not says
+    assert silent
 
 
 def test_the_strip_is_a_slider_for_the_keyboard(page: Page) -> None:
