@@ -67,8 +67,9 @@
     waiting = setTimeout(uncover, SETTLED_MS);
   }
 
+  /** A button in the row of a key is seen with its row; on a phone it is behind the row's sign. */
   function uncover() {
-    aimed?.scrollIntoView({ block: "nearest" });
+    (aimed?.closest("[data-key-row]") ?? aimed)?.scrollIntoView({ block: "nearest" });
   }
 
   function release() {
@@ -169,7 +170,7 @@
   // What is at the foot of the window stands above the bar, and what is gone to is not behind it.
   new ResizeObserver(() => {
     document.documentElement.style.setProperty("--foot", `${card.offsetHeight}px`);
-    aimed?.scrollIntoView({ block: "nearest" });
+    uncover();
   }).observe(card);
 
   const { over, focus, ...before } = window.adkweb.keptJson(KEPT) ?? {};
