@@ -47,12 +47,14 @@ _STORED: Final = frozenset({"author", "tool", "error", "edited"})
 
 
 class Suggestion(NamedTuple):
-    """A text that takes the place of what is typed from `start` on; `label` says what it is. It may be another spelling."""
+    """A text that takes the place of what is typed from `start` on; `label` says what it is. It may be another spelling.
+    `sessions` is how many a value of a filter finds, if that was counted."""
 
     text: str
     start: int
     label: str
     respelt: bool = False
+    sessions: int = 0
 
 
 class Owner(NamedTuple):

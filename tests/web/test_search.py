@@ -370,6 +370,22 @@ def test_a_place_that_there_is_not_is_the_end(world: World, maria: Browser, at: 
     assert world.asked[0]["at"] == expected
 
 
+def test_a_value_of_a_filter_says_how_many_sessions_it_finds(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    add(ref, {"function_call": {"name": "refund", "args": {}}})
+    feed(ref.source)
+
+    def offered(text: str) -> dict[str, str]:
+        options = maria.open("complete", query={"q": text}, htmx=True).all("li", role="option")
+        return {each.all("span")[0].text: each.one("span", "end").text for each in options if "data-text" in each}
+
+    assert offered("late tool:") == {"refund": "1 session"}
+    assert offered("tool") == {"tool:": "filter"}
+    somebody(NAME, "viewer", "weather")
+    assert offered("tool:") == {}
+
+
 def palette(browser: Browser, **query: Any) -> dict[str, str]:
     """What the server says for the palette: the addresses by name."""
     options = browser.open("palette", query=query, htmx=True).all("li", role="option")

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse
@@ -12,17 +13,24 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
+from ...access.actor import Actor
+from ...domain.errors import Slow
 from ...http.reader import zone_of
 from ...search.completing import Suggestion
 from ...search.completing import complete as suggestions_for
+from ...search.conditions import FILTERS
+from ...search.instead import MANY
 from ...search.language import parse, with_filter, without
+from ...search.results import count
 from ...search.saved.views import SavedView
+from ...search.selecting import patience
 from ...search.tree import Problem, Query, Text, leaves
 from ..html.render import page
 from ..request import actor, person_of
 from . import columns
 from .columns import Column
 
+_COUNTING: Final = 0.1  # seconds
 LINKED: Final = 500  # characters of a query from which links to others are made
 
 
@@ -166,11 +174,23 @@ def complete(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "")
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect(f"{reverse('search')}?{urlencode({'q': text.encode('utf-8', 'replace')})}")
-    suggestions = suggested(request)
+    suggestions = list(_counted(suggested(request), actor(request)))
     searches = "of" not in request.GET
     searched = text.strip() if searches and all(each.respelt for each in suggestions) else ""
-    context = {"suggestions": suggestions, "searched": searched, "searches": searches}
+    context = {"suggestions": suggestions, "searched": searched, "searches": searches, "many": MANY}
     return page(request, "search/params/_options.html", context)
+
+
+def _counted(suggestions: Sequence[Suggestion], who: Actor) -> Iterator[Suggestion]:
+    """Says of values of filters how many sessions they find, as long as that takes next to no time."""
+    until = time.monotonic() + _COUNTING
+    for each in suggestions:
+        sessions = 0
+        with suppress(Slow), patience(_COUNTING):
+            if each.label in FILTERS and not each.respelt and time.monotonic() < until:
+                query = parse(f"{each.label}:{each.text}", now=time.time(), zone=UTC)
+                sessions = count(query, actor=who, most=MANY) if query.tree and not query.problems else 0
+        yield each._replace(sessions=sessions)
 
 
 def suggested(request: HttpRequest) -> list[Suggestion]:
