@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from http import HTTPStatus
 from typing import Final
 
 from django.contrib import messages
@@ -18,6 +19,7 @@ from ..domain.errors import Behind, Error, Held
 from ..domain.session_ref import SessionRef
 from ..http import request_id
 from ..http.problems import for_programs, problem, status_of
+from ..reads import views
 from ..search import damage
 from ..sources import errors, health
 from .html.render import data, page
@@ -67,16 +69,31 @@ def answer(request: HttpRequest, message: str, status: int) -> HttpResponse:
         return problem(status, message)
     if wants_sentence(request):
         return data(message, _TEXT, status)
-    context = {"message": message, "status": status, "up": _up(request), "request_id": request_id.current()}
+    up, address = _up(request, status)
+    context = {"message": message, "status": status, "up": up, "address": address, "request_id": request_id.current()}
     return page(request, "errors/error.html", context, status)
 
 
-def _up(request: HttpRequest) -> str:
-    """Returns the URL of the session that the page belongs to. Empty on the session page itself and on pages without a
-    session."""
+def _up(request: HttpRequest, status: int) -> tuple[str, str]:
+    """Returns the closest page above this one that exists ("session", "user" or "app"), and its URL. Empty if there is
+    none."""
     match = request.resolver_match
-    names = {name: match.kwargs[name] for name in SessionRef._fields if name in match.kwargs} if match else {}
-    return reverse("session", kwargs=names) if len(names) == 4 and match and match.url_name != "session" else ""
+    above = (
+        ("session", 4, lambda *names: views.session(SessionRef(*names), partly=True, actor=actor(request))),
+        ("user", 3, lambda *names: views.user_state(*names, partly=True, actor=actor(request))),
+        ("app", 2, lambda *names: views.app(*names, partly=True, actor=actor(request))),
+    )
+    for kind, count, look in above:
+        names = {name: match.kwargs.get(name) for name in SessionRef._fields[:count]} if match else {}
+        if not match or match.url_name == kind or None in names.values():
+            continue
+        if status == HTTPStatus.NOT_FOUND:
+            try:
+                look(*names.values())
+            except Error:
+                continue
+        return kind, reverse(kind, kwargs=names)
+    return "", ""
 
 
 def _behind(request: HttpRequest, error: Behind) -> HttpResponse:

@@ -165,20 +165,27 @@ def test_the_sessions_of_an_app_and_a_user_look_as_in_the_list_of_sessions(
 
 
 @pytest.mark.parametrize(
-    ("name", "kwargs"),
+    ("name", "kwargs", "up"),
     [
-        ("app", {"app_name": "nobody"}),
-        ("user", {"app_name": "booking", "user_id": "nobody"}),
-        ("session", {"app_name": "booking", "user_id": "ana", "session_id": "nobody"}),
-        ("app-edit", {"app_name": "nobody"}),
-        ("state-health", {"app_name": "nobody"}),
-        ("user-edit", {"app_name": "booking", "user_id": "nobody"}),
+        ("app", {"app_name": "nobody"}, ""),
+        ("user", {"app_name": "booking", "user_id": "nobody"}, "Back to the app"),
+        ("session", {"app_name": "booking", "user_id": "ana", "session_id": "nobody"}, "Back to the user"),
+        ("context", {"app_name": "booking", "user_id": "nobody", "session_id": "nobody"}, "Back to the app"),
+        ("app-edit", {"app_name": "nobody"}, ""),
+        ("state-health", {"app_name": "nobody"}, ""),
+        ("user-edit", {"app_name": "booking", "user_id": "nobody"}, "Back to the app"),
     ],
 )
-def test_what_does_not_exist_is_not_found(ref: SessionRef, maria: Browser, name: str, kwargs: dict[str, Any]) -> None:
+def test_what_does_not_exist_is_not_found_and_leads_to_what_does(
+    ref: SessionRef, maria: Browser, name: str, kwargs: dict[str, Any], up: str
+) -> None:
     page = maria.open(name, status=404, source=ref.source, **kwargs)
     assert page.one("h1").text == "Not found"
     assert "nobody" in page.one("main").text
+    ways = {link.text: link["href"] for link in page.one("main").all("a")}
+    assert list(ways) == [*filter(None, [up]), "Find sessions", "Home"]
+    for address in ways.values():
+        maria.open(address)
 
 
 @pytest.mark.parametrize("source", ["gone", "default"])  # Django's name of adkweb's own database is no source either
