@@ -1,6 +1,8 @@
 """Pages about a source: the demo, with the session that it opens on; and adopting, with its progress."""
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from django import forms
@@ -14,18 +16,19 @@ from ..domain.errors import Error
 from ..domain.session_ref import SessionRef
 from ..reads import views
 from ..sources import adopt_job, database, demo
+from ..sources.finding import in_shell
 from .forms import Form
 from .html.render import page
 from .request import actor
 
-CLOSED: Final = "adkweb_demo"  # the cookie with which demo.js remembers a closed line while the browser is open
-_OWN: Final = "path/to/session.db"
+CLOSED: Final = "adkweb_demo"  # the cookie with which demo.js remembers that the line was shown
+_OWN: Final = "adkweb /path/to/session.db"
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Holds what a page of the demo says: the `command` for one's own sessions, "" for whoever does not run adkweb; `line`
-    is False once somebody closed it.
+    """Holds what a page of the demo says: the `command` for one's own sessions, "" for whoever does not run adkweb, and how
+    it is `shown` where there is little room; `line` is False after the first page.
 
     The tour is about the session `ref`: its event `failed`, the one that `changed` a key wrongly, and the one `before`.
     """
@@ -33,6 +36,7 @@ class Demo:
     command: str
     line: bool
     ref: SessionRef
+    shown: str = ""
     cookie: str = CLOSED
     failed: str = demo.FAILED
     changed: str = demo.CHANGED
@@ -46,13 +50,18 @@ def of(request: HttpRequest) -> Demo | None:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated or not (demo.is_demo(source) if source else demo.is_alone()):
         return None
+    command, shown = _command() if actor(request).runs_everything else ("", "")
     ref = SessionRef(source or demo.alias(), *demo.BEST)
-    return Demo(_command() if actor(request).runs_everything else "", request.COOKIES.get(CLOSED) != "closed", ref)
+    return Demo(command, request.COOKIES.get(CLOSED) != "closed", ref, shown)
 
 
-def _command() -> str:
-    """Returns the command for a source of one's own: in a checkout, it is not on the path."""
-    return f"{'.venv/bin/' if settings.FILES == settings.CHECKOUT else ''}adkweb {_OWN}"
+def _command() -> tuple[str, str]:
+    """Returns the command for a source of one's own, which works in any folder, and a short form of it.
+
+    In a checkout, adkweb is not on the path."""
+    if settings.FILES != settings.CHECKOUT:
+        return _OWN, _OWN
+    return in_shell(str(Path(sys.executable).parent)) + f"/{_OWN}", f"…/{_OWN}"
 
 
 @require_GET

@@ -1,13 +1,15 @@
-// .demoline: [data-demo-close="name"] takes it away, on every page while the browser is open: a cookie of that name tells the
-// server, so that no page shows it for a moment.
+// .demoline is shown on the first page only: a cookie tells the server so while the browser is open, and pages have .demochip
+// instead. [data-demo-close] takes the line away at once.
 (() => {
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest?.("[data-demo-close]");
-    if (!button) return;
-    const secure = location.protocol === "https:" ? "; Secure" : "";
-    // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is missing on plain http
-    document.cookie = `${button.dataset.demoClose}=closed; path=/; SameSite=Lax${secure}`;
-    button.closest(".demoline").remove();
-    document.querySelector("#main").focus({ preventScroll: true });
+  const line = document.querySelector(".demoline");
+  if (!line) return;
+  const secure = location.protocol === "https:" ? "; Secure" : "";
+  // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is missing on plain http
+  document.cookie = `${line.dataset.cookie}=closed; path=/; SameSite=Lax${secure}`;
+  line.querySelector("[data-demo-close]").addEventListener("click", () => {
+    const chip = document.querySelector(".demochip");
+    line.remove();
+    chip.hidden = false;
+    chip.querySelector("summary").focus({ preventScroll: true });
   });
 })();

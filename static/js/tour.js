@@ -136,7 +136,8 @@
     release();
     card.hidden = true;
     delete document.documentElement.dataset.touring;
-    if (focused) (document.querySelector(".demoline [data-tour-start]") ?? document.querySelector("#main")).focus();
+    if (focused)
+      [...document.querySelectorAll(".demoline [data-tour-start], .demochip > summary")].find(visible)?.focus();
   }
 
   document.addEventListener("click", ({ target }) => {
@@ -148,9 +149,11 @@
       "[data-tour-start], [data-tour-next], [data-tour-pass], [data-tour-back], [data-tour-skip]",
     );
     if (!button) return;
-    if (button.matches("[data-tour-start]"))
-      keep({ step: 0, focus: true }); // the page that it leads to begins
-    else if (button === skip || (button === next && step === last)) end();
+    if (button.matches("[data-tour-start]")) {
+      // The page that it leads to begins, or goes on.
+      if (step >= 0) keepStep({ focus: true });
+      else keep({ step: 0, focus: true });
+    } else if (button === skip || (button === next && step === last)) end();
     else if (button === back) go(step - 1);
     else if (button === pass || held) goOn(held);
     else use();
@@ -180,5 +183,7 @@
   skipped = before.skipped ?? [];
   if (before.step === undefined || before.held === undefined) keepStep();
   look();
+  if (card.hidden)
+    for (const link of document.querySelectorAll("[data-tour-start]")) link.textContent = link.dataset.wordContinue;
   if (focus) card.focus({ preventScroll: true });
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -61,6 +62,7 @@ def test_the_line_is_one_line_in_each_language(demo: Demo, page: Page, language:
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": demo.address}])
     for width in (320, 390, 900, 1100, 1440):
         page.set_viewport_size({"width": width, "height": 800})
+        page.context.clear_cookies(name="adkweb_demo")
         page.goto(path("s", *SEOUL))
         box = page.locator(".demoline").bounding_box()
         assert box
@@ -75,17 +77,20 @@ def test_the_line_is_one_line_in_each_language(demo: Demo, page: Page, language:
         assert width < 360 or "adkweb" in copy.inner_text(), "it says what it copies"
 
 
-@pytest.mark.long
-def test_the_line_is_closed_until_the_browser_is(page: Page) -> None:
+def test_the_line_is_on_the_first_page_alone_and_a_word_at_the_top_afterwards(page: Page) -> None:
+    page.context.clear_cookies(name="adkweb_demo")
     page.goto(path("s", *SEOUL))
+    line, chip = page.locator(".demoline"), page.get_by_role("banner").get_by_text("Demo", exact=True)
+    expect(line).to_be_visible()
+    expect(chip).to_be_hidden()
     before = heads_height(page)
-    page.get_by_role("complementary", name="Demo").get_by_role("button", name="Close").click()
-    expect(page.locator(".demoline")).to_have_count(0)
-    assert page.evaluate("document.activeElement.id") == "main"
+    line.get_by_role("button", name="Close").click()
+    expect(line).to_have_count(0)
+    expect(chip).to_be_focused()
     assert 20 < before - heads_height(page) <= 45
     page.goto("/")
-    expect(page.get_by_role("heading", name="demo", exact=True)).to_be_visible()
-    expect(page.locator(".demoline")).to_have_count(0)
+    expect(chip).to_be_visible()
+    expect(line).to_have_count(0)
     kept = [cookie for cookie in page.context.cookies() if cookie["name"] == "adkweb_demo"]
     assert [cookie["expires"] for cookie in kept] == [-1]  # the browser forgets it when it is closed
 
@@ -109,12 +114,19 @@ def test_on_a_phone_what_needs_attention_comes_before_a_row_of_charts(page: Page
         assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_the_command_is_copied(page: Page) -> None:
+@pytest.mark.parametrize("width", long_but([320, 390, 1440], 320))
+def test_the_command_is_copied(page: Page, width: int) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.set_viewport_size({"width": width, "height": 800})
     page.goto("/edits/")
+    page.get_by_role("banner").get_by_text("Demo", exact=True).click()
+    box = page.locator(".demochip > .menu-items").bounding_box()
+    assert box
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= width
     page.get_by_role("button", name="Copy the command").click()
     expect(page.locator("#copy-status")).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == ".venv/bin/adkweb path/to/session.db"
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"{Path(sys.executable).parent}/adkweb /path/to/session.db"
 
 
 # --- The tour ---------------------------------------------------------------------------------------------------------
@@ -309,6 +321,11 @@ def test_the_tour_is_walked_by_keyboard_skipped_and_begun_again(demo: Demo, page
 
     page.goto("/edits/")  # how far it is outlasts other pages
     expect(page.locator("#tour")).to_be_hidden()
+    chip = page.get_by_role("banner").get_by_text("Demo", exact=True)
+    chip.click()
+    page.get_by_role("link", name="Continue the tour").click()
+    step(page, "2/5")
+    expect(page.locator("[data-tour-start]:visible")).to_have_count(0)
     page.goto(path("s", "demo", "booking", "ana", "december-trip", end="drift/?wait=no"))
     step(page, "2/5")
     expect(aimed(page)).to_have_count(0)
@@ -324,11 +341,12 @@ def test_the_tour_is_walked_by_keyboard_skipped_and_begun_again(demo: Demo, page
     expect(page.locator("#tour")).to_be_hidden()
     expect(aimed(page)).to_have_count(0)
     expect(page.locator("#moment")).to_be_visible()  # this Escape was for the tour alone
-    expect(page.get_by_role("link", name="Take the tour")).to_be_focused()
+    expect(chip).to_be_focused()
     page.reload()
     expect(page.locator("#moment")).to_be_visible()
     expect(page.locator("#tour")).to_be_hidden()
 
+    chip.click()
     page.get_by_role("link", name="Take the tour").click()
     step(page, "1/5")
     expect(page.locator("#tour")).to_be_focused()
@@ -384,7 +402,7 @@ def test_nothing_of_a_demo_is_there_outside_one(visit: Visit) -> None:
     page = visit()
     for address in ("/", path("s", *SEOUL), path("s", *SEOUL, end="history/?key=booking_step")):
         page.goto(address)
-        expect(page.locator(".demoline, #tour, [data-tour-start]")).to_have_count(0)
+        expect(page.locator(".demoline, .demochip, #tour, [data-tour-start]")).to_have_count(0)
         assert "demo.js" not in page.content()
         assert "tour.js" not in page.content()
         assert "data-term" not in page.content()

@@ -3,6 +3,7 @@
 import re
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
@@ -63,8 +64,9 @@ def test_every_page_of_the_demo_says_that_it_is_one(shown: str, maria: Browser, 
     said = line(maria.open(session(shown, end)))
     assert "This is a demo with made-up sessions." in said.text
     button = said.one("button", data_copied="Copied")
-    assert button["data-copy"] == ".venv/bin/adkweb path/to/session.db"
+    assert button["data-copy"] == f"{Path(sys.executable).parent}/adkweb /path/to/session.db"  # in any folder
     assert button["data-copy"] in button["aria-label"]
+    assert button.text == "…/adkweb /path/to/session.db"
 
 
 def test_the_demo_knows_the_instructions_of_its_agents(shown: str, maria: Browser) -> None:
@@ -89,16 +91,23 @@ def test_a_demo_of_ones_own_is_none(shown: str, demo: str, maria: Browser) -> No
     assert line(maria.open(session(shown)))
 
 
-def test_a_person_closes_the_line_for_as_long_as_the_browser_is_open(shown: str, maria: Browser) -> None:
-    assert line(maria.open("home")).one("button", data_demo_close=CLOSED)
+def test_after_the_first_page_the_line_is_a_word_at_the_top(shown: str, maria: Browser) -> None:
+    page = maria.open("home")
+    assert line(page)["data-cookie"] == CLOSED
+    assert "hidden" in page.one("details", "demochip").attributes
     maria.cookies[CLOSED] = "closed"
-    assert maria.open("home").all("aside", "demoline") == []
-    assert maria.open(session(shown)).all("aside", "demoline") == []
+    for address in ("/", session(shown)):
+        page = maria.open(address)
+        assert page.all("aside", "demoline") == []
+        chip = page.one("details", "demochip")
+        assert "hidden" not in chip.attributes
+        assert chip.text.startswith("Demo This is a demo with made-up sessions. Open your own:")
+        assert chip.all("button", data_copied="Copied") != []
 
 
 def test_an_installed_adkweb_is_started_by_its_own_name(shown: str, maria: Browser, settings: Settings) -> None:
     settings.FILES = settings.PACKAGE
-    assert line(maria.open("home")).one("button", data_copied="Copied").text == "adkweb path/to/session.db"
+    assert line(maria.open("home")).one("button", data_copied="Copied")["data-copy"] == "adkweb /path/to/session.db"
 
 
 def test_whoever_does_not_run_adkweb_reads_no_command_and_no_advice_for_others(shown: str) -> None:
@@ -107,6 +116,7 @@ def test_whoever_does_not_run_adkweb_reads_no_command_and_no_advice_for_others(s
     for address in ("/", session(shown), "/edits/"):
         page = viewer.open(address)
         assert line(page).all("button", data_copied="Copied") == []
+        assert page.one("details", "demochip").all("button", data_copied="Copied") == []
         assert page.one(id_="tour").all("button", data_copied="Copied") == []
         if address != "/":
             assert "Edit state" not in page.one("main").text
