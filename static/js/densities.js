@@ -44,11 +44,13 @@
     row?.querySelector("a.line, a.when, a")?.focus({ preventScroll: true });
   }
 
-  /** The rows that are in sight, as far as a page around the first of them reaches: their ids, and where they are. */
+  /** The rows in sight, without those of no height, as far as a page around the first of them reaches: ids and places. */
   function inSight() {
     const rows = [...events.querySelectorAll("[data-row]")];
     const first = firstBelow(rows, Math.max(0, timeline.getBoundingClientRect().top) + 1);
-    return rows.slice(first, first + 40).map((row) => ({ id: row.id, top: row.getBoundingClientRect().top }));
+    const seen = rows.slice(first, first + 40).map((row) => ({ id: row.id, box: row.getBoundingClientRect() }));
+    const high = seen.filter(({ box }) => box.height > 0);
+    return (high.length ? high : seen).map(({ id, box }) => ({ id, top: box.top }));
   }
 
   document.querySelector(".timelinebar")?.addEventListener(

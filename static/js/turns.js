@@ -49,7 +49,8 @@
   }
 
   function begin() {
-    const turns = box.dataset.density === "trace" ? headings() : [];
+    const isAtEnd = box.closest("[data-timeline]").dataset.following !== "false"; // who reads elsewhere goes on there
+    const turns = box.dataset.density === "trace" && isAtEnd ? headings() : [];
     folded.clear();
     fold(turns.length > FEW ? turns.slice(0, -1) : []);
   }

@@ -162,7 +162,7 @@ def test_a_run_is_followed_as_a_chat_and_as_a_trace(
     fresh = page.context.new_page()
     fresh.goto(page.url)
     shown = fresh.locator("#events").inner_text()
-    assert "TP431" in shown
+    assert {"chat": "TP431", "trace": "search_flights"}[density] in shown
     until(page, "shown => document.querySelector('#events').innerText === shown", shown)  # as if it had come at once
 
 
