@@ -128,6 +128,11 @@ class Description:
         return bool(self.author) and self.author != "user" and not self.edit and self.kind != "compaction"
 
     @property
+    def by_user(self) -> bool:
+        """Returns whether the session's user wrote it: not an editor, or ADK's runner in the user's name."""
+        return self.author == "user" and self.kind not in ("edit", "compaction")
+
+    @property
     def failed(self) -> bool:
         """Returns whether the event reports that something went wrong."""
         return self.kind == "error" or any(part.failed for part in self.parts)

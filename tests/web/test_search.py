@@ -636,6 +636,22 @@ def test_the_preview_shows_the_events_around_the_match_and_the_state(
     assert newest.all("li", "ev")[-1].one("a", "line").text == "word 11"
 
 
+def test_the_preview_says_how_many_events_of_a_turn_it_hides_and_tells_no_time_over_them(
+    ref: SessionRef, maria: Browser, add: Callable[..., str]
+) -> None:
+    run = {"invocation_id": "i1"}
+    add(ref, {"text": "question"}, author="user", timestamp=1_000.0, **run)
+    for number in range(8):
+        add(ref, {"text": f"word {number}"}, actions={"state_delta": {"k": number}}, timestamp=1_001.0 + number, **run)
+    feed(ref.source)
+    pane = maria.open("preview", htmx=True, **ref._asdict())
+    rows = [row.text for row in pane.one("ol", "timeline").all("li")]
+    assert "key changed" not in rows[0]  # of the turn, not all is shown
+    assert rows[2] == "1 event hidden"
+    assert rows[3].endswith("00:16:42")
+    assert rows[4].endswith("1.0 s")
+
+
 def test_the_preview_shows_the_events_that_matched_with_their_turns_first_line(
     ref: SessionRef, maria: Browser, add: Callable[..., str]
 ) -> None:

@@ -37,7 +37,7 @@ from ...search.tree import Query, State, leaves, quoted
 from ..html.render import page
 from ..html.state_panel import Group, of_session, who_wrote
 from ..request import actor, person_of
-from ..session.timeline import grouped
+from ..session.timeline import grouped, note_gaps
 from ..session.updates import number_in
 from . import columns
 from .columns import Column
@@ -269,11 +269,13 @@ def preview(request: HttpRequest, **names: str) -> HttpResponse:
         raise Invalid(_("The event number in this link isn't valid."))
     upto = reached(ref, actor=who)
     events = _with_first_lines(ref, _events(ref, seqs, who), upto, who)
+    turns = grouped(ref, events, who, upto=upto)
+    note_gaps(turns)
     context: dict[str, Any] = {
         "ref": ref,
         "view": view,
         "matched": seqs,
-        "turns": grouped(ref, events, who, upto=upto),
+        "turns": turns,
         "scopes": _scopes(view, who),
         "tags": labels_of([ref], actor=who).get(ref, Labels()).tags,
     }

@@ -70,7 +70,7 @@ class Message:
     @property
     def by_user(self) -> bool:
         """Tells whether the session's user said it."""
-        return self.event.description.author == "user" and self.event.description.kind not in ("edit", "compaction")
+        return self.event.description.by_user
 
     @property
     def failed(self) -> bool:

@@ -27,7 +27,7 @@ class Line:
     its own: None for the first one, or if a clock was behind.
 
     `left_out` says why no agent is given the event any more. `said` is what a chat or a trace shows of it. `colour` is its
-    agent's."""
+    agent's. `hidden` events of its turn before it are not shown, where a preview picks some."""
 
     event: EventView
     numbers: Mapping[Seq, int]
@@ -35,6 +35,7 @@ class Line:
     left_out: LeftOut | None = None
     said: Sequence[Message] = ()
     colour: int = 0
+    hidden: int = 0
 
 
 @dataclass(slots=True)
@@ -138,6 +139,18 @@ def grouped(
         turns[-1].clock = clock
     _say_in_vain([invocation for turn in turns for invocation in turn.invocations])
     return turns
+
+
+def note_gaps(turns: Sequence[TurnRows]) -> None:
+    """Notes on each line how many events of its turn before it are not among the rows: since when it was is not told then."""
+    for turn in turns:
+        before = 0
+        for invocation in turn.invocations:
+            for place, line in enumerate(invocation.lines):
+                number = line.numbers.get(line.event.seq, 0) if line.event.seq is not None else 0
+                if before and number > before + 1:
+                    invocation.lines[place] = replace(line, since=None, hidden=number - before - 1)
+                before = number
 
 
 def _begins(event: EventView, known: Outline, before: TurnRows) -> bool:
