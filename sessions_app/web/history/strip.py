@@ -22,10 +22,10 @@ from ..templatetags.tags import shortened
 from .pins import pinned, pinned_lines
 from .strip_axis import Axis, Fold, Label, Step, axis_of, label, share
 
-BOTTOM: Final = 40  # of the bars, in pixels
+BOTTOM: Final = 22  # of the bars, in pixels; tools and changes of state have lanes of their own below them
 _LOWEST: Final = 0.35  # of the height, for a bar that used no tokens
 _HIGHEST: Final = 0.85  # for any that is no error; above it, edits have their sign
-_TOOLS: Final = 0.6  # of a bar's height, which its tools take
+_CALLS: Final = ("26", "7")  # of the lane of tools: where it begins, and its height
 _THINNEST: Final = 0.15  # of 100
 _NAMES: Final = 200  # characters of an agent's name that are told
 _USER: Final = "user"  # the author of what a person says
@@ -98,10 +98,10 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
                 _drawn(bar, level, left, right, known.agents)
                 for bar, level, left, right in zip(shown, levels, axis.lefts, axis.rights, strict=True)
             ],
-            "calls": [_call(call, axis, levels) for call in known.calls] if known.turns else [],
+            "calls": [_call(call, axis) for call in known.calls] if known.turns else [],
             "folds": [_label(fold, shown, of_bars) for fold in axis.folds],
             "agents": _agents(shown, known.agents),
-            "signs": _signs(shown, known),
+            "signs": {bar.kind for bar in shown},
             "told": _told(shown, of_bars, known.turns),
             "began": shown[0].began,
             "ended": shown[-1].ended,
@@ -182,15 +182,14 @@ def _drawn(bar: Bar, level: float, left: float, right: float, agents: Sequence[i
     )
 
 
-def _call(call: Spans, axis: Axis, levels: Sequence[float]) -> Drawn:
+def _call(call: Spans, axis: Axis) -> Drawn:
     end = call.at + call.took.seconds
     step = axis.step_at(end)
     if step and end < axis.steps[step].begin:  # its answer was stored later than it says: it belongs to the turn before
         step -= 1
     left, right = (min(axis.x(at), axis.rights[step]) for at in (call.at, end))
-    height = BOTTOM * min(_HIGHEST, levels[step]) * _TOOLS
     css = "call failed" if call.failed else "call"
-    return Drawn(css, "", share(left), f"{BOTTOM - height:.1f}", share(max(_THINNEST, right - left)), f"{height:.1f}")
+    return Drawn(css, "", share(left), _CALLS[0], share(max(_THINNEST, right - left)), _CALLS[1])
 
 
 def _label(fold: Fold, shown: Sequence[Bar], of_bars: Sequence[int]) -> Label:
@@ -201,15 +200,6 @@ def _agents(shown: Sequence[Bar], agents: Sequence[int]) -> list[Agent]:
     names = dict.fromkeys(name for bar in shown if bar.kind != "edit" and (name := agent_of(bar)) and name != _USER)
     short = shortened(names)
     return [Agent(name, short[name], colour_of(name, agents)) for name in list(names)[:12]]
-
-
-def _signs(shown: Sequence[Bar], known: Picture) -> set[str]:
-    """Returns what is on the strip beside agents."""
-    return (
-        {bar.kind for bar in shown}
-        | ({"call"} if known.calls and known.turns else set())
-        | ({"wrote"} if any(bar.writes for bar in shown) else set())
-    )
 
 
 def _told(shown: Sequence[Bar], of_bars: Sequence[int], turns: Sequence[Spans]) -> list[Told]:
