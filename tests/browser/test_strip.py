@@ -72,10 +72,12 @@ DRAWN = """() => {
         return range.getBoundingClientRect().bottom > box(words).bottom + 2 ? [] : [range.getBoundingClientRect()];
     });
     const style = getComputedStyle(document.querySelector("#strip"));
+    const lanes = document.querySelector("#strip .lanes");
+    const names = box(lanes).width && box(lanes).width + parseFloat(getComputedStyle(lanes).marginInlineEnd);
     return {
         words: seen.length,
         covered: seen.filter((one) => others.some(({ left, right }) => left < one.right - 1 && right > one.left + 1)).length,
-        missing: document.querySelector("#strip").clientWidth - 2 * parseFloat(style.paddingLeft) - box(travel).width,
+        missing: document.querySelector("#strip").clientWidth - 2 * parseFloat(style.paddingLeft) - names - box(travel).width,
     };
 }"""
 

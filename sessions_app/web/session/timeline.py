@@ -142,14 +142,14 @@ def grouped(
 
 
 def note_gaps(turns: Sequence[TurnRows]) -> None:
-    """Notes on each line how many events of its turn before it are not among the rows: since when it was is not told then."""
+    """Notes on each line how many events of its turn before it are not among the rows. Takes back times that span them."""
     for turn in turns:
         before = 0
         for invocation in turn.invocations:
-            for place, line in enumerate(invocation.lines):
+            for index, line in enumerate(invocation.lines):
                 number = line.numbers.get(line.event.seq, 0) if line.event.seq is not None else 0
                 if before and number > before + 1:
-                    invocation.lines[place] = replace(line, since=None, hidden=number - before - 1)
+                    invocation.lines[index] = replace(line, since=None, hidden=number - before - 1)
                 before = number
 
 
