@@ -71,13 +71,14 @@ DRAWN = """() => {
         range.selectNodeContents(words);
         return range.getBoundingClientRect().bottom > box(words).bottom + 2 ? [] : [range.getBoundingClientRect()];
     });
-    const style = getComputedStyle(document.querySelector("#strip"));
+    const strip = document.querySelector("#strip");
+    const padding = 2 * parseFloat(getComputedStyle(strip).paddingLeft);
     const lanes = document.querySelector("#strip .lanes");
     const names = box(lanes).width && box(lanes).width + parseFloat(getComputedStyle(lanes).marginInlineEnd);
     return {
         words: seen.length,
         covered: seen.filter((one) => others.some(({ left, right }) => left < one.right - 1 && right > one.left + 1)).length,
-        missing: document.querySelector("#strip").clientWidth - 2 * parseFloat(style.paddingLeft) - names - box(travel).width,
+        missing: strip.clientWidth - padding - names - box(travel).width,
     };
 }"""
 
