@@ -220,6 +220,7 @@ def test_a_batch_that_waits_for_an_agent_says_so_and_can_be_stopped(
     while "1 session left" not in (page := maria.open(address, htmx=True)).text:
         pass
     assert "Waiting: an agent is running in this session." in page.text
+    assert page.one(id="batch")["hx-trigger"] == "load delay:700ms"  # a small one that works asks sooner
     page = send(maria, address, "stop")
     assert "Stopped after 2, with 1 session left. maria stopped it." in page.text
     assert page.one("button", value="do").text == "Continue"
