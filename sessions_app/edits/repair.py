@@ -45,7 +45,7 @@ def choose(ref: SessionRef, keep: Collection[str], put_back: Collection[str], *,
     changes = {each.change.key: each.change for each in found if not each.stray}
     for name, times in Counter(names).items():
         if name not in changes:
-            raise Invalid(_("%(key)s has no drift that an event can repair") % {"key": name})
+            raise Invalid(_("%(key)s has no difference that an event can repair") % {"key": name})
         if times > 1:
             raise Invalid(_("%(key)s: appears twice in this edit") % {"key": name})
     return [Choice(name, name in kept, changes[name].old, changes[name].new) for name in names]

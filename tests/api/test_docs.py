@@ -95,7 +95,7 @@ def test_the_bodies_for_the_past_run_one_after_the_other(program: Program, store
 
 def test_the_bounds_of_a_template_are_those_of_the_code() -> None:
     (told,) = re.findall(
-        r"A template can have up to ([\d,]+) characters, and up to ([\d,]+) once it is filled in\.", PAGE.read_text()
+        r"A template can be up to ([\d,]+) characters long, or up to ([\d,]+) once it is filled in\.", PAGE.read_text()
     )
     assert [int(number.replace(",", "")) for number in told] == [LONGEST, MOST]
 

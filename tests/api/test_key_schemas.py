@@ -28,7 +28,7 @@ def test_a_program_learns_what_the_keys_of_an_app_have_been(program: Program, re
     schema = program.get("/api/apps/booking/schema").json()
     assert (schema["more"], schema["indexed"]) == (False, 1.0)
     keys = {item["key"]: item for item in schema["items"]}
-    assert [*keys] == ["user:age", "api_key", "step"]
+    assert [*keys] == ["api_key", "step", "user:age"]
     assert keys["step"] == {
         "key": "step",
         "events": 6,

@@ -24,7 +24,7 @@ PAGES = {
     "artifacts": "Artifacts",
     "compare?a=t100&b=now": "Compare two moments",
     "context": "What the model gets next",
-    "drift": "Drift",
+    "drift": "Differences from events",
     "edit?key=n": "Edit state",
     "e/t396": "Event 396",
     "e/t396/fork": "Fork at event 396",
@@ -98,8 +98,8 @@ def test_what_is_offered_at_an_event_opens_beside_the_timeline(page: Page) -> No
 @pytest.mark.long
 def test_what_is_offered_now_opens_there_and_the_back_button_closes_it(page: Page) -> None:
     page.goto(SESSION)
-    for words in ("History", "Compare", "Drift", "Artifacts", "What the model got", "Add event"):
-        if words in ("Drift", "Artifacts"):
+    for words in ("History", "Compare", "Differences from events", "Artifacts", "What the model got", "Add event"):
+        if words in ("Differences from events", "Artifacts"):
             page.locator("#main .rare > summary").click()
         page.locator("#main").get_by_role("link", name=words, exact=True).click()
         expect(pane(page)).to_be_visible()
@@ -244,13 +244,13 @@ def test_what_the_model_got_follows_the_event_that_is_chosen(page: Page) -> None
 @pytest.mark.long
 def test_a_page_can_be_opened_alone_or_in_a_tab_of_its_own(page: Page) -> None:
     page.goto(with_pane("drift"))
-    opened(page, "Drift")
+    opened(page, "Differences from events")
     with page.context.expect_page() as tab:
         page.locator("#state, #pane").get_by_role("link", name="Open as a page").click(modifiers=["ControlOrMeta"])
-    expect(tab.value.get_by_role("heading", name="Drift", level=1)).to_be_visible()
+    expect(tab.value.get_by_role("heading", name="Differences from events", level=1)).to_be_visible()
     pane(page).get_by_role("link", name="Open as a page").click()
     expect(page).to_have_url(re.compile("/travel/drift/$"))
-    expect(page.get_by_role("heading", name="Drift", level=1)).to_be_visible()
+    expect(page.get_by_role("heading", name="Differences from events", level=1)).to_be_visible()
 
 
 @pytest.mark.long
@@ -338,7 +338,7 @@ def answered_late(page: Page) -> Iterator[None]:
     sent.continue_()
 
 
-@pytest.mark.parametrize("meanwhile", long_but(["Cancel", "Edit count", "Drift"], "Edit count"))
+@pytest.mark.parametrize("meanwhile", long_but(["Cancel", "Edit count", "Differences from events"], "Edit count"))
 def test_an_edit_whose_form_is_gone_when_the_answer_comes_is_told_and_the_page_stays(
     page: Page, meanwhile: str
 ) -> None:
@@ -349,15 +349,15 @@ def test_an_edit_whose_form_is_gone_when_the_answer_comes_is_told_and_the_page_s
     with answered_late(page):
         page.get_by_role("button", name="Apply", exact=True).click()
         page.locator("#main").get_by_role("link", name=meanwhile, exact=True).dispatch_event("click")
-        if meanwhile == "Drift":
-            opened(page, "Drift")
+        if meanwhile == "Differences from events":
+            opened(page, "Differences from events")
         elif meanwhile == "Edit count":
             expect(page.locator("#edit .editrow")).to_contain_text("count")
         else:
             expect(page.locator("#edit .editrow")).to_have_count(0)
     expect(page.locator(".toast.ok")).to_contain_text("Saved as event #")
     expect(page.locator("#edit .editrow")).to_have_count(1 if meanwhile == "Edit count" else 0)
-    expect(pane(page)).to_be_visible(visible=meanwhile == "Drift")
+    expect(pane(page)).to_be_visible(visible=meanwhile == "Differences from events")
     assert page.evaluate("window.same")
 
 

@@ -247,7 +247,7 @@ def test_a_key_a_scope_or_everything_is_restored_to_a_moment(
 
 
 def test_a_key_that_was_never_there_cannot_be_restored(ref: SessionRef, add: Callable[..., str]) -> None:
-    with pytest.raises(Invalid, match="The key “nope” didn.t exist then and doesn.t exist now"):
+    with pytest.raises(Invalid, match=r"The key “nope” didn.t exist then and doesn.t exist now"):
         undo.restore(ref, add(ref, step="pay"), keys=["step", "nope"], actor=SYSTEM)
 
 

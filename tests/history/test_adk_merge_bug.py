@@ -182,7 +182,7 @@ def test_no_repair_is_offered_where_nobody_knows_which_reading_is_right(source: 
     execute(source, 'UPDATE sessions SET state = \'{"cfg": {"z": 1}}\' WHERE app_name = %s', [ref.app_name])
     report = drift.own(ref, actor=SYSTEM)
     assert (report.drifted, report.either) == ([], ["cfg"])
-    with pytest.raises(Invalid, match="has no drift that an event can repair"):
+    with pytest.raises(Invalid, match="has no difference that an event can repair"):
         choose(ref, [], ["cfg"], actor=SYSTEM)
 
 

@@ -162,7 +162,8 @@ def test_what_cannot_be_read_is_said_with_what_to_do(
     file.rename(tmp_path / "away")
     file.symlink_to(tmp_path / "away")
     heads = {
-        name: look(maria, ref, name=name).texts("h3") for name in ("memory.txt", "../../x", "gone.txt", "link.txt")
+        name: look(maria, ref, name=name).one("main").texts("h3")
+        for name in ("memory.txt", "../../x", "gone.txt", "link.txt")
     }
     assert heads == {
         "memory.txt": ["File not found"],
@@ -226,7 +227,7 @@ def test_a_long_text_is_cut_and_anything_else_is_only_downloaded(
     assert "Download the file to see the rest" in page.one("main").text
     save("film.mp4", b"\0" * 100, "video/mp4")
     page = look(maria, ref)
-    assert page.texts("h3") == ["No preview"]
+    assert page.one("main").texts("h3") == ["No preview"]
     assert not page.all("video")
     save("empty", "")
     assert "This file is empty" in look(maria, ref).one("main").text
@@ -367,7 +368,7 @@ def test_an_image_that_is_too_large_to_show_is_only_downloaded(
 ) -> None:
     monkeypatch.setattr(contents, "LARGEST_IMAGE", 50)
     save("logo.png", PNG, "image/png")
-    assert look(maria, ref).texts("h3") == ["No preview"]
+    assert look(maria, ref).one("main").texts("h3") == ["No preview"]
     assert fetched(maria, ref, "logo.png", page="artifact-image").status_code == 404
     assert content_of(fetched(maria, ref, "logo.png")) == PNG
 

@@ -52,7 +52,7 @@ def test_the_length_of_a_page_tells_nothing(ref: SessionRef, packed: Client) -> 
 
 
 def test_a_new_token_is_never_compressed(packed: Client) -> None:
-    answer = packed.post(reverse("tokens"), {"name": "ci", "right": "read", "apps": "*", "expires": ""})
+    answer = packed.post(reverse("tokens"), {"name": "ci", "permission": "read", "apps": "*", "expires": ""})
     assert "no-store" in answer["Cache-Control"]
     assert answer.get("Content-Encoding") is None
 

@@ -80,8 +80,8 @@ def test_the_session_s_page_marks_each_key_that_differs_with_both_values(
     )
     page = maria.open("session", **ref._asdict())
     rows = {row["data-key-row"]: row for row in page.all("div", "staterow")}
-    assert rows["price"].one("p", "drifted").text == "stored 999, according to its events 412Drift"
-    assert rows["late"].one("p", "drifted").text == "not stored, according to its events [1]Drift"
+    assert rows["price"].one("p", "drifted").text == "stored 999, according to its events 412Differences from events"
+    assert rows["late"].one("p", "drifted").text == "not stored, according to its events [1]Differences from events"
     assert [name for name, row in rows.items() if row.all("p", "drifted")] == ["late", "price"]
     assert "hidden" not in page.one(id="drifted")
     assert page.one(id="drifted").text.startswith("2")
@@ -140,7 +140,7 @@ def test_a_key_that_can_be_read_in_two_ways_is_named_and_cannot_be_repaired(
         "Some stored values differ from the events, but adkweb can't tell which are right, so it doesn't offer a repair"
         in page.text
     )
-    assert "No drift" not in page.text
+    assert "No differences" not in page.text
     assert page.all("div", "driftrow") == []
 
 

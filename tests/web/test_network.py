@@ -172,7 +172,7 @@ def test_behind_tls_cookies_belong_to_the_host_and_go_through_tls_alone(tmp_path
             page = client.get(f"{server.address}/tokens/", headers=sent).text
             token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
             assert token
-            data = {"csrfmiddlewaretoken": token[1], "name": "x", "right": "read", "apps": "*"}
+            data = {"csrfmiddlewaretoken": token[1], "name": "x", "permission": "read", "apps": "*"}
             assert client.post(f"{server.address}/tokens/", data=data, headers=sent).status_code == 200
             evil = {**sent, "Origin": "https://evil.example"}
             assert client.post(f"{server.address}/tokens/", data=data, headers=evil).status_code == 403
