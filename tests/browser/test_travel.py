@@ -493,6 +493,12 @@ def test_on_a_phone_the_ways_to_read_are_tabs_and_filters_are_behind_a_button(vi
     expect(bar).to_be_hidden()
     filters.tap()
     expect(bar.get_by_role("link", name="Errors")).to_be_in_viewport()
+    expect(bar.get_by_role("navigation", name="Timeline view")).to_be_hidden()  # the tabs are the same
+    bar.get_by_text("Go to").tap()
+    field = page.get_by_label("Event, turn, time or key").bounding_box()
+    assert field
+    assert field["x"] >= 0
+    assert field["x"] + field["width"] <= 390
     page.touchscreen.tap(190, 700)
     expect(bar).to_be_hidden()
 
