@@ -464,7 +464,7 @@ def test_the_times_below_the_bars_are_round_in_the_readers_zone(
 ) -> None:
     begun = datetime.fromisoformat(f"{first}Z").timestamp()
     with timezone.override(ZoneInfo(zone)):
-        ticks = list(histogram._ticks(begun, begun + hours * HOUR, NOON))
+        ticks = list(histogram.ticks_of(begun, begun + hours * HOUR, NOON))
     assert len(ticks) <= 8
     assert [tick.label for tick in ticks] == expected or not expected
     assert all(0 <= float(tick.x) <= 93 for tick in ticks)

@@ -132,7 +132,7 @@ def draw(asked: Asked, who: Actor) -> Picture | None:
     ]
     ends = after is None, before is None or _margin(asked, after, before) + before >= asked.now
     times = [f"{edge:.3f}" for edge in edges]
-    ticks = list(_ticks(edges[0], edges[-1], asked.now))
+    ticks = list(ticks_of(edges[0], edges[-1], asked.now))
     most = max(bar.sessions for bar in bars)
     return Picture(
         drawn,
@@ -148,7 +148,7 @@ def draw(asked: Asked, who: Actor) -> Picture | None:
     )
 
 
-def _ticks(first: float, last: float, now: float) -> Iterator[Tick]:
+def ticks_of(first: float, last: float, now: float) -> Iterator[Tick]:
     """Yields the round times of the reader's clock: midnights as dates, and times of day between them."""
     zone = timezone.get_current_timezone()
     wide = (last - first) / _TICKS
