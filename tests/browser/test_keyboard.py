@@ -111,7 +111,7 @@ def test_a_key_is_changed_in_every_tab_and_stays_so_and_that_of_another_action_i
 def test_a_key_of_two_actions_is_changed_for_one_and_those_of_the_page_are_listed_first(page: Page) -> None:
     page.goto(path("s", *SEOUL))
     page.keyboard.press("?")
-    heads = page.locator("dialog#keys h3:visible")
+    heads = page.locator("dialog#keys [role=heading]:visible")
     expect(heads.first).to_have_text("Session this page")
     expect(page.get_by_role("searchbox", name="Filter shortcuts")).to_be_focused()
     page.keyboard.type("pin a")
