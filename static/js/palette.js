@@ -216,7 +216,8 @@
     if (!isOpen()) return;
     known.push(...itemsOf(html));
     show();
-    if (entered && !field.value && options().length) taken(options()[0]);
+    const chosen = entered && options().find(({ ariaSelected }) => ariaSelected === "true");
+    if (chosen) taken(chosen);
   }
 
   const search = () => location.assign(`${dialog.dataset.address}?${new URLSearchParams({ q: field.value.trim() })}`);
@@ -224,6 +225,7 @@
   function taken(item) {
     const { address, text } = item.dataset;
     if (text !== undefined) return false;
+    if (waits && runs.get(item) === search) return true; // what is coming may have that name: then Enter means it
     dialog.hidePopover(); // the focus is back where it was
     if (address) location.assign(address);
     else runs.get(item)();

@@ -164,6 +164,15 @@ def test_ctrl_k_and_enter_lead_back_to_the_session_before_even_before_the_server
     expect(page.get_by_role("dialog")).to_be_visible()
     held[0].continue_()
     expect(page).to_have_url(re.compile(re.escape(MADRID)))
+    held.clear()
+    with page.expect_request("**/palette/**"):
+        page.keyboard.press("ControlOrMeta+k")
+    page.keyboard.type("masking")  # a page that only the server knows
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    for route in held:
+        route.continue_()
+    expect(page).to_have_url(re.compile("/masking/"))
 
 
 def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(page: Page) -> None:
