@@ -142,7 +142,7 @@ def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How a session stands, judging by its newest events. Its `status` is the one that the list of sessions shows; "none" of
-    one that never ran.
+    one without turns.
 
     `running` is the invocation in flight, `cut` the edit that ended the newest invocation, and `failed` the last error of a
     turn that failed."""
@@ -161,14 +161,14 @@ def standing(ref: SessionRef, *, actor: Actor) -> Standing:
     events = [(view.data, view.description) for view in reversed(newest)]
     run = running_of(events, time.time(), settings.SILENCE_SECONDS)
     silent = None if run else running_of(events, time.time(), math.inf)
-    never_ran = not more and not any(begins_turn(view.description) for view in newest)
+    no_turns = not more and not any(begins_turn(view.description) for view in newest)
     edits = takewhile(lambda view: view.description.edit, newest)
     cut = None if run else next((view for view in edits if ended_by(view.description.edit)), None)
     failed = _failure(newest)
     if run or silent:
         status = "stuck" if silent else "waiting" if run and run.waiting else "running"
     else:
-        status = "failed" if failed else "none" if never_ran else "idle"
+        status = "failed" if failed else "none" if no_turns else "idle"
     return Standing(status, run, cut, failed)
 
 

@@ -149,7 +149,7 @@ def test_a_place_that_is_none_is_answered_with_a_reason(stage: Stage, after: str
 def test_a_language_that_adkweb_does_not_speak_is_english(stage: Stage, language: str) -> None:
     ref = stage.new_session(events=1, city="Rome")
     page = stage.page(ref, language=language).until_all()
-    page.until(lambda page: "not run yet" in page.parts.get("status", ""), "the status, in English")
+    page.until(lambda page: "no turns yet" in page.parts.get("status", ""), "the status, in English")
 
 
 def test_bytes_in_the_query_that_are_no_text_are_answered_and_not_a_fault(stage: Stage) -> None:

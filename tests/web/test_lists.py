@@ -155,7 +155,7 @@ def test_the_sessions_of_an_app_and_a_user_look_as_in_the_list_of_sessions(
 
     new = maria.open("user", **names_of(ref, 3)).one("tr", data_row="")
     assert new.all("span", "status") == [], "the index doesn't know it yet"
-    assert seen() == ("status none", "not run yet")
+    assert seen() == ("status none", "no turns yet")
     add(ref, {"text": "Pay"}, author="user")
     add(ref, error_code="429")
     assert seen() == ("status failed", "failed")

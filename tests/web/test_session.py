@@ -120,7 +120,7 @@ ASKS = {"parts": [{"function_call": {"id": "c", "name": "ask"}}]}
         ({"author": "user", "timestamp": 1000.0}, "stuck", "stuck"),
         ({"content": ASKS, "long_running_tool_ids": ["c"]}, "waiting", "waiting for an answer"),
         ({"error_code": "429"}, "failed", "failed"),
-        ({}, "none", "not run yet"),
+        ({}, "none", "no turns yet"),
     ],
 )
 def test_the_head_says_the_status_as_the_list_of_sessions_does(

@@ -15,7 +15,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(row: Row) -> Shape:
-    """Returns how a status is shown. A session that is done may have had errors, and one that nobody ran isn't done."""
+    """Returns how a status is shown. A session that is done may have had errors, and one without turns isn't done."""
     names = {
         "failed": pgettext("status", "failed"),
         "waiting": pgettext("status", "waiting for an answer"),
@@ -25,7 +25,7 @@ def shape_of(row: Row) -> Shape:
     if row.status in names:
         return Shape(row.status, names[row.status])
     if not row.turns:
-        return Shape("none", pgettext("status", "not run yet"))
+        return Shape("none", pgettext("status", "no turns yet"))
     if row.error:
         return Shape("idle erred", pgettext("status", "done, with errors"))
     return Shape("idle", pgettext("status", "done"))
