@@ -79,7 +79,8 @@
   function canGo(from, to) {
     const told = (step) => step && !("asks" in step.dataset);
     if (!told(steps[from]) || !told(steps[to]) || to < 1) return false;
-    return "filter" in steps[to].dataset === (panel.querySelector(".statefilter") !== null);
+    const field = panel.querySelector(".statefilter")?.classList;
+    return steps[to].dataset.filter === (field ? (field.contains("few") ? "few" : "many") : "");
   }
 
   // --- Going there -------------------------------------------------------------------------------------------------

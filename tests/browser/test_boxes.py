@@ -78,7 +78,7 @@ def test_each_head_of_the_state_is_one_line(visit: Visit, server: Adkweb, langua
     page.context.add_cookies([{"name": "adkweb_language", "value": language, "url": server.address}])
     page.goto(HEADS[address])
     heads = page.locator("#side > :not([hidden]) :is(.sidehead, .then, .momentsteps, .momentactions)")
-    heights = heads.evaluate_all("(all) => all.map(({ className, offsetHeight }) => [className, offsetHeight])")
+    heights = heads.evaluate_all("(all) => all.map(({ classList, offsetHeight }) => [classList[0], offsetHeight])")
     assert heights
     assert [(name, height) for name, height in heights if height > HIGHEST.get(name, ONE_LINE)] == []
 

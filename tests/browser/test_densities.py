@@ -84,14 +84,14 @@ def test_the_row_at_the_top_and_the_focus_stay_in_another_density(page: Page) ->
     top = page.evaluate(TOP)
     for key, density in (("1", "Chat"), ("3", "Trace"), ("2", "Events"), ("3", "Trace")):
         page.keyboard.press(key)
-        expect(page.locator(".densities [aria-current]")).to_have_text(density)
+        expect(page.locator("[data-densities] [aria-current]")).to_have_text(density)
         expect(page.locator(".ev:focus-within")).to_have_id(focused or "")
         assert page.evaluate(TOP) == [top[0], pytest.approx(top[1], abs=1)]
     page.goto(SEOUL)  # it is remembered
-    expect(page.locator(".densities [aria-current]")).to_have_text("Trace")
+    expect(page.locator("[data-densities] [aria-current]")).to_have_text("Trace")
     assert at_end(page)
     page.keyboard.press("2")
-    expect(page.locator(".densities [aria-current]")).to_have_text("Events")
+    expect(page.locator("[data-densities] [aria-current]")).to_have_text("Events")
     assert at_end(page)
 
 

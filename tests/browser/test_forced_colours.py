@@ -78,7 +78,7 @@ def test_scopes_have_names_and_colours_of_their_own(visit: Visit) -> None:
     page = forced(visit)
     page.goto(path("s", *SEOUL))
     heads = page.locator("#groups .scope")
-    expect(heads).to_contain_text(["App", "User", "Session"])
+    expect(heads).to_contain_text(["Session", "User", "App"])
     for _ in themes(page):
         colours = {style(head, "backgroundColor", "::before") for head in heads.all()}
         assert len(colours) == 3
