@@ -54,7 +54,7 @@ MEASURE: Final = r"""() => {
     range.selectNodeContents(text);
     if (lines(range) < 2 || element.closest("pre") || !seen(element)) continue;
     for (const { 0: word, index } of text.data.matchAll(/\S+/g)) {
-      if (word.length < 3 || /[-/<>\u3131-\ud7a3]|\p{Extended_Pictographic}/u.test(word)) continue;
+      if (word.length < 3 || /[-/<>\u3131-\ud7a3]|\p{Extended_Pictographic}|^\p{P}+$/u.test(word)) continue;
       range.setStart(text, index);
       range.setEnd(text, index + word.length);
       const parts = lines(range);

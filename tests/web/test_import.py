@@ -122,7 +122,7 @@ def test_a_file_is_sent_looked_at_and_imported(maria: Browser, store: str, file:
 
     page = confirm(maria, address)
     assert page.one(role="status").text == "4 sessions were imported. 7 events were imported."
-    assert "An import can't be undone as a whole" in page.text
+    assert "You can't undo an entire import at once" in page.text
     links = page.one("ul", "feed").links()
     assert len(links) > 4
     for link in links.values():

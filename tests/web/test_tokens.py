@@ -88,7 +88,7 @@ def test_a_form_without_a_right_makes_no_token(maria: Browser) -> None:
 
 def test_without_tokens_the_page_says_what_one_is_for(maria: Browser) -> None:
     page = maria.open("tokens")
-    assert "Tokens let programs use adkweb" in page.one("p", "muted").text
+    assert "Tokens let programs use adkweb" in page.one("main").one("p", "muted").text
     assert page.all("table") == []
     assert "open" in page.one("details", "adding")
 

@@ -116,10 +116,10 @@ def test_a_session_is_read_in_each_density_by_a_click_or_a_key(two_turns: Sessio
     page = reverse("session", kwargs=two_turns._asdict())
     keys = {"1": "chat", "2": "events", "3": "trace"}
     for density in ("trace", "chat", "events"):
-        links = maria.open(f"{page}?density={density}").one("nav", "densities").all("a")
+        links = maria.open(f"{page}?density={density}").one("nav", data_densities="").all("a")
         assert {link["data-key"]: link["href"] for link in links} == {k: f"{page}?density={d}" for k, d in keys.items()}
         for address in (page, f"{page}?density={density}"):  # as it was last in this browser
-            links = maria.open(address).one("nav", "densities").all("a")
+            links = maria.open(address).one("nav", data_densities="").all("a")
             assert [keys[link["data-key"]] for link in links if "aria-current" in link] == [density]
     assert maria.open(f"{page}?density=huge").all("span", "seq")
 

@@ -414,7 +414,7 @@ def test_nothing_ticked_is_nothing_written(ref: SessionRef, maria: Browser, writ
 @pytest.mark.parametrize(
     ("query", "status", "message"),
     [
-        ({"key": "nope"}, 400, "There's no key “nope”"),
+        ({"key": "nope"}, 400, "The key “nope” didn't exist then"),
         ({"scope": "temp"}, 400, "There's no scope “temp”"),
         ({"to": "gone"}, 404, "may have been deleted"),
         ({"to": ""}, 404, "may have been deleted"),
