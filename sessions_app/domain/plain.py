@@ -49,15 +49,12 @@ def plain(text: str) -> str:
             continue
         if not _FENCE.match(line) and not _RULE.match(line):
             line = line[start.end() :] if (start := _START.match(line)) else line
-            said.append(_without_emphasis(f"• {line[item.end() :]}" if (item := _ITEM.match(line)) else line))
+            said.append(f"• {line[item.end() :]}" if (item := _ITEM.match(line)) else line)
         number += 1
-    return " ".join(" ".join(said).split())
-
-
-def _without_emphasis(line: str) -> str:
-    for emphasis in _EMPHASIS:
-        line = emphasis.sub(r"\1", line)
-    return line
+    whole = " ".join(" ".join(said).split())
+    for emphasis in _EMPHASIS:  # it may go over lines
+        whole = emphasis.sub(r"\1", whole)
+    return whole
 
 
 def _rows(lines: list[str]) -> list[str]:
@@ -67,7 +64,7 @@ def _rows(lines: list[str]) -> list[str]:
 
 
 def _table(rows: list[str], *, is_whole: bool) -> str:
-    cells = (" ".join(_without_emphasis(cell).strip() for cell in row.strip().strip("|").split("|")) for row in rows)
+    cells = (" ".join(cell.strip() for cell in row.strip().strip("|").split("|")) for row in rows)
     number = len(rows)
     head = ngettext("table, %(n)s row", "table, %(n)s rows", number) % {"n": number} if is_whole else _("table")
     return f"{head}: {' · '.join(cells)}." if rows else head

@@ -18,7 +18,7 @@ def test_every_rule_that_is_shown_is_one(text: str) -> None:
 
 
 def test_the_limits_are_those_that_are_told() -> None:
-    limits = PAGE[PAGE.index("Every check ends") :]
+    limits = PAGE[PAGE.index("Every check finishes") :]
     most = condition.MOST_CONDITIONS, condition.MOST_KEYS, condition.MOST_CHARACTERS, rules.MOST, checking.CHANGES
     assert tuple(int(each.replace(",", "")) for each in re.findall(r"[0-9,]*[0-9]", limits)[:5]) == most
 

@@ -130,13 +130,13 @@ def test_the_types_are_those_that_were_seen() -> None:
     text = model_of("booking", learnt([*states, {"step": None, "list": [1], "map": {}, "note": "x" * 50}]))
     fields = [line.strip() for line in text.splitlines() if "= Field(" in line]
     assert fields == [
-        "on: bool | None = Field(default=None, alias='app:on')",
-        "tier: int | float | None = Field(default=None, alias='user:tier', description='0.0 to 2.5')",
         "step: Literal['book', 'pay'] | None = Field(default=None)",
         "n: int | None = Field(default=None, description='0 to 5')",
         "list_: list[Any] | None = Field(default=None, alias='list')",
         "map: dict[str, Any] | None = Field(default=None)",
         "note: str | None = Field(default=None)",
+        "tier: int | float | None = Field(default=None, alias='user:tier', description='0.0 to 2.5')",
+        "on: bool | None = Field(default=None, alias='app:on')",
     ]
     with pytest.raises(pydantic.ValidationError):
         models(text)["SessionState"].model_validate({"step": "pya"})
