@@ -55,7 +55,7 @@ def test_what_agents_and_people_write_is_learnt_by_app_and_key(own: str, source:
     edit_state(ref, [Entry("step", 3, "pay")], actor=ALICE)
     feed(source)
     all_of = schemas.schemas(source, "booking", actor=SYSTEM)
-    assert [*all_of.keys] == ["user:tier", "n", "step"]
+    assert [*all_of.keys] == ["n", "step", "user:tier"]
     assert (all_of.more, all_of.share) == (False, 1.0)
     step = all_of.keys["step"]
     assert (step.events, step.types, step.texts) == (4, {"string": 3, "number": 1}, {"pay": 2, "book": 1})
