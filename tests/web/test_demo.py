@@ -232,7 +232,7 @@ def test_two_people_have_worked_in_a_new_copy_of_the_demo(shown: str, maria: Bro
     live(shown)
     assert [who for who, why in edits(maria) if why] == [JONAS, MAYA, JONAS, JONAS, MAYA]
     assert {"edit", "proposed", "rule-created", "view-saved", "mask-rule-made", "approval-rule-made"} <= {
-        row.all("td")[1].text for row in maria.open("audit").all("tr")[1:]
+        row.all("td")[1].one("span")["title"] for row in maria.open("audit").all("tr")[1:]
     }
     for page, words in (
         ("people", MAYA),
