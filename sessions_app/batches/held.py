@@ -77,9 +77,8 @@ def may_act(job: Job, actor: Actor) -> bool:
     if is_own(job, actor):
         return True
     act = json.loads(job.task)["act"]
-    if actor.may_everywhere(
-        permission_for(act)
-    ):  # a batch may have 100,000 sessions, and its page asks again and again
+    # A batch may have 100,000 sessions, and its page asks again and again.
+    if actor.may_everywhere(permission_for(act)):
         return True
     return actor.has(permission_for(act)) and _may_edit(_apps_of(BatchItem.objects.filter(job_id=job.pk)), act, actor)
 

@@ -51,9 +51,11 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """What there is instead of nothing: the conditions that no session matches; the query without one of its conditions, or
-    without all that no session matches; if these find nothing, either, each condition `alone`; and the query with its words
-    as sessions spell them, or ""."""
+    """Offers for a query that finds nothing.
+
+    They are the conditions that no session matches; the query without one of its conditions, or without all that no session
+    matches; if these find nothing, either, each condition `alone`; and the query with its words as sessions spell them, or
+    ""."""
 
     unmatched: list[Unmatched]
     without: list[Way]
@@ -111,7 +113,7 @@ class _Asker:
         return [way for text, part in queries if (way := self._way(text, part))]
 
     def _unmatched(self, node: tree.Node, lost: list[tree.Node]) -> Unmatched:
-        """What stands in its place is asked with the other conditions, but for those that no session matches, either."""
+        """Asks each replacement together with the other conditions, except those that no session matches, either."""
 
         def ways(others: Iterator[tuple[str, str]]) -> list[Way]:
             some: list[Way] = []

@@ -1,4 +1,4 @@
-"""What is offered instead of nothing: which condition no session matches, what its key held, and what finds sessions."""
+"""A query that finds nothing is answered with the condition that no session matches, its key's values, and other queries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def source(own: str, new_store: Callable[[str], str], open_source: Callable[[str
 
 
 def offered(text: str, actor: Actor = SYSTEM) -> Instead:
-    """What is offered instead of a query that finds nothing. Each query in it finds as many sessions as it says."""
+    """Returns the offers for a query that finds nothing. Each query in them finds as many sessions as it says."""
     assert ids(text, actor) == []
 
     def read(text: str) -> Query:

@@ -220,7 +220,7 @@ def alone(person: User) -> Iterator[None]:
 
 
 def edits(browser: Browser) -> list[tuple[str, str]]:
-    """Who edited, and why, the newest first."""
+    """Returns the author and the reason of each edit, the newest first."""
     rows = browser.open("edits").all("tr")[1:]
     return [(row.one("td", data_label="Who").text, row.one("td", data_label="Why").text) for row in rows]
 
