@@ -93,7 +93,7 @@ class ApiToken(models.Model):
 
     name = models.CharField(max_length=NAME_LENGTH, unique=True)
     digest = models.CharField(max_length=64, unique=True)
-    permission = models.CharField(max_length=10)  # includes the permissions before it
+    permission = models.CharField(max_length=10, db_column="right")  # includes the permissions before it
     apps = models.CharField(max_length=PATTERN_LENGTH)
     created_by = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)

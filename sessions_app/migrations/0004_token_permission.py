@@ -1,11 +1,18 @@
-"""A token has a permission; the column was called right."""
+"""A token has a permission. Its column is still called right, so that a process of the release before reads and writes it."""
 
-from django.db import migrations
+from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    """Renames the column, which takes no time."""
+    """Renames the field, and leaves the table as it is."""
 
     dependencies = [("sessions_app", "0003_invitation_role")]
 
-    operations = [migrations.RenameField("ApiToken", "right", "permission")]
+    operations = [
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.RenameField("ApiToken", "right", "permission"),
+                migrations.AlterField("ApiToken", "permission", models.CharField(db_column="right", max_length=10)),
+            ]
+        )
+    ]

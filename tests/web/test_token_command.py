@@ -72,7 +72,7 @@ def test_only_a_hash_of_a_token_is_kept(data: Path) -> None:
     text = token(data, "create", "agent")[1].strip()
     assert text.encode() not in b"".join(path.read_bytes() for path in data.glob("adkweb.db*"))
     with closing(sqlite3.connect(data / "adkweb.db")) as db:
-        assert db.execute('SELECT name, "permission", apps FROM sessions_app_apitoken').fetchall() == [
+        assert db.execute('SELECT name, "right", apps FROM sessions_app_apitoken').fetchall() == [
             ("agent", "append", "*")
         ]
 
