@@ -136,7 +136,7 @@ def test_a_letter_leads_to_a_page_after_the_key_for_that(page: Page) -> None:
     expect(pages).to_be_hidden()
     page.keyboard.press("o")
     page.keyboard.press("s")
-    expect(page).to_have_url(re.compile("/sessions/$"))
+    page.wait_for_url(re.compile("/sessions/$"))  # and until it has loaded: before, a key does nothing
     page.keyboard.press("o")
     expect(pages).to_be_visible()
     page.keyboard.press("h")

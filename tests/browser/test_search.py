@@ -163,7 +163,7 @@ def test_ctrl_k_and_enter_lead_back_to_the_session_before_even_before_the_server
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
     held[0].continue_()
-    expect(page).to_have_url(re.compile(re.escape(MADRID)))
+    page.wait_for_url(re.compile(re.escape(MADRID)))  # and until it has loaded: before, a key does nothing
     held.clear()
     with page.expect_request("**/palette/**"):
         page.keyboard.press("ControlOrMeta+k")
