@@ -1,5 +1,5 @@
 // The timeline holds a bounded number of rows. Who comes near its first or last one gets those beyond: .earlier and .later
-// hold the links to them, which are clicked here. Rows that are farthest from what is read are taken out, and such a link
+// hold the links to them, which are asked for here. Rows that are farthest from what is read are taken out, and such a link
 // takes their place, so a session of any length can be read from end to end. [data-timeline-end] leads to the newest rows.
 // #events says where rows come from (data-address), and what the links are called (data-word-earlier, data-word-beyond).
 (() => {
@@ -17,7 +17,7 @@
   // --- Loading -----------------------------------------------------------------------------------------------------
 
   let near = null;
-  let ready = false; // before htmx is, a click would leave the page
+  let ready = false; // before htmx is, nobody hears of it
 
   /** Watches the links. Without an observer, they are there to be clicked. */
   function watch() {
@@ -30,7 +30,7 @@
         for (const { isIntersecting, target } of entries) {
           if (!isIntersecting || "asked" in target.dataset) continue;
           target.dataset.asked = ""; // if the answer is an error, it is there to be clicked
-          target.click();
+          htmx.trigger(target, "click"); // what has left the page meanwhile would take the whole page along by click()
         }
       },
       { root: isNarrow() ? null : timeline, rootMargin: isFolded ? "0px" : NEAR },

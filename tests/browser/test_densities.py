@@ -109,3 +109,22 @@ def test_keys_move_over_what_is_shown_and_turns_fold(page: Page, density: str) -
     turn.get_by_role("button").click()
     for row in rows.all():
         expect(row).to_be_hidden()
+
+
+def test_a_link_to_earlier_rows_that_has_just_left_the_page_is_not_followed(page: Page) -> None:
+    page.add_init_script("""
+        window.seen = [];
+        const Real = IntersectionObserver;
+        window.IntersectionObserver = class extends Real {
+          constructor(tell, options) { super(tell, options); seen.push(tell); }
+        };""")
+    page.goto(SEOUL)
+    expect(page.locator("#strip svg").first).to_be_attached()  # htmx works
+    page.evaluate("""() => {
+        const target = Object.assign(document.createElement("a"), {href: "/about-to-leave/"});
+        for (const tell of seen) tell([{isIntersecting: true, target}]);
+    }""")
+    page.wait_for_timeout(200)
+    expect(page).to_have_url(re.compile(SEOUL))
+    page.keyboard.press("3")  # the page is still there, and hears keys
+    expect(page.locator("#events")).to_have_attribute("data-density", "trace")
