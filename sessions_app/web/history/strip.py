@@ -25,7 +25,8 @@ from .strip_axis import Axis, Fold, Label, Step, axis_of, label, share
 BOTTOM: Final = 22  # of the bars, in pixels; tools and changes of state have lanes of their own below them
 _LOWEST: Final = 0.35  # of the height, for a bar that used no tokens
 _HIGHEST: Final = 0.85  # for any that is no error; above it, edits have their sign
-_CALLS: Final = ("26", "7")  # of the lane of tools: where it begins, and its height
+_CALLS: Final = (26, 7)  # of the lane of tools: where it begins, and its height
+_WRITES: Final = (40, 3)  # of the lane of state
 _THINNEST: Final = 0.15  # of 100
 _NAMES: Final = 200  # characters of an agent's name that are told
 _USER: Final = "user"  # the author of what a person says
@@ -41,7 +42,6 @@ class Drawn:
     y: str
     width: str
     height: str
-    wrote: bool = False
     sign: str = ""  # where the middle is, for an edit or a rewind
 
 
@@ -92,13 +92,15 @@ def strip(request: HttpRequest, **names: str) -> HttpResponse:
         most = max((_tokens(turns) for turns in known.turns), default=None)
         axis = axis_of(_steps(shown, of_bars, known))
         levels = [_level(bar, known.turns[of_bar - 1] if of_bar else None, most) for bar, of_bar in pairs]
+        sides = list(zip(shown, axis.lefts, axis.rights, strict=True))
         context |= _numbers(shown, of_bars, axis)
         context |= {
             "bars": [
                 _drawn(bar, level, left, right, known.agents)
-                for bar, level, left, right in zip(shown, levels, axis.lefts, axis.rights, strict=True)
+                for (bar, left, right), level in zip(sides, levels, strict=True)
             ],
-            "calls": [_call(call, axis) for call in known.calls] if known.turns else [],
+            "calls": _calls(known, axis) if known.turns else {},
+            "wrote": _path([edges for bar, *edges in sides if bar.writes], *_WRITES),
             "folds": [_label(fold, shown, of_bars) for fold in axis.folds],
             "agents": _agents(shown, known.agents),
             "signs": {bar.kind for bar in shown},
@@ -177,19 +179,31 @@ def _drawn(bar: Bar, level: float, left: float, right: float, agents: Sequence[i
             share(width),
             f"{height:.1f}",
         ),
-        wrote=bar.writes > 0,
         sign=share(left + width / 2) if bar.kind in ("edit", "rewind") else "",
     )
 
 
-def _call(call: Spans, axis: Axis) -> Drawn:
+def _calls(known: Picture, axis: Axis) -> dict[str, str]:
+    """Returns the paths of the calls that worked and of those that failed, by CSS class."""
+    calls = {"call": [call for call in known.calls if not call.failed]}
+    calls["call failed"] = [call for call in known.calls if call.failed]
+    return {css: _path([_edges(call, axis) for call in some], *_CALLS) for css, some in calls.items() if some}
+
+
+def _path(edges: Sequence[Sequence[float]], top: int, height: int) -> str:
+    """Returns boxes of a lane as one path: a browser would style each of a thousand rectangles."""
+    widths = [max(_THINNEST, right - left) for left, right in edges]
+    sides = zip(edges, widths, strict=True)
+    return "".join(f"M{left:.3f} {top}h{width:.3f}v{height}h-{width:.3f}z" for (left, _right), width in sides)
+
+
+def _edges(call: Spans, axis: Axis) -> tuple[float, float]:
     end = call.at + call.took.seconds
     step = axis.step_at(end)
     if step and end < axis.steps[step].begin:  # its answer was stored later than it says: it belongs to the turn before
         step -= 1
     left, right = (min(axis.x(at), axis.rights[step]) for at in (call.at, end))
-    css = "call failed" if call.failed else "call"
-    return Drawn(css, "", share(left), _CALLS[0], share(max(_THINNEST, right - left)), _CALLS[1])
+    return left, right
 
 
 def _label(fold: Fold, shown: Sequence[Bar], of_bars: Sequence[int]) -> Label:
