@@ -60,3 +60,12 @@ def test_no_selector_styles_a_page_anew_at_each_step():
 def test_such_a_selector_is_found(selector: str):
     assert costly(selector)
     assert not costly(".ev:focus-within > .line:hover + .meta, .md > :not(:first-child)")
+
+
+def test_the_fonts_that_a_page_loads_first_are_those_of_its_style_sheet():
+    """A font that comes after the first layout has the browser lay out the whole page again."""
+    page = (STYLES.parents[1] / "templates" / "base.html").read_text("utf-8")
+    asked = re.findall(r'rel="preload" href="\{% get_static_prefix %\}vendor/([^"]+)"', page)
+    named = re.findall(r'url\("\.\./vendor/([^"]+)"\)', (STYLES / "base.css").read_text("utf-8"))
+    assert len(asked) == 2
+    assert set(asked) <= set(named)

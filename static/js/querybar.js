@@ -2,12 +2,14 @@
 // the page “Sessions” (hx-get) has done by then.
 // The reader's time zone is said in a cookie, because a query may hold a time of day.
 (() => {
-  const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone ?? "");
-  const cookie = `adkweb_zone=${zone}`;
-  if (zone && !document.cookie.split("; ").includes(cookie)) {
+  function sayZone() {
+    const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone ?? "");
+    const cookie = `adkweb_zone=${zone}`;
+    if (!zone || document.cookie.split("; ").includes(cookie)) return;
     // biome-ignore lint/suspicious/noDocumentCookie: Cookie Store is not there on plain HTTP
     document.cookie = `${cookie}; path=/; max-age=31536000; SameSite=Lax`;
   }
+  addEventListener("load", () => setTimeout(sayZone)); // the first use of Intl takes as long as all else that a page does
 
   const bar = document.querySelector("#querybar");
   if (!bar) return;

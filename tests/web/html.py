@@ -27,7 +27,7 @@ TAGS: Final = frozenset(
     )
 )
 ATTRIBUTES: Final = re.compile(
-    r"""(data-[a-z-]+|aria-[a-z]+|accesskey|action
+    r"""(data-[a-z-]+|aria-[a-z]+|accesskey|action|as|crossorigin
     |hx-(get|include|post|preserve|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
     |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|cx|cy|d|datetime|defer|dir|disabled|download|enctype
     |fill|for|form|inputmode
