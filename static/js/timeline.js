@@ -133,7 +133,7 @@
   const all = () => document.querySelectorAll("[data-timeline]");
   const startAll = () => all().forEach(start);
 
-  startAll();
+  requestAnimationFrame(startAll); // with the layout that is painted; one of its own would double the longest task
   page.observe(document.body);
   document.addEventListener("htmx:load", startAll);
   for (const name of ["htmx:beforeSwap", "htmx:oobBeforeSwap"]) {
