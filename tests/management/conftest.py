@@ -26,7 +26,7 @@ PROGRAM = "from adkweb.cli import main; main()"
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ADKWEB_", "DJANGO_"))}
     own = {"ADKWEB_DATA_DIR": str(tmp_path / "data"), "PYTHONWARNINGS": "error", "PYTHONPATH": str(ROOT)}
-    return {**kept, **own, **more}
+    return {**kept, **own, "ADKWEB_WAIT_SECONDS": "0", **more}
 
 
 def run(tmp_path: Path, *words: str | Path, program: str = PROGRAM, **more: str) -> tuple[int, str, str]:
