@@ -35,7 +35,7 @@ from ..forms import Confirm, Form, Read, Text, act
 from ..html.render import page, to_type, typed
 from ..html.state_panel import of_app, of_user, with_writers
 from ..request import actor, check_may
-from ..search.status import Shape, shape_of
+from ..search.columns import Shape, shape_of
 from .figures import figures
 
 

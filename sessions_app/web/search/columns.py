@@ -1,12 +1,14 @@
-"""The columns of the table of sessions: which there are, and how an address names those that a person has chosen."""
+"""The columns of the table of sessions: which there are, how an address names those that a person has chosen, and how a
+status is shown."""
 
 import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from ...domain.json_values import KEY_LENGTH
 from ...domain.state import UNKNOWN
@@ -119,3 +121,30 @@ def moved(names: Sequence[str], order: str) -> list[str]:
     others = [each for each in names if each != name]
     others.insert(max(0, names.index(name) + int(step)), name)
     return others
+
+
+# --- The status -------------------------------------------------------------------------------------------------------
+
+
+class Shape(NamedTuple):
+    """The classes of a .status, and the status in words."""
+
+    name: str
+    words: str
+
+
+def shape_of(row: Row) -> Shape:
+    """Returns how a status is shown. A session that is done may have had errors, and one without turns isn't done."""
+    names = {
+        "failed": pgettext("status", "failed"),
+        "waiting": pgettext("status", "waiting for an answer"),
+        "running": pgettext("status", "running"),
+        "stuck": pgettext("status", "stuck"),
+    }
+    if row.status in names:
+        return Shape(row.status, names[row.status])
+    if not row.turns:
+        return Shape("none", pgettext("status", "no turns yet"))
+    if row.error:
+        return Shape("idle erred", pgettext("status", "done, with errors"))
+    return Shape("idle", pgettext("status", "done"))

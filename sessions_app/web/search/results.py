@@ -40,10 +40,9 @@ from ..request import actor, person_of
 from ..session.timeline import grouped, note_gaps
 from ..session.updates import number_in
 from . import columns
-from .columns import Column
+from .columns import Column, Shape, shape_of
 from .histogram import chosen_range
 from .params import LINKED, Asked, pieces, read
-from .status import Shape, shape_of
 
 _OFFERED: Final = 200  # tags that the field completes
 _DIALS: Final = ("from", "to", "move", "choose")  # what a form asks for; the answer is another address
