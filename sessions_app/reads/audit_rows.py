@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..access.audit.forwarding import Standing, standing_of_all
+from ..access.audit.forwarding import Backlog, backlogs
 from ..access.audit.record import row_text
 from ..access.handles import are_hidden_anywhere, shown_user
 from ..domain.errors import Invalid, NotAllowed
@@ -53,10 +53,10 @@ def newest(only: Filter, below: int | None, limit: int, *, actor: Actor) -> list
     return list(rows.order_by("-number")[:limit])
 
 
-def receivers(*, actor: Actor) -> list[Standing]:
+def receivers(*, actor: Actor) -> list[Backlog]:
     """Returns the progress of each receiver of the audit. Raises NotAllowed."""
     check_audits(actor)
-    return standing_of_all()
+    return backlogs()
 
 
 def lines(only: Filter, *, actor: Actor) -> Iterator[tuple[float, str]]:

@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from adkweb import environment
 from sessions_app.access.audit import forwarding
-from sessions_app.access.audit.forwarding import Receiver, forward, standing_of_all
+from sessions_app.access.audit.forwarding import Receiver, forward, backlogs
 from sessions_app.access.audit.record import HASHED, canonical, record, row_text
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import senders
@@ -172,14 +172,14 @@ def test_a_receiver_that_is_away_holds_up_no_act_and_gets_all_when_it_is_back(ow
     send()
     assert AuditReceiver.objects.get().tries == 10, "not before it is due"
     fill(1)
-    (told,) = standing_of_all()
+    (told,) = backlogs()
     assert (told.name, told.lacks, told.since) == ("syslog", 3, AuditRow.objects.get(number=1).at)
     assert "ConnectionRefusedError" in told.message
     with over_tcp(port) as running:
         send(now=True)
         until(lambda: len(running.messages) == 3)
         assert texts(running.messages) == recorded()
-    assert standing_of_all() == [forwarding.Standing("syslog", 0, 0.0, "")]
+    assert backlogs() == [forwarding.Backlog("syslog", 0, 0.0, "")]
 
 
 def test_an_answer_that_is_no_success_is_tried_again_and_no_row_overtakes(own: str, hook: Hook) -> None:
@@ -195,7 +195,7 @@ def test_rows_that_a_receiver_did_not_read_are_sent_again(own: str, tcp: Syslog,
     fill(300)
     tcp.aborts = aborts
     send()
-    assert standing_of_all()[0].lacks == (300 if aborts else 0)
+    assert backlogs()[0].lacks == (300 if aborts else 0)
     tcp.aborts = False
     send(now=True)
     until(lambda: len(tcp.messages) == 300)
@@ -218,7 +218,7 @@ def test_a_process_that_dies_while_it_sends_leaves_the_rows_to_another(own: str,
     send()
     until(lambda: len(tcp.messages) == 4)
     assert texts(tcp.messages) == [*recorded(), *recorded()]
-    assert standing_of_all()[0].lacks == 0
+    assert backlogs()[0].lacks == 0
 
 
 def test_a_process_that_lost_its_claim_takes_nothing_back(own: str) -> None:
@@ -239,7 +239,7 @@ def test_of_several_processes_one_sends_at_a_time(own: str, tcp: Syslog, tmp_pat
     assert processes.run(processes.forward_audit, own, str(tmp_path), tcp.address, copies=3) == [0] * 3
     until(lambda: len(tcp.messages) == 60)
     assert texts(tcp.messages) == recorded()
-    assert standing_of_all()[0].lacks == 0
+    assert backlogs()[0].lacks == 0
 
 
 # --- Settings ---------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_a_webhook_may_not_be_sent_into_the_own_network_unless_the_settings_list
     settings.WEBHOOK_HOSTS, settings.AUDIT_WEBHOOK = [], "https://127.0.0.1/"
     fill(1)
     send()
-    assert "isn't on the public internet" in standing_of_all()[0].message
+    assert "isn't on the public internet" in backlogs()[0].message
     assert hook.bodies == []
 
 

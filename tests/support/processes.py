@@ -91,13 +91,13 @@ def forward_audit(own: str, folder: str, address: tuple[str, str, int]) -> None:
     from django.conf import settings
 
     from sessions_app.access.audit import forwarding
-    from sessions_app.access.audit.forwarding import Receiver, forward, standing_of_all
+    from sessions_app.access.audit.forwarding import Receiver, backlogs, forward
     from tests.support.own import own_database
 
     settings.DATA_DIR, settings.AUDIT_SYSLOG = folder, address
     receiver = Receiver("syslog", partial(forwarding.deliver, address), 4)
     with own_database(own):
-        while standing_of_all()[0].lacks:
+        while backlogs()[0].lacks:
             forward(receiver)
 
 

@@ -42,8 +42,8 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A receiver's progress: how many rows it lacks, since when the oldest of them waits, and what went wrong last."""
+class Backlog:
+    """What a receiver lacks: how many rows, since when the oldest of them waits, and what went wrong last."""
 
     name: str
     lacks: int
@@ -70,18 +70,18 @@ def forward(receiver: Receiver) -> bool:
     return not wrong
 
 
-def standing_of_all() -> list[Standing]:
-    """Returns the progress of each receiver in the settings."""
+def backlogs() -> list[Backlog]:
+    """Returns the backlog of each receiver in the settings."""
     names = [name for name, value in (("syslog", settings.AUDIT_SYSLOG), ("webhook", settings.AUDIT_WEBHOOK)) if value]
     known = AuditReceiver.objects.in_bulk(names) if names else {}
-    return [_standing(name, known.get(name)) for name in names]
+    return [_backlog(name, known.get(name)) for name in names]
 
 
-def _standing(name: str, row: AuditReceiver | None) -> Standing:
+def _backlog(name: str, row: AuditReceiver | None) -> Backlog:
     sent = row.sent if row else 0
     first, last = _after(sent).first(), _after(sent).last()
     lacks = last.number - sent if last else 0
-    return Standing(name, lacks, first.at if first else 0.0, row.message if row else "")
+    return Backlog(name, lacks, first.at if first else 0.0, row.message if row else "")
 
 
 def _after(number: int) -> QuerySet[AuditRow]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from ...access.audit.forwarding import Standing, standing_of_all
+from ...access.audit.forwarding import Backlog, backlogs
 from ...access.audit.heads import Head
 from ...access.audit.verifying import verify
 from ._checks import BAD, NOTE, OK, Finding
@@ -17,7 +17,7 @@ def check_audit(published: Head | None = None, *, ready: bool) -> Iterator[Findi
     if not ready:
         yield Finding(BAD, "adkweb's own database has no audit that could be verified: see above.")
         return
-    yield from map(_sent, standing_of_all())
+    yield from map(_sent, backlogs())
     result = verify(published)
     if result.fault:
         yield Finding(BAD, f"{result.fault} The rows before it are whole.")
@@ -27,7 +27,7 @@ def check_audit(published: Head | None = None, *, ready: bool) -> Iterator[Findi
         yield Finding(OK, f"The head that was published on {published.day} is row {published.number} of it.")
 
 
-def _sent(receiver: Standing) -> Finding:
+def _sent(receiver: Backlog) -> Finding:
     if not receiver.lacks:
         return Finding(OK, f"The {receiver.name} has every row of the audit.")
     since = datetime.fromtimestamp(receiver.since, UTC).isoformat(" ", "seconds")
