@@ -149,13 +149,13 @@ def _some(
 ) -> tuple[list[tuple[EditAt, AuditRow]], EditPosition | None]:
     """Returns the next edits beyond a position that a filter selects, and where to continue; None if there are no
     more."""
-    standing = build.standing(source)
-    if standing is None:
+    reach = build.reach(source)
+    if reach is None:
         return [], None
     of_app = only.app.__eq__ if only.app else None
-    positions = edit_log.positions_of_edits(standing.projection, at, _SOME, of_app, oldest=oldest)
+    positions = edit_log.positions_of_edits(reach.projection, at, _SOME, of_app, oldest=oldest)
     rows, left = [], LARGE
-    for edit_at, view in views_at(source, standing, positions, PEOPLE):
+    for edit_at, view in views_at(source, reach, positions, PEOPLE):
         entry = _entry(edit_at, view)
         if (view.unread or is_edit(view.data)) and only.by in ("", entry.by):
             rows.append((edit_at, entry))

@@ -19,7 +19,7 @@ from ..reads.size_limits import LARGE, Size
 from ..sources import database, dialect, registry
 from . import order
 from .index import build
-from .index.tables import ALL_EDITS, EDITS, LAST_MOMENT, EditPosition, Standing, moment_key
+from .index.tables import ALL_EDITS, EDITS, LAST_MOMENT, EditPosition, Reach, moment_key
 
 
 def positions_of_edits(
@@ -53,12 +53,12 @@ _EDITS: Final = {
 }
 
 
-def drop_edits(standing: Standing, gone: Iterable[EditPosition]) -> None:
+def drop_edits(reach: Reach, gone: Iterable[EditPosition]) -> None:
     """Forgets edits whose events were deleted, unless someone has continued reading since."""
     with transaction.atomic():
-        same = Projection.objects.select_for_update().filter(pk=standing.projection, marks=standing.checkpoints)
+        same = Projection.objects.select_for_update().filter(pk=reach.projection, marks=reach.checkpoints)
         if same.exists():
-            owners = list(_owners_of_edits(standing.projection).values())
+            owners = list(_owners_of_edits(reach.projection).values())
             for moment, position in gone:
                 StateChange.objects.filter(owner_id__in=owners, key=moment_key(moment), place=position).delete()
 
@@ -97,13 +97,13 @@ def edits_of(
     source: str, below: EditAt | None, limit: int, actor: Actor
 ) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
     """Returns the edits of one source, as far as it is read; and where they end, if they are too large to continue."""
-    standing, left = build.standing(source), LARGE
+    reach, left = build.reach(source), LARGE
     sees = None if actor.sees_all_of(source) else partial(actor.may_see, source)
     at = position_below(below, source)
     edits: list[tuple[EditAt, EventView]] = []
-    while standing and len(edits) < limit:
-        positions = positions_of_edits(standing.projection, at, max(limit, _AT_ONCE), sees)
-        for edit_at, view in views_at(source, standing, positions, actor):
+    while reach and len(edits) < limit:
+        positions = positions_of_edits(reach.projection, at, max(limit, _AT_ONCE), sees)
+        for edit_at, view in views_at(source, reach, positions, actor):
             if (view.unread or is_edit(view.data)) and actor.may_see(source, view.ref.app_name):
                 edits.append((edit_at, view))
             left -= view.weight
@@ -116,7 +116,7 @@ def edits_of(
 
 
 def views_at(
-    source: str, standing: Standing, positions: Sequence[EditPosition], actor: Actor
+    source: str, reach: Reach, positions: Sequence[EditPosition], actor: Actor
 ) -> Iterator[tuple[EditAt, EventView]]:
     """Yields the events at some positions, as an actor sees them. At the end, forgets those that were deleted."""
     by_position = {each.position: each for each in positions}
@@ -127,7 +127,7 @@ def views_at(
             gone.discard(at.position)
             yield (at.moment, source, at.position), edit_view(source, row, actor)
     if gone:
-        drop_edits(standing, [by_position[position] for position in gone])
+        drop_edits(reach, [by_position[position] for position in gone])
 
 
 def events_at(source: str, seqs: Sequence[Seq]) -> Iterator[Event]:

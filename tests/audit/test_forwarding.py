@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from adkweb import environment
 from sessions_app.access.audit import forwarding
-from sessions_app.access.audit.forwarding import Receiver, forward, backlogs
+from sessions_app.access.audit.forwarding import Receiver, backlogs, forward
 from sessions_app.access.audit.record import HASHED, canonical, record, row_text
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.live import senders

@@ -20,7 +20,7 @@ from ...sources import adoption, database, errors, registry
 from .. import order
 from ..unadopted import Unadopted
 from .read_source import Batch
-from .tables import Owners, Standing, drop_after, insert
+from .tables import Owners, Reach, drop_after, insert
 
 log = logging.getLogger("adkweb.history")
 
@@ -38,7 +38,7 @@ _MINUTES: Final = 90  # from this many seconds on, the time left is shown in min
 # --- Reading what is new ----------------------------------------------------------------------------------------------
 
 
-def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None = None) -> Standing:
+def catch_up(source: str, seconds: float | None = None, ref: SessionRef | None = None) -> Reach:
     """Reads the events that are not read yet. If several threads ask, only one reads.
 
     Raises Behind if that takes longer than `seconds` (by default, SECONDS), with the `share` that is done and the time
@@ -110,10 +110,10 @@ def time_left(seconds: float) -> str:
 paces: defaultdict[str, _Pace] = defaultdict(_Pace)
 
 
-def standing(source: str) -> Standing | None:
+def reach(source: str) -> Reach | None:
     """Returns how far a source is read, without reading more; None if reading never started."""
     row = Projection.objects.filter(where=registry.identity(source), version=_version(source)).first()
-    return Standing(row.pk, row.seq, row.marks) if row else None
+    return Reach(row.pk, row.seq, row.marks) if row else None
 
 
 def rebuild(source: str, moved: Callable[[int, int], None] = lambda done, total: None) -> int:
@@ -137,7 +137,7 @@ def _forget(where: str) -> None:
             projection.delete()
 
 
-def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing, int]]:
+def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Reach, int]]:
     """Reads batch by batch. After each, yields the progress and the total."""
     reader = order.of(database.get(source).alias)(source)
     size, more, owners = FIRST_BATCH, True, Owners(0)
@@ -153,7 +153,7 @@ def _read(source: str, ref: SessionRef | None = None) -> Iterator[tuple[Standing
         if _keep(at, batch, owners):
             reader.kept()
             reached = batch.noted["seq"]
-            yield Standing(at.pk, reached, batch.noted["marks"]), max(batch.total, reached + 1) if more else reached
+            yield Reach(at.pk, reached, batch.noted["marks"]), max(batch.total, reached + 1) if more else reached
         else:
             more = True  # another was faster, and may not have read everything
         size = _paused(size, began, more)

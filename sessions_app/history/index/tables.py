@@ -54,7 +54,7 @@ class Row(NamedTuple):
     origin: SessionRef | None = None
 
 
-class Standing(NamedTuple):
+class Reach(NamedTuple):
     """How far a source is read, with the checkpoints as they are stored."""
 
     projection: int
