@@ -44,8 +44,8 @@ class Written(NamedTuple):
     revision: float
 
 
-class Standing(NamedTuple):
-    """The standing of a stored session: the id of its newest event, and the seq of the event that was asked about."""
+class Head(NamedTuple):
+    """The head of a stored session: the id of its newest event, and the seq of the event that was asked about."""
 
     created: float
     revision: float
@@ -73,8 +73,8 @@ class Backend(Protocol):
     async def user_state(self, app_name: str, user_id: str) -> State:
         """Returns a user's state, with keys without a prefix."""
 
-    async def stand(self, names: Names, event_id: str) -> Standing | None:
-        """Returns where a session and one of its events stand, or None if there is no such session."""
+    async def head(self, names: Names, event_id: str) -> Head | None:
+        """Returns the head of a session, with the seq of one of its events, or None if there is no such session."""
 
     async def append(self, names: Names, event: dict[str, Any], revision: float | None) -> Written | None:
         """Appends an event. With a `revision`, it is appended only if this is still the session's.
@@ -196,28 +196,28 @@ class StoredSessionService(BaseSessionService):
 
     async def _derive(self, names: Names, session: Session) -> Seen:
         """Works out what a session without a note has seen, as ADK does: by its time, then by its newest event."""
-        stands = await self._stand(names, session)
+        head = await self._head(names, session)
         last = session.events[-1].id if session.events else None
-        current = stands.revision <= session.last_update_time or stands.newest == last
-        return Seen(stands.created, stands.revision if current else session.last_update_time, stands.seq)
+        current = head.revision <= session.last_update_time or head.newest == last
+        return Seen(head.created, head.revision if current else session.last_update_time, head.seq)
 
     async def _known(self, names: Names, session: Session, seen: Seen) -> Seen:
         """Returns what a session has seen, with its seq.
 
         Raises StaleSessionError if the stored session is another one.
         """
-        stands = await self._stand(names, session)
-        seq = stands.seq if seen.seq is None else seen.seq
-        if stands.created != seen.created or seq is None:
+        head = await self._head(names, session)
+        seq = head.seq if seen.seq is None else seen.seq
+        if head.created != seen.created or seq is None:
             raise stale()
         return Seen(seen.created, seen.revision, seq)
 
-    async def _stand(self, names: Names, session: Session) -> Standing:
+    async def _head(self, names: Names, session: Session) -> Head:
         last = session.events[-1].id if session.events else ""
-        standing = await self._backend.stand(names, last)
-        if standing is None:
+        head = await self._backend.head(names, last)
+        if head is None:
             raise not_found(session.id)
-        return standing if last else standing._replace(seq=0)
+        return head if last else head._replace(seq=0)
 
     async def _tell(self, session: Session, missed: Sequence[Event]) -> None:
         """Calls the callback. It may append, as this append's turn is over. An error in it does not end the run."""

@@ -62,8 +62,8 @@ class PageAnswer(BaseModel):
     next: str | None
 
 
-class StandingAnswer(BaseModel):
-    """The standing of a session."""
+class HeadAnswer(BaseModel):
+    """The head of a session."""
 
     created: float
     revision: float

@@ -11,9 +11,9 @@ from google.adk.sessions import Session
 from ..domain.event import ID_LENGTH
 from ..domain.state import Scoped, State
 from ..http.names import Name
-from .base import Names, Standing, Written
+from .base import Head, Names, Written
 from .conversion import Seen, already_exists, not_found, possible, session_of, stale
-from .http_answers import AppendedAnswer, PageAnswer, SessionAnswer, StandingAnswer, is_ours, session_from
+from .http_answers import AppendedAnswer, HeadAnswer, PageAnswer, SessionAnswer, is_ours, session_from
 from .http_client import Client, sentence_of
 
 _LATEST: Final = 2**32 - 1  # no timestamp is later
@@ -107,15 +107,15 @@ class Remote:
 
         return await self._client.do(work) if possible(app_name, user_id) else {}
 
-    async def stand(self, names: Names, event_id: str) -> Standing | None:
-        """Returns where a session and one of its events stand."""
+    async def head(self, names: Names, event_id: str) -> Head | None:
+        """Returns the head of a session, with the seq of one of its events."""
 
-        def work() -> Standing | None:
+        def work() -> Head | None:
             answer = self._client.ask("GET", f"{_address(names)}/standing", event=event_id)
             if answer.status == 404:
                 return None
-            standing = answer.as_(StandingAnswer)
-            return Standing(standing.created, standing.revision, standing.newest, standing.seq)
+            head = answer.as_(HeadAnswer)
+            return Head(head.created, head.revision, head.newest, head.seq)
 
         return await self._client.do(work) if possible(*names, event_id) else None
 

@@ -23,7 +23,7 @@ from ..reads import stored_sessions, views, whole_session
 from ..sources import database, hung, registry, urls
 from ..writes.append import append_event
 from ..writes.sessions import create_session, delete_session
-from .base import Names, Standing, Written
+from .base import Head, Names, Written
 from .conversion import Seen, already_exists, event_of, not_found, possible, session_of, stale
 from .threads import Crew
 
@@ -114,12 +114,12 @@ class Tables:
 
         return await self._do(Names(app_name, user_id, ""), work) if possible(app_name, user_id) else {}
 
-    async def stand(self, names: Names, event_id: str) -> Standing | None:
-        """Returns where a session and one of its events stand."""
+    async def head(self, names: Names, event_id: str) -> Head | None:
+        """Returns the head of a session, with the seq of one of its events."""
 
-        def work() -> Standing | None:
+        def work() -> Head | None:
             head = whole_session.read_head(self._ref(names), event_id, actor=AGENT)
-            return None if head is None else Standing(head.created, head.revision, head.newest, head.seq)
+            return None if head is None else Head(head.created, head.revision, head.newest, head.seq)
 
         return await self._do(names, work) if possible(*names) else None
 

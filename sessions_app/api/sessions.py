@@ -165,11 +165,11 @@ def standing(
 ) -> HttpResponse:
     """Returns the revision of a session, the id of its newest event, and the seq of the requested event."""
     ref = ref_of(request, app_name, user_id, session_id, source)
-    stands = whole_session.read_head(ref, event, actor=actor_of(request))
-    if stands is None:
+    head = whole_session.read_head(ref, event, actor=actor_of(request))
+    if head is None:
         raise NotFound(_("There's no session “%(id)s”.") % {"id": session_id})
-    told = {"created": stands.created, "revision": stands.revision, "newest": stands.newest, "seq": stands.seq}
-    return answer(told, revision=stands.revision)
+    told = {"created": head.created, "revision": head.revision, "newest": head.newest, "seq": head.seq}
+    return answer(told, revision=head.revision)
 
 
 @router.patch(
