@@ -70,7 +70,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Obstacles:
     """A waiting proposal beside its session as it is now: the keys that have other values than its author saw.
 
     For each, `old` is the value that was seen and `new` the current one. `problem` is why it can't be applied at
@@ -193,20 +193,20 @@ def is_own(job: Job, actor: Actor) -> bool:
     return actor.is_same(job.actor, job.account)
 
 
-def standing(proposal: Proposal, *, actor: Actor) -> Standing:
+def obstacles(proposal: Proposal, *, actor: Actor) -> Obstacles:
     """Compares a proposal with its session as it is now."""
     try:
         job = job_of(proposal.id, actor)
         if (ref := session_of(job)) is None:
-            return Standing([], _("Its database isn't one of adkweb's sources right now."))
+            return Obstacles([], _("Its database isn't one of adkweb's sources right now."))
         view = views.session(ref, actor=SYSTEM)
         revision = json.loads(job.task)["revision"]
         if revision is not None and revision != view.revision:
-            return Standing([], _("Someone has written to this session since then."))
+            return Obstacles([], _("Someone has written to this session since then."))
         pairs = [Change(key, value, view.state.get(key)) for key, value in expected_of(job).items()]
-        return Standing([shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)])
+        return Obstacles([shown_change(each, actor, ref.app_name) for each in pairs if not same(each.old, each.new)])
     except Error as error:  # deleted, or away
-        return Standing([], errors.shown(error, actor))
+        return Obstacles([], errors.shown(error, actor))
 
 
 def event_of(job: Job) -> Event:

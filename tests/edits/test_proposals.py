@@ -209,7 +209,7 @@ def test_a_proposal_whose_key_changed_shows_it_and_is_not_applied(ref: SessionRe
     with pytest.raises(Conflict) as conflict:
         proposal_job.apply(waiting.id, actor=ben, now=True)
     assert conflict.value.detail["changed"] == ["user:tier"]
-    (change,) = proposals.standing(waiting, actor=ben).changed
+    (change,) = proposals.obstacles(waiting, actor=ben).changed
     assert (change.old, change.new, state(ref)["user:tier"], len(events_of(ref))) == ("gold", "none", "none", 1)
     assert proposals.get(waiting.id, actor=ben).state == "waiting"
 
@@ -219,7 +219,7 @@ def test_a_proposal_whose_session_is_gone_says_so_and_can_be_declined(
 ) -> None:
     waiting = propose(ref, maria)
     delete_session(ref, actor=SYSTEM)
-    assert "There's no session" in proposals.standing(waiting, actor=ben).problem
+    assert "There's no session" in proposals.obstacles(waiting, actor=ben).problem
     with pytest.raises(NotFound):
         proposal_job.apply(waiting.id, actor=ben)
     assert proposal_job.decline(waiting.id, actor=ben, why=" gone ").why == "gone"

@@ -17,7 +17,7 @@ from ...domain.errors import Error, Invalid
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...edits import proposal_job
 from ...edits import proposals as proposal
-from ...edits.proposals import Proposal, Standing
+from ...edits.proposals import Obstacles, Proposal
 from ...http.problems import status_of
 from ...jobs.lease import WAITING
 from ...sources import errors
@@ -74,14 +74,14 @@ def _decide(proposal_id: UUID, who: Actor, *, action: str, why: str) -> str:
 
 def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
     who, own = actor(request), request.GET.get("own") == "1"
-    listed = [(each, _standing(each, who), _again(each)) for each in proposal.listed(actor=who, own=own)]
+    listed = [(each, _obstacles(each, who), _again(each)) for each in proposal.listed(actor=who, own=own)]
     batches = [each for each in reading.waiting(actor=who) if not own or each.actor == who.name]
     context = {"listed": listed, "own": own, "batches": batches, **(more or {})}
     return page(request, "approval/proposals/proposals.html", context, status)
 
 
-def _standing(each: Proposal, who: Actor) -> Standing | None:
-    return proposal.standing(each, actor=who) if each.state == WAITING else None
+def _obstacles(each: Proposal, who: Actor) -> Obstacles | None:
+    return proposal.obstacles(each, actor=who) if each.state == WAITING else None
 
 
 def _again(each: Proposal) -> str:
