@@ -188,10 +188,10 @@ class Room:
         if not due:
             return
         view = views.session(self.ref, partly=True, actor=PEOPLE)
-        standing = timeline.standing(self.ref, actor=PEOPLE)
-        self._running = standing.running
+        status = timeline.status_of(self.ref, actor=PEOPLE)
+        self._running = status.running
         makers: dict[str, Callable[[], str]] = {
-            "status": lambda: updates.status(standing, view.revision),
+            "status": lambda: updates.status(status, view.revision),
             "state": lambda: updates.state(view, PEOPLE),
             "stats": lambda: updates.stats(self.ref, PEOPLE),
         }

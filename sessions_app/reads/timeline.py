@@ -136,25 +136,25 @@ def misses_more_than(ref: SessionRef, seq: Seq, number: int, *, actor: Actor) ->
 def in_flight(ref: SessionRef, *, actor: Actor) -> Running | None:
     """Returns the invocation that has started and not ended, judging by the newest events and SILENCE_SECONDS; None if
     there is none."""
-    return standing(ref, actor=actor).running
+    return status_of(ref, actor=actor).running
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a session stands, judging by its newest events. Its `status` is the one that the list of sessions shows; "none" of
-    one without turns.
+class SessionStatus:
+    """The status of a session, judging by its newest events. Its `name` is the one that the list of sessions shows;
+    "none" of one without turns.
 
     `running` is the invocation in flight, `cut` the edit that ended the newest invocation, and `failed` the last error of a
     turn that failed."""
 
-    status: str
+    name: str
     running: Running | None
     cut: EventView | None
     failed: EventView | None
 
 
-def standing(ref: SessionRef, *, actor: Actor) -> Standing:
-    """Returns how a session stands."""
+def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
+    """Returns the status of a session."""
     actor.check_sees(ref)
     with database.using(ref.source):
         newest, more = views(ordered(events_of(ref), ref.source), ref.source, actor, IN_FLIGHT, GLANCE, ref)
@@ -166,10 +166,10 @@ def standing(ref: SessionRef, *, actor: Actor) -> Standing:
     cut = None if run else next((view for view in edits if ended_by(view.description.edit)), None)
     failed = _failure(newest)
     if run or silent:
-        status = "stuck" if silent else "waiting" if run and run.waiting else "running"
+        name = "stuck" if silent else "waiting" if run and run.waiting else "running"
     else:
-        status = "failed" if failed else "none" if no_turns else "idle"
-    return Standing(status, run, cut, failed)
+        name = "failed" if failed else "none" if no_turns else "idle"
+    return SessionStatus(name, run, cut, failed)
 
 
 def _failure(newest: Sequence[EventView]) -> EventView | None:

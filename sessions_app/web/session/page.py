@@ -72,7 +72,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "revision": view.revision,
         "artifacts": saved.count(ref, actor=actor(request)),
         "all": whole,
-        "standing": timeline.standing(ref, actor=actor(request)),
+        "status": timeline.status_of(ref, actor=actor(request)),
         "hold": holds.of(ref, actor=actor(request)),
         "queued": queue.of_session(ref, actor=actor(request)),
         "numbered": database.is_numbered(ref.source),
