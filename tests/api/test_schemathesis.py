@@ -25,9 +25,8 @@ from tests.support import warm
 
 NAMES: Final = {"app_name": "booking", "user_id": "ana", "session_id": "s1", "event_id": "e1", "number": "1"}
 DOOMED: Final = "doomed"
-EXAMPLES: Final = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "2"))
-MANY: Final = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "60"))
-COMMON: Final = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True, "database": None}
+LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+EXAMPLES: Final = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "60" if LONG else "2"))
 
 # Without its sign-in, which every request here has: tokens are test_token_table.py's.
 SCHEMA: Final = schemathesis.openapi.from_dict(
@@ -107,7 +106,17 @@ def ask(server: Adkweb, token: str) -> Callable[..., requests.Response]:
     return ask
 
 
-def check(case: Any, server: Adkweb, token: str, ask: Callable[..., requests.Response]) -> None:
+@SCHEMA.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=not LONG,
+    database=None,
+)
+def test_no_request_gets_an_answer_that_the_document_does_not_name(
+    case: Any, server: Adkweb, token: str, ask: Callable[..., requests.Response]
+) -> None:
     """One request, and whether its answer keeps to the document."""
     if case.method == "DELETE":
         ask("POST", "/api/apps/booking/users/ana/sessions", {"session_id": DOOMED})
@@ -119,24 +128,3 @@ def check(case: Any, server: Adkweb, token: str, ask: Callable[..., requests.Res
         excluded_checks=[checks.positive_data_acceptance],
     )
     assert "Traceback" not in server.log[before:], server.log[before:]
-
-
-@SCHEMA.parametrize()
-@settings(max_examples=EXAMPLES, **COMMON)
-def test_no_request_gets_an_answer_that_the_document_does_not_name(
-    case: Any, server: Adkweb, token: str, ask: Callable[..., requests.Response]
-) -> None:
-    check(case, server, token, ask)
-
-
-@pytest.mark.long
-@SCHEMA.parametrize()
-@settings(max_examples=MANY, **{**COMMON, "derandomize": False})
-def test_no_request_of_many_gets_an_answer_that_the_document_does_not_name(
-    case: Any, server: Adkweb, token: str, ask: Callable[..., requests.Response]
-) -> None:
-    check(case, server, token, ask)
-
-
-def test_the_document_is_what_the_specification_says() -> None:
-    schemathesis.openapi.from_dict(document()).validate()
