@@ -83,7 +83,7 @@
     });
   }
 
-  function open(url, link) {
+  function open(url, link, options) {
     setTimeout(() => {
       elsewhere = false; // after every listener of the click
     });
@@ -91,7 +91,7 @@
       opener = link;
       tab = document.body.dataset.tab;
     }
-    load(url, pane.hidden || url.href !== wanted?.url.href ? "push" : "");
+    load(url, pane.hidden || url.href !== wanted?.url.href ? "push" : "", options);
   }
 
   /** The page is there: its heading becomes the pane's, and its addresses are those that they would be alone. */
@@ -253,7 +253,7 @@
     const url = pageAt(path.href);
     if (!url) return;
     event.preventDefault();
-    if (form.method === "get") open(url);
+    if (form.method === "get") open(url, null, { stay: "atChange" in form.dataset });
     else load(wanted.url, "", { verb: "post", path, source: form, values });
   });
 

@@ -51,6 +51,24 @@ def test_what_was_typed_is_back_after_a_reload(visit: Visit, watch: Watch) -> No
     expect(page.get_by_label("Template", exact=True)).to_have_value("")
 
 
+@pytest.mark.parametrize("start", ["", "context/"], ids=["pane", "page"])
+def test_another_agent_is_shown_as_soon_as_it_is_chosen_at_an_address_that_can_be_shared(
+    page: Page, start: str
+) -> None:
+    page.goto(path("s", *SEOUL, end=start))
+    if not start:
+        page.get_by_role("link", name="What the model got").click()
+    agent = page.get_by_label("as the model of")
+    agent.focus()
+    agent.select_option("billing")
+    expect(page).to_have_url(re.compile("agent(=|%3D)billing"))
+    expect(agent).to_have_value("billing")
+    expect(agent).to_be_focused()
+    expect(page.get_by_role("button", name="Show", exact=True)).to_have_count(0)
+    page.reload()
+    expect(agent).to_have_value("billing")
+
+
 @pytest.mark.long
 def test_a_template_is_filled_in_without_scripts(visit: Visit) -> None:
     page = visit(java_script_enabled=False)
