@@ -14,28 +14,29 @@ from .request import actor
 
 
 class Entry(NamedTuple):
-    """A page: the name of its address, and what the navigation calls it."""
+    """A page: the name of its address, what the navigation calls it, and by which other words it is looked for."""
 
     name: str
     title: str
+    also: str = ""
 
 
 def entries(who: Actor) -> list[tuple[str, list[Entry]]]:
     """Returns the pages that somebody may open, in groups with a title. One without pages is left out."""
     runs = who.runs_everything
     administration = [
-        (keeps_people(who), Entry("people", _("People"))),
-        (runs, Entry("roles", _("Roles"))),
-        (runs, Entry("tokens", _("Tokens"))),
-        (runs, Entry("masking", _("Masking"))),
-        (runs, Entry("approval", _("Approval rules"))),
-        (who.has("admin") and not settings.READ_ONLY, Entry("retention", _("Retention"))),
-        (who.audits, Entry("audit", _("Audit"))),
+        (keeps_people(who), Entry("people", _("People"), _("users, members, invite, groups"))),
+        (runs, Entry("roles", _("Roles"), _("permissions, rights"))),
+        (runs, Entry("tokens", _("Tokens"), _("API key"))),
+        (runs, Entry("masking", _("Masking"), _("hide, redact, PII, secrets"))),
+        (runs, Entry("approval", _("Approval rules"), _("second person, review"))),
+        (who.has("admin") and not settings.READ_ONLY, Entry("retention", _("Retention"), _("GDPR, delete old sessions"))),
+        (who.audits, Entry("audit", _("Audit"), _("log, who did what"))),
     ]
     account = [
         Entry("new-password", _("Password")),
-        Entry("second-factor", _("Second factor")),
-        Entry("sign-ins", _("Sign-ins")),
+        Entry("second-factor", _("Second factor"), _("2FA, TOTP, passkeys")),
+        Entry("sign-ins", _("Sign-ins"), _("log in, devices")),
     ]
     groups = [(_("Administration"), [entry for may, entry in administration if may]), (_("Account"), account)]
     return [(title, listed) for title, listed in groups if listed]

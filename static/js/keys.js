@@ -148,12 +148,16 @@
     return now === small ? now : `⇧${small}`;
   }
 
-  /** The key that does what a button is for; "" while keys are off. */
-  function keyFor({ dataset: { key, rowKey } }) {
-    const own = key ?? rowKey;
-    return known.includes(own) && document.body.dataset.keys !== "off" ? shown(own) : "";
+  /** The keys that do what an element is for, one after the other; none while keys are off. */
+  function keysFor(element) {
+    if (document.body.dataset.keys === "off") return [];
+    const { key, rowKey } = element.dataset;
+    const own = key ?? rowKey ?? element.querySelector("[data-hint]")?.dataset.hint;
+    if (known.includes(own)) return [shown(own)];
+    const page = [...pages.children].find(({ href }) => href === element.href);
+    return page ? [shown("o"), page.dataset.go] : [];
   }
-  Object.assign(window.adkweb, { use, keyFor });
+  Object.assign(window.adkweb, { use, keysFor });
 
   function hint(root) {
     const telling = "[data-hint], [data-key] kbd, [data-key][title], [data-key][aria-keyshortcuts]";

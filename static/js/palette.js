@@ -4,9 +4,10 @@
 // the person may see; and, of what is typed, users, apps and how a search goes on.
 // Nothing typed: recent sessions come first, so that Ctrl K and Enter lead back to the one before, then what the page can do.
 // Something typed: the groups come in the order of how well their best name goes with it.
-// A name matches if each word that is typed begins a word of it, or, where none does so, if the letters are in it in order.
+// A name matches if each word that is typed begins a word of it, or of the other words for it (data-also); where none does
+// so, if the letters are in it in order.
 (() => {
-  const { askFor, combobox, isMac, keep, keptJson, keyFor, parsed, setTheme, use } = window.adkweb;
+  const { askFor, combobox, isMac, keep, keptJson, keysFor, parsed, setTheme, use } = window.adkweb;
   const RECENT = 8;
   const SHOWN_RECENT = 5; // while nothing is typed: so that the page's actions can be seen, too
   const A_FEW = 3; // of each group, while what is typed is too short to mean one of them
@@ -32,7 +33,7 @@
   ].join();
   const OF_EVERY_PAGE = "[data-theme-toggle], .topbar .menu-items :is(button:not([data-palette]), [data-tour-start])";
   const NO_ACTION = ":disabled, [aria-current=true], details.menu:not([data-focus]) > summary";
-  const NO_NAME = "kbd, svg, .note, .ofnow + .ofpast, .help, .n, .mark, .news, [data-number]";
+  const NO_NAME = "kbd, svg, .note, .ofnow + .ofpast, .help, .n, .mark, .news, [data-number], [data-hint]";
   const KNOWN = ["recent", "actions", "views", "pages"]; // the groups that are there before the answer
   const PAGES = [".topbar > .logo", ".topbar .menu-items a:not(.watched, [data-tour-start])", ".topbar-end > a"];
 
@@ -61,8 +62,9 @@
     return before ? `${before}: ${nameOf(element)}` : nameOf(element);
   }
 
-  /** It can be seen, or the menu that it is in, or the tab. */
+  /** It can be seen, or the menu that it is in, or the tab. From now, the past is there, too, without room for its button. */
   function isThere(element) {
+    if (element.matches("[data-travel-here]")) return document.querySelector("#moment").hidden;
     if (element.matches(".momenttabs a, .momentlinks a")) return !element.closest("[hidden]");
     let seen = element.matches("summary") ? element.parentElement : element;
     for (let menu = seen; menu; menu = menu.parentElement.closest("details.menu:not([open])")) seen = menu;
@@ -80,12 +82,12 @@
     return copy;
   }
 
-  function option(group, name, run, { key = "", help = "", icon = null } = {}) {
+  function option(group, name, run, { keys = [], help = "", icon = null, also = "" } = {}) {
     const item = element("li", { role: "option" });
-    item.dataset.group = group;
+    Object.assign(item.dataset, { group, also });
     item.append(iconFor(group, icon), element("span", { className: "bidi truncate", textContent: name }));
     if (help) item.append(element("span", { className: "muted end", textContent: help, title: help }));
-    if (key) item.append(element("kbd", { className: "end", textContent: key }));
+    for (const key of keys) item.append(element("kbd", { textContent: key }));
     runs.set(item, run);
     return item;
   }
@@ -96,7 +98,7 @@
     const links = PAGES.flatMap((some) => [...document.querySelectorAll(some)]);
     const each = new Map(links.map((link) => [link.href, link])); // some are in the bar and in the menu
     return [...each.values()].map((link) =>
-      option("pages", nameOf(link), () => use(link), { key: keyFor(link), icon: iconOf(link) }),
+      option("pages", nameOf(link), () => use(link), { keys: keysFor(link), icon: iconOf(link) }),
     );
   }
 
@@ -111,13 +113,15 @@
   function optionsOf(button) {
     const help = button.querySelector(".help")?.textContent;
     const icon = iconOf(button);
+    const { also } = button.dataset;
     const named = (theme) =>
       option("actions", button.getAttribute(`data-word-${theme}`), () => setTheme(theme), {
         icon: button.querySelector(`.theme-${theme}`),
+        also,
       });
     const all = button.matches("[data-theme-toggle]")
       ? ["system", "light", "dark"].map(named)
-      : [option("actions", wholeName(button), () => use(button), { key: keyFor(button), help, icon })];
+      : [option("actions", wholeName(button), () => use(button), { keys: keysFor(button), help, icon, also })];
     if (button.matches(OF_EVERY_PAGE)) for (const item of all) item.dataset.typed = "";
     return all;
   }
@@ -136,19 +140,21 @@
     });
   }
 
-  /** How well a name goes with what is typed: 0 begins so, 1 words begin so, 2 has the letters; 3 does not. */
+  /** How well a name goes with what is typed: 0 begins so, 1 words begin so, 1.5 other words for it, 2 letters; 3 does not. */
   function rank(item, typed) {
     const name = plain(item.querySelector("span").textContent);
     if (name.startsWith(typed)) return 0;
     const asked = words(typed);
-    if (asked.length && asked.every((each) => words(name).some((word) => word.startsWith(each)))) return 1;
+    const begin = (text) => asked.length && asked.every((each) => words(text).some((word) => word.startsWith(each)));
+    if (begin(name)) return 1;
+    if (begin(`${name} ${plain(item.dataset.also ?? "")}`)) return 1.5;
     return asked.length === 1 && typed.length > 1 && inOrder(name, asked[0]) ? 2 : 3;
   }
 
   function matching(typed) {
     if (!typed) return known.filter(({ dataset }) => dataset.typed === undefined);
     const ranked = known.map((item) => [rank(item, typed), item]);
-    const worst = ranked.some(([number]) => number < 2) ? 1 : 2;
+    const worst = ranked.some(([number]) => number < 2) ? 1.5 : 2;
     return ranked
       .filter(([number]) => number <= worst)
       .sort(([a], [b]) => a - b)

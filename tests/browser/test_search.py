@@ -180,7 +180,7 @@ def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(pa
     page.locator(".ev .line").last.focus()
     page.keyboard.press("ControlOrMeta+k")
     expect(offered(page, "mask")).to_have_text(["MaskingSettings", "Search sessions for “mask”"])
-    expect(offered(page, "tpr")).to_have_text(["Temporary edits", "Search sessions for “tpr”"])
+    expect(offered(page, "tpr")).to_have_text(["Temporary editsot", "Search sessions for “tpr”"])
     expect(offered(page, "user:an")).to_have_text(["anauser", "Search sessions for “user:an”"])
     copy = re.compile("^Share: Copy link *Opens this exact view")
     expect(offered(page, "share copy")).to_have_text([copy, "Search sessions for “share copy”"])
@@ -203,6 +203,25 @@ def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(pa
     page.keyboard.press("ControlOrMeta+k")
     offered(page, "tok").first.click()
     expect(page).to_have_url(re.compile("/tokens/$"))
+
+
+def test_the_palette_shows_keys_and_finds_by_other_words(page: Page) -> None:
+    page.goto(path("s", *own("keys")))
+    page.keyboard.press("ControlOrMeta+k")
+    for typed, name, keys in [
+        ("hom", "Home", ["o", "h"]),
+        ("settings", "Settings", ["o", ","]),
+        ("rewind", "Time travel", ["t"]),
+        ("hotkeys", "Keyboard shortcuts", ["?"]),
+        ("download", "Share: One file", []),
+        ("API key", "Tokens", []),
+    ]:
+        first = offered(page, typed).first
+        expect(first.locator("span").first).to_have_text(name)
+        expect(first.locator("kbd")).to_have_text(keys)
+    expect(offered(page, "past").first).to_have_text("Time travelt")
+    page.keyboard.press("Enter")
+    expect(page.locator("#travel")).to_be_visible()
 
 
 def test_what_the_page_knows_is_listed_before_the_server_answers_and_keys_are_those_that_were_chosen(

@@ -33,13 +33,14 @@ _FEW_RECENT: Final = 6  # one of them may be the page that is open
 
 
 class Option(NamedTuple):
-    """A page to go to, and a word about it. `typed`: it is only listed once something is typed."""
+    """A page to go to, and a word about it. `typed`: it is only listed once something is typed. `also`: words for its name."""
 
     group: str
     name: str
     address: str
     hint: str = ""
     typed: bool = False
+    also: str = ""
 
 
 @require_GET
@@ -61,7 +62,7 @@ def _pages(who: Actor) -> Iterator[Option]:
         yield Option("pages", _("New session"), reverse("new-session"))
     for _title, listed in entries(who):
         for each in listed:
-            yield Option("pages", each.title, reverse(each.name), _("Settings"), typed=True)
+            yield Option("pages", each.title, reverse(each.name), _("Settings"), typed=True, also=each.also)
 
 
 def _views(request: HttpRequest) -> Iterator[Option]:
