@@ -4,7 +4,7 @@
 // While the focus is in #pane, its keys and rows come first.
 // Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">, which
 // [data-keys-toggle] switches for this browser: a checkbox, or a button with aria-pressed.
-// One key may be for several actions, each in its area: data-key="p.pin" is p by default, as "p" is. Of those that are
+// One key may be for several actions, each in its area: data-key="e.chosen" is e by default, as "e" is. Of those that are
 // there, that of the row comes first, then that of #pane. o opens nav#pages, where a letter leads to the page of its [data-go].
 // A person may change keys in dialog#keys: localStorage.keymap {"e": "q"} says that q does what data-key="e" is for, and e
 // nothing. What tells of a key shows the one that is in force: [data-hint="e"], and the kbd and title of a [data-key].
@@ -113,7 +113,7 @@
   let map = new Map();
 
   const keyOf = (action) => map.get(action) ?? [...action][0];
-  const TOGETHER = [["session", "past"]]; // areas of one page; everywhere is with each
+  const TOGETHER = [["session", "key", "past"]]; // areas of one page; everywhere is with each
   const meet = (a, b) =>
     a === b ||
     a === "everywhere" ||
@@ -197,17 +197,15 @@
     say(list.dataset.wordChanged, pressed, actionOf(key));
   }
 
-  /** Puts a button beside each key: once the list is opened, which gives the focus to something in it. */
+  /** Makes a button of each key: once the list is opened, which gives the focus to something in it. */
   function offer() {
     for (const key of known) {
-      const button = document.createElement("button");
-      Object.assign(button, { type: "button", className: "btn quiet small", textContent: list.dataset.wordChange });
+      const button = Object.assign(document.createElement("button"), { type: "button", ariaPressed: "false" });
       button.dataset.change = key;
-      button.setAttribute("aria-label", list.dataset.wordChangeKey.replace("{action}", actionOf(key)));
-      button.setAttribute("aria-pressed", "false");
-      const cell = document.createElement("dd");
-      cell.append(button);
-      rowOf(key).append(cell);
+      button.ariaLabel = list.dataset.wordChangeKey.replace("{action}", actionOf(key));
+      const hint = rowOf(key).querySelector("[data-hint]");
+      hint.replaceWith(button);
+      button.append(hint);
     }
   }
   list.addEventListener("focusin", offer, { once: true });
@@ -221,7 +219,7 @@
     const text = filter.value.trim().toLowerCase();
     for (const area of areas) {
       const rows = [...area.querySelectorAll("dl > div")];
-      for (const row of rows) row.hidden = ![...row.querySelectorAll("kbd, dd:not(:has(button))")].some(matches);
+      for (const row of rows) row.hidden = ![...row.querySelectorAll("kbd, dd")].some(matches);
       area.hidden = rows.every((row) => row.hidden);
     }
     list.querySelector("[data-none]").hidden = areas.some((area) => !area.hidden);

@@ -279,7 +279,7 @@ def pin(page: Page, key: str) -> Locator:
     return page.locator(f".pin[data-pin='{key}']")
 
 
-def test_a_key_is_pinned_by_its_button_and_by_p_and_its_value_is_that_at_the_cursor(page: Page) -> None:
+def test_a_key_is_pinned_by_its_button_and_by_its_key_and_its_value_is_that_at_the_cursor(page: Page) -> None:
     strip = go(page, path("s", *TRAVEL))
     row = page.locator("#state [data-key-row='n']")
     row.hover()
@@ -288,7 +288,7 @@ def test_a_key_is_pinned_by_its_button_and_by_p_and_its_value_is_that_at_the_cur
     expect(pin(page, "n").locator("polyline")).to_have_count(1)
     expect(pin(page, "n").locator("[data-pin-value]")).to_have_text("400")
     page.locator("#state [data-key-row='tree'] a").last.focus()
-    page.keyboard.press("p")
+    page.keyboard.press("Shift+P")
     expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")  # where no key has the focus, p pauses
     expect(pin(page, "tree").locator(".band").first).to_be_attached()
     expect(pin(page, "tree").locator("[data-pin-value]")).to_have_text("{a: [400]}")

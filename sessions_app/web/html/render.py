@@ -71,7 +71,7 @@ def offer_undo(
         get_token(request),
         inputs,
         "redo" if redo else "undo",
-        mark_safe(' data-key="u.last"') if key else "",
+        mark_safe(' data-key="u"') if key else "",
         _("Redo") if redo else _("Undo"),
         key,
     )

@@ -90,7 +90,7 @@ def _pin(name: str) -> SafeString:
     if len(name) > KEY_LENGTH:
         return SafeString()
     return format_html(
-        '<button class="iconbtn small act" type="button" data-pin-key="{}" data-row-key="p.pin" aria-pressed="false" '
+        '<button class="iconbtn small act" type="button" data-pin-key="{}" data-row-key="P" aria-pressed="false" '
         'aria-label="{}">{}</button>',
         name,
         _("Pin %(key)s to the strip") % {"key": name[:100]},
