@@ -107,6 +107,18 @@ def test_where_there_is_room_a_page_beside_the_timeline_leaves_the_state_in_sigh
     expect(pane).to_be_visible()
 
 
+@pytest.mark.parametrize("locale", ["en-US", "es-ES", "ko-KR"])
+def test_on_a_phone_the_head_of_a_session_has_two_lines_and_that_of_a_turn_one(visit: Visit, locale: str) -> None:
+    page = visit(viewport=NARROW, locale=locale, has_touch=True, is_mobile=True)
+    for density in ("events", "trace"):
+        page.goto(path("s", *SEOUL, end=f"?density={density}"))
+        for line in (".pagehead h1", ".sub", ".turn"):
+            expect(page.locator(line).first).to_be_visible()
+            lines = page.locator(line).evaluate_all("(all) => all.map((each) => each.offsetHeight)")
+            assert max(lines) < 44, line
+    assert page.locator(".crumbs li:last-child").evaluate("(name) => name.scrollWidth <= name.clientWidth")
+
+
 def test_on_a_wide_screen_the_newest_turns_stand_beside_the_sources(visit: Visit) -> None:
     page = visit(viewport={"width": 2560, "height": 1000})
     page.goto("/")
