@@ -102,16 +102,26 @@ def test_the_demo_shows_what_its_tokens_cost(page: Page) -> None:
     expect(page.locator("#stats")).to_contain_text("$")
 
 
-def test_on_a_phone_what_needs_attention_comes_before_a_row_of_charts(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
+@pytest.mark.parametrize("width", [390, 1440])
+def test_what_needs_attention_comes_before_a_row_of_charts(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
     for address in ("/", "/a/demo/booking/", "/u/demo/booking/ana/"):
         page.goto(address)
         attention = page.locator("#attention").bounding_box()
         charts = [chart.bounding_box() for chart in page.locator(".chart").all()]
         assert attention
         assert len({chart["y"] for chart in charts if chart}) == 1
-        assert all(chart["y"] > attention["y"] for chart in charts if chart)
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert all(chart["y"] >= attention["y"] + attention["height"] for chart in charts if chart)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_a_desktop_shows_what_is_wrong_what_runs_how_it_goes_and_the_newest_turns_at_once(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/")
+    for part in ("#attention", "#running", ".charts", "table.apps", "#feed li:nth-child(6)"):
+        box = page.locator(part).bounding_box()
+        assert box
+        assert box["y"] + box["height"] <= 900, part
 
 
 @pytest.mark.parametrize("width", long_but([320, 390, 1440], 320))

@@ -19,7 +19,7 @@ from sessions_app.search.drift_looks import Looker
 from sessions_app.sources import registry
 from sessions_app.web.templatetags.links import session_url
 from sessions_app.writes.append import append_event
-from sessions_app.writes.sessions import delete_session
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
 from tests.support.people import somebody
 from tests.support.stored import execute
@@ -182,12 +182,36 @@ def test_what_needs_attention_says_what_it_is_and_leads_there(ref: SessionRef, m
     execute(ref.source, "UPDATE sessions SET state = %s", ['{"count": 412}'])
     feed(ref.source)
     Looker(ref.source).look(5.0)
-    waits, drifted = maria.open("home").one("ul", "attention").all("li")
+    drifted, waits = maria.open("home").one("ul", "attention").all("li")  # the newest first
     assert waits.all("a")[0].text == "cancel_booking is waiting for an answer · Cancel it · booking · ana"
     assert [link["href"] for link in waits.all("a")] == [f"{session_url(ref)}?seq={asked.seq}"] * 2
     assert drifted.all("a")[0].text.startswith("count is 412 in the table, but 3 ")
     assert [link["href"] for link in drifted.all("a")] == [session_url(ref, "drift")] * 2
     assert [waits.all("a")[1].text, drifted.all("a")[1].text] == ["Open the call", "Repair"]
+
+
+def test_where_nothing_needs_attention_one_line_says_so(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    feed(ref.source)
+    page = maria.open("home").one(id="attention")
+    assert page.texts("h2") == ["Nothing needs attention"]
+    assert page.all("ul") == []
+
+
+def test_of_much_that_needs_attention_the_rest_unfolds(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    for number in range(9):
+        told = create_session(ref.source, "booking", "ana", actor=actor)
+        append_event(told, {"author": "user", "content": {"parts": [{"text": "Pay"}]}}, actor=actor)
+        error = {"author": "agent", "error_code": "E", "error_message": f"{'abcdefghi'[number] * 8} broke"}
+        append_event(told, error, actor=actor)
+        call = {"function_call": {"name": "ask", "id": f"c{number}", "args": {}}}
+        event = {"author": "agent", "content": {"parts": [call]}, "long_running_tool_ids": [f"c{number}"]}
+        append_event(told, event, actor=actor)
+    feed(ref.source)
+    page = maria.open("home").one(id="attention")
+    shown, rest = page.all("ul", "attention")
+    number = int(page.one("header").one("span", "muted").text)
+    assert (len(shown.all("li")), len(rest.all("li"))) == (6, number - 6)
+    assert page.one("summary").text == f"{number - 6} more"
 
 
 def test_a_failure_names_its_session_and_a_call_that_a_person_rejected_has_not_failed(

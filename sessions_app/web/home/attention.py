@@ -49,8 +49,8 @@ class Item:
 
 
 def attention(chosen: Chosen, now: float, actor: Actor, of: Of = EVERYBODY, query: str = "") -> list[Item]:
-    """Returns what needs attention in a range of time, the most frequent first. `query` selects the sessions that `of`
-    means."""
+    """Returns what needs attention in a range of time, the most frequent first, then the newest. `query` selects the
+    sessions that `of` means."""
     items = [
         *(_failure(each, chosen, of, query) for each in health.failures(chosen.during, actor=actor, of=of)),
         *_sessions(f"{query} status:waiting".strip(), now, actor, of),
@@ -58,7 +58,7 @@ def attention(chosen: Chosen, now: float, actor: Actor, of: Of = EVERYBODY, quer
         *(_drift(each, of) for each in drift_looks.drifted(actor=actor, of=of)),
         *(_broken(each, of) for each in breaches.recent(chosen.during, actor=actor, of=of)),
     ]
-    return sorted(items, key=lambda item: -item.count)
+    return sorted(items, key=lambda item: (-item.count, -item.since))
 
 
 def _failure(failure: Failure, chosen: Chosen, of: Of, query: str) -> Item:
