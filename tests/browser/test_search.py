@@ -392,7 +392,7 @@ def test_a_bar_says_what_it_counts(page: Page) -> None:
     page.goto("/sessions/")
     most = page.locator(".range > .most").inner_text()
     bars = (page.locator(".range").get_attribute("data-bars") or "").split("|")
-    highest = next(number for number, bar in enumerate(bars) if f" · {most}" in bar)
+    highest = next(number for number, bar in enumerate(bars) if f" · {most} session" in bar)
     box = page.locator(".range").bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] * (highest + 0.5) / len(bars), box["y"] + 20)
