@@ -152,6 +152,11 @@ def same(a: Any, b: Any) -> bool:
     return equal(a, b)
 
 
+def differs(then: Any, now: Any) -> bool:
+    """Returns whether a key is known to have two different values; ABSENT is one."""
+    return then is not UNKNOWN and now is not UNKNOWN and not same(then, now)
+
+
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Returns what differs between two states, in the order of the keys."""
     keys = sorted(old.keys() | new.keys())

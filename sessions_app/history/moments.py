@@ -16,7 +16,7 @@ from ..domain.edit_note import edit_of
 from ..domain.errors import NotFound
 from ..domain.positions import NO_SEQ, Position, Seq, position_of
 from ..domain.session_ref import SessionRef
-from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, Scoped, State, full_key, same, scope_of
+from ..domain.state import ABSENT, STORED, UNKNOWN, Change, Scope, Scoped, State, differs, full_key, same, scope_of
 from ..reads import timeline, views
 from ..reads.deltas import Writer
 from ..reads.event_views import EventView, events_of, ordered
@@ -32,7 +32,8 @@ from .scope_past import ScopePast
 class Moment:
     """The state of a session's three scopes just after an event, or just before it; `event` is None for now.
 
-    `state` has bare keys, UNKNOWN if a value can't be known; the other fields have full keys. `writers` has the event
+    `state` has bare keys, UNKNOWN if a value can't be known, and so has `now`, which is what is stored; the other fields have
+    full keys. `writers` has the event
     that wrote a key. `initial` has the keys that are unchanged since a session was created. `either` has those that are
     UNKNOWN because they may have been merged or replaced. With `unrecorded`, this session's initial state is unknown.
     `otherwise` is set only for now: the last written value of each key that has another stored value; drift.py decides
@@ -43,6 +44,7 @@ class Moment:
     event: EventView | None
     seq: Seq
     state: Scoped
+    now: Scoped
     writers: dict[str, Writer] = field(default_factory=dict)
     initial: frozenset[str] = frozenset()
     unrecorded: bool = False
@@ -95,7 +97,8 @@ def state_now(ref: SessionRef, *, actor: Actor) -> Moment:
     actor.check_sees(ref)
     database.get(ref.source)
     if not database.has_order(ref.source):
-        return Moment(ref, None, NO_SEQ, views.session(ref, actor=actor).state, unrecorded=True)
+        now = views.session(ref, actor=actor).state
+        return Moment(ref, None, NO_SEQ, now, now, unrecorded=True)
     return _state_upto(ref, None, FOREVER, actor)
 
 
@@ -128,7 +131,8 @@ def _state_upto(ref: SessionRef, event: EventView | None, upto: Position, actor:
         initial |= began
         otherwise |= {} if event else told.otherwise()
     seq = event.seq or NO_SEQ if event else timeline.newest_seq(ref, actor=actor)
-    return Moment(ref, event, seq, state, writers, initial, now.initial_state is None, frozenset(either), otherwise)
+    unrecorded = now.initial_state is None
+    return Moment(ref, event, seq, state, now.state, writers, initial, unrecorded, frozenset(either), otherwise)
 
 
 def authors(ref: SessionRef, scope: Scope, state: State, *, actor: Actor) -> tuple[dict[str, Writer], frozenset[str]]:
@@ -180,6 +184,12 @@ def gone(ref: SessionRef, state: Mapping[str, Any], scopes: Collection[Scope] = 
 
 
 # --- Comparing --------------------------------------------------------------------------------------------------------
+
+
+def differing(then: Moment) -> set[str]:
+    """Returns the full keys that are known to have another value now, or none."""
+    old, new = then.state.merged(), then.now.merged()
+    return {name for name in old.keys() | new.keys() if differs(old.get(name, ABSENT), new.get(name, ABSENT))}
 
 
 def compare(a: Moment, b: Moment) -> list[Change]:

@@ -216,6 +216,7 @@
       openAgain(row, opened(before));
       changed.push(row);
     });
+    document.dispatchEvent(new Event("adkweb:state")); // what is compared with it hears of it
     for (const row of changed) {
       htmx.process(row);
       const line = row.querySelector(".kv");

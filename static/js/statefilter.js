@@ -1,47 +1,54 @@
 // [data-state-filter] (a search field) shows only the keys of state ([data-key-row] in its <aside>, or in <main>) whose name
-// has what is typed in it; heads of scopes without any such key are hidden, too. [data-state-filtered] says how many there are
-// (its data-words with {n} and {m}; data-word-none). What is typed stays when the state is pushed anew, and from event to event.
+// has what is typed in it, and [data-state-differs] (a box) only those that differ from now, with those that did not exist yet
+// ([data-later]), which no other list has. Heads of scopes without any such key are hidden, too. [data-state-filtered] says how
+// many there are (its data-words with {n} and {m}; data-word-none). Both stay when the state is pushed anew, and from event to
+// event.
 (() => {
   const first = document.querySelector("[data-state-filter]");
   const box = first?.closest("aside") ?? first?.closest("main");
   if (!box) return;
   let wanted = "";
+  let differing = false;
 
   function apply() {
     const text = wanted.toLowerCase();
     for (const list of box.querySelectorAll("[data-rows]")) {
+      const fields = list.parentElement.querySelector(".statefilter");
+      const differs = fields?.querySelector("[data-state-differs]");
+      const only = Boolean(differs) && differing;
       let head = null;
       for (const line of list.querySelectorAll(".scope, [data-key-row]")) {
         const name = line.dataset.keyRow;
         if (name === undefined) {
           head = line;
-          head.hidden = text !== "";
+          head.hidden = only || text !== "";
           continue;
         }
-        line.hidden = !name.toLowerCase().includes(text);
+        const other = only ? !("differs" in line.dataset) : "later" in line.dataset && !line.matches(".written");
+        line.hidden = other || !name.toLowerCase().includes(text);
         if (!line.hidden && head) head.hidden = false;
       }
-      tell(list);
+      if (differs) differs.checked = only;
+      if (fields) tell(list, fields, only && differs.dataset.wordSame);
     }
   }
 
-  function tell(list) {
-    const fields = list.parentElement.querySelector(".statefilter");
-    if (!fields) return;
+  /** Says how many keys there are; `same`: what to say where none differs from now. */
+  function tell(list, fields, same) {
     const rows = [...list.querySelectorAll("[data-key-row]")];
     const number = rows.filter((row) => !row.hidden).length;
     const field = fields.querySelector("[data-state-filter]");
     if (field.value !== wanted) field.value = wanted;
     const said = fields.querySelector("[data-state-filtered]");
-    const words = number
-      ? said.dataset.words.replace("{n}", number).replace("{m}", rows.length)
-      : said.dataset.wordNone;
-    if (said.textContent !== (wanted && words)) said.textContent = wanted && words; // else it would be a change again
+    const count = wanted && said.dataset.words.replace("{n}", number).replace("{m}", rows.length);
+    const words = number ? count : (wanted && said.dataset.wordNone) || same || "";
+    if (said.textContent !== words) said.textContent = words; // else it would be a change again
   }
 
   box.addEventListener("input", ({ target }) => {
-    if (!target.matches("[data-state-filter]")) return;
-    wanted = target.value.trim();
+    if (target.matches("[data-state-differs]")) differing = target.checked;
+    else if (target.matches("[data-state-filter]")) wanted = target.value.trim();
+    else return;
     apply();
   });
   box.addEventListener("keydown", ({ key, target }) => {
@@ -50,5 +57,5 @@
     wanted = "";
     apply();
   });
-  new MutationObserver(() => wanted && apply()).observe(box, { childList: true, subtree: true });
+  new MutationObserver(() => (wanted || differing) && apply()).observe(box, { childList: true, subtree: true });
 })();

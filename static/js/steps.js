@@ -14,6 +14,7 @@
   let resting = 0;
   let asked = "";
   let asking = false;
+  let [compared, changes] = [0, 0]; // how often the state now had changed when the answer compared with it, and until now
 
   const numberOf = (at) => steps.findIndex(({ dataset }) => dataset.at === at);
   const shownAt = () => panel.querySelector("[data-moment][data-show=state]")?.dataset.at;
@@ -30,10 +31,12 @@
     if (!at || isHeld(numberOf(at)) || at === asked || asking || document.hidden) return;
     asked = at;
     asking = true;
+    const before = changes;
     const { kind = "", author = "" } = Object.fromEntries(new URLSearchParams(location.search));
     try {
       const answer = await askFor(`${panel.dataset.stretch}?${new URLSearchParams({ at, kind, author })}`);
       hold(answer.ok && !answer.redirected ? [...parsed(await answer.text()).children] : []);
+      compared = before;
     } catch {
       // The next step asks, and says what is wrong.
     }
@@ -44,6 +47,7 @@
   /** Whether a step is held, and those around it, too, as far as there are any. */
   function isHeld(number) {
     const [first, last] = [steps[0], steps.at(-1)].map((step) => step?.dataset ?? {});
+    if (compared !== changes) return false;
     return number >= ("begins" in first ? 0 : NEAR) && number < steps.length - ("ends" in last ? 0 : NEAR);
   }
 
@@ -78,9 +82,7 @@
   /** Whether the panel differs only in its heads and rows. The first step tells rows only. */
   function canGo(from, to) {
     const told = (step) => step && !("asks" in step.dataset);
-    if (!told(steps[from]) || !told(steps[to]) || to < 1) return false;
-    const field = panel.querySelector(".statefilter")?.classList;
-    return steps[to].dataset.filter === (field ? (field.contains("few") ? "few" : "many") : "");
+    return told(steps[from]) && told(steps[to]) && to > 0;
   }
 
   // --- Going there -------------------------------------------------------------------------------------------------
@@ -116,7 +118,8 @@
 
   function unmark(row) {
     row.classList.remove("written");
-    row.querySelector(":scope > .was")?.remove();
+    row.querySelector(":scope > .was:not(.isnow)")?.remove();
+    row.hidden = "later" in row.dataset;
   }
 
   function put(list, key, old, row) {
@@ -124,7 +127,8 @@
     if (old) {
       openAgain(row, opened(old));
       old.className = row.className; // the row stays, so that those beside it are not drawn again
-      old.toggleAttribute("data-gone", "gone" in row.dataset);
+      for (const name of ["data-gone", "data-differs", "data-later", "hidden"])
+        old.toggleAttribute(name, row.hasAttribute(name));
       old.replaceChildren(...row.childNodes);
       htmx.process(old);
     } else {
@@ -180,11 +184,15 @@
 
   panel.addEventListener("adkweb:step", (event) => {
     const [from, to] = [numberOf(shownAt()), target(event.detail)];
-    if (!canGo(from, to)) return;
+    if (compared !== changes || !canGo(from, to)) return;
     event.preventDefault();
     if (from !== to) go(from, to);
     void ask();
   });
   document.addEventListener("htmx:afterSwap", (event) => panel.contains(event.detail.target ?? event.target) && rest());
+  document.addEventListener("adkweb:state", () => {
+    changes += 1;
+    asked = "";
+  });
   if (!panel.hidden) rest();
 })();

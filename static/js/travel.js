@@ -16,6 +16,7 @@
 
   const ADDRESS_MS = 400; // browsers refuse to change the address too often
   const STRIP_MS = 1_000; // from a strip to the next, while events arrive
+  const NOW_MS = 3_000; // from a change of the state now until what is shown is compared with it
   const LINK = "a.line, a.when"; // of a row
 
   let shown = null; // { at, seq } of the event whose state is shown
@@ -291,6 +292,14 @@
     next();
   }).observe(events, { childList: true, subtree: true });
   document.addEventListener("visibilitychange", next);
+
+  let comparing = 0;
+  document.addEventListener("adkweb:state", () => {
+    comparing ||= setTimeout(() => {
+      comparing = 0;
+      if (shown && show === "state" && !wish && !panel.contains(document.activeElement)) travel({ at: shown.at });
+    }, NOW_MS);
+  });
 
   /** Tells what is shown. */
   function point() {

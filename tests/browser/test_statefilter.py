@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.places import own, path
-from tests.browser.seed import FAMILY, FAMILY_KEYS
+from tests.browser.seed import FAMILY, FAMILY_KEYS, TRAVEL
 
 SESSION = path("s", *FAMILY)
 LAST = FAMILY_KEYS[-1]
@@ -39,6 +39,25 @@ def test_keys_are_filtered_as_one_types_and_from_moment_to_moment(page: Page) ->
     moment.get_by_role("searchbox", name="Filter keys").press("Escape")
     expect(moment.locator("[data-key-row][hidden]")).to_have_count(0)
     expect(moment.get_by_role("searchbox", name="Filter keys")).to_have_value("")
+
+
+def test_what_differs_from_now_is_filtered_from_moment_to_moment(page: Page) -> None:
+    page.goto(f"{path('s', *TRAVEL)}?at=t200")
+    moment = page.locator("#moment")
+    box, rows = moment.get_by_label("Differs from now"), moment.locator("[data-key-row]:visible")
+    box.check()
+    expect(moment.locator("[data-key-row]:visible:not([data-differs])")).to_have_count(0)
+    expect(moment.locator("[data-differs][hidden]")).to_have_count(0)
+    expect(moment.locator(".chip .n")).to_have_text(str(rows.count()))
+    page.keyboard.press("[")
+    expect(moment.locator("[data-travel-words]")).to_contain_text("199")
+    expect(box).to_be_checked()
+    expect(moment.locator("[data-key-row]:visible:not([data-differs])")).to_have_count(0)
+    page.locator("#travel").press("End")
+    expect(moment.locator(".statefilter")).to_contain_text("same as now")
+    expect(rows).to_have_count(0)
+    box.uncheck()
+    expect(moment.locator("[data-key-row][hidden]")).to_have_count(0)
 
 
 def test_a_filter_of_few_keys_is_in_sight_while_it_is_used(page: Page) -> None:

@@ -434,6 +434,8 @@ def test_what_happens_meanwhile_is_in_the_timeline_and_the_moment_stays(page: Pa
     expect(value(page, "count", "#state")).to_have_text("77")  # kept up to date, and not shown
     expect(page.locator("#state")).to_be_hidden()
     expect(value(page, "count")).to_have_text("3")
+    page.locator("main").focus()  # whoever is in the pane is left alone
+    expect(page.locator("#moment [data-key-row='count'] .isnow")).to_contain_text("77")
     page.keyboard.press("Escape")
     expect(page.locator("#state")).to_be_visible()
     expect(value(page, "count", "#state")).to_have_text("77")

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from sessions_app.access.actor import Actor
+from sessions_app.checks import mask_rules
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits.edit import Entry, edit_state
@@ -19,6 +20,7 @@ from sessions_app.history.index import build
 from sessions_app.sources import online, registry
 from sessions_app.writes.sessions import create_session, delete_session
 from tests.support.bulk import fill
+from tests.support.people import ALICE
 from tests.support.stored import execute
 from tests.web.conftest import Browser
 from tests.web.html import Element
@@ -225,6 +227,42 @@ def test_a_long_value_leads_to_all_of_it_as_it_was(ref: SessionRef, maria: Brows
     assert answer["Content-Type"].startswith("text/plain")
     assert '"k999": 999' in answer.content.decode()
     assert maria.get(address.replace("key=step", "key=gone")).status_code == 404
+
+
+def differing(panel: Element) -> dict[str, tuple[str, bool]]:
+    """Of each key that differs from now, what is stored now, and whether the filter alone shows it."""
+    found = {
+        row["data-key-row"]: (row.one(class_="isnow").one(class_="value").text, "hidden" in row)
+        for row in panel.all(class_="staterow", data_differs="")
+    }
+    assert panel.one("label", "chip").one(class_="n").text == str(len(found))
+    return found
+
+
+def test_what_differs_from_now_is_marked_with_the_value_now(
+    ref: SessionRef, maria: Browser, add: Add, actor: Actor
+) -> None:
+    first = add(ref, **change(step="pay", count=4, brief=1))
+    second = add(ref, **change(step="done", late=True))
+    edit_state(ref, [Entry("brief", ABSENT, 1), Entry("late", ABSENT, True)], actor=actor)
+    third = add(ref, **change(late=False))
+    assert differing(at(maria, ref, first)) == {
+        "step": ('"done"', False),
+        "brief": ("no such key", False),
+        "late": ("false", True),
+    }
+    assert differing(at(maria, ref, second)) == {"brief": ("no such key", False), "late": ("false", False)}
+    assert differing(at(maria, ref, third)) == {}
+
+
+def test_masked_values_do_not_tell_whether_they_differ(ref: SessionRef, maria: Browser, add: Add) -> None:
+    first = add(ref, **change(pin="1234", card={"number": "1111", "name": "ana"}))
+    add(ref, **change(pin="9876", card={"number": "2222", "name": "ana"}))
+    for pattern in ("pin", "number"):
+        mask_rules.create("*", "key", pattern, actor=ALICE)
+    panel = at(maria, ref, first)
+    assert {"1234", "9876", "1111", "2222"}.isdisjoint(panel.raw.split('"'))
+    assert differing(panel) == {}
 
 
 # --- The page at an event ---------------------------------------------------------------------------------------------

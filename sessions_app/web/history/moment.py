@@ -1,6 +1,6 @@
 """The session page's panel at an event: the state just after it, what it changed, and the event itself."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -127,7 +127,8 @@ def _state(
     known = outline.outline(ref, [event.seq] if event.seq is not None else [], actor=who, also=writers, upto=upto)
     turns, called = known.turn_numbers(writers), others_called(ref, after.writers.values(), who)
     changed = {change.key: change for change in _changes(ref, event, who)}
-    groups = [_group(after, scope, changed, only_changes, whole) for scope in STORED]
+    differing = set[str]() if only_changes else moments.differing(after)
+    groups = [_group(after, scope, changed, differing, only_changes, whole) for scope in STORED]
     unknown = [] if only_changes else [row for group in groups for row in group.rows if row.unknown]
     groups = [
         replace(
@@ -152,6 +153,7 @@ def _state(
         "temp": {name: value for name, value in event.description.delta.items() if name.startswith(TEMP)},
         "changed": sum(each.new is UNKNOWN or not same(each.old, each.new) for each in changed.values()),
         "count": sum(len(after.state.scope(scope)) for scope in STORED),
+        "differing": None if only_changes else len(differing),
     }
 
 
@@ -176,12 +178,22 @@ def _changes(ref: SessionRef, event: EventView, who: Actor) -> list[Change]:
     return [Change(name, before.get(name), value) for name, value in written.items()]
 
 
-def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_changes: bool, whole: bool) -> Group:
-    """Returns a scope's rows by name, including removed keys. If there are too many, keeps those that the event wrote."""
+def _group(
+    after: Moment,
+    scope: Scope,
+    changed: Mapping[str, Change],
+    differing: Collection[str],
+    only_changes: bool,
+    whole: bool,
+) -> Group:
+    """Returns a scope's rows by name, including removed keys and those that were set later. If there are too many, keeps
+    those that the event wrote, then those that differ from now and were there."""
     values = {full_key(scope, bare): value for bare, value in after.state.scope(scope).items()}
     wrote = {name for name in changed if scope_of(name)[0] == scope}
-    names = sorted(wrote if only_changes else values.keys() | wrote)
-    shown = sorted(sorted(names, key=lambda name: name not in wrote)[: MOST_ROWS if whole else ROWS], key=shown_order)
+    later = {name for name in differing if scope_of(name)[0] == scope} - values.keys() - wrote
+    names = sorted(wrote if only_changes else values.keys() | wrote | later)
+    first = sorted(names, key=lambda name: (name not in wrote, name in later, name not in differing))
+    shown = sorted(first[: MOST_ROWS if whole else ROWS], key=shown_order)
     rows = [
         Row(
             name,
@@ -190,10 +202,11 @@ def _group(after: Moment, scope: Scope, changed: Mapping[str, Change], only_chan
             name in after.initial,
             changed.get(name),
             _why_unknown(after, name) if value is UNKNOWN else "",
+            now=UNKNOWN if only_changes else after.now.get(name),
         )
         for name in shown
     ]
-    return Group(scope, rows, len(names) - len(rows))
+    return Group(scope, rows, len({*names} - later - {*shown}))
 
 
 def _why_unknown(after: Moment, name: str) -> str:

@@ -20,6 +20,7 @@ from ...domain.state import (
     Change,
     Scope,
     State,
+    differs,
     full_key,
     same,
     scope_of,
@@ -43,7 +44,8 @@ MOST_ROWS: Final = 2_000  # keys that it shows when a person asks for all
 class Row:
     """A key in the state panel.
 
-    At an event, `change` is what the event wrote, and `unknown` says why the value is unknown. `said` is the value that
+    At an event, `change` is what the event wrote, `unknown` says why the value is unknown, and `now` is the value that is
+    stored, UNKNOWN where nothing is compared with it. `said` is the value that
     the events give the key, if a different one is stored. `turn` is the number of the turn in which it was written, 0 if
     nobody knows. `beside` has the agents that wrote it at the same time, `session` what another session is called in which
     it was written.
@@ -59,6 +61,17 @@ class Row:
     turn: int = 0
     beside: tuple[str, ...] = ()
     session: str = ""
+    now: Any = UNKNOWN
+
+    @property
+    def differs(self) -> bool:
+        """Tells whether the key has another value now, or none."""
+        return differs(self.value, self.now)
+
+    @property
+    def later(self) -> bool:
+        """Tells whether the key did not exist at the event, and exists now."""
+        return self.value is ABSENT and self.differs
 
     @property
     def drifted(self) -> bool:
@@ -79,6 +92,11 @@ class Group:
     rows: list[Row]
     more: int = 0
     size: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Tells whether no row is shown: keys that were set later are hidden."""
+        return all(row.later and not row.change for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
