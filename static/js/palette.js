@@ -33,7 +33,7 @@
   ].join();
   const OF_EVERY_PAGE = "[data-theme-toggle], .topbar .menu-items :is(button:not([data-palette]), [data-tour-start])";
   const NO_ACTION = ":disabled, [aria-current=true], details.menu:not([data-focus]) > summary";
-  const NO_NAME = "kbd, svg, .note, .ofnow + .ofpast, .help, .n, .mark, .news, [data-number], [data-hint]";
+  const NO_NAME = "kbd, svg, .note, .help, .n, .mark, .news, [data-number], [data-hint]";
   const KNOWN = ["recent", "actions", "views", "pages"]; // the groups that are there before the answer
   const PAGES = [".topbar > .logo", ".topbar .menu-items a:not(.watched, [data-tour-start])", ".topbar-end > a"];
 

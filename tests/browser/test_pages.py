@@ -485,7 +485,7 @@ def test_on_a_narrow_screen_the_state_is_a_tab(visit: Visit) -> None:
     expect(state).to_have_attribute("aria-selected", "true")
     tap(timeline)
     expect(page.locator(".ev").last).to_be_in_viewport()
-    page.get_by_role("link", name="Edit current state").click()
+    page.get_by_role("link", name="Edit state").click()
     page.get_by_role("button", name="Edit the state now").click()  # the reader is in the past
     expect(page.locator("form.editbox")).to_be_in_viewport()
 

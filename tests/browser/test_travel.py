@@ -140,7 +140,7 @@ def test_a_click_shows_the_state_just_after_an_event_and_an_edit_asks_before_it_
     expect(page.locator("#state")).to_be_visible()
     page.locator("#event-t396 .line").click()
     expect(moment(page)).to_be_visible()
-    page.get_by_role("link", name="Edit current state").click()
+    page.get_by_role("link", name="Edit state").click()
     past.get_by_role("link", name="Fork here").click()
     expect(page.locator("#pane-title")).to_contain_text("Fork")
 
