@@ -66,6 +66,16 @@ def test_a_failed_run_is_read_in_each_density_and_a_lane_leads_through_its_event
     expect(page.locator(".lane:has(.shown)")).to_have_count(0)
 
 
+def test_a_row_of_a_trace_is_as_high_as_its_line_and_has_another_only_for_an_error(page: Page) -> None:
+    page.goto(f"{RUN}?density=trace")
+    expect(page.locator(".lane").first).to_be_visible()
+    heights = page.locator(".lane").evaluate_all(
+        "lanes => lanes.map((lane) => [lane.querySelector('.fault') !== null, lane.getBoundingClientRect().height])"
+    )
+    assert {has_error for has_error, _ in heights} == {False, True}
+    assert all(26 <= height <= (50 if has_error else 32) for has_error, height in heights), heights
+
+
 TOP = """() => {
     const { top } = document.querySelector("[data-timeline]").getBoundingClientRect();
     const boxes = [...document.querySelectorAll("#events [data-row]")].map((row) => [row, row.getBoundingClientRect()]);
