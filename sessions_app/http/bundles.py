@@ -31,9 +31,9 @@ _STYLES: Final = """
     checks/state_health session/page search/params search/palette
 """
 _SCRIPTS: Final = """
-    numbers dates editor edit types days turns statefilter densities window live strip striprange pins travel steps pane
+    numbers dates editor edit types days statefilter densities window live strip striprange pins travel steps pane
     sessions range compare upload menu dialog keys panes combobox querybar palette rules focus time copy guard
-    confirm fragment atchange timeline tabs toasts watching htmx-errors keycard rowsheet
+    confirm fragment atchange turns timeline tabs toasts watching htmx-errors keycard rowsheet
 """
 BUNDLES: Final = {
     "css/pages.css": [f"css/{name}.css" for name in _STYLES.split()],

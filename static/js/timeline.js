@@ -1,7 +1,7 @@
-// [data-timeline] starts at its end (or at its .selected row). Rows that arrive above never move what is being read; rows
-// that arrive below are followed only by a reader who is at the end, and who stays there when what stands around it takes
-// more room; others are told by [data-timeline-new]: it is shown,
-// its [data-timeline-end] button goes there, and [data-new-count] says how many (data-word-one, data-word-other with {n}).
+// [data-timeline] starts at its end (or at its .selected row, or at a turn that is [data-first], which stays in sight). Rows
+// that arrive above never move what is being read; rows that arrive below are followed only by a reader who is at the end, and
+// who stays there when what stands around it takes more room; others are told by [data-timeline-new]: it is shown, its
+// [data-timeline-end] button goes there, and [data-new-count] says how many (data-word-one, data-word-other with {n}).
 (() => {
   const { counted, firstBelow, isNarrow } = window.adkweb;
   const NEAR = 48;
@@ -15,6 +15,14 @@
   const atEnd = (box, timeline) =>
     !timeline.querySelector(".later") && box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
   const toEnd = (box) => box.scrollTo({ top: box.scrollHeight, behavior: "instant" });
+
+  const firstOf = (timeline) => timeline.querySelector("[data-first]");
+  const isHome = (timeline) => firstOf(timeline) !== null || positions.get(timeline)?.atEnd;
+  function toHome(timeline) {
+    const first = firstOf(timeline);
+    if (first) first.scrollIntoView({ block: "start", behavior: "instant" });
+    else toEnd(scroller(timeline));
+  }
 
   function remember(timeline) {
     if (!timeline.checkVisibility()) return; // another tab is shown, which scrolls for itself
@@ -49,7 +57,8 @@
     const pushed = added.filter((row) => row.dataset.asked === undefined);
     if (!timeline.checkVisibility()) return announce(timeline, pushed.length);
     const { atEnd: following, anchor, top } = positions.get(timeline);
-    if (following) toEnd(box);
+    if (pushed.length) delete firstOf(timeline)?.dataset.first;
+    if (isHome(timeline)) toHome(timeline);
     else if (anchor?.isConnected) box.scrollTop += anchor.getBoundingClientRect().top - top;
     if (!following && anchor) {
       const below = pushed.filter((row) => anchor.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_FOLLOWING);
@@ -82,12 +91,11 @@
 
   const sizes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
-      if (scroller(target) === target && positions.get(target)?.atEnd) toEnd(target);
+      if (scroller(target) === target && isHome(target)) toHome(target);
     }
   });
   function stay() {
-    for (const timeline of all())
-      if (positions.get(timeline)?.atEnd && timeline.checkVisibility()) toEnd(scroller(timeline));
+    for (const timeline of all()) if (isHome(timeline) && timeline.checkVisibility()) toHome(timeline);
   }
   // On a narrow screen the page scrolls, and what comes later (the strip, figures) pushes down what is read.
   const page = new ResizeObserver(stay);
@@ -97,7 +105,7 @@
     if (observers.has(timeline)) return;
     const selected = timeline.querySelector(".selected");
     if (selected) selected.scrollIntoView({ block: "center", behavior: "instant" });
-    else if (!location.hash) toEnd(scroller(timeline));
+    else if (!location.hash) toHome(timeline);
     remember(timeline);
     const take = (records) => {
       const added = newRows(records);

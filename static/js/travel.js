@@ -210,6 +210,8 @@
     const rides = focused ? focused !== row : riding && document.activeElement === document.body;
     if (rides && wish?.at === undefined) focusOn(row); // who moves by j and k is ahead of what is shown
     row.scrollIntoView({ block: "nearest" });
+    const parts = events.querySelectorAll(".lane .shown"); // a trace shows the event there
+    parts[parts.length - 1]?.closest(".lane").scrollIntoView({ block: "nearest" });
   }
 
   /** A row that says nothing, as some do in a chat, takes no focus: no other row has it then, and the next one gets it. */

@@ -1,8 +1,9 @@
 // [data-turn]: the heading of a turn, whose rows are those that follow, up to the next one. Its [data-turn-fold] hides them
 // and shows them again (aria-expanded); rows that arrive in a folded turn are hidden, too. [data-fold-all] folds all turns, also
-// earlier ones that arrive, or none. In a trace, the question stays, the heading's .turnbar[data-took] says how long the turn took
-// beside the slowest one of those that are shown (.slowest), and of more than FEW turns, only the newest is open at first. A turn
-// opens when one of its rows is to be seen (adkweb:moment, adkweb:reveal).
+// earlier ones that arrive, or none. In a trace, the question stays, and the heading's .turnbar[data-took] says how long the turn
+// took beside the slowest one of those that are shown (.slowest). A trace begins with the newest turn that failed, or else with
+// the slowest one ([data-first], which timeline.js keeps in sight until the reader does something); of more than FEW turns, it
+// is the only open one. A turn opens when one of its rows is to be seen (adkweb:moment, adkweb:reveal).
 (() => {
   const box = document.querySelector("#events");
   if (!box) return;
@@ -40,7 +41,10 @@
 
   const headings = () => [...box.querySelectorAll("[data-turn]")];
 
-  /** Folds all turns, or all but the newest of many: a trace of many turns is a list of them at first. */
+  /** The turn in which a row is, if any; it may have begun in the list before. */
+  const turnOf = (row) =>
+    row && headings().findLast((turn) => turn.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_FOLLOWING);
+
   function fold(turns) {
     for (const { id } of turns) folded.add(id);
     all.ariaPressed = String(turns.length > 0);
@@ -48,11 +52,28 @@
     show();
   }
 
+  /** What a trace is opened for, unless an agent is at work. */
+  function findFirst(turns) {
+    if (document.querySelector("#status [data-running]")) return null;
+    return turns.findLast((turn) => turn.matches(".failed")) ?? turns.find((turn) => turn.matches(".slowest"));
+  }
+
+  function keepInSight(turn) {
+    turn.dataset.first = "";
+    for (const type of ["pointerdown", "wheel", "keydown"])
+      document.addEventListener(type, () => delete turn.dataset.first, { once: true, capture: true, passive: true });
+  }
+
   function begin() {
+    compare();
     const isAtEnd = box.closest("[data-timeline]").dataset.following !== "false"; // who reads elsewhere goes on there
     const turns = box.dataset.density === "trace" && isAtEnd ? headings() : [];
+    const selected = turnOf(box.querySelector(".selected"));
+    const first = selected ? null : findFirst(turns);
+    const open = selected ?? first ?? turns.at(-1);
     folded.clear();
-    fold(turns.length > FEW ? turns.slice(0, -1) : []);
+    fold(turns.length > FEW ? turns.filter((turn) => turn !== open) : []);
+    if (first) keepInSight(first);
   }
 
   all.addEventListener("click", () => {
@@ -63,27 +84,25 @@
 
   /** Opens the turn of a row that is to be seen. */
   function reveal(row) {
-    if (!row?.hidden) return;
-    let turn = row;
-    while (turn && !("turn" in turn.dataset)) turn = turn.previousElementSibling;
-    if (turn && folded.delete(turn.id)) show();
+    if (folded.delete(turnOf(row)?.id)) show();
   }
 
   document.addEventListener("adkweb:density", begin);
   box.addEventListener("adkweb:reveal", ({ target }) => reveal(target));
   document.addEventListener("adkweb:moment", ({ detail }) => {
-    if (folded.size && detail) reveal(box.querySelector(`[data-seq="${detail.seq}"]`));
+    if (folded.size && detail) reveal(document.getElementById(`event-${detail.at}`));
   });
 
   new MutationObserver((changes) => {
     if (all.ariaPressed === "true") {
       const added = new Set(changes.flatMap(({ addedNodes }) => [...addedNodes]));
       const turns = headings();
-      for (const turn of turns.slice(0, -1)) if (added.has(turn) || added.has(turn.parentElement)) folded.add(turn.id);
+      const selected = turnOf(box.querySelector(".selected"));
+      for (const turn of turns.slice(0, -1))
+        if (turn !== selected && (added.has(turn) || added.has(turn.parentElement))) folded.add(turn.id);
     }
     if (folded.size) show();
     compare();
   }).observe(box, { childList: true, subtree: true });
   begin();
-  compare();
 })();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.places import path
 
@@ -29,15 +29,53 @@ def test_a_heading_hides_its_turn_and_shows_it_again(page: Page) -> None:
     expect(rows.last).to_be_visible()
 
 
-def test_a_trace_of_many_turns_is_a_list_at_first_and_a_turn_opens_when_it_is_to_be_seen(page: Page) -> None:
+def opened(page: Page) -> Locator:
+    return page.locator(".turn", has=page.locator("[aria-expanded=true]"))
+
+
+def test_a_trace_of_many_turns_is_a_list_in_which_the_last_failed_turn_is_open(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 480})
+    page.goto(f"{path('s', *SEOUL)}?density=trace")
+    expect(page.locator(".slowest .turnbar rect")).to_have_attribute("width", "100")
+    expect(opened(page)).to_have_count(1)
+    expect(opened(page)).to_have_id("turn-11")
+    expect(page.locator(".lane.failed:visible")).to_be_in_viewport()
+    expect(page.locator("#turn-17")).not_to_be_in_viewport()
+    page.get_by_role("button", name="Fold all turns").click()
+    expect(page.locator(".waterfall:not([hidden])")).to_have_count(page.locator(".turn").count())
+
+
+def test_earlier_turns_fill_a_high_window_and_the_open_one_stays_in_sight(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 1000})
     page.goto(f"{path('s', *SEOUL)}?density=trace")
     for shown in (".turn", ".asked"):
         expect(page.locator(f"{shown}:visible")).to_have_count(17)
-    expect(page.locator(".waterfall:not([hidden])")).to_have_count(1)
-    expect(page.locator(".slowest .turnbar rect")).to_have_attribute("width", "100")
+    expect(opened(page)).to_have_id("turn-11")
+    expect(page.locator(".lane.failed:visible")).to_be_in_viewport()
+
+
+def test_a_trace_without_a_failure_begins_with_the_slowest_turn(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 460})
+    page.goto(f"{path('s', 'demo', 'booking', '지우', 'busan-jeju')}?density=trace")
+    expect(page.locator("#turn-2")).to_have_class(re.compile("slowest"))
+    expect(page.locator("#turn-2")).to_be_in_viewport()
+    expect(page.locator("#turn-4")).not_to_be_in_viewport()
+
+
+def test_a_step_opens_the_turn_that_it_leads_to_and_shows_its_bar(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 560})
+    page.goto(f"{path('s', *SEOUL)}?density=trace")
     expect(page.locator("#travel")).to_be_visible()
+    page.keyboard.press("[")  # the newest event
+    expect(opened(page).last).to_have_id("turn-17")
+    page.keyboard.press("[")  # the question is seen in a folded turn, too
+    expect(page.locator(".selected.asked")).to_have_count(1)
+    page.locator("#turn-17").get_by_role("button").click()
+    page.locator("#turn-16 + .asked .line").click()
+    expect(opened(page).last).to_have_id("turn-16")
+    page.locator("#turn-11").get_by_role("button").click()
     page.keyboard.press("<")  # the last error
-    expect(page.locator("#turn-11").get_by_role("button")).to_have_attribute("aria-expanded", "true")
-    expect(page.locator(".waterfall:not([hidden])")).to_have_count(2)
-    page.get_by_role("button", name="Fold all turns").click()
-    expect(page.locator(".waterfall:not([hidden])")).to_have_count(17)
+    expect(opened(page).first).to_have_id("turn-11")
+    expect(page.locator("#turn-11 ~ .waterfall .lane:has(.shown)").first).to_be_in_viewport(ratio=1)
+    page.keyboard.press("<")  # in a turn that is not there as a whole
+    expect(opened(page).first).to_have_id("turn-7")
