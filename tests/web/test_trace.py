@@ -169,6 +169,17 @@ def test_why_something_failed_is_said_below_its_bar_and_to_who_hears_the_page(
     assert "card declined" in tool.one("span", "figures").text
 
 
+def test_each_line_of_an_axis_has_its_time_and_a_bar_that_is_alone_has_no_lines(
+    anywhere: SessionRef, turn: list[str], maria: Browser
+) -> None:
+    axis = maria.open("trace", htmx=True, **anywhere._asdict()).one("li", "axis")
+    lines, times = axis.one("svg", "grid").all("rect", "tick"), axis.all("text")
+    assert [line["x"] for line in lines] == [time["x"] for time in times]
+    assert [time.text for time in times] == ["0 s", "2 s", "4 s", "6 s"]
+    alone = maria.open("trace", htmx=True, query={"at": turn[0]}, **anywhere._asdict())
+    assert not alone.all("rect", "tick")
+
+
 def test_bars_lead_to_their_events_and_are_hidden_from_who_cannot_see_them(
     anywhere: SessionRef, turn: list[str], maria: Browser
 ) -> None:

@@ -140,6 +140,11 @@ class Drawn:
     parts: list[tuple[str, str, str]]  # where the time went: kind, name, words
     scaled: bool  # as all turns of the session are
 
+    @property
+    def has_axis(self) -> bool:
+        """Tells whether there is something to compare: a bar that is alone says how long it took."""
+        return len(self.rows) > 1 or bool(self.folds)
+
 
 def on_one_scale(request: HttpRequest) -> bool:
     """Tells whether the traces of all turns have the same scale: by ?scale=, or as it was chosen last in this browser."""
@@ -185,7 +190,7 @@ def drawn(events: Sequence[EventView], longest: float = 0.0, agents: Sequence[in
         of_turn,
         kept,
         len(of_turn.spans) + of_turn.more - shown,
-        [_tick(each, scale.folds) for each in scale.ticks],
+        [_tick(each) for each in scale.ticks if not _is_hidden(each, scale.folds)],
         [_fold(each) for each in scale.folds],
         [
             (kind, name, duration(took))
@@ -272,10 +277,13 @@ def _fault(span: Span, scale: Scale, end: float) -> Fault:
     return Fault(_number(0 if is_late else left), _number(max(right, THINNEST) if is_late else 100 - left), is_late)
 
 
-def _tick(tick: Tick, folds: list[Fold]) -> Label:
-    """Returns a tick; without words where those of a fold stand."""
-    hidden = any(fold.x - WORDS < tick.x < fold.x + fold.width for fold in folds)
-    return Label(_number(tick.x), "" if hidden else _tick_words(tick.seconds), last=tick.x > 100 - WORDS)
+def _is_hidden(tick: Tick, folds: list[Fold]) -> bool:
+    """Tells whether the words of a fold stand where those of a tick would."""
+    return any(fold.x - WORDS < tick.x < fold.x + fold.width for fold in folds)
+
+
+def _tick(tick: Tick) -> Label:
+    return Label(_number(tick.x), _tick_words(tick.seconds), last=tick.x > 100 - WORDS)
 
 
 def _fold(fold: Fold) -> Label:
