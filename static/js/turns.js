@@ -25,7 +25,7 @@
     const bars = [...box.querySelectorAll(".turnbar")];
     const longest = Math.max(...bars.map((bar) => bar.dataset.took));
     for (const bar of bars) {
-      const width = String(Math.max(1, (100 * bar.dataset.took) / (longest || 1)));
+      const width = `${Math.max(1, (100 * bar.dataset.took) / (longest || 1))}%`;
       if (bar.firstElementChild.getAttribute("width") !== width) bar.firstElementChild.setAttribute("width", width);
       bar.parentElement.classList.toggle("slowest", bars.length > 1 && Number(bar.dataset.took) === longest);
     }

@@ -76,6 +76,38 @@ def test_a_row_of_a_trace_is_as_high_as_its_line_and_has_another_only_for_an_err
     assert all(26 <= height <= (50 if has_error else 32) for has_error, height in heights), heights
 
 
+def edges(page: Page, selector: str, side: str) -> set[int]:
+    """Where what is visible of a page begins (left) or ends (right)."""
+    boxes = (
+        "(all, side) => all.filter((each) => each.checkVisibility()).map((each) => each.getBoundingClientRect()[side])"
+    )
+    return {round(each) for each in page.locator(selector).evaluate_all(boxes, side)}
+
+
+def test_numbers_of_a_trace_stand_below_each_other_and_bars_below_the_questions(page: Page) -> None:
+    page.goto(f"{SEOUL}?density=trace")
+    page.get_by_role("button", name="Fold all turns").click()  # opens them
+    expect(page.locator(".lane.tool").first).to_be_visible()
+    assert len(edges(page, ".turn .took", "right")) == 1
+    assert len(edges(page, ".turnbar", "left")) == 1
+    assert len(edges(page, ".waterfall:has(.tok) .lane .took", "right")) == 1
+    (start,) = edges(page, ".waterfall .lane .spans", "left")
+    assert edges(page, ".asked .line", "left") == {start}
+
+
+def test_a_phone_shows_bars_in_the_whole_width_and_the_times_of_their_axis_stay(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 520})
+    page.goto(f"{RUN}?density=trace")
+    last = page.locator(".lane").last
+    for bar in (page.locator(".turnbar").last, last.locator(".spans")):
+        expect(bar).to_be_visible()
+        assert bar.evaluate("each => each.getBoundingClientRect().width") == pytest.approx(366, abs=1)
+    page.mouse.move(200, 300)
+    page.mouse.wheel(0, 10)
+    last.evaluate("row => scrollBy(0, row.getBoundingClientRect().top - 250)")
+    expect(page.locator(".axis > .spans").last).to_be_in_viewport(ratio=1)
+
+
 TOP = """() => {
     const { top } = document.querySelector("[data-timeline]").getBoundingClientRect();
     const boxes = [...document.querySelectorAll("#events [data-row]")].map((row) => [row, row.getBoundingClientRect()]);

@@ -36,7 +36,7 @@ def opened(page: Page) -> Locator:
 def test_a_trace_of_many_turns_is_a_list_in_which_the_last_failed_turn_is_open(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 480})
     page.goto(f"{path('s', *SEOUL)}?density=trace")
-    expect(page.locator(".slowest .turnbar rect")).to_have_attribute("width", "100")
+    expect(page.locator(".slowest .turnbar rect")).to_have_attribute("width", "100%")
     expect(opened(page)).to_have_count(1)
     expect(opened(page)).to_have_id("turn-11")
     expect(page.locator(".lane.failed:visible")).to_be_in_viewport()
