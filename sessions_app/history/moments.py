@@ -32,12 +32,11 @@ from .scope_past import ScopePast
 class Moment:
     """The state of a session's three scopes just after an event, or just before it; `event` is None for now.
 
-    `state` has bare keys, UNKNOWN if a value can't be known, and so has `now`, which is what is stored; the other fields have
-    full keys. `writers` has the event
-    that wrote a key. `initial` has the keys that are unchanged since a session was created. `either` has those that are
-    UNKNOWN because they may have been merged or replaced. With `unrecorded`, this session's initial state is unknown.
-    `otherwise` is set only for now: the last written value of each key that has another stored value; drift.py decides
-    which of these are drift.
+    `state` has bare keys, UNKNOWN if a value can't be known. So has `now`, which is what is stored. The other fields have
+    full keys. `writers` has the event that wrote a key. `initial` has the keys that are unchanged since a session was
+    created. `either` has those that are UNKNOWN because they may have been merged or replaced. With `unrecorded`, this
+    session's initial state is unknown. `otherwise` is set only for now: the last written value of each key that has another
+    stored value; drift.py decides which of these are drift.
     """
 
     ref: SessionRef
