@@ -6,7 +6,7 @@
 import ast
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from fnmatch import filter as filter_names
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -93,15 +93,12 @@ def words_of(path: str, source: str) -> set[str]:
     if path.endswith((".py", ".js")):
         patterns = {pattern for row in glossary() for pattern in row.names} | GENERAL
         names = used_names(path, source)
-        return {pattern for pattern in patterns if any(_is_named(name, pattern) for name in names)}
+        names |= {name.lower() for name in names if name.isupper()}
+        return {pattern for pattern in patterns if filter_names(names, pattern)}
     text = " ".join(source.split())
     return {
         phrase for row in glossary() for phrase in row.phrases if re.search(rf"\b{re.escape(phrase)}s?\b", text, re.I)
     }
-
-
-def _is_named(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) or (name.isupper() and fnmatchcase(name.lower(), pattern))
 
 
 @cache
