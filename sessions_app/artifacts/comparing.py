@@ -15,7 +15,6 @@ from .contents import Content
 MOST_LINES: Final = 2_000  # that are shown
 AROUND: Final = 3  # equal lines that are shown beside those that differ
 LARGEST: Final = 50_000_000  # bytes of files that are compared byte by byte
-_PIECE: Final = 1 << 20
 _WORDS: Final = 1_000  # characters of a line whose words are compared
 _PAIRS: Final = 200  # of lines whose words are compared
 

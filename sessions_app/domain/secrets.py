@@ -9,7 +9,6 @@ _NAMED_LENGTH: Final = 6  # characters that a password has at least
 
 AWS, GOOGLE, GITHUB, SLACK, STRIPE = "aws", "google", "github", "slack", "stripe"
 MODEL, JWT, PEM, ADDRESS, NAMED = "model", "jwt", "pem", "address", "named"
-KINDS: Final = (AWS, GOOGLE, MODEL, GITHUB, SLACK, STRIPE, JWT, PEM, ADDRESS, NAMED)
 
 _PATTERNS: Final = {
     AWS: re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
@@ -36,7 +35,7 @@ _NONE: Final = re.compile(
 
 
 def secret_of(text: str) -> str:
-    """Returns the kind of secret that a text contains, one of KINDS but NAMED; "" if there is none."""
+    """Returns the kind of secret that a text contains, one of those above but NAMED; "" if there is none."""
     text = text[:LOOKED_AT]
     return next((kind for kind, pattern in _PATTERNS.items() if pattern.search(text)), "")
 

@@ -4,7 +4,6 @@ interruption."""
 import logging
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -114,11 +113,10 @@ def go_on() -> None:
             log.debug("%s: %s", source.alias, error)
 
 
-def wait(alias: str, moved: Callable[[Adoption], None]) -> None:
-    """Waits until adopting ends. Calls `moved` with its progress about five times a second."""
-    while (thread := _threads.get(alias)) and thread.is_alive():
-        moved(thread.adoption)
-        thread.join(0.2)
+def wait(alias: str) -> None:
+    """Waits until adopting ends."""
+    if thread := _threads.get(alias):
+        thread.join()
 
 
 _lock = threading.Lock()

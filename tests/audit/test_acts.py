@@ -254,7 +254,7 @@ def test_views_webhooks_and_rules_are_recorded(ref: SessionRef, person: User, se
 def test_adopting_is_recorded(ref: SessionRef, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adopt_job.database, "keeps_creations", lambda alias: False)
     adopt_job.start(ref.source, ALICE)
-    adopt_job.wait(ref.source, lambda adoption: None)
+    adopt_job.wait(ref.source)
     assert recorded() == [("adopted", "alice")]
 
 

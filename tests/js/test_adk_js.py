@@ -318,7 +318,7 @@ def test_the_indexes_that_it_drops_come_back_and_nothing_is_wrong_without(
         moments.state_now(created, actor=SYSTEM).state.merged() == views.session(created, actor=SYSTEM).state.merged()
     )
     adopt_job.go_on()
-    adopt_job.wait(ref.source, lambda adoption: None)
+    adopt_job.wait(ref.source)
     assert sources_adoption.missing(ref.source) == []
     adopt_job.go_on()
     assert adopt_job.of(ref.source) is None
@@ -340,7 +340,7 @@ def test_the_server_puts_them_back(place: str, ref: SessionRef) -> None:
     finally:
         searcher.end()
         searcher.join(30)
-        adopt_job.wait(ref.source, lambda _adoption: None)
+        adopt_job.wait(ref.source)
     assert adopt_job.of(ref.source) is None
 
 

@@ -186,7 +186,7 @@ def test_a_file_that_was_locked_when_it_was_opened_is_adopted_in_the_background(
         source = opened(str(file))
         other.execute("ROLLBACK")
     adopt_job.go_on()
-    adopt_job.wait(source.alias, lambda progress: None)
+    adopt_job.wait(source.alias)
     assert database.is_adopted(source.alias)
 
 

@@ -44,7 +44,7 @@ def again(open_source: Callable[[str, str], str], ref: SessionRef) -> None:
     registry.opened_files.pop(ref.source)
     database.get(ref.source)
     adopt_job.go_on()
-    adopt_job.wait(ref.source, lambda adoption: None)
+    adopt_job.wait(ref.source)
 
 
 @pytest.mark.guarantee(

@@ -46,7 +46,7 @@ def open_unadopted(open_source: Callable[..., str]) -> Callable[[str], str]:
 def adopted_by(maria: Browser, source: str) -> None:
     """Presses the button and waits."""
     assert maria.send("adoption", {}, source=source).status_code == 302
-    adopt_job.wait(source, lambda adoption: None)
+    adopt_job.wait(source)
     assert adopt_job.of(source) is None
 
 
@@ -90,7 +90,7 @@ def test_a_version_that_adkweb_does_not_know_has_a_warning_of_its_own_and_needs_
     assert "required" in asked.one("input", name="agreed")
     assert maria.send("adoption", {}, source=ref.source).status_code == 400
     assert maria.send("adoption", {"agreed": "1"}, source=ref.source).status_code == 302
-    adopt_job.wait(ref.source, lambda adoption: None)
+    adopt_job.wait(ref.source)
     assert "Database adopted" in maria.open("adoption", source=ref.source).text
     append_event(ref, {"author": "x"}, actor=actor)
 
@@ -130,7 +130,7 @@ def test_what_is_in_the_way_is_said_and_the_same_button_goes_on(
     with monkeypatch.context() as patch:
         patch.setitem(schema.STEPS.postgresql, "adkweb_deleted", ["CREATE TABLE sessions (x int)"])
         maria.send("adoption", {}, source=ref.source)
-        adopt_job.wait(ref.source, lambda adoption: None)
+        adopt_job.wait(ref.source)
         page = maria.open("adoption", source=ref.source)
         assert "already exists" in page.one("p", role="alert").text
         assert page.one("button", "primary").text == "Continue adopting"
@@ -153,7 +153,7 @@ def test_an_adoption_that_was_interrupted_goes_on_by_itself(ref: SessionRef, mon
     database.get(ref.source)
     assert (database.is_begun(ref.source), database.is_adopted(ref.source)) == (True, False)
     adopt_job.go_on()
-    adopt_job.wait(ref.source, lambda adoption: None)
+    adopt_job.wait(ref.source)
     assert sources_adoption.missing(ref.source) == []
 
 
@@ -163,7 +163,7 @@ def test_indexes_that_another_program_drops_come_back_by_themselves(ref: Session
         cursor.execute("DROP INDEX adkweb_events_seq")
     assert [view.description.text for view in timeline.events(ref, actor=SYSTEM).rows] == ["Hello"]
     adopt_job.go_on()
-    adopt_job.wait(ref.source, lambda adoption: None)
+    adopt_job.wait(ref.source)
     assert sources_adoption.missing(ref.source) == []
 
 
