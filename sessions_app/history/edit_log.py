@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from django.db import connection, transaction
@@ -79,7 +79,29 @@ def _owners_of_edits(projection: int) -> dict[str | None, int]:
         return {None if scope == ALL_EDITS else app: number for app, scope, number in cursor.fetchall()}
 
 
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Selects edits by their app, by a part of the name of who made them, and by a part of a key. Empty texts select all.
+
+    What is compared is what the actor is shown."""
+
+    app: str = ""
+    by: str = ""
+    key: str = ""
+
+    def selects(self, edit: EventView) -> bool:
+        """Tells whether an edit is selected."""
+        by, key = self.by.casefold(), self.key.casefold()
+        return (
+            self.app in ("", edit.ref.app_name)
+            and by in str(edit.description.edit.get("actor", "")).casefold()
+            and (not key or any(key in change.key.casefold() for change in edit.changes))
+        )
+
+
+ALL: Final = Only()
 _AT_ONCE: Final = 50  # edits asked for at once, at least
+LOOKED_AT: Final = 500  # edits of a source, for a page of those that are selected
 _LAST: Final = Position(2**63 - 1)
 # Orders the edits of all sources: moment, source, position.
 EditAt = tuple[int, str, Position]
@@ -94,18 +116,27 @@ def position_below(below: EditAt | None, source: str) -> EditPosition | None:
 
 
 def edits_of(
-    source: str, below: EditAt | None, limit: int, actor: Actor
+    source: str, below: EditAt | None, limit: int, actor: Actor, only: Only = ALL
 ) -> tuple[list[tuple[EditAt, EventView]], EditAt | None]:
-    """Returns the edits of one source, as far as it is read; and where they end, if they are too large to continue."""
-    reach, left = build.reach(source), LARGE
-    sees = None if actor.sees_all_of(source) else partial(actor.may_see, source)
+    """Returns the edits of one source, as far as it is read, until `limit` of them are selected; and where they end, if
+    they are too large or too many to continue."""
+    reach, left, looked_at, selected = build.reach(source), LARGE, 0, 0
+
+    def sees(app: str) -> bool:
+        return only.app in ("", app) and actor.may_see(source, app)
+
     at = position_below(below, source)
     edits: list[tuple[EditAt, EventView]] = []
-    while reach and len(edits) < limit:
-        positions = positions_of_edits(reach.projection, at, max(limit, _AT_ONCE), sees)
+    while reach and selected < limit:
+        if at and looked_at >= LOOKED_AT:
+            return edits, (at.moment, source, at.position)
+        every = not only.app and actor.sees_all_of(source)
+        positions = positions_of_edits(reach.projection, at, max(limit, _AT_ONCE), None if every else sees)
+        looked_at += len(positions)
         for edit_at, view in views_at(source, reach, positions, actor):
             if (view.unread or is_edit(view.data)) and actor.may_see(source, view.ref.app_name):
                 edits.append((edit_at, view))
+                selected += only.selects(view)
             left -= view.weight
             if left < 0:
                 return edits, edit_at
@@ -155,11 +186,14 @@ def edits(
     before: str | None = None,
     limit: int = PAGE,
     seconds: float | None = None,
+    only: Only = ALL,
     *,
     actor: Actor,
 ) -> tuple[Page[EventView], list[Error]]:
     """Returns a page of the edits in every session of every source, the newest first; and the errors of sources.
 
+    The page has `limit` edits that `only` selects, or fewer if they are rare. Those between them are on it, too, if they
+    are of the same app: one may have undone another.
     An actor who may not see every app gets the edits in the apps that they may see. A source that does not answer is
     left out (SourceError). A source that isn't fully read after `seconds` shows what is read so far (Behind).
     """
@@ -168,7 +202,7 @@ def edits(
     ends: EditAt | None = None
     until = time.monotonic() + (build.SECONDS if seconds is None else seconds)
     answers, problems = of_each_source(
-        lambda source: edits_of(source, below, limit + 1, actor), until, lambda source: actor.has("read", source)
+        lambda source: edits_of(source, below, limit + 1, actor, only), until, lambda source: actor.has("read", source)
     )
     for some, end in answers:
         rows += some
@@ -177,7 +211,8 @@ def edits(
     read = [
         each for each in rows if ends is None or each[0] >= ends
     ]  # older than this, a source may have edits that were not read
-    page = read[:limit]
+    selected = [at for at, view in read if only.selects(view)]
+    page = [each for each in read if len(selected) <= limit or each[0] >= selected[limit - 1]]
     last = page[-1][0] if page else ends
     more = len(rows) > len(page) or ends is not None
     return Page([view for _at, view in page], write_cursor(*last) if last and more else None), problems

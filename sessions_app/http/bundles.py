@@ -27,7 +27,7 @@ _STYLES: Final = """
     access/tokens masking access/second_factor settings history/moment errors home/home
     checks/schema session/labels history/strip session/chosen_range history/pins drift agent_view html/difference
     history/history
-    compare/compare compare/state artifacts edits/fork edits/undo edits/rewind audit
+    compare/compare compare/state artifacts edits/fork edits/log edits/undo edits/rewind audit
     checks/state_health session/page search/params search/palette
 """
 _SCRIPTS: Final = """

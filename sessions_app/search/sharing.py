@@ -1,11 +1,12 @@
 """Tells which sessions share the state of a user or an app, and which of them run or wait now: whom an edit reaches."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
+from django.db.models import OuterRef, Subquery
 
 from ..access.actor import Actor
 from ..domain.positions import Seq
@@ -152,6 +153,54 @@ def readers(ref: SessionRef, seq: Seq, at: float, scope: Scope, *, actor: Actor)
         count = SearchSession.objects.filter(user_owner=owner, listed=True).values("pk")[: COUNT_LIMIT + 1].count()
     first, known = _of_owner(ref.source, at, f"s.{scope}_owner_id", owner.pk)
     return Readers(first, known, count)
+
+
+class Written(NamedTuple):
+    """An edit: its session and its seq there, when it was made, in seconds, and the scope of what it wrote."""
+
+    ref: SessionRef
+    seq: Seq
+    at: float
+    scope: Scope
+
+
+def are_read(edits: Sequence[Written], *, actor: Actor) -> dict[Written, bool]:
+    """Returns of which edits it is known whether an agent has read them since, and whether one has.
+
+    Of sessions, the last turns are enough, in one query. Of what is shared, an older edit was read once a newer one was,
+    so that only those that were not ask for themselves."""
+    for edit in edits:
+        actor.check_sees(edit.ref)
+    indexed = {source for source in {edit.ref.source for edit in edits} if feed.share(source) == 1.0}
+    known = sorted((edit for edit in edits if edit.ref.source in indexed), key=lambda edit: -edit.at)
+    last = _last_turns({edit.ref for edit in known})
+    read: dict[Written, bool] = {}
+    read_by: set[tuple[str, Scope, str]] = set()
+    for edit in known:
+        if edit.scope not in ("user", "app"):
+            if edit.ref in last:
+                read[edit] = last[edit.ref] > edit.seq
+            continue
+        names = edit.ref.app_name, edit.ref.user_id if edit.scope == "user" else ""
+        owner = edit.ref.source, edit.scope, digest_of(*names)
+        if owner not in read_by:
+            readers_ = readers(edit.ref, edit.seq, edit.at, edit.scope, actor=actor)
+            if not readers_.known:
+                continue
+            if readers_.first:
+                read_by.add(owner)
+        read[edit] = owner in read_by
+    return read
+
+
+def _last_turns(refs: Collection[SessionRef]) -> dict[SessionRef, Seq]:
+    """Returns the seq at which the last turn of each session begins, 0 if it has none; of those in the index."""
+    by_name = {(registry.identity(ref.source), digest_of(*ref[1:])): ref for ref in refs}
+    last = SearchSpan.objects.filter(session_id=OuterRef("pk"), kind="t", number=OuterRef("turns")).values("seq")[:1]
+    of_sessions = SearchSession.objects.filter(
+        source__where__in={where for where, _digest in by_name}, digest__in={digest for _where, digest in by_name}
+    ).values_list("source__where", "digest", Subquery(last))
+    return {by_name[where, digest]: Seq(seq or 0) for where, digest, seq in of_sessions if (where, digest) in by_name}
 
 
 def _of_session(ref: SessionRef, seq: Seq) -> Readers:

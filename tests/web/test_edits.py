@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from sessions_app.access.actor import SYSTEM, Actor
@@ -15,13 +17,16 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.domain.state import ABSENT
 from sessions_app.edits import rewind
 from sessions_app.edits.edit import Entry, add_event, edit_app_state, edit_state
+from sessions_app.history import edit_log
 from sessions_app.history.edit_log import edits
 from sessions_app.history.index import build
 from sessions_app.reads import lists
 from sessions_app.search import labels
 from sessions_app.sources import registry
-from sessions_app.writes.sessions import delete_session
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
 from tests.search.finding import feed
+from tests.support.people import as_admin
 from tests.web.conftest import DEMO, Browser
 from tests.web.html import Element
 
@@ -48,12 +53,13 @@ def test_an_edit_tells_who_what_why_and_where(ref: SessionRef, maria: Browser, a
         "Change": 'step "choose" "pay" count 3 removed',
         "Why": "Stuck",
         "Where": "booking / ana / s1",
+        "Outcome": "",  # the source is not indexed yet
         "Undo": "Undo",
     }
     links = [link["href"] for link in row.all("a")]
     assert links == [
-        reverse("event", kwargs={**ref._asdict(), "event_id": edit.event["id"]}),
         reverse("session", kwargs=ref._asdict()),
+        reverse("event", kwargs={**ref._asdict(), "event_id": edit.event["id"]}),
         reverse("undo", kwargs={**ref._asdict(), "event_id": edit.event["id"]}),
     ]
 
@@ -94,7 +100,8 @@ def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again
     back = rewind.rewind(ref, "told", actor=actor).event["invocation_id"]
     rewind.rewind(ref, back, actor=actor)
     rows = [cells(row) for row in maria.open("edits").all("tr", data_row="")]
-    assert [row["Undo"] for row in rows] == ["Undo", "undone", "Undo", "Undo", "Undo", "undone"]
+    assert [row["Outcome"] for row in rows] == ["", "undone", "", "", "", "undone"]
+    assert [row["Undo"] for row in rows] == ["Undo", "", "Undo", "Undo", "Undo", ""]
     assert [row["Change"].partition(" step")[0].partition(" count")[0] for row in rows[1:5]] == [
         "Rewound to before told",
         "State restored to an earlier event",
@@ -104,7 +111,74 @@ def test_what_takes_back_is_said_to_and_what_was_taken_back_is_not_offered_again
     # What is undone by an edit that is undone itself stands again.
     edit_state(ref, [Entry("step", "x", "done"), Entry("count", 4, 3)], actor=actor, of={"undoes": rest})
     rows = [cells(row) for row in maria.open("edits").all("tr", data_row="")]
-    assert [row["Undo"] for row in rows[-3:]] == ["undone", "Undo", "Undo"]
+    assert [row["Outcome"] for row in rows[-3:]] == ["undone", "", ""]
+
+
+def test_an_edit_tells_whether_an_agent_has_read_it_since(
+    ref: SessionRef, maria: Browser, add: Callable[..., str], actor: Actor
+) -> None:
+    other = create_session(ref.source, "booking", "ana", actor=actor)
+    edit_state(ref, [Entry("step", "pay", "choose"), Entry("user:tier", "silver", "gold")], actor=actor)
+    edit_state(ref, [Entry("count", 4, 3)], actor=actor)
+    edit_app_state(ref.source, "booking", [Entry("app:n", 1, ABSENT)], actor=actor)
+    append_event(other, {"author": "user", "content": {"parts": [{"text": "Hi"}]}}, actor=actor)
+    edit_state(other, [Entry("user:tier", "gold", "silver")], actor=actor)
+    feed(ref.source)
+    outcomes = [cells(row)["Outcome"] for row in maria.open("edits").all("tr", data_row="")]
+    assert outcomes == ["not read yet", "read by the agent", "not read yet", "read by the agent"]
+
+
+def test_a_temporary_edit_that_is_over_has_expired(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    first = edit_state(ref, [Entry("step", "pay", "choose")], actor=actor).event["id"]
+    edit_state(ref, [Entry("step", "choose", "pay")], actor=actor, of={"undoes": first, "expired": 5.0})
+    assert [cells(row)["Outcome"] for row in maria.open("edits").all("tr", data_row="")] == ["", "expired"]
+
+
+def test_what_became_of_many_edits_is_asked_for_at_once(ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    def queries(first: int, after: int) -> int:
+        for n in range(first, after):
+            edit_state(ref, [Entry("count", n, n - 1)], actor=actor)
+        feed(ref.source)
+        maria.open("edits")
+        with CaptureQueriesContext(connection) as sent:
+            maria.open("edits")
+        return len(sent)
+
+    few, many = queries(4, 12), queries(12, 30)
+    assert many < few + 9  # of 18 more
+
+
+def test_edits_are_filtered_by_app_person_and_key(ref: SessionRef, demo: str, maria: Browser, actor: Actor) -> None:
+    nina = as_admin("nina")
+    first = edit_state(ref, [Entry("step", "pay", "choose")], actor=nina).event["id"]
+    edit_state(ref, [Entry("step", "choose", "pay")], actor=actor, of={"undoes": first})
+    edit_state(ref, [Entry("count", 4, 3)], actor=actor)
+    edit_app_state(demo, "support", [Entry("app:n", 1, ABSENT)], actor=actor)
+
+    def found(query: str) -> list[str]:
+        return changes_of(maria.open(reverse("edits") + query))
+
+    assert found("?app=support") == ["app:n 1"]
+    assert found("?app=booking&by=NIN") == ['step "choose" "pay"']
+    assert found("?key=cou") == ["count 3 4"]
+    assert found("?key=count&by=nina") == []
+    page = maria.open(reverse("edits") + "?by=nina")
+    assert page.one("input", name="by")["value"] == "nina"
+    assert cells(page.one("tr", data_row=""))["Outcome"] == "undone"  # by somebody who is not asked for
+    assert "Nothing matches" in maria.open(reverse("edits") + "?key=nowhere").texts("h2")
+    maria.open(reverse("edits") + "?key=" + "k" * 201, status=400)
+
+
+def test_a_page_of_rare_edits_ends_after_some_and_goes_on(
+    ref: SessionRef, maria: Browser, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edit_log, "LOOKED_AT", 50)
+    edit_state(ref, [Entry("step", "pay", "choose")], actor=actor)
+    for n in range(lists.PAGE + 5):
+        edit_state(ref, [Entry("count", n, n - 1 if n else 3)], actor=actor)
+    page = maria.open(reverse("edits") + "?key=step")
+    assert changes_of(page) == []
+    assert changes_of(maria.open(page.links()["Older edits"])) == ['step "choose" "pay"']
 
 
 def test_what_an_agent_writes_is_none(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:

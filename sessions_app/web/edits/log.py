@@ -1,13 +1,15 @@
-"""The page of all edits: who, when, why, old → new; and the last ones, for home."""
+"""The page of all edits: who, when, why, old → new, and what became of each; and the last ones, for home."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET
 
 from ...access.actor import Actor
@@ -15,11 +17,13 @@ from ...domain.errors import Behind
 from ...domain.session_ref import SessionRef
 from ...domain.state import Change, Scope
 from ...history import edit_log
+from ...history.edit_log import Only
 from ...reads.event_views import EventView
 from ...reads.labels import called
 from ...search import sharing
-from ...search.sharing import Readers
+from ...search.sharing import Readers, Written
 from ...sources import errors
+from ..forms import Form
 from ..html.render import page
 from ..numbers import count
 from ..request import actor
@@ -27,10 +31,12 @@ from ..request import actor
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An edit, with the later edit on this page that undid it (`undone`), and what its session is called."""
+    """An edit, with the later edit on this page that undid it (`undone`), whether an agent has read it since, if that is
+    known, and what its session is called."""
 
     edit: EventView
     undone: EventView | None
+    read: bool | None
     title: str = ""
 
     @property
@@ -39,17 +45,30 @@ class Row:
         return [change for change in self.edit.changes if not change.same]
 
 
+class FilterForm(Form):
+    """Selects edits. Its fields are those of `Only`."""
+
+    app = forms.CharField(label=gettext_lazy("App"), required=False, max_length=200)
+    by = forms.CharField(label=gettext_lazy("Who"), required=False, max_length=200)
+    key = forms.CharField(label=gettext_lazy("Key"), required=False, max_length=200)
+
+
 @require_GET
 def edits(request: HttpRequest) -> HttpResponse:
-    """Lists the edits of all sources, the newest first. htmx gets the rows, or the whole list while a source is being
-    read."""
-    listed, problems = edit_log.edits(request.GET.get("before"), actor=actor(request))
+    """Lists the edits of all sources that ?app=, ?by= and ?key= select, the newest first. htmx gets the rows, or the whole
+    list while a source is being read."""
+    form = FilterForm(request.GET)
+    given = form.read()
+    only = Only(**given)
+    listed, problems = edit_log.edits(request.GET.get("before"), only=only, actor=actor(request))
     htmx: Any = request.htmx  # type: ignore[attr-defined]
     whole = "edits/log/_list.html" if htmx.target == "edits" else "edits/log/log.html"
     behind = [error for error in problems if isinstance(error, Behind)]
     context = {
+        "form": form,
+        "query": urlencode({name: value for name, value in given.items() if value}),
         "edits": listed,
-        "rows": _rows(listed.rows, actor(request)),
+        "rows": _rows(listed.rows, only, actor(request)),
         "behind": behind,
         "problems": [errors.shown(error, actor(request)) for error in problems if error not in behind],
         "where": request.get_full_path(),
@@ -57,13 +76,12 @@ def edits(request: HttpRequest) -> HttpResponse:
     return page(request, "edits/log/_rows.html" if htmx and htmx.target != "edits" else whole, context)
 
 
-def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
-    """Returns the rows, the newest edit first. If the edit that undid an edit was undone itself, the first one counts
-    again."""
+def _rows(listed: Sequence[EventView], only: Only, who: Actor) -> list[Row]:
+    """Returns the rows of those that are selected, the newest edit first. If the edit that undid an edit was undone itself,
+    the first one counts again."""
     undone: dict[tuple[SessionRef, str], tuple[EventView, set[str]]] = {}  # by undone event: by which edit, which keys
     rewound: dict[tuple[SessionRef, str], EventView] = {}
-    titles = called(dict.fromkeys((view.ref for view in listed), ""), who)
-    rows = []
+    selected = []
     for view in listed:
         keys = {change.key for change in view.changes}
         if before := str(view.description.actions.get("rewind_before_invocation_id") or ""):
@@ -71,12 +89,23 @@ def _rows(listed: Sequence[EventView], who: Actor) -> list[Row]:
         else:
             last, gone = undone.get((view.ref, view.id), (None, set()))
             by = last if keys <= gone else None
-        rows.append(Row(view, by, titles[view.ref]))
+        if only.selects(view):
+            selected.append((view, by, _written(view)))
         if by is None and before:
             rewound[view.ref, before] = view
         elif by is None:
             undone.setdefault((view.ref, str(view.description.edit.get("undoes"))), (view, set()))[1].update(keys)
-    return rows
+    titles = called(dict.fromkeys((view.ref for view, _by, _each in selected), ""), who)
+    read = sharing.are_read([written for _view, _by, written in selected if written], actor=who)
+    return [Row(view, by, written and read.get(written), titles[view.ref]) for view, by, written in selected]
+
+
+def _written(edit: EventView) -> Written | None:
+    """Returns what an edit wrote that most sessions share. One of a batch stands for all of its edits: none is asked for."""
+    change = _widest(edit.changes)
+    if change is None or edit.seq is None or edit.description.edit.get("batch"):
+        return None
+    return Written(edit.ref, edit.seq, edit.timestamp, change.scope)
 
 
 # --- The last ones, for home: and whether an agent has read each since ------------------------------------------------
