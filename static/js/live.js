@@ -1,5 +1,6 @@
 // [data-live] (a websocket's address): what is pushed there is put into the page. It says in [data-live-words] how the
-// connection is (its data-word-…), in [data-live-people] who else watches, and [data-live-pause] stops and goes on.
+// connection is (its data-word-…), in [data-live-people] who else watches, and [data-live-pause] stops and goes on; meanwhile it
+// counts what is new. [data-live-retry] connects at once.
 // Rows go to the end of the last .timeline, the state to #groups, #status and #stats, home's to #running and #feed; home's
 // list of sources (#sources) is asked for when they are others. A source that is away, and a session that is gone, are told
 // in [data-live-notice]. A socket says where it was (data-after), and is sent what it missed. Where none can be opened,
@@ -16,6 +17,7 @@
   const TRIES = 3; // before it is also asked without a socket
   const HIDDEN = 30_000; // a tab that nobody sees is left alone after this, and catches up when it is shown
   const MARKED = 8_000;
+  const MOST_MARKED = 20; // rows; where all are new, none needs a mark
   const ENDS = { 4400: "error", 4401: "out", 4403: "error", 4404: "gone" }; // sessions_app/live/client.py
 
   let socket = null;
@@ -23,8 +25,10 @@
   let revision = "";
   let failures = 0;
   let paused = false;
+  let missed = 0; // events, since it is paused
   let over = false;
   let reopening = 0;
+  let reopensAt = 0;
   let polling = 0;
   let hiding = 0;
 
@@ -38,12 +42,27 @@
   function say(state) {
     box.dataset.state = state;
     document.body.dataset.connection = state; // a telephone has the sign in the bar on top
-    const words = box.querySelector("[data-live-words]");
-    const text = box.getAttribute(`data-word-${state}`) ?? "";
-    if (words.textContent !== text) words.textContent = text;
+    box.title = box.getAttribute(`data-title-${state}`) ?? "";
+    showWords();
     const people = box.querySelector("[data-live-people]");
     if (people && state !== "live") people.hidden = true;
+    if (!["live", "lost", "polling", "paused"].includes(state)) return; // a notice says the others
+    connection = box.title || box.getAttribute(`data-word-${state}`);
+    tell(0);
   }
+
+  function showWords() {
+    const { state } = box.dataset;
+    const left = Math.ceil((reopensAt - Date.now()) / 1000);
+    const word = state === "lost" && left <= 0 ? "connecting" : state;
+    let text = (box.getAttribute(`data-word-${word}`) ?? "").replace("{n}", left);
+    if (state === "paused" && missed) text += ` · ${counted($("[data-new-count]"), missed)}`;
+    const words = box.querySelector("[data-live-words]");
+    if (words.textContent !== text) words.textContent = text;
+  }
+  setInterval(() => {
+    if (box.dataset.state === "lost") showWords();
+  }, 1_000);
 
   function showPeople(names) {
     const people = box.querySelector("[data-live-people]");
@@ -68,18 +87,20 @@
   const TOLD_EVERY = 2_000;
   const statusNow = () => $("#status [data-say]")?.dataset.say ?? "";
   let status = statusNow();
+  let connection = box.dataset.titleLive;
+  let told = connection;
   let arrived = 0;
   let telling = 0;
 
-  /** New rows and whether the agent runs, a few words at a time; the rows themselves would be too many. */
+  /** How the connection is, new rows and whether the agent runs, a few words at a time; the rows themselves would be too many. */
   function tell(rows) {
     arrived += rows;
     if (telling) return;
     telling = setTimeout(() => {
       telling = 0;
       const news = arrived && counted($("[data-new-count]"), arrived);
-      const parts = [news, status !== statusNow() && statusNow()].filter(Boolean);
-      [arrived, status] = [0, statusNow()];
+      const parts = [told !== connection && connection, news, status !== statusNow() && statusNow()].filter(Boolean);
+      [told, arrived, status] = [connection, 0, statusNow()];
       if (parts.length) $("#announcer").textContent = parts.join(", ");
     }, TOLD_EVERY);
   }
@@ -100,11 +121,11 @@
       line.querySelector("time").dateTime = new Date(1000 * now.dataset.last).toISOString();
       if (isFollowed) $("[data-timeline-end]").click();
     }
-    const isFailed = [...document.querySelectorAll("#events .ev")].at(-1)?.matches(".error");
     if (now) sign = "● ";
-    else if (isFailed) sign = "⚠ ";
     else if ($("#status [data-waiting]")) sign = "? ";
-    else if (hasEnded && document.hidden) sign = "✓ ";
+    else if (!document.hidden) sign = "";
+    else if ($("#status .failed")) sign = "⚠ ";
+    else if (hasEnded) sign = "✓ ";
     else if (sign !== "✓ ") sign = "";
     showSign();
   }
@@ -115,9 +136,7 @@
   }
 
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden || sign !== "✓ ") return;
-    sign = "";
-    showSign();
+    if (!document.hidden) showRunning(); // how it ended has been seen
   });
 
   // --- What is put into the page -----------------------------------------------------------------------------------
@@ -136,7 +155,12 @@
     $("#no-events")?.remove();
     list.append(added);
     for (const row of rows) if (row.isConnected) htmx.process(row);
-    tell(rows.filter((row) => row.matches(".ev") && row.isConnected).length);
+    const events = rows.filter((row) => row.matches(".ev") && row.isConnected);
+    for (const row of events.length <= MOST_MARKED ? events : []) {
+      row.classList.add("fresh");
+      row.addEventListener("animationend", () => row.classList.remove("fresh"), { once: true });
+    }
+    tell(events.length);
     if (rows.some((row) => "greys" in row.dataset && row.isConnected)) grey();
   }
 
@@ -281,6 +305,8 @@
     if (row && document.activeElement === document.body)
       document.getElementById(row)?.querySelector("a.line, a.when")?.focus({ preventScroll: true });
     seq = $("#events .timeline[data-seq]")?.dataset.seq ?? seq;
+    missed = 0;
+    showWords();
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(seq) }));
   }
 
@@ -291,6 +317,8 @@
     shown.density = detail;
     box.dataset.events = box.dataset.events.replace(/density=\w*/, `density=${detail}`);
     seq = $("#events .timeline[data-seq]")?.dataset.seq ?? seq;
+    missed = 0;
+    showWords();
     close();
     if (!paused && !over) start();
   });
@@ -307,7 +335,9 @@
     const address = new URL(box.dataset.live, location.href);
     address.protocol = address.protocol.replace("http", "ws");
     address.search = query({ after: seq ?? "0", language });
+    reopensAt = 0;
     if (!box.dataset.state || failures === 0) say("connecting");
+    else showWords();
     let mine;
     try {
       mine = new WebSocket(address);
@@ -317,17 +347,27 @@
     socket = mine;
     mine.addEventListener("message", ({ data }) => {
       if (socket !== mine) return;
+      const message = JSON.parse(data);
+      if (paused) return miss(message);
       failures = 0; // it is not the handshake that says all is well, but the first thing that is told
       stopPolling();
       say("live");
-      apply(JSON.parse(data));
+      apply(message);
     });
     mine.addEventListener("close", ({ code }) => {
       if (socket !== mine) return;
       socket = null;
       if (ENDS[code]) end(ENDS[code]);
-      else later();
+      else if (!paused) later();
     });
+  }
+
+  /** Who pauses is told how much is new, and sent it again when going on. */
+  function miss({ events, mask, gone }) {
+    if (mask && mask !== box.dataset.mask) return location.reload();
+    if (gone) return end("gone", gone);
+    missed += [...parsed(events ?? "").children].filter((row) => row.matches(".ev")).length;
+    showWords();
   }
 
   function close() {
@@ -342,11 +382,12 @@
 
   function later() {
     failures += 1;
-    const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1));
+    const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (failures - 1)) * (0.75 + Math.random() / 2); // not all at once
+    clearTimeout(reopening);
+    reopening = setTimeout(open, wait);
+    reopensAt = Date.now() + wait;
     if (failures < TRIES) say("lost");
     else startPolling();
-    clearTimeout(reopening);
-    reopening = setTimeout(open, wait * (0.75 + Math.random() / 2)); // not all at once, when a server comes back
   }
 
   function end(state, text) {
@@ -389,7 +430,7 @@
         if (message.more) poll();
       } else say("lost");
     } catch {
-      say("lost");
+      if (polling) say("lost");
     }
   }
 
@@ -398,14 +439,19 @@
   box.querySelector("[data-live-pause]")?.addEventListener("click", ({ currentTarget: button }) => {
     paused = !paused;
     button.textContent = paused ? button.dataset.wordResume : button.dataset.wordPause;
+    missed = 0;
     if (paused) {
-      close();
+      stopPolling();
+      clearTimeout(reopening);
       say("paused");
     } else {
+      close();
       failures = 0;
       start();
     }
   });
+
+  box.querySelector("[data-live-retry]").addEventListener("click", open);
 
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiding);

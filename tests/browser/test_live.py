@@ -377,14 +377,19 @@ def test_who_watches_is_told_and_who_pauses_sees_nothing_new_until_going_on(
     button.click()
     expect(words(page)).to_have_text("paused")
     expect(button).to_have_text("Resume")
-    expect(other.locator("[data-live-people]")).to_have_text("1 watching")
+    expect(page.locator("#announcer")).to_contain_text("paused")
+    page.evaluate("document.addEventListener('animationstart', ({ target }) => noted.marked.push(target.id))")
     agent.do(session, append=3)
+    expect(words(page)).to_have_text("paused · 3 new events")
     expect(other.locator(".ev")).to_have_count(5)
     expect(page.locator(".ev")).to_have_count(2)
     page.keyboard.press("p")
-    expect(words(page)).to_have_text("live")
+    expect(words(page)).to_have_text("updates live")
+    expect(page.locator("[data-live]")).to_have_attribute("title", "New events appear by themselves.")
     expect(button).to_have_text("Pause")
     expect_rows(page, agent.stored[session])
+    until(page, "noted.marked.filter((id) => id.startsWith('event-')).length === 3")
+    expect(page.locator(".ev.fresh")).to_have_count(0)
     other.close()
     expect(people).to_have_text("1 watching")
 
@@ -408,10 +413,14 @@ def test_a_server_that_is_started_again_is_found_and_nothing_is_lost(
     world.server.stop()
     try:
         for each in (page, home):
-            expect(words(each)).to_have_text("connection lost, trying again")
+            expect(words(each)).to_have_text(re.compile(r"^(reconnecting in \d+ s|connecting…)$"))
             expect(words(each)).to_be_visible()
+            expect(each.locator("#announcer")).to_contain_text("The connection was lost.")
         agent.do(session, append=3)
         until(page, "noted.sockets.length >= 5")
+        tried = len(noted(page, "sockets"))
+        page.get_by_role("button", name="Try now").click()
+        assert len(noted(page, "sockets")) > tried
     finally:
         world.server.start()
     waits = noted(page, "sockets")[:5]
@@ -503,8 +512,11 @@ def test_the_title_of_a_tab_says_that_the_agent_runs_has_ended_failed_or_waits(
     agent.go_on()
     expect(page).to_have_title(plain)
 
+    hide(page)
     agent.do(session, append=[{"text": "no", "error_code": "503", "error_message": "no"}])
     expect(page).to_have_title(f"⚠ {plain}")
+    hide(page, False)
+    expect(page).to_have_title(plain)
     agent.do(session, say="Pay on the company account")
     expect(page).to_have_title(f"? {plain}")
     page.reload()

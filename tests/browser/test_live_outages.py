@@ -110,7 +110,7 @@ def test_valkey_goes_away_and_comes_back_and_no_event_is_lost_in_either_process(
         for each in (page, other):
             expect_rows(each, truth)
             assert noted(each, "rows") == truth
-            expect(words(each)).to_have_text("live")
+            expect(words(each)).to_have_text("updates live")
         edit(other)
         with sqlite3.connect(tmp_path / "lite.db") as connection:
             truth = [row[0] for row in connection.execute("SELECT id FROM events ORDER BY rowid")]

@@ -27,7 +27,7 @@ LATE: Final = 60_000  # milliseconds for what takes a while
 # Notes every row that is put into the timeline, every key that is marked, and for every socket that is opened
 # how long the page waited before, in milliseconds (with HURRY).
 NOTE: Final = """(() => {
-    const noted = { rows: [], times: [], changed: [], sockets: [] };
+    const noted = { rows: [], times: [], changed: [], marked: [], sockets: [] };
     window.noted = noted;
     window.WebSocket = class extends WebSocket {
         constructor(...given) { super(...given); noted.sockets.push(window.waited); }
