@@ -140,10 +140,11 @@
 
   // --- What it begins with -------------------------------------------------------------------------------------------
 
-  /** Where a form begins: a choice that is to be made, or the value of the key that was added last. */
+  /** Where a form begins: a choice that is to be made, a value that is wrong, or that of the key that was added last. */
   function begin(form) {
     const choice = form.querySelector(".conflict input");
-    const editor = [...form.querySelectorAll("json-editor:not([hidden])")].at(-1);
+    const wrong = form.querySelector("json-editor:has([aria-invalid=true])");
+    const editor = wrong ?? [...form.querySelectorAll("json-editor:not([hidden])")].at(-1);
     const field = editor?.querySelector(".cm-content, textarea:not([hidden])");
     (choice ?? field ?? form.querySelector("[name=new-key]"))?.focus();
   }

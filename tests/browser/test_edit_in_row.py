@@ -47,6 +47,7 @@ def test_the_form_stands_where_its_row_was_and_the_filter_and_what_is_in_sight_s
     edit_there(page, key)
     expect(row(page, key)).to_be_hidden()
     expect(page.locator("#edit .buttons")).to_be_in_viewport(ratio=1)
+    assert page.locator("#edit footer").evaluate("(row) => row.offsetHeight") < 60  # one row of buttons
     moved = scroll.evaluate("(box) => box.scrollTop") - scrolled
     assert abs(top(page.locator("#edit")) + moved - before) < 10
     page.keyboard.press("Escape")

@@ -108,7 +108,7 @@ def test_while_an_invocation_runs_the_form_warns_and_offers_to_wait(running: Ses
     assert WARNING in warning.text
     assert "data-elapsed" in warning.one("time")
     assert [b.text for b in form.one("div", "buttons").all("button")] == [
-        "Preview event",
+        "Preview",
         "Apply now",
         "Apply when idle Ctrl ⏎",
     ]
