@@ -90,6 +90,7 @@
     const row = keys.length === 1 ? rowOf(keys[0]) : null;
     slot.dataset.key = row ? keys[0] : "";
     sent = "";
+    row?.removeAttribute("data-newer");
     if (row) row.before(slot);
     else list.prepend(slot);
   });

@@ -241,8 +241,10 @@
       changed.push(row);
     });
     document.dispatchEvent(new Event("adkweb:state")); // what is compared with it hears of it
+    const edited = $("#edit:not(:empty) + [data-key-row]");
     for (const row of changed) {
       htmx.process(row);
+      row.toggleAttribute("data-newer", row === edited);
       const line = row.querySelector(".kv");
       line.classList.add("changed");
       setTimeout(() => line.classList.remove("changed"), MARKED);

@@ -55,6 +55,7 @@ SESSIONS: Final = (
     "pane-left",
     "pane-fork",
     "in-place",
+    "meanwhile",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}
 LONG: Final = SessionRef("demo", APP, USER, "long")

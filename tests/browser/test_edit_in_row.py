@@ -56,6 +56,23 @@ def test_the_form_stands_where_its_row_was_and_the_filter_and_what_is_in_sight_s
     expect(page.locator("#groups [data-key-row]:visible")).to_have_count(len(FAMILY_KEYS))
 
 
+def test_the_row_of_a_key_that_somebody_else_changes_meanwhile_is_shown_under_its_form(page: Page) -> None:
+    ref = own("meanwhile")
+    page.goto(path("s", *ref))
+    edit_there(page, "count")
+    other = page.context.new_page()
+    open_form(other, ref, "count")
+    type_json(other, "43")
+    other.get_by_role("button", name="Apply").click()
+    expect(row(page, "count")).to_contain_text("43")
+    expect(row(page, "count")).to_be_visible()
+    expect(page.locator("#edit .cm-content")).to_contain_text("4")
+    expect(page.locator("#edit .cm-content")).to_be_focused()
+    page.keyboard.press("Escape")
+    edit_there(page, "count")
+    expect(row(page, "count")).to_be_hidden()
+
+
 def test_what_others_write_meanwhile_leaves_the_form_alone_and_the_row_has_the_focus_once_it_is_saved(
     page: Page,
 ) -> None:
