@@ -75,10 +75,9 @@ def prose(page: str) -> str:
 
 
 def messages() -> str:
-    """Every sentence of the interface, in English."""
-    blocks = re.findall(
-        r'^msgid (?:".*"\n)+', (ROOT / "sessions_app/locale/es/LC_MESSAGES/django.po").read_text(), re.M
-    )
+    """Every sentence of the interface, in English; not what somebody may type instead of adkweb's words."""
+    catalogue = (ROOT / "sessions_app/locale/es/LC_MESSAGES/django.po").read_text()
+    blocks = re.findall(r'(?<!^msgctxt "other words"\n)^msgid (?:".*"\n)+', catalogue, re.M)
     return "\n\n".join("".join(re.findall(r'"(.*)"', block)) for block in blocks)
 
 

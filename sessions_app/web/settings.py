@@ -6,6 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
 from ..access.actor import Actor
@@ -25,18 +26,21 @@ def entries(who: Actor) -> list[tuple[str, list[Entry]]]:
     """Returns the pages that somebody may open, in groups with a title. One without pages is left out."""
     runs = who.runs_everything
     administration = [
-        (keeps_people(who), Entry("people", _("People"), _("users, members, invite, groups"))),
-        (runs, Entry("roles", _("Roles"), _("permissions, rights"))),
-        (runs, Entry("tokens", _("Tokens"), _("API key"))),
-        (runs, Entry("masking", _("Masking"), _("hide, redact, PII, secrets"))),
-        (runs, Entry("approval", _("Approval rules"), _("second person, review"))),
-        (who.has("admin") and not settings.READ_ONLY, Entry("retention", _("Retention"), _("GDPR, delete old sessions"))),
-        (who.audits, Entry("audit", _("Audit"), _("log, who did what"))),
+        (keeps_people(who), Entry("people", _("People"), pgettext("other words", "users, members, invite, groups"))),
+        (runs, Entry("roles", _("Roles"), pgettext("other words", "permissions, rights"))),
+        (runs, Entry("tokens", _("Tokens"), pgettext("other words", "API key"))),
+        (runs, Entry("masking", _("Masking"), pgettext("other words", "hide, redact, PII, secrets"))),
+        (runs, Entry("approval", _("Approval rules"), pgettext("other words", "second person, review"))),
+        (
+            who.has("admin") and not settings.READ_ONLY,
+            Entry("retention", _("Retention"), pgettext("other words", "GDPR, delete")),
+        ),
+        (who.audits, Entry("audit", _("Audit"), pgettext("other words", "log, who did what"))),
     ]
     account = [
         Entry("new-password", _("Password")),
-        Entry("second-factor", _("Second factor"), _("2FA, TOTP, passkeys")),
-        Entry("sign-ins", _("Sign-ins"), _("log in, devices")),
+        Entry("second-factor", _("Second factor"), pgettext("other words", "2FA, TOTP, passkeys")),
+        Entry("sign-ins", _("Sign-ins"), pgettext("other words", "log in, devices")),
     ]
     groups = [(_("Administration"), [entry for may, entry in administration if may]), (_("Account"), account)]
     return [(title, listed) for title, listed in groups if listed]

@@ -33,7 +33,7 @@ _FEW_RECENT: Final = 6  # one of them may be the page that is open
 
 
 class Option(NamedTuple):
-    """A page to go to, and a word about it. `typed`: only listed once something is typed. `also`: words for its name."""
+    """A page to go to, and a word about it. `typed`: listed once something is typed. `also`: other words for it."""
 
     group: str
     name: str
