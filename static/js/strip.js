@@ -9,9 +9,16 @@
 
   const EDGE = 0.999; // of the strip: there is the newest event
   const CLICK = 4; // pixels that a click may move
+  const [SIGN, APART] = [6.7, 10]; // of a time at the axis: a sign is so wide, and so much is between two
 
   let dragging = null; // the rectangle of the slider; for a range, with the share at which that began
   let moment = null; // what is shown beside: its seq, and what it is in words
+
+  let width = 0; // of the slider
+  const sizes = new ResizeObserver(([{ contentRect }]) => {
+    width = contentRect.width;
+    point();
+  });
 
   const slider = () => document.querySelector("#travel");
   const numbersOf = (text) => text.split(" ").map(Number);
@@ -37,8 +44,8 @@
     track.setAttribute("aria-valuenow", String(bar));
     track.setAttribute("aria-valuetext", moment?.words ?? track.dataset.wordNow);
     const [left, right] = numbersOf(track.dataset.edges).slice(2 * bar);
-    if (!dragging) putCursor(track, moment?.seq ? (left + right) / 200 : null);
     putHead(track);
+    if (!dragging) putCursor(track, moment?.seq ? (left + right) / 200 : null);
   }
 
   document.addEventListener("adkweb:moment", ({ detail }) => {
@@ -47,7 +54,9 @@
   });
   document.addEventListener("htmx:afterSwap", ({ target, detail }) => {
     const swapped = detail.target ?? target;
-    if (strip.contains(swapped) || !swapped?.isConnected) point(); // it may have come in the place of what asked for it
+    if (!strip.contains(swapped) && swapped?.isConnected) return; // it may have come in the place of what asked for it
+    sizes.disconnect();
+    if (slider()) sizes.observe(slider()); // which points, too
   });
 
   /** Asks for an event: { seq }, or { step, to } from the one that is shown. */
@@ -59,6 +68,18 @@
     const cursor = track.parentElement.querySelector(".cursor");
     cursor.hidden = share === null;
     if (share !== null) cursor.style.setProperty("--at", share);
+    uncover(track, share);
+  }
+
+  /** Hides the time at an end of the axis that the head of the cursor would cover in part. */
+  function uncover(track, share) {
+    const { length } = track.parentElement.querySelector(".cursor > .head").textContent;
+    const [began, ended] = track.parentElement.querySelectorAll(".striptimes > time");
+    const wide = length * SIGN + 2 * APART;
+    const left = share * (width - wide);
+    const covers = share !== null && length > 0;
+    began.classList.toggle("covered", covers && left < began.textContent.length * SIGN);
+    ended.classList.toggle("covered", covers && left + wide > width - ended.textContent.length * SIGN);
   }
 
   /** What stands at the cursor: the number of the event and its time, as they are beside. */

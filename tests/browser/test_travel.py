@@ -345,6 +345,17 @@ def test_the_strip_is_a_slider_for_the_keyboard(page: Page) -> None:
     expect(strip).to_have_attribute("aria-valuetext", "Now")
 
 
+def test_the_time_at_an_end_of_the_strip_gives_way_to_that_of_the_event(page: Page) -> None:
+    go(page)
+    began, ended = page.locator(".striptimes > time").all()
+    for key, covered, shown in (("Home", began, ended), ("End", ended, began)):
+        page.get_by_role("slider", name="Time travel").press(key)
+        expect(covered).to_be_hidden()
+        expect(shown).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(ended).to_be_visible()
+
+
 @pytest.mark.long
 def test_steps_that_come_faster_than_answers_are_all_taken(page: Page) -> None:
     page.add_init_script(SLOW)
@@ -523,6 +534,13 @@ def test_on_a_phone_the_past_has_a_bar_at_the_foot_of_both_tabs(visit: Visit) ->
             assert size
             assert min(size["width"], size["height"]) >= 40
     expect(page.locator(f"#event-{event}")).to_be_in_viewport()
+    for _ in range(8):
+        bar.get_by_role("link", name="Previous event").tap()
+    expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", "t386")
+    strip, row = page.locator("#strip").bounding_box(), page.locator("#event-t386").bounding_box()
+    assert strip
+    assert row
+    assert row["y"] >= strip["y"] + strip["height"]  # no part of the row is below the strip
     bar.get_by_role("button", name="State").tap()
     expect(value(page, "n")).to_be_visible()
     actions = page.get_by_role("navigation", name="Actions for this event")
