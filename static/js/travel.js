@@ -297,7 +297,8 @@
 
   let comparing = 0;
   document.addEventListener("adkweb:state", () => {
-    comparing ||= setTimeout(() => {
+    if (comparing) return;
+    comparing = setTimeout(() => {
       comparing = 0;
       if (shown && show === "state" && !wish && !panel.contains(document.activeElement)) travel({ at: shown.at });
     }, NOW_MS);
