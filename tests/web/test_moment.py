@@ -231,12 +231,12 @@ def test_a_long_value_leads_to_all_of_it_as_it_was(ref: SessionRef, maria: Brows
 
 def differing(panel: Element) -> dict[str, tuple[str, bool]]:
     """Of each key that differs from now, what is stored now, and whether the filter alone shows it."""
-    found = {
+    told = {
         row["data-key-row"]: (row.one(class_="isnow").one(class_="value").text, "hidden" in row)
         for row in panel.all(class_="staterow", data_differs="")
     }
-    assert panel.one("label", "chip").one(class_="n").text == str(len(found))
-    return found
+    assert panel.one("label", "chip").one(class_="n").text == str(len(told))
+    return told
 
 
 def test_what_differs_from_now_is_marked_with_the_value_now(
