@@ -1,6 +1,6 @@
-// Keys: j and k move over [data-row] (focus goes to the row's link), any [data-key="x"] is clicked when x is pressed, and
-// so is the [data-row-key="x"] of the [data-key-row] in which the focus is; [data-key="/"] gets the focus, ? opens
-// dialog#keys, Escape clicks [data-key="Escape"] of the open form.
+// Keys: j and k move over [data-row], and [data-line] between them (focus goes to its link), any [data-key="x"] is clicked when
+// x is pressed, and so is the [data-row-key="x"] of the [data-key-row] in which the focus is; [data-key="/"] gets the focus, ?
+// opens dialog#keys, Escape clicks [data-key="Escape"] of the open form.
 // While the focus is in #pane, its keys and rows come first.
 // Nothing happens while a person types (except Escape), with a modifier, or with <body data-keys="off">, which
 // [data-keys-toggle] switches for this browser: a checkbox, or a button with aria-pressed.
@@ -20,6 +20,7 @@
     "select",
     "[contenteditable]:not([contenteditable=false])",
   ].join();
+  const ROW = "[data-row], [data-line]";
   const LINK = "a[href], summary, button:not(:disabled), [tabindex]";
 
   const list = document.querySelector("dialog#keys");
@@ -47,10 +48,10 @@
   }
 
   function move(step) {
-    const focused = document.activeElement?.closest("[data-row]");
+    const focused = document.activeElement?.closest(ROW);
     const beside = paneOf(document.activeElement)?.querySelector("[data-rows]");
     const within = focused?.closest("[data-rows]") ?? beside ?? scope().querySelector("[data-timeline]") ?? scope();
-    const rows = [...within.querySelectorAll("[data-row]")];
+    const rows = [...within.querySelectorAll(ROW)];
     const from = rows.indexOf(focused ?? rows.find((row) => row.matches(".selected, [aria-current=true]")));
     // Without a selection, both keys start where a reader of a timeline is: at its end.
     const isTimeline = within.matches?.("[data-timeline]");

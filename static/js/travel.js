@@ -210,8 +210,9 @@
     const rides = focused ? focused !== row : riding && document.activeElement === document.body;
     if (rides && wish?.at === undefined) focusOn(row); // who moves by j and k is ahead of what is shown
     row.scrollIntoView({ block: "nearest" });
-    const parts = events.querySelectorAll(".lane .shown"); // a trace shows the event there
-    parts[parts.length - 1]?.closest(".lane").scrollIntoView({ block: "nearest" });
+    const lanes = [...events.querySelectorAll(".lane .shown")].map((part) => part.closest(".lane")); // of a trace
+    const lane = lanes.find((each) => each.contains(document.activeElement)) ?? lanes.at(-1);
+    lane?.scrollIntoView({ block: "nearest" });
   }
 
   /** A row that says nothing, as some do in a chat, takes no focus: no other row has it then, and the next one gets it. */
@@ -370,8 +371,9 @@
     );
 
   events.addEventListener("focusin", ({ target }) => {
-    const row = passing ? null : target.closest("a")?.closest(".ev");
-    if (row && shown && row.id !== `event-${shown.at}`) travel({ at: row.id.replace(/^event-/, "") });
+    const link = passing ? null : target.closest("a");
+    const at = link?.closest(".lane") ? link.dataset.at : link?.closest(".ev")?.id.replace(/^event-/, "");
+    if (at && shown && at !== shown.at) travel({ at });
   });
 
   /** In the past, what edits is asked about: the edit is of now, or of a fork that begins here. */

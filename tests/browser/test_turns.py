@@ -79,3 +79,18 @@ def test_a_step_opens_the_turn_that_it_leads_to_and_shows_its_bar(page: Page) ->
     expect(page.locator("#turn-11 ~ .waterfall .lane:has(.shown)").first).to_be_in_viewport(ratio=1)
     page.keyboard.press("<")  # in a turn that is not there as a whole
     expect(opened(page).first).to_have_id("turn-7")
+
+
+def test_keys_move_over_the_rows_of_an_open_turn_and_lead_to_their_events(page: Page) -> None:
+    page.goto(f"{path('s', *SEOUL)}?density=trace")
+    expect(page.locator("#travel")).to_be_visible()
+    page.locator("#turn-11 + .asked .line").focus()
+    page.keyboard.press("j")
+    lane = page.locator(".lane:focus-within")
+    expect(lane).to_have_class(re.compile("failed"))
+    page.keyboard.press("Enter")
+    expect(lane.locator(".shown")).to_have_count(1)
+    page.keyboard.press("j")
+    expect(page.locator("#turn-12 + .asked.selected:focus-within")).to_have_count(1)  # the state goes along
+    page.keyboard.press("k")
+    expect(lane.locator(".shown")).to_have_count(1)
