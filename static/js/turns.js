@@ -1,9 +1,9 @@
 // [data-turn]: the heading of a turn, whose rows are those that follow, up to the next one. Its [data-turn-fold] hides them
 // and shows them again (aria-expanded); rows that arrive in a folded turn are hidden, too. [data-fold-all] folds all turns, also
-// earlier ones that arrive, or none. In a trace, the question stays, and the heading's .turnbar[data-took] says how long the turn
-// took beside the slowest one of those that are shown (.slowest). A trace begins with the newest turn that failed, or else with
-// the slowest one ([data-first], which timeline.js keeps in sight until the reader does something); of more than FEW turns, it
-// is the only open one. A turn opens when one of its rows is to be seen (adkweb:moment, adkweb:reveal).
+// earlier ones that arrive, or none. In a trace, the whole heading folds, the question stays, and .turnbar[data-took] says how
+// long the turn took beside the slowest one of those that are shown (.slowest). A trace begins with the newest turn that failed,
+// or else with the slowest one ([data-first], which timeline.js keeps in sight until the reader does something); of more than
+// FEW turns, it is the only open one. A turn opens when one of its rows is to be seen (adkweb:moment, adkweb:reveal).
 (() => {
   const box = document.querySelector("#events");
   if (!box) return;
@@ -31,11 +31,11 @@
     }
   }
 
-  box.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-turn-fold]");
-    if (!button) return;
-    const { id } = button.closest("[data-turn]");
-    if (!folded.delete(id)) folded.add(id);
+  box.addEventListener("click", ({ target }) => {
+    const turn = target.closest("[data-turn]");
+    const isRow = box.dataset.density === "trace" && !target.closest("a") && getSelection().isCollapsed;
+    if (!turn || !(isRow || target.closest("[data-turn-fold]"))) return;
+    if (!folded.delete(turn.id)) folded.add(turn.id);
     show();
   });
 

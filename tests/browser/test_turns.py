@@ -45,6 +45,15 @@ def test_a_trace_of_many_turns_is_a_list_in_which_the_last_failed_turn_is_open(p
     expect(page.locator(".waterfall:not([hidden])")).to_have_count(page.locator(".turn").count())
 
 
+def test_the_whole_heading_of_a_turn_folds_it_in_a_trace(page: Page) -> None:
+    page.goto(f"{path('s', *SEOUL)}?density=trace")
+    expect(opened(page)).to_have_count(1)
+    page.locator("#turn-12 .turnbar").click()
+    expect(opened(page)).to_have_count(2)
+    page.locator("#turn-12 .took").click()
+    expect(opened(page)).to_have_count(1)
+
+
 def test_earlier_turns_fill_a_high_window_and_the_open_one_stays_in_sight(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 1000})
     page.goto(f"{path('s', *SEOUL)}?density=trace")
