@@ -148,6 +148,9 @@ def test_keys_move_over_what_is_shown_and_turns_fold(page: Page, density: str) -
         expect(focused).to_be_in_viewport()
     turn = page.locator(".turn").last
     rows = turn.locator("xpath=following-sibling::li[not(contains(@class, 'asked'))]")
+    if density == "trace":  # which is opened for another turn
+        turn.get_by_role("button").click()
+        expect(rows.first).to_be_visible()
     turn.get_by_role("button").click()
     for row in rows.all():
         expect(row).to_be_hidden()
