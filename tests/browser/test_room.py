@@ -119,6 +119,19 @@ def test_on_a_phone_the_head_of_a_session_has_two_lines_and_that_of_a_turn_one(v
     assert page.locator(".crumbs li:last-child").evaluate("(name) => name.scrollWidth <= name.clientWidth")
 
 
+def test_on_a_phone_what_a_finger_presses_is_36_px_high_and_the_way_back_is_in_the_bar(visit: Visit) -> None:
+    page = visit(viewport=NARROW, has_touch=True, is_mobile=True)
+    pressed = ".logo, .topbar summary, .chip, .btn, .turnname, .called > .menu > summary, .tabs button"
+    for address in ("/sessions/", path("s", *SEOUL, end="?density=events"), path("s", *SEOUL, end="history/")):
+        page.goto(address)
+        expect(page.locator("#main .btn").first).to_be_attached()
+        heights = page.locator(pressed).evaluate_all("(all) => all.map((each) => each.offsetHeight).filter(Boolean)")
+        assert min(heights) >= 36, address
+    back = page.locator(".pagehead [data-key=Escape]")
+    expect(back).to_be_hidden()
+    assert page.locator(".crumbs a").last.get_attribute("href") == back.get_attribute("href")
+
+
 def test_on_a_wide_screen_the_newest_turns_stand_beside_the_sources(visit: Visit) -> None:
     page = visit(viewport={"width": 2560, "height": 1000})
     page.goto("/")
