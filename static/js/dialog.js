@@ -6,6 +6,7 @@
     const opener = target.closest("[data-open]");
     if (opener) {
       const dialog = document.querySelector(opener.dataset.open);
+      opener.closest("details.menu")?.querySelector("summary").focus(); // where the focus is again afterwards
       if (dialog && !dialog.open) dialog.showModal();
       event.preventDefault();
       return;

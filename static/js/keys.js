@@ -11,6 +11,7 @@
 // The list shows the areas of the page that is open first.
 // Ctrl Enter (on a Mac, ⌘ Enter; a kbd[data-mac] says so) sends the form in which the focus is, by its main button; with
 // the focus in none, the form[data-main].
+// Escape leads back to what had the focus before a key went elsewhere.
 // Other scripts hear of a key by the event adkweb:key at what has the focus: its detail is "e", whatever was pressed.
 (() => {
   const { kept, keptJson, keep, isMac } = window.adkweb;
@@ -80,11 +81,25 @@
     return document.activeElement?.closest("[data-key-row]")?.querySelector(having("data-row-key", actions));
   }
 
+  let left = null; // where the focus was before a key, or the palette, went to a target
+
   function use(target) {
+    left = { from: document.activeElement, target };
     if (!target.matches(TYPING)) return target.click();
     target.focus();
     target.select?.();
   }
+
+  /** Escape leads back there: what it closes gives the focus to the target, or to nothing. */
+  function giveBack() {
+    if (!left || ![document.body, left.target].includes(document.activeElement)) return;
+    if (left.from.isConnected && visible(left.from)) left.from.focus({ preventScroll: true });
+    left = null;
+  }
+  document.addEventListener("keydown", ({ key }) => key === "Escape" && setTimeout(giveBack), true);
+  document.addEventListener("pointerdown", () => {
+    left = null;
+  });
 
   function press(actions) {
     for (const action of actions) {

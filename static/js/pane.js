@@ -139,10 +139,12 @@
     if (hasDraft) tellKept(url);
   }
 
-  /** To the link that opened the pane; where the side was drawn anew meanwhile, to the one that leads where it did. */
+  /** To the link that opened the pane; where the side was drawn anew meanwhile, to the one that leads where it did; or to the menu
+   * that it is in. */
   function giveFocusBack() {
     const same = opener && [...document.querySelectorAll("#main a[href]")].filter(({ href }) => href === opener.href);
-    const link = [opener, ...(same ?? [])].find((each) => each?.isConnected && each.checkVisibility());
+    const menu = opener?.closest("details.menu")?.querySelector("summary");
+    const link = [opener, ...(same ?? []), menu].find((each) => each?.isConnected && each.checkVisibility());
     (link ?? document.querySelector("[data-timeline]")).focus({ preventScroll: true });
     opener = null;
   }

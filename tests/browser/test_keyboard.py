@@ -211,6 +211,30 @@ def test_new_events_are_said_in_few_words(page: Page, server: Adkweb) -> None:
     expect(page.locator("#announcer")).to_contain_text("1 new event")
 
 
+@pytest.mark.parametrize("key", list("?oegrlf/a"))
+def test_escape_leads_back_to_where_one_was_before_a_key_went_elsewhere(page: Page, key: str) -> None:
+    page.goto(path("s", *SEOUL))
+    row = page.locator(".ev .line").last
+    row.focus()
+    page.keyboard.press(key)
+    if key == "a":
+        expect(page.locator("#pane-title")).to_have_text("Add event")
+    elif key == "e":
+        expect(page.locator("#edit input")).not_to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(row).to_be_focused()
+
+
+def test_a_list_that_a_menu_opened_gives_the_focus_back_to_the_menu(page: Page) -> None:
+    page.goto("/sessions/")
+    menu = page.locator(".topbar .account")
+    menu.click()
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    expect(page.locator("dialog#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(menu).to_be_focused()
+
+
 # --- Panes ------------------------------------------------------------------------------------------------------------
 
 FOCUSED = "name => name.contains(document.activeElement) && document.activeElement.matches(':focus-visible')"
