@@ -66,7 +66,7 @@ def with_pane(name: str, address: str = SESSION) -> str:
 
 # Each opens a pane with this title, by this key; by a click where no key is named.
 OFFERED = {
-    "Undo…": ("Undo event 396", "u"),
+    "Undo…": ("Undo event 396", "U"),
     "Restore…": ("Restore the state at event 396", "Enter"),
     "Rewind…": ("Rewind to before an invocation", ""),
     "Fork…": ("Fork at event 396", "Shift+F"),
