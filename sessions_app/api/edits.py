@@ -19,7 +19,7 @@ from ..writes.append import Appended
 from . import schemas
 from .authorize import actor_of, ref_of, source_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
-from .events import told
+from .events import stored_answer
 from .expiring import TimedEdit, end_of
 from .openapi import needs, tagged
 from .sessions import SESSION, USER
@@ -102,14 +102,14 @@ def _edit(request: HttpRequest, ref: SessionRef, only: Scope | None = None) -> H
     entries = _entries(body)
     once = f"{who.name}\n{body.once}" if body.once else ""
     if once and (stored := _stored(ref, once, entries, who)):
-        return told(request, stored, ref)
+        return stored_answer(request, stored, ref)
     try:
         written = edit.overwrite_state(
             ref, entries, only=only, actor=who, reason=body.reason, once=once, revision=revision, of=end_of(body)
         )
     except StaleSession as error:
         raise Precondition from error
-    return told(request, written, ref) if written else answer({"seq": None, "revision": None, "event": None})
+    return stored_answer(request, written, ref) if written else answer({"seq": None, "revision": None, "event": None})
 
 
 def _entries(body: schemas.Edit) -> list[Entry]:

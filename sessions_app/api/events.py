@@ -120,7 +120,7 @@ def append(
         appended = append_event(ref, event, actor=actor_of(request), expected=expected_revision(request))
     except StaleSession as error:
         raise Precondition from error
-    return told(request, appended, ref)
+    return stored_answer(request, appended, ref)
 
 
 @router.get("/edits", response=schemas.Edits, summary="Edits in every session")
@@ -141,18 +141,18 @@ def all_edits(request: HttpRequest, before: str | None = None) -> HttpResponse:
     return answer({"items": items, "next": page.next, "problems": shown_problems})
 
 
-def told(request: HttpRequest, appended: Appended, ref: SessionRef) -> HttpResponse:
+def stored_answer(request: HttpRequest, appended: Appended, ref: SessionRef) -> HttpResponse:
     """Answers with the event as it is stored, now or already, and its seq.
 
     Leaves out the session's revision if it was stored already: with it, the sender could overwrite, unseen, what others
     wrote since."""
     if appended.seq is not None:
-        return answer(_told(appended, appended.seq), 201, appended.revision)
-    stands = whole_session.read_head(ref, appended.event["id"], actor=actor_of(request))
-    return answer(_told(appended, stands.seq if stands else None), 200)
+        return answer(_stored(appended, appended.seq), 201, appended.revision)
+    head = whole_session.read_head(ref, appended.event["id"], actor=actor_of(request))
+    return answer(_stored(appended, head.seq if head else None), 200)
 
 
-def _told(appended: Appended, seq: Seq | None) -> dict[str, Any]:
+def _stored(appended: Appended, seq: Seq | None) -> dict[str, Any]:
     return {"seq": seq, "revision": appended.revision, "event": appended.event}
 
 

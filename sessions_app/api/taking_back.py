@@ -19,7 +19,7 @@ from ..reads.users import meant
 from . import schemas
 from .authorize import actor_of, names_of, ref_of
 from .bodies import IF_MATCH, Precondition, answer, body_of, body_schema, expected_revision
-from .events import told
+from .events import stored_answer
 from .history import EVENT
 from .history import router as of_history
 from .openapi import needs, tagged
@@ -94,7 +94,7 @@ def rewind(
         done = rewinds.rewind(ref, body.before, actor=who, reason=body.reason, revision=revision, once=once)
     except StaleSession as error:
         raise error if revision is None else Precondition() from error
-    return told(request, done, ref)
+    return stored_answer(request, done, ref)
 
 
 @router.post(
@@ -140,7 +140,7 @@ def repair(
     ref = ref_of(request, app_name, user_id, session_id, source, "append")
     body, who = body_of(request, schemas.Repair), actor_of(request)
     choices = repairs.choose(ref, body.keep, body.put_back, actor=actor_of(request))
-    return told(request, repairs.repair(ref, choices, actor=who, reason=body.reason), ref)
+    return stored_answer(request, repairs.repair(ref, choices, actor=who, reason=body.reason), ref)
 
 
 def _take_back(request: HttpRequest, plan: undoing.Plan, reason: str, of: dict[str, str]) -> HttpResponse:
@@ -149,4 +149,4 @@ def _take_back(request: HttpRequest, plan: undoing.Plan, reason: str, of: dict[s
         done = edit.edit_state(plan.event.ref, plan.entries, actor=who, reason=reason, revision=revision, of=of)
     except StaleSession as error:
         raise Precondition from error
-    return told(request, done, plan.event.ref)
+    return stored_answer(request, done, plan.event.ref)
