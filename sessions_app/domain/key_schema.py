@@ -176,13 +176,13 @@ def is_learnt(key: str) -> bool:
     return 0 < len(key) <= NAME_LENGTH and not key.startswith((TEMP, "__")) and is_plain(key)
 
 
-def learn(schemas: dict[str, KeySchema], told: Description) -> None:
+def learn(schemas: dict[str, KeySchema], description: Description) -> None:
     """Adds what an event wrote to the schemas of a session's keys."""
-    if not told.delta:
+    if not description.delta:
         return
-    gone, person = set(told.removed), str(told.edit.get("actor") or "")
-    name = (person or told.author)[:SHORT]
-    for key, value in told.delta.items():
+    gone, person = set(description.removed), str(description.edit.get("actor") or "")
+    name = (person or description.author)[:SHORT]
+    for key, value in description.delta.items():
         schema = schemas.get(key)
         if schema is None:
             if len(schemas) == MOST_KEYS or not is_learnt(key):

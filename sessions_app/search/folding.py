@@ -115,61 +115,65 @@ class Span(NamedTuple):
     sign: str = ""
 
 
-def fold(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> list[Span]:
+def fold(so_far: Summary, event: Mapping[str, Any], description: Description, seq: int) -> list[Span]:
     """Adds the next event to a summary. Returns the spans that are new, or have changed."""
     so_far.events += 1
     at = seconds_of(event)
     so_far.first = so_far.first or at
-    spans = _saves(so_far, told, at, seq)
-    if told.edit:
+    spans = _saves(so_far, description, at, seq)
+    if description.edit:
         so_far.edited = True
         so_far.ended = max(so_far.ended, at)  # an edit takes nobody's time
     else:
         so_far.spoken = True
-        _meet(so_far, told)
-        ended = _fold_turn(so_far, event, told, seq)
+        _meet(so_far, description)
+        ended = _fold_turn(so_far, event, description, seq)
         _fold_usage(so_far, usage_of(event, _MOST_USED))
-        spans += _failures(so_far, failure_of(event, told), at, seq)
-        spans += _fail_calls(so_far, event, told, ended)
-        spans += _calls(so_far, told, ended, seq)
+        spans += _failures(so_far, failure_of(event, description), at, seq)
+        spans += _fail_calls(so_far, event, description, ended)
+        spans += _calls(so_far, description, ended, seq)
         spans += _turn(so_far)
-        if not _ASKING.isdisjoint(told.kinds):
+        if not _ASKING.isdisjoint(description.kinds):
             so_far.asks, so_far.asks_seq = True, seq
-        so_far.open = told.author == "user" or bool(
-            told.calls or told.responses or event.get("partial") or told.actions.get("agent_state")
+        so_far.open = description.author == "user" or bool(
+            description.calls or description.responses or event.get("partial") or description.actions.get("agent_state")
         )
     so_far.last = max(so_far.last, at)
     return spans
 
 
-def _meet(so_far: Summary, told: Description) -> None:
+def _meet(so_far: Summary, description: Description) -> None:
     """Adds an agent that is new."""
-    if told.by_agent and len(so_far.agents) < COLOURS and (key := key_of(told.author)) not in so_far.agents:
+    if (
+        description.by_agent
+        and len(so_far.agents) < COLOURS
+        and (key := key_of(description.author)) not in so_far.agents
+    ):
         so_far.agents.append(key)
 
 
-def _fold_turn(so_far: Summary, event: Mapping[str, Any], told: Description, seq: int) -> Ended:
+def _fold_turn(so_far: Summary, event: Mapping[str, Any], description: Description, seq: int) -> Ended:
     """Adds an event to the last turn, or begins a new one. Returns when the event ended."""
     at = seconds_of(event)
-    clock = Clock(0.0 if begins_turn(told) else so_far.clock)
-    before, ended = Ended(so_far.ended, not so_far.late), clock.ended(event, told)
+    clock = Clock(0.0 if begins_turn(description) else so_far.clock)
+    before, ended = Ended(so_far.ended, not so_far.late), clock.ended(event, description)
     so_far.clock = clock.base
-    if begins_turn(told):
-        text = told.words
+    if begins_turn(description):
+        text = description.words
         so_far.turns += 1
         so_far.failed = False
         so_far.opening = so_far.opening or clean(" ".join(text[: _TITLE * 4].split()), _TITLE)
         so_far.turn_at, so_far.turn_seq, so_far.turn_took, so_far.turn_tokens = at, seq, 0.0, 0
         so_far.turn_models, so_far.turn_event, so_far.turn_least = {}, so_far.events, False
         so_far.callers = {}
-    elif told.author != "user" and before.at and ended.at:
+    elif description.author != "user" and before.at and ended.at:
         took = before.until(ended).seconds
         so_far.took += took
         so_far.turn_took += took
-    if told.author == "user" and so_far.late:  # how much of the time until now was work, nobody knows
-        so_far.least, so_far.turn_least = True, not begins_turn(told)
+    if description.author == "user" and so_far.late:  # how much of the time until now was work, nobody knows
+        so_far.least, so_far.turn_least = True, not begins_turn(description)
     so_far.ended, so_far.late = (before if before.at > ended.at else ended)[0], not ended.known
-    tokens = max(0, told.tokens or 0)
+    tokens = max(0, description.tokens or 0)
     so_far.tokens = min(so_far.tokens + tokens, _MOST_TOKENS)
     so_far.turn_tokens = min(so_far.turn_tokens + tokens, _MOST_TOKENS)
     return ended
@@ -228,34 +232,34 @@ def in_common(failures: Sequence[str]) -> str:
     return clean("".join(chain.from_iterable(pieces)))
 
 
-def _calls(so_far: Summary, told: Description, ended: Ended, seq: int) -> list[Span]:
+def _calls(so_far: Summary, description: Description, ended: Ended, seq: int) -> list[Span]:
     """Returns the calls of an event, and those that it answers."""
     spans = []
-    for part in told.calls:
+    for part in description.calls:
         if part.waiting or part.name in ASKING_CALLS:
             continue  # a person or another system takes the time
         so_far.calls += 1
         name = clean(part.name)
         spans.append(Span("c", so_far.calls, name, ended.at, None, False, 0, seq))
         if len(so_far.asked) < _MOST_CALLS:
-            pair = _pair(told, part, so_far)
-            so_far.asked[pair], so_far.callers[pair] = [so_far.calls, name, seq, *ended], clean(told.author)
-    for part in told.responses:
-        without_id = f"{clean(told.author)} {clean(part.name)} "
+            pair = _pair(description, part, so_far)
+            so_far.asked[pair], so_far.callers[pair] = [so_far.calls, name, seq, *ended], clean(description.author)
+    for part in description.responses:
+        without_id = f"{clean(description.author)} {clean(part.name)} "
         key = clean(part.id) or next((key for key in so_far.asked if key.startswith(without_id)), "")
         if key in so_far.asked:
             spans.append(_answered(so_far, key, ended, part.failed))
     return spans
 
 
-def _fail_calls(so_far: Summary, event: Mapping[str, Any], told: Description, ended: Ended) -> list[Span]:
+def _fail_calls(so_far: Summary, event: Mapping[str, Any], description: Description, ended: Ended) -> list[Span]:
     """Returns the calls that an exception of their agent ended, by the rule of domain/trace.py: a model is called when all
     tools have answered."""
-    author = clean(told.author)
+    author = clean(description.author)
     waiting = [key for key, caller in so_far.callers.items() if caller == author]
-    if not waiting or not by_model(event, told):
+    if not waiting or not by_model(event, description):
         return []
-    if is_exception(told):
+    if is_exception(description):
         return [_answered(so_far, key, ended, failed=True) for key in waiting]
     for key in waiting:
         del so_far.callers[key]
@@ -271,15 +275,15 @@ def _answered(so_far: Summary, key: str, ended: Ended, failed: bool) -> Span:
     return Span("c", number, name, began.at, took, failed, 0, seq, sign=sign)
 
 
-def _pair(told: Description, call: Part, so_far: Summary) -> str:
+def _pair(description: Description, call: Part, so_far: Summary) -> str:
     """Returns what pairs a call with its answer: its id, otherwise who called which tool, and the number of the call."""
-    return clean(call.id) or f"{clean(told.author)} {clean(call.name)} {so_far.calls}"
+    return clean(call.id) or f"{clean(description.author)} {clean(call.name)} {so_far.calls}"
 
 
-def _saves(so_far: Summary, told: Description, at: float, seq: int) -> list[Span]:
+def _saves(so_far: Summary, description: Description, at: float, seq: int) -> list[Span]:
     """Returns a span for each artifact of which an event saves a version."""
     spans = []
-    for name in islice(as_object(told.actions.get("artifact_delta")), MOST_ARTIFACTS):
+    for name in islice(as_object(description.actions.get("artifact_delta")), MOST_ARTIFACTS):
         so_far.saves += 1
         spans.append(Span("a", so_far.saves, artifact_name(name), at, None, False, 0, seq))
     return spans

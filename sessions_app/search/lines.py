@@ -20,25 +20,25 @@ class Fact(NamedTuple):
     value: str
 
 
-def lines_of(event: Mapping[str, Any], told: Description) -> list[str]:
+def lines_of(event: Mapping[str, Any], description: Description) -> list[str]:
     """Returns what an event says, a line for each thing: ["charge_card quote Q-88213"]. Long ones are cut."""
-    return [line[:LENGTH] for line, _ in zip(_lines(event, told), range(MOST_LINES), strict=False) if line]
+    return [line[:LENGTH] for line, _ in zip(_lines(event, description), range(MOST_LINES), strict=False) if line]
 
 
-def _lines(event: Mapping[str, Any], told: Description) -> Iterator[str]:
-    for part in told.parts:
+def _lines(event: Mapping[str, Any], description: Description) -> Iterator[str]:
+    for part in description.parts:
         if said := _OF_PART.get(part.kind):
             yield said(part)
-    if "error" in told.kinds:
+    if "error" in description.kinds:
         yield _error(event)
     for heard in ("input_transcription", "output_transcription"):
         yield str(as_object(event.get(heard)).get("text") or "")
     yield flat(event.get("output"))
-    yield summary(told.actions.get("compaction"))
-    yield str(told.edit.get("reason") or "")
-    for key, value in told.delta.items():
+    yield summary(description.actions.get("compaction"))
+    yield str(description.edit.get("reason") or "")
+    for key, value in description.delta.items():
         yield f"{key} {flat(value)}"
-    yield from told.removed
+    yield from description.removed
 
 
 _OF_PART: Final[dict[str, Callable[[Part], str]]] = {
@@ -81,11 +81,11 @@ def _word(item: Any) -> str:
     return str(item)
 
 
-def failure_of(event: Mapping[str, Any], told: Description) -> str:
+def failure_of(event: Mapping[str, Any], description: Description) -> str:
     """Returns what went wrong in an event, in its own words: “charge_card: card declined”; empty if nothing did."""
-    if "error" in told.kinds:
+    if "error" in description.kinds:
         return _error(event)[:_FACT_LENGTH]
-    for part in told.parts:
+    for part in description.parts:
         if part.failed and part.kind == "response":
             return f"{part.name}: {flat(as_object(part.value).get('error'))}"[:_FACT_LENGTH]
         if part.failed:
@@ -97,21 +97,25 @@ def _error(event: Mapping[str, Any]) -> str:
     return " ".join(str(event[name]) for name in ("error_code", "error_message") if event.get(name))
 
 
-def facts_of(event: Mapping[str, Any], told: Description) -> set[Fact]:
+def facts_of(event: Mapping[str, Any], description: Description) -> set[Fact]:
     """Returns the facts about an event: who wrote it, its kinds, its tools, what failed, who edited, which keys."""
-    facts = {Fact("author", told.author)} if told.author else set()
-    facts |= {Fact("kind", kind) for kind in told.kinds or ["unknown"]}
-    facts |= {Fact("tool", part.name) for part in told.parts if part.kind in ("call", "response") and part.name}
-    if failure := failure_of(event, told):
+    facts = {Fact("author", description.author)} if description.author else set()
+    facts |= {Fact("kind", kind) for kind in description.kinds or ["unknown"]}
+    facts |= {Fact("tool", part.name) for part in description.parts if part.kind in ("call", "response") and part.name}
+    if failure := failure_of(event, description):
         facts.add(Fact("error", failure))
-    if told.edit:
-        facts.add(Fact("edited", str(told.edit.get("actor") or "")))
+    if description.edit:
+        facts.add(Fact("edited", str(description.edit.get("actor") or "")))
     return {Fact(kind, clean(value)) for kind, value in facts}
 
 
-def writer_of(told: Description) -> Fact | None:
+def writer_of(description: Description) -> Fact | None:
     """Returns who wrote an event, as one of its facts: the person of an edit, otherwise the author; None if it has none."""
-    by = Fact("edited", str(told.edit.get("actor") or "")) if told.edit else Fact("author", told.author)
+    by = (
+        Fact("edited", str(description.edit.get("actor") or ""))
+        if description.edit
+        else Fact("author", description.author)
+    )
     return Fact(by.kind, clean(by.value)) if by.value else None
 
 

@@ -114,31 +114,31 @@ def turns_of(whole: WholeSession) -> Iterator[Turn]:
 def numbers_of(whole: WholeSession) -> Numbers:
     """Returns how many events, turns and tokens a session has, how many events failed, and from when to when it goes."""
     turns = tokens = errors = 0
-    for _event, told in _described(whole):
-        turns += begins_turn(told)
-        tokens += told.tokens or 0
-        errors += told.failed
+    for _event, description in _described(whole):
+        turns += begins_turn(description)
+        tokens += description.tokens or 0
+        errors += description.failed
     times = [event.timestamp for event in whole.events]
     return Numbers(len(times), turns, tokens, errors, times[0] if times else None, times[-1] if times else None)
 
 
 def bars_of(whole: WholeSession) -> list[Bar]:
     """Returns the session's events in at most BARS bars."""
-    told = [(_kind_of(description), len(description.delta)) for _event, description in _described(whole)]
-    number = min(BARS, len(told))
+    kinds = [(_kind_of(description), len(description.delta)) for _event, description in _described(whole)]
+    number = min(BARS, len(kinds))
     bars = []
     for bar in range(number):
-        first, end = len(told) * bar // number, len(told) * (bar + 1) // number
-        some = told[first:end]
+        first, end = len(kinds) * bar // number, len(kinds) * (bar + 1) // number
+        some = kinds[first:end]
         kind = max((kind for kind, _writes in some), key=lambda kind: HIGHLIGHTS.index(kind) if kind else -1)
         bars.append(Bar(first + 1, end, sum(writes for _kind, writes in some), kind))
     return bars
 
 
-def _kind_of(told: Description) -> str:
+def _kind_of(description: Description) -> str:
     """Returns the most telling kind of an event that the strip has a colour for; empty for none."""
-    kinds = [kind for kind in HIGHLIGHTS if kind in told.kinds]
-    return "error" if told.failed else kinds[-1] if kinds else ""
+    kinds = [kind for kind in HIGHLIGHTS if kind in description.kinds]
+    return "error" if description.failed else kinds[-1] if kinds else ""
 
 
 def _described(whole: WholeSession) -> Iterator[tuple[EventItem, Description]]:
@@ -151,20 +151,20 @@ def _views(whole: WholeSession) -> Iterator[EventView]:
     state: State = dict(whole.past.start) if whole.past else {}
     for index, item in enumerate(whole.events):
         data = _data(item)
-        told = describe(data)
-        view = EventView(whole.ref, item.id, Seq(index + 1), item.invocation_id, item.timestamp, data, told)
+        description = describe(data)
+        view = EventView(whole.ref, item.id, Seq(index + 1), item.invocation_id, item.timestamp, data, description)
         view.size = large(item.text)
         view.unread = _has_many_items(item.text)
         after = whole.past.changes[index] if whole.past else {}
-        view.changes = list(_changes(told, state, after, known=whole.past is not None))
+        view.changes = list(_changes(description, state, after, known=whole.past is not None))
         state |= after
         yield view
 
 
-def _changes(told: Description, before: State, after: State, *, known: bool) -> Iterator[Change]:
-    for key, value in told.delta.items():
+def _changes(description: Description, before: State, after: State, *, known: bool) -> Iterator[Change]:
+    for key, value in description.delta.items():
         stored = known and scope_of(key)[0] in STORED
-        new = ABSENT if key in told.removed else value
+        new = ABSENT if key in description.removed else value
         yield Change(key, before.get(key, ABSENT) if stored else UNKNOWN, after.get(key, new) if stored else new)
 
 
