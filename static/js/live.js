@@ -206,15 +206,19 @@
     }
   }
 
-  /** Puts the fresh rows of the state in the place of the old ones; the form that edits one of them stays where it is. What had the
-   * focus in a row has it again, or, if the key is gone, in the row that follows. */
+  /** Puts the fresh rows of the state in the place of the old ones; the form that edits one of them stays where it is. So do the
+   * headings: what is pushed to all says less of the user than this page may. What had the focus in a row has it again, or, if
+   * the key is gone, in the row that follows. */
   function putState(box, fresh, note) {
     const [focused, form] = [document.activeElement, box.querySelector("#edit")];
     const row = focused.closest("#groups > [data-key-row]");
     const at = [...box.children].indexOf(row);
     const part = focused.dataset?.rowKey ? `[data-row-key="${focused.dataset.rowKey}"]` : "summary, .key";
     const choose = chooser(box, "data-key-row", note);
-    const wanted = [...fresh.children].map((child) => (child.matches("[data-key-row]") ? choose(child) : child));
+    const heads = new Map([...box.querySelectorAll(":scope > .scope")].map((head) => [head.className, head]));
+    const wanted = [...fresh.children].map((child) =>
+      child.matches("[data-key-row]") ? choose(child) : (heads.get(child.className) ?? child),
+    );
     const find = (key) => wanted.findIndex(({ dataset }) => dataset.keyRow === key);
     if (form) wanted.splice(Math.max(0, find(form.dataset.key)), 0, form);
     arrange(box, wanted);

@@ -180,8 +180,11 @@ def test_what_a_reader_has_opened_stays_open_while_the_agent_goes_on(
     summary.click()
     expect(seats).to_have_attribute("open", "")
     summary.focus()
+    heading = page.locator("#groups > .scope.user")
+    heading.evaluate("heading => heading.textContent = 'shared by all of ana@example.com’s sessions'")
     agent.do(session, append=[{"delta": {"count": 2}}])
     expect(page.locator("#groups [data-key-row='count'] .value")).to_have_text("2")
+    expect(heading).to_contain_text("ana@example.com")  # what everyone is told may hide whose sessions they are
     expect(seats).to_have_attribute("open", "")
     expect(summary).to_be_focused()
     agent.do(session, append=[{"delta": {"seats": {"one": {"row": 14}}}}])
