@@ -42,6 +42,7 @@ BUNDLES: Final = {
 }
 _COMMENTS: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _INDENTS: Final = re.compile(r"\n\s+")
+_FONTS: Final = re.compile(r'(?<=url\("\.\./)vendor/[^"]+')
 
 
 class Bundles(FileSystemFinder):
@@ -74,8 +75,11 @@ def bundle(name: str) -> str:
     finders = FileSystemFinder(), AppDirectoriesFinder()
     paths = [next(filter(None, (finder.find(each) for finder in finders))) for each in BUNDLES[name]]
     text = "\n".join(Path(path).read_text("utf-8") for path in paths)
+    if name.endswith(".js"):
+        return str(rjsmin.jsmin(text))
+    text = _FONTS.sub(lambda font: _versioned(str, font[0]), text)  # the address under which a page loads it first
     # A style sheet minifier would do, if it did not turn `.a :is(b)` into `.a:is(b)`.
-    return str(rjsmin.jsmin(text)) if name.endswith(".js") else _INDENTS.sub("\n", _COMMENTS.sub("", text)).lstrip()
+    return _INDENTS.sub("\n", _COMMENTS.sub("", text)).lstrip()
 
 
 # --- Addresses that change with the content, so that browsers may keep files for ever ---------------------------------
