@@ -121,9 +121,10 @@
     count();
   });
 
-  // The row that looks chosen as long as nothing has the focus is the one that a key is about.
+  // The row that looks chosen as long as only what is around the list has the focus is the one that a key is about: the body,
+  // or #main, where who comes from another page begins.
   document.addEventListener("adkweb:key", ({ detail, target }) => {
-    if (target !== document.body || !["x", "X"].includes(detail)) return;
+    if (!target.contains(results) || !["x", "X"].includes(detail)) return;
     results.querySelector(".previewed .rowlink")?.focus({ preventScroll: true });
   });
 

@@ -399,8 +399,12 @@ def test_a_bar_says_what_it_counts(page: Page) -> None:
     expect(page.locator(".range > .tip")).to_have_text(bars[highest])
 
 
-def test_the_row_that_looks_chosen_is_the_one_that_x_selects(page: Page) -> None:
-    page.goto("/sessions/")
+@pytest.mark.parametrize("before", ["", "/"])
+def test_the_row_that_looks_chosen_is_the_one_that_x_selects(page: Page, before: str) -> None:
+    page.goto(before or "/sessions/")
+    if before:  # who comes from another page begins in #main
+        page.get_by_role("banner").get_by_role("link", name="Sessions").click()
+        expect(page.locator("#main")).to_be_focused()
     expect(page.locator(".sessions .previewed")).to_have_count(1)
     page.keyboard.press("x")
     expect(page.locator(".sessions .previewed input[name=ref]")).to_be_checked()
