@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, Literal, cast
 
 from django.utils.translation import gettext as _
@@ -19,8 +20,9 @@ from ..jobs import lease
 from ..models import Job
 from ..reads import views
 from ..reads.views import SessionView
+from ..search.selecting import patience
 from . import held, items
-from .working import DOING, KIND, READY, values_of
+from .working import DOING, KIND, READY, asked_for, values_of
 
 ActName = Literal["edit", "delete", "undo"]
 Stage = Literal["draft", "trying", "ready", "held", "doing", "stopped", "done", "refused"]
@@ -29,6 +31,7 @@ SAMPLES: Final = 8
 LISTED: Final = 100
 RECENT: Final = 50
 SMALL: Final = 1_000
+_SELECTING: Final = 1.0  # seconds for the first sessions of a query, before the form is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +125,22 @@ class Batch:
         return [shown_anywhere(Change(key, UNKNOWN, value), self._actor) for key, value in self.values.items()]
 
     def looked_at(self) -> list[SessionView]:
-        """Returns some of the sessions in which something is to be changed, as they are now. Raises SourceError."""
-        sources = items.sources_of(self.id)
+        """Returns some of the sessions in which something is to be changed, as they are now; before the dry run has selected
+        them, some of those that the query selects. Raises SourceError, and Slow if the query takes long."""
         some = []
-        for item in items.of(self.id, items.TO_DO).order_by("number")[:SAMPLES]:
+        for ref in self._first():
             with suppress(NotFound):  # deleted since
-                some.append(views.session(items.ref_of(item, sources), actor=self._actor, partly=True))
+                some.append(views.session(ref, actor=self._actor, partly=True))
         return some
+
+    def _first(self) -> list[SessionRef]:
+        if self.by_query and self.stage == DRAFT:
+            task = json.loads(self._job.task)
+            with patience(_SELECTING):
+                selected = asked_for(task["query"], task["zone"], task["now"], self._actor)
+                return list(islice(selected, SAMPLES))
+        sources = items.sources_of(self.id)
+        return [items.ref_of(item, sources) for item in items.of(self.id, items.TO_DO).order_by("number")[:SAMPLES]]
 
     def samples(self) -> list[Sample]:
         """Returns what would change in some of the sessions. Raises SourceError."""

@@ -123,7 +123,7 @@ def _page(request: HttpRequest, shown: Batch, form: BatchForm, status: int = 200
         "error": form.error,
     }
     if context["editing"] and context["rows"]:
-        with suppress(Error):  # its source is away; a type can be chosen
+        with suppress(Error):  # its source is away, or the query slow; a type can be chosen
             context["looked_at"] = shown.looked_at()
             note_current(context["rows"], context["looked_at"])
     if shown.stage in ("ready", "held") and shown.act == "edit":

@@ -108,6 +108,15 @@ def test_the_form_begins_in_the_type_that_its_key_has_in_the_chosen_sessions(
     assert "type-0" not in form.fields()
 
 
+def test_the_form_looks_at_the_first_sessions_of_a_query_before_the_dry_run_has_selected_them(
+    maria: Browser, refs: list[SessionRef]
+) -> None:
+    address = select(maria, "edit", refs[0], all="1", q="user:ana")["Location"]
+    form = send(maria, address, "add", **{"new-key": "user:tier"}).one("form", "editbox")
+    assert form.fields()["type-0"] == "string"
+    assert form.one("p", "held").text == 'Now, in the first 3: "silver" × 3'
+
+
 def test_an_edit_of_shared_state_says_whom_it_reaches(maria: Browser, refs: list[SessionRef]) -> None:
     address = select(maria, "edit", *refs[:2])["Location"]
     page = send(maria, address, "try", **row("user:tier", '"gold"'))
