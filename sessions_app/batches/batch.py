@@ -23,7 +23,7 @@ from ..models.pages import in_pages
 from . import held, items
 from .held import HELD
 from .reading import DRAFT, ActName, dry_run_of, job_of, jobs
-from .working import DOING, KIND, MOST, READY, TRYING, asked_for, values_of
+from .working import DOING, KIND, MOST, READY, TRYING, asked_for, shared, values_of
 
 _DRAFTS_SECONDS: Final = 86400.0
 _KEPT_SECONDS: Final = 90 * 86400.0
@@ -199,7 +199,8 @@ def undo(batch_id: uuid.UUID, *, actor: Actor, reason: str = "") -> uuid.UUID:
     task = {"act": "undo", **_sender(actor), "values": [], "keys": keys, "reason": reason, "undoes": str(job.pk)}
     made = _create(task, DRAFT, actor, step=DOING)
     sources = items.sources_of(job.pk)
-    items.add(made.pk, ((items.ref_of(item, sources), item.event_id) for item in in_pages(changed, "number")))
+    total = items.add(made.pk, ((items.ref_of(item, sources), item.event_id) for item in in_pages(changed, "number")))
+    jobs().filter(pk=made.pk).update(result=json.dumps({"shared": shared(made, keys, total)}))
     if not jobs().filter(pk=job.pk, result=job.result).update(result=json.dumps({**result, "undone": str(made.pk)})):
         made.delete()  # someone else was faster
         return undo(batch_id, actor=actor, reason=reason)

@@ -57,9 +57,9 @@ class Batch:
 
     `counts` has how many sessions have each outcome of items.py. With `by_query`, they are all that `query` selects.
     `tried` says whether its dry run has ended, and `dry_run` identifies it: someone may try another edit. `behind` has
-    the sources that were not indexed completely when its sessions were selected. `shared` is not empty if the edit
-    reaches sessions that the batch need not have: how many `users`, or `apps`, how many `sessions` of theirs, and how
-    many of these are `running`. One that is held lapses at `until`; `approved_by` is the second person of one that was.
+    the sources that were not indexed completely when its sessions were selected. `shared` is not empty if it reaches
+    sessions that the batch need not have: how many `users`, or `apps`, how many `sessions` of theirs, and how many of these
+    are `running`. One that is held lapses at `until`; `approved_by` is the second person of one that was.
     `undoes` is the batch that this one undoes, `undone` the one that undoes this.
     """
 
@@ -103,6 +103,12 @@ class Batch:
     def total(self) -> int:
         """Returns the number of its sessions."""
         return sum(self.counts.get(outcome, 0) for outcome in (items.TO_DO, *items.OUTCOMES))
+
+    @property
+    def same(self) -> int:
+        """Returns in how many sessions the keys had the values before. Of an edit that sessions share, it counts users or
+        apps: their other sessions got the values without being written to."""
+        return self.shared.get("same", 0) if self.shared and self.act == "edit" else self.counts[items.SAME]
 
     @cached_property
     def may_act(self) -> bool:

@@ -7,7 +7,7 @@ noted, is not done twice (acts.py).
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import tzinfo
 from functools import partial
@@ -32,7 +32,7 @@ from ..search.results import every
 from ..sources import database
 from . import held, items
 from .acts import Act, Delete, Done, Edit, Triable, Tried, Undo, was_done
-from .items import CHANGED, GONE, REFUSED, TO_DO
+from .items import CHANGED, GONE, REFUSED, SAME, TO_DO
 
 READY: Final = "ready"
 TRYING, DOING = "trying", "doing"  # the steps of a job
@@ -92,7 +92,7 @@ def _try(job: Job, beat: runner.Beat) -> Outcome:
         tried, message = _tried(act, ref)
         held = tried.outcome == TO_DO and queue.held(ref, actor=actor) is not None
         items.note_tried(item, job.claim, outcome=tried.outcome, expects=tried.expects, held=held, message=message)
-    result = {"behind": behind, "shared": _shared(job, values_of(task), total)}
+    result = {"behind": behind, "shared": shared(job, values_of(task), total)}
     return Outcome(READY, fields={"done": total, "total": total, "result": json.dumps(result)})
 
 
@@ -109,25 +109,28 @@ def _behind(beat: runner.Beat) -> list[str]:
     return [source.alias for source in database.opened() if not reaches(source.alias)]
 
 
-def _shared(job: Job, values: Mapping[str, Any], total: int) -> dict[str, int]:
-    """Counts whom an edit of `user:` and `app:` keys reaches: how many users, apps and sessions, whether the batch has
-    these sessions or not, and how many of these run or wait now. Returns {} for an edit that sessions do not share."""
-    scopes = {scope_of(key)[0] for key in values} & {"user", "app"}
+def shared(job: Job, keys: Iterable[str], total: int) -> dict[str, int]:
+    """Counts whom a change of `user:` and `app:` keys reaches: how many users, or apps, and sessions, whether the batch has
+    these sessions or not, and how many of these run or wait now; `same` are the users, or apps, of its sessions whose keys
+    have the values already. Returns {} for a change that sessions do not share."""
+    scopes = {scope_of(key)[0] for key in keys} & {"user", "app"}
     if not scopes:
         return {}
-    users: set[tuple[str, str, str]] = set()
-    for first in range(0, total, _SOME):
-        some = items.of(job.pk, TO_DO).filter(number__range=(first, first + _SOME - 1))
-        users |= {(where, *json.loads(names)[:2]) for where, names in some.values_list("where", "names")}
-    owners = {(where, app, "") for where, app, _user in users} if "app" in scopes else users
+
+    def owners_of(outcome: str) -> set[tuple[str, str, str]]:
+        users: set[tuple[str, str, str]] = set()
+        for first in range(0, total, _SOME):
+            some = items.of(job.pk, outcome).filter(number__range=(first, first + _SOME - 1))
+            users |= {(where, *json.loads(names)[:2]) for where, names in some.values_list("where", "names")}
+        return {(where, app, "") for where, app, _user in users} if "app" in scopes else users
+
+    owners = owners_of(TO_DO)
     sessions = running = 0
     for where in {owner[0] for owner in owners}:
         reached, active = sharing.reached(where, [(app, user) for of, app, user in owners if of == where])
         sessions, running = sessions + reached, running + active
-    counted = {"sessions": sessions, "running": running}
-    if "app" in scopes:
-        return {"apps": len(owners), **counted}
-    return {"users": len(users), **counted}
+    of_whom = "apps" if "app" in scopes else "users"
+    return {of_whom: len(owners), "sessions": sessions, "running": running, "same": len(owners_of(SAME) - owners)}
 
 
 def _tried(act: Triable, ref: SessionRef) -> tuple[Tried, str]:

@@ -241,8 +241,8 @@ def test_a_dry_run_that_did_not_wait_long_enough_says_so_for_good(
 @pytest.mark.parametrize(
     ("values", "shared"),
     [
-        ({"user:tier": "silver"}, {"users": 2, "sessions": 4, "running": 1}),
-        ({"app:open": False, "user:tier": "silver"}, {"apps": 1, "sessions": 6, "running": 1}),
+        ({"user:tier": "silver"}, {"users": 2, "sessions": 4, "running": 1, "same": 0}),
+        ({"app:open": False, "user:tier": "silver"}, {"apps": 1, "sessions": 6, "running": 1, "same": 0}),
         (PAY, {}),
     ],
 )

@@ -129,7 +129,33 @@ def test_an_edit_of_shared_state_says_whom_it_reaches(maria: Browser, refs: list
     }
     assert "ana" in page.one("ul", "differing").text
     assert page.one("button", value="do").text.startswith("Edit 1 user")
-    assert "Changed the state of 1 user, shared by 3 sessions." in send(maria, address, "do").text
+    page = send(maria, address, "do")
+    assert "Changed the state of 1 user, shared by 3 sessions." in page.text
+    assert tally(page) == {"changed": "1"}  # not also the user's other session
+    said = "The edit to the state of 1 user, shared by 3 sessions, was undone."
+    assert said in send(maria, address, "undo").text
+
+
+def test_sessions_are_told_where_keys_of_their_own_are_changed_too(maria: Browser, refs: list[SessionRef]) -> None:
+    address = select(maria, "edit", *refs)["Location"]
+    typed = {**row("user:tier", '"gold"'), **row("step", '"pay"', number=1), "rows": "0 1"}
+    send(maria, address, "try", **typed)
+    assert "3 sessions were changed." in send(maria, address, "do").text
+    assert "The edits to 3 sessions were undone." in send(maria, address, "undo").text
+
+
+def test_the_users_that_have_the_values_already_are_counted_the_same_before_and_after(
+    maria: Browser, refs: list[SessionRef], source: str, actor: Actor
+) -> None:
+    others = [
+        create_session(source, "booking", "ben", session_id=f"b{n}", state={"user:tier": "gold"}, actor=actor)
+        for n in range(2)
+    ]
+    feed(source)
+    address = select(maria, "edit", *refs, *others)["Location"]
+    page = send(maria, address, "try", **row("user:tier", '"gold"'))
+    assert tally(page)["users"] == tally(page)["already have these values"] == "1"
+    assert tally(send(maria, address, "do")) == {"changed": "1", "already had these values": "1"}
 
 
 def test_sessions_that_may_be_missing_are_selected_again(
