@@ -71,6 +71,8 @@ def test_alert_when_at_a_key_begins_a_rule_whose_condition_is_completed(page: Pa
     expect(condition).to_be_focused()
     expect(condition).to_have_value(re.compile("^state.booking_step "))
     expect(page.locator(".trial")).to_have_text(re.compile("this now"))
+    page.keyboard.type("7")  # replaces the value
+    expect(condition).to_have_value(re.compile(r"^state\.booking_step \S+ 7$"))
     condition.fill("")
     page.keyboard.type("app:to")
     expect(page.get_by_role("option", name="app:total_searches")).to_be_visible()
