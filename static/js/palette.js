@@ -98,7 +98,11 @@
     const links = PAGES.flatMap((some) => [...document.querySelectorAll(some)]);
     const each = new Map(links.map((link) => [link.href, link])); // some are in the bar and in the menu
     return [...each.values()].map((link) =>
-      option("pages", nameOf(link), () => use(link), { keys: keysFor(link), icon: iconOf(link) }),
+      option("pages", nameOf(link), () => use(link), {
+        keys: keysFor(link),
+        icon: iconOf(link),
+        also: link.dataset.also,
+      }),
     );
   }
 

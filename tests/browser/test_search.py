@@ -215,6 +215,12 @@ def test_the_palette_shows_keys_and_finds_by_other_words(page: Page) -> None:
         ("hotkeys", "Keyboard shortcuts", ["?"]),
         ("download", "Share: One file", []),
         ("API key", "Tokens", []),
+        ("bug report", "Share: One file", []),
+        ("what did the model see", "What the model got", []),
+        ("duplicate", "Time travel", ["t"]),
+        ("webhook", "Sessions", ["o", "s"]),
+        ("csv", "Sessions", ["o", "s"]),
+        ("notify", "Sessions", ["o", "s"]),
     ]:
         first = offered(page, typed).first
         expect(first.locator("span").first).to_have_text(name)
@@ -222,6 +228,9 @@ def test_the_palette_shows_keys_and_finds_by_other_words(page: Page) -> None:
     expect(offered(page, "past").first).to_have_text("Time travelt")
     page.keyboard.press("Enter")
     expect(page.locator("#travel")).to_be_visible()
+    page.goto(path("a", "demo", "booking"))
+    page.keyboard.press("ControlOrMeta+k")
+    expect(offered(page, "monitor").first).to_have_text("State health")
 
 
 def test_what_the_page_knows_is_listed_before_the_server_answers_and_keys_are_those_that_were_chosen(
