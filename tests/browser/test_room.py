@@ -54,6 +54,20 @@ def test_keys_that_differ_at_their_ends_can_be_told_apart(visit: Visit, width: i
     assert set(page.locator(names).all_inner_texts()) == set(FAMILY_KEYS)
 
 
+NAMED = """(links) => {
+    const soft = () => document.createElement("wbr");
+    for (const link of links) link.replaceChildren("yolanda.reed@", soft(), "example.", soft(), "com");
+    return links.map((link) => link.getBoundingClientRect().height);
+}"""
+
+
+def test_a_user_who_is_an_e_mail_address_has_one_line_in_the_table_of_sessions(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(path("a", "demo", "booking"))
+    expect(page.locator(".table.brief td.bidi > a").first).to_be_visible()
+    assert max(page.locator(".table.brief td.bidi > a").evaluate_all(NAMED)) < 30
+
+
 @pytest.mark.long
 def test_a_name_is_cut_only_where_there_is_no_room(page: Page) -> None:
     page.goto(path("s", *FAMILY, end="history/"))
