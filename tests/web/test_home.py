@@ -197,6 +197,17 @@ def test_where_nothing_needs_attention_one_line_says_so(ref: SessionRef, maria: 
     assert page.all("ul") == []
 
 
+def test_until_all_is_indexed_home_is_still_looking_and_asks_again(ref: SessionRef, maria: Browser) -> None:
+    page = maria.open("home").one(id="figures")
+    assert page.texts("h2") == ["Looking for what needs attention…"]
+    assert page.one("header").one("span", "muted").text == f"{ref.source}: indexing 0%"
+    assert [figure.all("span", "aside")[0].text for figure in page.all("span", "figure")] == ["so far"] * 4
+    assert page["hx-get"] == reverse("home")
+    feed(ref.source)
+    page = maria.open("home").one(id="figures")
+    assert ("so far" in page.text, "hx-get" in page.attributes) == (False, False)
+
+
 def test_of_much_that_needs_attention_the_rest_unfolds(ref: SessionRef, maria: Browser, actor: Actor) -> None:
     for number in range(9):
         told = create_session(ref.source, "booking", "ana", actor=actor)

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ...access.actor import Actor
 from ...domain.clock import Took
 from ...search import health
-from ...search.health import EVERYBODY, Of, OfApp
+from ...search.health import EVERYBODY, Of, OfApp, Range
 from ...search.results import behind
 from ...search.selecting import query_of
 from ...search.tree import quoted
@@ -53,23 +53,25 @@ def figures(request: HttpRequest, of: Of = EVERYBODY) -> Figures:
     """Returns the figures of some sessions in the range that a request asks for."""
     now, who = time.time(), actor(request)
     chosen, query = charts.chosen(request, now, who, of), query_of(*astuple(of), actor=who) if of.app_name else ""
+    missing = [each for each in behind() if of.source in ("", each[0])]
+    earlier = chosen.during if missing else chosen.during.before()  # a part of the figures is compared with itself
     in_time = health.figures(chosen.during, actor=who, of=of, ahead=charts.ahead(chosen.during.end))
-    before = health.figures(chosen.during.before(), actor=who, of=of)
+    before = health.figures(earlier, actor=who, of=of)
     return Figures(
         chosen,
         query,
         charts.charts(in_time, before.whole, chosen, who, of, query),
         attention(chosen, now, who, of, query),
-        _tools(chosen, who, of, query),
+        _tools(chosen, earlier, who, of, query),
         in_time.apps,
         before.apps,
-        [each for each in behind() if of.source in ("", each[0])],
+        missing,
     )
 
 
-def _tools(chosen: Chosen, who: Actor, of: Of, query: str) -> list[ToolOf]:
+def _tools(chosen: Chosen, earlier: Range, who: Actor, of: Of, query: str) -> list[ToolOf]:
     """Returns the tools that failed most, then those that were called most."""
-    tools, before = (health.tools(each, actor=who, of=of) for each in (chosen.during, chosen.during.before()))
+    tools, before = (health.tools(each, actor=who, of=of) for each in (chosen.during, earlier))
     most = sorted(tools.items(), key=lambda each: (-each[1].failed, -each[1].calls, each[0]))[:TOOLS]
     return [
         ToolOf(
