@@ -1,6 +1,6 @@
 // details.menu: closes on a click elsewhere, on Escape (focus goes back to its button), and after a choice, but not after
-// that of a [data-stay]. One with data-focus gives the focus to its first field when it opens. A field with data-narrows shows
-// only the links of its menu whose data-name has what is typed; Enter then follows the first of them.
+// that of a [data-stay]. One with data-focus gives the focus to its first field when it opens, as details.adding does. A field
+// with data-narrows shows only the links of its menu whose data-name has what is typed; Enter then follows the first of them.
 (() => {
   // On a narrow screen the pages of "Settings" are a row, which begins with the one that is open.
   document.querySelector(".settingsnav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -16,14 +16,14 @@
   });
 
   function begin(menu) {
-    const field = menu.querySelector(".menu-items input:not([type=hidden])");
+    const field = menu.querySelector(":is(.menu-items, .form) :is(input:not([type=hidden]), select)");
     field.focus();
-    field.select();
+    field.select?.();
   }
 
   // At once, not when the browser says that it is open: what is typed meanwhile would be taken for keys of the page.
   document.addEventListener("click", (event) => {
-    const menu = event.target.closest("details.menu[data-focus]:not([open]) > summary")?.parentElement;
+    const menu = event.target.closest("details:is(.menu[data-focus], .adding):not([open]) > summary")?.parentElement;
     if (!menu) return;
     event.preventDefault();
     menu.open = true;

@@ -304,3 +304,16 @@ def test_the_second_stop_of_a_session_leads_to_its_state(page: Page, narrow: boo
     page.keyboard.press("Enter")
     assert is_in(page, "#state [data-key-row] >> nth=0")
     assert page.url.endswith(path("s", *SEOUL))
+
+
+@pytest.mark.parametrize(("address", "first"), [("/people/", "For"), ("/roles/", "Who")])
+def test_what_can_be_added_opens_in_its_first_field_and_its_head_stays_that_of_a_card(
+    page: Page, address: str, first: str
+) -> None:
+    page.goto(address)
+    head = page.locator("details.adding > summary").first
+    if head.locator("xpath=..").get_attribute("open") is not None:
+        head.click()
+    head.click()
+    expect(page.get_by_label(first, exact=True)).to_be_focused()
+    expect(head).to_have_css("background-color", "rgba(0, 0, 0, 0)")  # the pointer is on it

@@ -64,7 +64,9 @@ def accept(link: str, name: str = "ana", password: str = PASSWORD) -> tuple[Brow
 def test_an_invited_person_chooses_name_and_password_and_gets_the_groups(root: Browser) -> None:
     for name in ("Support", "Editors"):
         root.send("new-group", {"name": name})
-    browser, status = accept(invited(root, groups=["Support"]))
+    link = invited(root, groups=["Support"])
+    assert "autofocus" in opened(link).one("input", id="name")
+    browser, status = accept(link)
     assert status == 302
     assert browser.open("home").one("h1").text == "Home"
     ana = get_user_model().objects.get(username="ana")

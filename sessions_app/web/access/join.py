@@ -80,7 +80,7 @@ def join(request: HttpRequest) -> HttpResponse:
     except NotFound:
         refusals.note("sign-in-failed", "", "invitation")
         raise
-    form = JoinForm.of(request) if "name" in link.data else JoinForm()
+    form = JoinForm.of(request) if "name" in link.data else JoinForm(focus="name")
     context = {"invitation": invitation, "token": token, "form": form}
     if request.user.is_authenticated:
         return page(request, "access/join/join.html", context, 409)
