@@ -20,10 +20,9 @@ from ..domain.mask_patterns import CARD, FORMS, JWT, SERVICE, hide
 from ..domain.masks import FORM, KEY, KINDS, PATH, TOOL, Rule, path_of, tool_of
 from ..domain.secrets import suggests_secret
 from ..domain.state import State, full_key
-from ..models import SearchSource
 from ..reads import lists
 from ..search import labels
-from ..search.index import feed
+from ..search.index.tables import forget_all
 from ..sources import registry
 from .samples import OneState, sample
 
@@ -96,8 +95,7 @@ def create(apps: str, kind: str, pattern: str, *, ids: bool = False, actor: Acto
         raise AlreadyExists(_("There's already a rule like this."), field="pattern") from None
     masking.forget()
     labels.mask_again()
-    for where in SearchSource.objects.values_list("where", flat=True):
-        feed.clear(where)
+    forget_all()
     return rule
 
 

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from sessions_app.checks import mask_rules
 from sessions_app.history import unadopted
 from sessions_app.history.index import build
 from sessions_app.live.search_feeder import SearchFeeder
@@ -328,6 +330,28 @@ def test_no_word_of_before_stays_in_a_new_index(own: str, source: str) -> None:
     assert ids("pir") == ["s1"], "nor is a word missing that is looked for by its middle"
     feeding.clear(registry.identity(source))
     assert words_kept() == SearchWord.objects.count() == 0
+
+
+def test_a_new_rule_empties_the_index_by_as_many_statements_however_many_sessions_are_in_it(
+    own: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "SOME", 1)
+    models = [each for each in apps.get_models() if each.__name__.startswith("Search")]
+    asked = []
+    for number in (1, 2, 3):
+        ref = create_session(source, "booking", "ana", session_id=f"s{number}", state={"step": 1}, actor=ALICE)
+        append_event(ref, {"author": "user", "content": {"parts": [{"text": "expired"}]}}, actor=ALICE)
+        if number == 2:
+            continue
+        feed(source)
+        with CaptureQueriesContext(connection) as queries:
+            mask_rules.create("*", "key", f"pin{number}", actor=ALICE)
+        asked.append(sum(each["sql"].startswith("DELETE") for each in queries))
+        assert [each.__name__ for each in models if each.objects.exists()] == []
+        assert words_kept() == query("default", "SELECT count(*) FROM sessions_app_searchtitle")[0][0] == 0
+    assert asked[0] == asked[1]
+    feed(source)
+    assert ids("expired") == ["s1", "s2", "s3"]
 
 
 def test_sessions_that_follow_each_other_lose_their_words_by_one_statement_and_others_keep_them(
