@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ..access.masking import MaskRule
 from ..checks import mask_rules
-from ..domain.mask_patterns import CARD, EMAIL, FORMS, JWT, PHONE, SERVICE
+from ..domain.mask_patterns import CARD, EMAIL, JWT, PHONE, SERVICE
 from ..domain.masks import FORM, KEY, KINDS, PATH, TOOL
 from .forms import Check, Form, Text, act
 from .html.render import page
@@ -27,23 +27,34 @@ _EXAMPLES: Final = {KEY: "*token*, user:card_*", PATH: "profile.card.number", TO
 
 def _examples() -> str:
     """Returns what a pattern of each kind looks like. The page shows that of the kind that is chosen."""
-    words = {kind: (_("For example:"), example) for kind, example in _EXAMPLES.items()}
-    words[FORM] = (_("One of these formats:"), ", ".join(FORMS))
     return format_html_join(
-        "", '<span data-kind="{}">{} <span class="mono">{}</span></span>', ((kind, *words[kind]) for kind in KINDS)
+        "",
+        '<span data-kind="{}">{} <span class="mono">{}</span></span>',
+        ((kind, _("For example:"), example) for kind, example in _EXAMPLES.items()),
     )
 
 
+def _formats() -> list[tuple[str, str]]:
+    """Returns the formats, each with what it finds."""
+    return [
+        (SERVICE, _("Keys for well-known services, private keys, and passwords in URLs")),
+        (JWT, _("JSON Web Tokens, which begin with eyJ")),
+        (CARD, _("Card numbers with a correct check digit, such as 4111 1111 1111 1111")),
+        (EMAIL, _("Email addresses, such as ana@example.com")),
+        (PHONE, _("Phone numbers, such as +34 600 123 456")),
+    ]
+
+
 class MaskForm(Form):
-    """Adds a rule, or tries it: then nothing is hidden yet."""
+    """Adds a rule, or tries it: then nothing is hidden yet. A format is chosen, any other pattern is typed."""
 
     kind = Text(label=gettext_lazy("Type"))
     pattern = Text(
         label=gettext_lazy("Pattern"),
         help_text=lazy(_examples, str)(),
-        needed=True,
         attrs=_PATTERN,
     )
+    format = Text(label=gettext_lazy("Format"))
     ids = Check(
         label=gettext_lazy("Include user ids"),
         help_text=gettext_lazy(
@@ -58,6 +69,17 @@ class MaskForm(Form):
     )
     trial = Check()
 
+    def clean(self) -> dict[str, Any]:
+        """Takes the chosen format as the pattern."""
+        chosen = self.cleaned_data.pop("format", "")
+        if chosen and self.cleaned_data["kind"] == FORM:
+            self.cleaned_data["pattern"] = chosen
+        return self.cleaned_data
+
+    def add_error(self, field: str | None, error: Any) -> None:
+        """Puts what is wrong with a format beside the formats."""
+        super().add_error("format" if field == "pattern" and self.data.get("kind") == FORM else field, error)
+
 
 @require_http_methods(["GET", "POST"])
 def masking(request: HttpRequest) -> HttpResponse:
@@ -67,7 +89,7 @@ def masking(request: HttpRequest) -> HttpResponse:
     def do(given: dict[str, Any]) -> MaskRule:
         return mask_rules.checked(**given) if given.pop("trial") else mask_rules.create(**given, actor=who)
 
-    form = MaskForm.of(request, initial={"kind": "key"})
+    form = MaskForm.of(request, initial={"kind": KEY, "format": SERVICE})
     rule, status = act(form, do)
     said = [_words_of(each, rule) for each in mask_rules.ids(rule, actor=who)] if rule else []
     if rule and rule.pk:
@@ -78,6 +100,7 @@ def masking(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "kinds": KINDS,
+        "formats": _formats(),
         "tried": rule,
         "look": rule and mask_rules.look(rule, actor=who),
         "ids": said,

@@ -12,6 +12,7 @@ from sessions_app.access.shown import shown_object, shown_text
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid, NotAllowed
 from sessions_app.domain.json_values import read_stored_or_none
+from sessions_app.domain.mask_patterns import FORMS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.models import AuditRow
@@ -22,6 +23,7 @@ from sessions_app.writes.sessions import create_session
 from tests.search.finding import feed, ids
 from tests.support.people import ALICE, BOB
 from tests.web.conftest import Browser
+from tests.web.html import page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -87,6 +89,24 @@ def test_a_rule_by_form_may_include_ids_of_users(ref: SessionRef, maria: Browser
     assert maria.post("/masking/", {"apps": "", "kind": "key", "pattern": "*", "ids": "1"}).status_code == 400
     made = AuditRow.objects.filter(act="mask-rule-made").order_by("number")
     assert ['"ids":true' in row.detail for row in made] == [False, True]
+
+
+def test_a_format_is_chosen_from_all_that_there_are_and_what_is_wrong_with_it_stands_beside_them(
+    maria: Browser,
+) -> None:
+    form = maria.open("masking").one("form", class_="form")
+    assert [each["value"] for each in form.all("input", name="format")] == list(FORMS)
+    given = {**form.fields(), "kind": "form", "format": "email"}
+    assert maria.send("masking", given).status_code == 302
+    (rule,) = mask_rules.listed(actor=ALICE)
+    assert (rule.kind, rule.pattern) == ("form", "email")
+    again = maria.send("masking", given)
+    assert (
+        page_of(again).one("fieldset", class_="ofform").one(id="format_error").text
+        == "There's already a rule like this."
+    )
+    assert maria.send("masking", given | {"kind": "key", "pattern": "pin"}).status_code == 302
+    assert [each.pattern for each in mask_rules.listed(actor=ALICE)] == ["email", "pin"]
 
 
 def test_secrets_are_proposed_until_a_rule_hides_them(ref: SessionRef, maria: Browser) -> None:
