@@ -190,13 +190,15 @@ def start(source: str, actor: Actor, add: Add) -> Callable[..., SessionRef]:
 
 def test_turns_that_only_one_run_has_are_a_line_that_opens(start: Callable[..., SessionRef], maria: Browser) -> None:
     short = start("Hi", "Hello")
-    long = start("Hi", "Hello", *("More", "Well", "And?", "Well", "So?", "Well"))
+    long = start("Hi", "Hello", *("More", "Well", "And?", "Well", "So?", "Well", "Then?", "Well"))
     page = compared(maria, short, long)
     band = page.one("details", id="first-divergence")
-    assert band.one("summary").text == "First divergence: Only in B: turns 2 to 4 · 6 events"
-    assert "open" not in band
+    assert band.all("summary")[0].text == "First divergence: Only in B: turns 2 to 5 · 8 events"
     assert "data-differs" in band
-    assert len(band.all("div", "cmp")) == 6
+    assert len(band.all("div", "cmp")) == 8
+    rest = band.one("details", "sameturns")
+    assert ("open" in band, "open" in rest) == (True, False)  # where the runs part, the first events are in sight
+    assert (rest.one("summary").text, len(rest.all("div", "cmp"))) == ("2 more events", 2)
     assert "no counterpart" not in band.text
     assert page.all("p", "says") == []
     (one,) = compared(maria, start("Hi", "Hello", "More", "Well"), short).all("details", "only")
@@ -214,6 +216,7 @@ def test_many_events_of_a_turn_that_only_one_run_has_are_a_line(
         add(ref, {"text": "Hello"}, author="booking")
     page = compared(maria, long, short)
     assert page.one("details", "only").one("summary").text == "First divergence: Only in A · 4 events"
+    assert "open" in page.one("details", "only")
     assert page.one("details", "only").all("section", "why") == []
     assert page.one("section", "why")
 
