@@ -46,8 +46,16 @@
     return name ? pageAt(name.replace(/\/?(?=\?|$)/, "/")) : null;
   }
 
+  /** With the cursor, which travel.js writes only after a while. */
   function addressOf(url) {
-    return addressWith({ pane: url && url.pathname.slice(SESSION.pathname.length).replace(/\/$/, "") + url.search });
+    const pane = url && url.pathname.slice(SESSION.pathname.length).replace(/\/$/, "") + url.search;
+    return addressWith({ ...cursor(), pane });
+  }
+
+  /** What the address says of the event that is shown. */
+  function cursor() {
+    const { at, show } = moment.hidden ? {} : (moment.querySelector("[data-moment]")?.dataset ?? {});
+    return { at, show: show === "state" ? "" : show };
   }
 
   const depth = () => history.state?.pane ?? 0; // how often going back leads out of the pane
@@ -60,8 +68,7 @@
 
   /** The cursor stays where it is, whatever the address said when the pane was opened. */
   function writeEvent() {
-    const { at, show } = moment.hidden ? {} : (moment.querySelector("[data-moment]")?.dataset ?? {});
-    const address = addressWith({ at, show: show === "state" ? "" : show });
+    const address = addressWith(cursor());
     if (address.href !== location.href) history.replaceState(history.state, "", address);
   }
 
@@ -288,7 +295,8 @@
     const [at, number] = [detail?.at ?? "", detail?.number ?? ""];
     following.href = withEvent(new URL(following.href), at);
     following.querySelector("[data-number]").textContent = /^\d+$/.test(number) ? `#${number}` : "";
-    if (at !== followed && isFollowing()) load(withEvent(new URL(wanted.url), at), "replace", { stay: true });
+    if (at !== followed && isFollowing())
+      load(withEvent(new URL(wanted.url), at), wanted.write || "replace", { stay: true });
     followed = at;
   });
 

@@ -241,6 +241,20 @@ def test_what_the_model_got_follows_the_event_that_is_chosen(page: Page) -> None
     expect(button).to_have_text("What the model got")
 
 
+def test_what_the_model_got_has_the_cursor_in_its_address_however_soon_it_is_asked_for(page: Page) -> None:
+    page.add_init_script("const wait = setTimeout; window.setTimeout = (f, ms) => (ms === 400 ? 0 : wait(f, ms));")
+    page.goto(SESSION)  # travel.js writes no address by itself
+    page.evaluate("""() => {
+        document.querySelector("#event-t396 .line").click();
+        document.querySelector("a[data-follows]").click();
+    }""")
+    expect(title(page)).to_contain_text("event 396")
+    expect(page).to_have_url(re.compile(r"[?&]at=t396&.*pane=context%3Fat%3Dt396"))
+    page.go_back()
+    expect(pane(page)).to_be_hidden()
+    expect(page).to_have_url(re.compile(re.escape(SESSION)))
+
+
 @pytest.mark.long
 def test_a_page_can_be_opened_alone_or_in_a_tab_of_its_own(page: Page) -> None:
     page.goto(with_pane("drift"))
