@@ -9,14 +9,20 @@
 
   const EDGE = 0.999; // of the strip: there is the newest event
   const CLICK = 4; // pixels that a click may move
-  const [SIGN, APART] = [6.7, 10]; // of a time at the axis: a sign is so wide, and so much is between two
+  const [SIGN, APART] = [6.7, 10]; // of the head of the cursor: a sign is so wide, and so much is before and after it
 
   let dragging = null; // the rectangle of the slider; for a range, with the share at which that began
   let moment = null; // what is shown beside: its seq, and what it is in words
 
   let width = 0; // of the slider
-  const sizes = new ResizeObserver(([{ contentRect }]) => {
+  let beneath = []; // the times and the words of the legend, each with where it begins and ends
+  const sizes = new ResizeObserver(([{ target, contentRect }]) => {
     width = contentRect.width;
+    const { left: start } = target.getBoundingClientRect();
+    beneath = [...target.parentElement.querySelectorAll(".striptimes :is(time, li)")].map((item) => {
+      const { left, right } = item.getBoundingClientRect();
+      return { item, left: left - start, right: right - start };
+    });
     point();
   });
 
@@ -71,15 +77,14 @@
     uncover(track, share);
   }
 
-  /** Hides the time at an end of the axis that the head of the cursor would cover in part. */
+  /** Hides what the head of the cursor would cover in part. */
   function uncover(track, share) {
     const { length } = track.parentElement.querySelector(".cursor > .head").textContent;
-    const [began, ended] = track.parentElement.querySelectorAll(".striptimes > time");
     const wide = length * SIGN + 2 * APART;
-    const left = share * (width - wide);
+    const from = share * (width - wide);
     const covers = share !== null && length > 0;
-    began.classList.toggle("covered", covers && left < began.textContent.length * SIGN);
-    ended.classList.toggle("covered", covers && left + wide > width - ended.textContent.length * SIGN);
+    for (const { item, left, right } of beneath)
+      item.classList.toggle("covered", covers && left < from + wide && right > from);
   }
 
   /** What stands at the cursor: the number of the event and its time, as they are beside. */

@@ -356,6 +356,27 @@ def test_the_time_at_an_end_of_the_strip_gives_way_to_that_of_the_event(page: Pa
     expect(ended).to_be_visible()
 
 
+def test_words_of_the_legend_give_way_to_the_time_of_the_event(page: Page) -> None:
+    strip = go(page)
+    given_way = 0
+    strip.press("End")
+    for _ in range(9):
+        strip.press("PageDown")
+        two_frames(page)
+        hidden, crossed = page.evaluate("""() => {
+            const head = document.querySelector("#strip .cursor > .head").getBoundingClientRect();
+            const words = [...document.querySelectorAll(".striptimes .agents > li")];
+            const seen = words.filter((one) => one.checkVisibility({ visibilityProperty: true }));
+            const across = (one) => one.left < head.right && one.right > head.left;
+            return [words.length - seen.length, seen.filter((one) => across(one.getBoundingClientRect())).length];
+        }""")
+        assert crossed == 0
+        given_way += hidden
+    assert given_way
+    page.keyboard.press("Escape")
+    expect(page.locator(".striptimes .covered")).to_have_count(0)
+
+
 @pytest.mark.long
 def test_steps_that_come_faster_than_answers_are_all_taken(page: Page) -> None:
     page.add_init_script(SLOW)
