@@ -88,6 +88,9 @@ def test_a_users_key_was_written_in_any_of_their_sessions(
     assert told(beside) == told(page)
     assert [row.texts(class_="where") for row in rows(beside)] == [["Changes to user state ↗"], ["s2 ↗"], ["s1"]]
     assert [len(row.all("a", "where")) for row in rows(beside)] == [1, 1, 0]  # the last is this session
+    assert [len(row.all("a", "seq")) for row in rows(beside)] == [0, 0, 0]  # of another session, a number says nothing
+    assert [len(row.all("a", "meta")) for row in rows(beside)] == [1, 1, 0]  # the time leads there, and stands once
+    assert [len(row.all("time")) for row in rows(beside)] == [1, 1, 1]
 
 
 def test_an_apps_key_was_written_by_any_of_its_users(
