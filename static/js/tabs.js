@@ -1,6 +1,7 @@
 // .tabs, on a narrow screen: [data-tab-target="name"] sets <body data-tab>, and each tab keeps how far it was scrolled. Those
 // with data-view are ways to read the timeline, which densities.js shows. [data-filters] opens what filters the tab: on a
-// telephone, the bar over the timeline is a popover, and the field over the state is hidden until it is wanted.
+// telephone, the bar over the timeline is a popover, and the field over the state is hidden until it is wanted. The head of
+// the session scrolls away, and earlier events come before it is reached: the name in the top bar brings it.
 (() => {
   const box = document.querySelector(".tabs");
   if (!box) return;
@@ -50,6 +51,12 @@
     const next = tabs[(tabs.indexOf(target) + step + tabs.length) % tabs.length];
     next.click();
     next.focus({ preventScroll: true });
+  });
+
+  const head = document.querySelector(".pagehead");
+  document.addEventListener("click", ({ target }) => {
+    const isName = target.closest("#crumbs > [aria-current]") !== null;
+    if (!target.closest(".pagehead")) head.classList.toggle("here", isName && !head.matches(".here"));
   });
 
   // --- Filters -------------------------------------------------------------------------------------------------------

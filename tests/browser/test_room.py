@@ -146,6 +146,24 @@ def test_on_a_phone_what_a_finger_presses_is_36_px_high_and_the_way_back_is_in_t
     assert page.locator(".crumbs a").last.get_attribute("href") == back.get_attribute("href")
 
 
+def test_on_a_phone_the_name_in_the_bar_brings_the_head_of_a_session(visit: Visit) -> None:
+    page = visit(viewport=NARROW, has_touch=True, is_mobile=True)
+    page.goto(path("s", *TRAVEL))
+    actions = page.get_by_label("More actions").first
+    expect(page.locator(".ev").last).to_be_in_viewport()
+    expect(actions).not_to_be_in_viewport()
+    name = page.locator("#crumbs > [aria-current]")
+    name.tap()
+    actions.tap()
+    expect(page.get_by_role("link", name="What the model got")).to_be_in_viewport()
+    name.tap()
+    expect(actions).not_to_be_in_viewport()
+    name.tap()
+    expect(actions).to_be_in_viewport()
+    page.locator("#events").dispatch_event("click")
+    expect(actions).not_to_be_in_viewport()
+
+
 def test_on_a_wide_screen_the_newest_turns_stand_beside_the_sources(visit: Visit) -> None:
     page = visit(viewport={"width": 2560, "height": 1000})
     page.goto("/")
