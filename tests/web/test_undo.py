@@ -249,7 +249,7 @@ def test_taking_a_rewind_back_says_that_it_does_and_what_no_agent_sees_then(
     for number in range(1, 4):
         write(ref, {"count": number}, f"i{number}")
     event = rewind(ref, "i2", actor=actor).event
-    link = maria.open("event", event_id=event["id"], **ref._asdict()).one("nav", "takeback").one("a", data_key="u")
+    link = maria.open("event", event_id=event["id"], **ref._asdict()).one("nav", "takeback").one("a", data_key="U")
     assert link.text == "Undo… this rewind"
     write(ref, {"count": 9}, "on")
     page = rewind_page(maria, ref, event["invocation_id"])
