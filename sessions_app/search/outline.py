@@ -112,7 +112,8 @@ def outline(
             folded = fold(so_far, view.data, view.description, view.seq or 0)
             spans |= {(span.kind, span.number): span for span in folded if span.kind in "tm"}
             numbers[Seq(view.seq or 0)] = so_far.events
-        stored = _stored(pk, turns, [seq for seq in asked if seq <= read])
+        # The turn in which the index has arrived goes on, also with events that are in no turn of their own, such as edits.
+        stored = _stored(pk, turns, sorted({min(seq, Seq(read)) for seq in asked}))
         merged = sorted({turn.number: turn for turn in [*stored, *_turns(spans.values())]}.values(), key=_seq_of)
         numbers |= _counted(db, ref, sorted(numbered - numbers.keys()), merged)
         total = 0 if newer is None else so_far.events

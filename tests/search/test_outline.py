@@ -11,6 +11,8 @@ import pytest
 from sessions_app.access.actor import SYSTEM
 from sessions_app.domain.positions import Seq
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.state import ABSENT
+from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.search import outline
 from sessions_app.search.outline import Outline
 from sessions_app.sources.dialect import UNADOPTED
@@ -106,6 +108,19 @@ def test_each_event_has_its_number_and_its_turn_however_much_is_indexed(own: str
         used = [(each.prompt, each.output) for each in usage if each.model == model]
         times = sum(event["model_version"] == model for event in spoken)
         assert [sum(column) for column in zip(*used, strict=True)] == ([10 * times, 3 * times] if times else [])
+
+
+@OWN
+@FORMS
+def test_an_edit_that_the_index_has_not_read_belongs_to_the_turn_it_was_made_in(own: str, source: str) -> None:
+    ref = create_session(source, "booking", "ana", session_id="s1", actor=ALICE)
+    for text in ("Hello", "Book it"):
+        append_event(ref, {"author": "user", "content": {"parts": [{"text": text}]}}, actor=ALICE)
+    feed(source)
+    edit_state(ref, [Entry("step", "pay", ABSENT)], actor=ALICE)
+    hello, _book, edit = [Seq(seq) for seq, _event in events_of(ref)]
+    of = outline.outline(ref, (), actor=SYSTEM, also=[hello, edit])
+    assert of.turn_numbers([hello, edit]) == {hello: 1, edit: 2}
 
 
 @OWN
