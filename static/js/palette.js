@@ -1,7 +1,7 @@
 // dialog#palette: where one can go and what one can do from here. Ctrl K (on a Mac, ⌘ K) and [data-palette] open it.
 // What the page knows is listed at once: the pages of its menu, and its buttons with their keys. At its data-complete, the
 // server says what else there is: other pages, views, and those of this browser's recent sessions (localStorage.recent) that
-// the person may see; and, of what is typed, users, apps and how a search goes on.
+// the person may see; and, of what is typed, sessions, users, apps and how a search goes on.
 // Nothing typed: recent sessions come first, so that Ctrl K and Enter lead back to the one before, then what the page can do.
 // Something typed: the groups come in the order of how well their best name goes with it.
 // A name matches if each word that is typed begins a word of it, or of the other words for it (data-also); where none does
@@ -170,9 +170,9 @@
     const typed = plain(text.trim());
     const all = matching(typed);
     if (typed) {
-      all.push(
-        ...answer.options.filter((item) => answer.text === text || (item.dataset.address && rank(item, typed) < 2)),
-      );
+      const there = new Set(all.map(({ dataset }) => dataset.address));
+      const more = answer.options.filter(({ dataset }) => !dataset.address || !there.has(dataset.address));
+      all.push(...more.filter((item) => answer.text === text || (item.dataset.address && rank(item, typed) < 2)));
       all.push(option("search", dialog.dataset.search.replace("{text}", text.trim()), search));
     }
     const before = moved && options().find((item) => item.ariaSelected === "true");
@@ -182,12 +182,18 @@
       const listed = all.filter(({ dataset }) => dataset.group === group.dataset.group);
       group.replaceChildren(...listed.slice(0, most(group.dataset.group, typed)));
       group.hidden = !listed.length;
-      best.set(group, typed && listed[0] && KNOWN.includes(group.dataset.group) ? rank(listed[0], typed) : 0);
+      best.set(group, typed ? placeOf(group.dataset.group, listed[0], typed) : 0);
     }
-    const last = (group) => (typed && !KNOWN.includes(group.dataset.group) ? 9 : best.get(group));
-    list.append(...groups.toSorted((a, b) => last(a) - last(b)));
+    list.append(...groups.toSorted((a, b) => best.get(a) - best.get(b)));
     const first = waits && !typed ? null : options().find(({ dataset }) => dataset.text === undefined);
     choose(before?.isConnected ? before : first);
+  }
+
+  /** Sessions with what is typed in their title come after what is called so, and before what only has the letters. */
+  function placeOf(group, first, typed) {
+    if (group === "sessions") return 1.75;
+    if (!KNOWN.includes(group)) return 9;
+    return first ? rank(first, typed) : 0;
   }
 
   function most(group, typed) {

@@ -184,6 +184,9 @@ def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(pa
     expect(offered(page, "user:an")).to_have_text(["anauser", "Search sessions for “user:an”"])
     copy = re.compile("^Share: Copy link *Opens this exact view")
     expect(offered(page, "share copy")).to_have_text([copy, "Search sessions for “share copy”"])
+    titled = page.get_by_role("group", name="Sessions", exact=True).get_by_role("option")
+    offered(page, "from madrid")  # one that was not opened here
+    expect(titled.first).to_contain_text("booking · ana")
     offered(page, "s")
     groups = page.locator("#palette [role=group]")
     assert all(group.get_by_role("option").count() <= 3 for group in groups.all())

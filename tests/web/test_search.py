@@ -420,8 +420,10 @@ def test_the_palette_names_recent_sessions_as_they_are_now_and_no_others(ref: Se
     assert palette(maria, recent=links)["Late flight"] == here
     feed(ref.source)
     assert palette(maria)["Late flight"] == here, "after a few, the last active ones"
+    assert palette(maria, q="te fl")["Late flight"] == here, "what is typed is looked for in titles"
     somebody(NAME, "viewer", "weather")
     assert here not in palette(maria, recent=links).values()
+    assert here not in palette(maria, q="te fl").values()
 
 
 def test_the_palette_has_suggestions_that_are_no_other_spelling(world: World, maria: Browser) -> None:

@@ -20,7 +20,7 @@ from ...search.completing import owners
 from ...search.results import search
 from ...search.saved.views import SavedView
 from ...search.selecting import HASTY, patience
-from ...search.tree import Query
+from ...search.tree import Match, Query
 from ..html.render import page
 from ..naming import page_of
 from ..request import actor, person_of
@@ -29,6 +29,7 @@ from .params import suggested
 
 _MOST_VIEWS: Final = 12
 _MOST_RECENT: Final = 8
+_MOST_TITLED: Final = 5
 _FEW_RECENT: Final = 6  # one of them may be the page that is open
 
 
@@ -45,13 +46,14 @@ class Option(NamedTuple):
 
 @require_GET
 def palette(request: HttpRequest) -> HttpResponse:
-    """Renders the apps and users of a ?q=, and how it goes on as a query. Without one: pages that no menu has, saved
+    """Renders the sessions, apps and users of a ?q=, and how it goes on as a query. Without one: pages that no menu has, saved
     views, and those of the ?recent= sessions that exist and that the person may see; after a few, the last active ones."""
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("search")
     if text := request.GET.get("q", "").strip():
         known = [each for each in suggested(request) if not each.respelt]
-        context = {"options": _owners(text, actor(request)), "suggestions": known}
+        options = [*_titled(text, actor(request)), *_owners(text, actor(request))]
+        context = {"options": options, "suggestions": known}
     else:
         context = {"options": [*_pages(actor(request)), *_views(request), *_recent(request)]}
     return page(request, "search/palette/_options.html", context)
@@ -88,9 +90,15 @@ def _recent(request: HttpRequest) -> Iterator[Option]:
             yield from (_session(row.ref, row.title, who) for row in active if row.ref not in opened)
 
 
-def _session(ref: SessionRef, title: str, who: Actor) -> Option:
+def _titled(text: str, who: Actor) -> Iterator[Option]:
+    with suppress(Slow), patience(HASTY):
+        named = search(Query(Match("title", text)), actor=who, limit=_MOST_TITLED).rows
+        yield from (_session(row.ref, row.title, who, "sessions") for row in named)
+
+
+def _session(ref: SessionRef, title: str, who: Actor, group: str = "recent") -> Option:
     user = shown_user(ref.source, ref.app_name, ref.user_id, who)
-    return Option("recent", title, reverse("session", kwargs=ref._asdict()), f"{ref.app_name} · {user}")
+    return Option(group, title, reverse("session", kwargs=ref._asdict()), f"{ref.app_name} · {user}")
 
 
 def _owners(text: str, who: Actor) -> Iterator[Option]:
