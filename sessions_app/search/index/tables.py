@@ -342,6 +342,11 @@ def forget(numbers: Sequence[int]) -> None:
     if not numbers:
         return
     with transaction.atomic():
+        sessions = SearchSession.objects.filter(pk__in=numbers)
+        owners = {*sessions.values_list("app_owner", "user_owner")}
+        gone = Counter(sessions.filter(listed=True).values_list("app_owner", flat=True))
+        sessions.delete()  # first, as whoever stores or forgets others begins with them: nobody waits in a circle
+        add_listed({app: -count for app, count in gone.items()})
         SearchFact.objects.filter(session_id__in=numbers).delete()
         SearchValue.objects.filter(owner_id__in=numbers).delete()
         for first, last in _runs(numbers):
@@ -350,11 +355,6 @@ def forget(numbers: Sequence[int]) -> None:
         SearchSpan.objects.filter(session_id__in=numbers).delete()
         SearchWrite.objects.filter(session_id__in=numbers).delete()
         DriftedSession.objects.filter(session_id__in=numbers).delete()
-        sessions = SearchSession.objects.filter(pk__in=numbers)
-        owners = {*sessions.values_list("app_owner", "user_owner")}
-        gone = Counter(sessions.filter(listed=True).values_list("app_owner", flat=True))
-        add_listed({app: -count for app, count in gone.items()})
-        sessions.delete()
         delete_pieces(numbers)
         _forget_learnt(owners)
 
