@@ -4,6 +4,7 @@
 // and { text, link: { href, text } } something that one may want to go to.
 (() => {
   const SHOWN = 6_000;
+  const UNDOABLE = 20_000; // its key takes back what was just done
   const ERRORS = 3;
   const list = document.querySelector("#toasts");
   const timers = new Map();
@@ -15,7 +16,10 @@
     if (toast.dataset.stay !== undefined) return;
     timers.set(
       toast,
-      setTimeout(() => (toast.isConnected && held(toast) ? wait(toast) : go(toast)), SHOWN),
+      setTimeout(
+        () => (toast.isConnected && held(toast) ? wait(toast) : go(toast)),
+        toast.querySelector("[data-key]") ? UNDOABLE : SHOWN,
+      ),
     );
   }
 
