@@ -48,6 +48,15 @@
     return null;
   }
 
+  /** The next row from what has the focus between the rows, such as the heading of a turn. */
+  function besideFocus(within, rows, step) {
+    const here = document.activeElement;
+    if (here === within || !within.contains(here)) return null;
+    const next = rows.findIndex((row) => here.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const after = next < 0 ? rows.length : next;
+    return nextVisible(rows, step > 0 ? after : after - 1, step);
+  }
+
   function move(step) {
     const focused = document.activeElement?.closest(ROW);
     const beside = paneOf(document.activeElement)?.querySelector("[data-rows]");
@@ -57,7 +66,7 @@
     // Without a selection, both keys start where a reader of a timeline is: at its end.
     const isTimeline = within.matches?.("[data-timeline]");
     const [start, way] = from >= 0 ? [from + step, step] : isTimeline ? [rows.length - 1, -1] : [0, 1];
-    const row = nextVisible(rows, start, way) ?? rows[from];
+    const row = (!focused && besideFocus(within, rows, step)) || (nextVisible(rows, start, way) ?? rows[from]);
     if (!row) return false;
     const link = row.matches(LINK) ? row : row.querySelector(LINK);
     link?.focus({ preventScroll: true });

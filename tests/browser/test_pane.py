@@ -33,7 +33,7 @@ PAGES = {
     "history": "History of a key",
     "history?key=n": "n",
     "restore?to=t396": "Restore the state at event 396",
-    "rewind?before=e-50": "Rewind to before an invocation",
+    "rewind?before=e-50": "Rewind to before event 250",
 }
 SPLITTER = "[role=separator]"
 
@@ -68,7 +68,7 @@ def with_pane(name: str, address: str = SESSION) -> str:
 OFFERED = {
     "Undo…": ("Undo event 396", "U"),
     "Restore…": ("Restore the state at event 396", "Enter"),
-    "Rewind…": ("Rewind to before an invocation", ""),
+    "Rewind…": ("Rewind to before event 395", ""),
     "Fork…": ("Fork at event 396", "Shift+F"),
     "Compare with now": ("Compare two moments", ""),
     "History": ("History of a key", ""),

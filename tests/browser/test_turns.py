@@ -103,3 +103,6 @@ def test_keys_move_over_the_rows_of_an_open_turn_and_lead_to_their_events(page: 
     expect(page.locator("#turn-12 + .asked.selected:focus-within")).to_have_count(1)  # the state goes along
     page.keyboard.press("k")
     expect(lane.locator(".shown")).to_have_count(1)
+    page.locator("#turn-3 [data-turn-fold]").click()
+    page.keyboard.press("j")
+    expect(page.locator("#turn-3 + .asked:focus-within")).to_have_count(1)  # and not at the end
