@@ -362,6 +362,8 @@ def test_an_edit_whose_form_is_gone_when_the_answer_comes_is_told_and_the_page_s
     type_json(page, f'"{meanwhile}"')
     with answered_late(page):
         page.get_by_role("button", name="Apply", exact=True).click()
+        if meanwhile == "Differences from events":
+            page.locator("#main .rare > summary").click()
         page.locator("#main").get_by_role("link", name=meanwhile, exact=True).dispatch_event("click")
         if meanwhile == "Differences from events":
             opened(page, "Differences from events")

@@ -81,7 +81,7 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> S
         short = words(other, 40) if other != row.writer.ref.session_id or len(other) <= _WHOLE_ID else ends(other)
         name = turn if edited else format_html('<span class="bidi">{}</span> <span aria-hidden="true">↗</span>', short)
         by = format_html('<a href="{}" title="{}">{}</a>', there, other, name)
-    written = format_html('<span class="wrote">{}{}</span>', by, who and format_html(" <span>· {}</span>", who))
+    written = format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
     return acts + written + history
 
 
