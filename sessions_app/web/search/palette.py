@@ -46,8 +46,9 @@ class Option(NamedTuple):
 
 @require_GET
 def palette(request: HttpRequest) -> HttpResponse:
-    """Renders the sessions, apps and users of a ?q=, and how it goes on as a query. Without one: pages that no menu has, saved
-    views, and those of the ?recent= sessions that exist and that the person may see; after a few, the last active ones."""
+    """Renders the sessions, apps and users of a ?q=, and how it goes on as a query. Without one: pages that no menu has,
+    saved views, and those of the ?recent= sessions that exist and that the person may see; after a few, the last active
+    ones."""
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("search")
     if text := request.GET.get("q", "").strip():
