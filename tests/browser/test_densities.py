@@ -117,6 +117,7 @@ TOP = """() => {
 
 
 def test_the_row_at_the_top_and_the_focus_stay_in_another_density(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 600})  # what follows the row fills it in each of them
     page.goto(f"{SEOUL}?density=events")
     assert at_end(page)
     page.locator("#turn-12").evaluate("row => row.scrollIntoView()")
