@@ -74,6 +74,7 @@
     folded.clear();
     fold(turns.length > FEW ? turns.filter((turn) => turn !== open) : []);
     if (first) keepInSight(first);
+    observer.takeRecords(); // of the rows that came with another density, of which these are chosen
   }
 
   all.addEventListener("click", () => {
@@ -93,7 +94,7 @@
     if (folded.size && detail) reveal(document.getElementById(`event-${detail.at}`));
   });
 
-  new MutationObserver((changes) => {
+  const observer = new MutationObserver((changes) => {
     if (all.ariaPressed === "true") {
       const added = new Set(changes.flatMap(({ addedNodes }) => [...addedNodes]));
       const turns = headings();
@@ -103,6 +104,7 @@
     }
     if (folded.size) show();
     compare();
-  }).observe(box, { childList: true, subtree: true });
+  });
+  observer.observe(box, { childList: true, subtree: true });
   begin();
 })();

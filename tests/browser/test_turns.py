@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.places import path
@@ -33,9 +34,11 @@ def opened(page: Page) -> Locator:
     return page.locator(".turn", has=page.locator("[aria-expanded=true]"))
 
 
-def test_a_trace_of_many_turns_is_a_list_in_which_the_last_failed_turn_is_open(page: Page) -> None:
+@pytest.mark.parametrize("before", ["events", "trace"])
+def test_a_trace_of_many_turns_is_a_list_in_which_the_last_failed_turn_is_open(page: Page, before: str) -> None:
     page.set_viewport_size({"width": 1280, "height": 480})
-    page.goto(f"{path('s', *SEOUL)}?density=trace")
+    page.goto(f"{path('s', *SEOUL)}?density={before}")
+    page.keyboard.press("3")
     expect(page.locator(".slowest .turnbar rect")).to_have_attribute("width", "100%")
     expect(opened(page)).to_have_count(1)
     expect(opened(page)).to_have_id("turn-11")
