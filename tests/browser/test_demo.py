@@ -110,7 +110,8 @@ def test_what_needs_attention_comes_before_a_row_of_charts(page: Page, width: in
         attention = page.locator("#attention").bounding_box()
         charts = [chart.bounding_box() for chart in page.locator(".chart").all()]
         assert attention
-        assert len({chart["y"] for chart in charts if chart}) == 1
+        tops = [chart["y"] for chart in charts if chart]
+        assert max(tops) - min(tops) < 1  # figures that arrive between two looks may move them by a part of a pixel
         assert all(chart["y"] >= attention["y"] + attention["height"] for chart in charts if chart)
         assert page.evaluate("document.documentElement.scrollWidth") == width
 

@@ -357,10 +357,10 @@ def test_no_argument_ends_in_a_traceback(data: Path, words: list[str]) -> None:
         (["serv"], "No such command or path: serv. Did you mean adkweb serve?"),
         (["exprot", "a.db"], "No such command or path: exprot. Did you mean adkweb export?"),
         (
-            ["nothing-like-it"],
+            ["nothing-like-it", "--port", "0"],
             "No such file or folder: nothing-like-it. To create a new database there, run: adkweb create nothing-like-it",
         ),
-        (["text.db"], "text.db: this isn't a SQLite database. (file is not a database)"),
+        (["text.db", "--port", "0"], "text.db: this isn't a SQLite database. (file is not a database)"),
     ],
     ids=lambda each: each[0] if isinstance(each, list) else "",
 )
