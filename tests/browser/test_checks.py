@@ -63,7 +63,7 @@ def test_what_needs_attention_is_seen_as_often_as_it_is_counted(page: Page) -> N
     expect(page.locator("header:has(+ .attention) > .muted")).to_have_text(str(items.count()))
 
 
-def test_alert_when_at_a_key_begins_a_rule_whose_condition_is_completed(page: Page) -> None:
+def test_alert_when_at_a_key_starts_a_rule_whose_condition_is_completed(page: Page) -> None:
     page.goto(path("s", "demo", "booking", "ana", "madrid-return"))
     page.locator("#state [data-key-row='booking_step'] .key").hover()
     page.locator("#keycard").get_by_role("link", name="Alert when…").click()

@@ -11,7 +11,7 @@ from playwright.sync_api import Error, Locator, Page, expect
 from tests.browser.conftest import Sweep, Visit, Watch
 from tests.browser.places import EACH_PAGE, PLACES, SEOUL, add_key, open_event, open_form, own, path, type_json
 from tests.browser.seed import LONG, LONG_EVENTS
-from tests.browser.watching import AS_CLICKED
+from tests.browser.watching import AS_CLICKED, two_frames
 from tests.parts import in_two_parts
 
 SESSION = path("s", *SEOUL)
@@ -161,6 +161,22 @@ def test_earlier_events_do_not_move_what_is_being_read(page: Page) -> None:
     expect(page.get_by_role("link", name="Earlier events")).to_have_count(0)
     expect(page.locator(".ev").first).to_contain_text("Message 0")
     assert page.locator(".ev .seq").all_inner_texts() == sorted(page.locator(".ev .seq").all_inner_texts(), key=int)
+
+
+@pytest.mark.parametrize("width", [1440, 1800])
+def test_what_comes_after_a_session_page_does_not_move_it(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.add_init_script("""window.tops = new Set();
+        (function look() {
+            const split = document.querySelector(".split");
+            if (split) tops.add(split.getBoundingClientRect().top);
+            requestAnimationFrame(look);
+        })();""")
+    page.goto(path("s", "demo", "booking", "ana", "madrid-return"))
+    expect(page.locator("#stats")).to_contain_text("8 events")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    two_frames(page)
+    assert len(page.evaluate("[...tops]")) == 1
 
 
 @pytest.mark.long
