@@ -25,7 +25,6 @@ from .edit_note import ended_by, is_copy
 from .event import is_partial
 from .kinds import describe
 
-PASSED_OVER: Final = 86_400.0  # seconds for which a question waits after the user moved on to something else
 ASKING_CALLS: Final = frozenset({AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL})
 _SPOKEN: Final = frozenset({"error", "interrupted", "transcription", "output", "finish"})  # say something without parts
 _LAST_TIMESTAMP: Final = 2**32 - 1  # as in event.check_event; any other timestamp counts as 0
@@ -44,7 +43,6 @@ class Running:
     last: float  # the time of its newest event
     waiting: bool  # for answers to long-running calls, confirmations and sign-ins
     waits_for: tuple[str, ...] = ()  # the names of the tools that wait
-    passed_over: bool = False  # the user said something else after they asked
     calls: tuple[str, ...] = ()  # the names of the tools that are running
 
 
@@ -53,8 +51,7 @@ def running(events: Sequence[Mapping[str, Any]], now: float, silence: float) -> 
 
     `events` are the newest events of one session as they are stored, in the order in which they were stored. It never
     raises, whatever they contain. After `silence` seconds without an event, an invocation is no longer running. A
-    waiting one keeps waiting, because a person may take days; but only for PASSED_OVER seconds if the user moved on to
-    something else.
+    waiting one keeps waiting, because a person may take days; but not if the user moved on to something else.
     """
     return running_of([(event, describe(event)) for event in events if isinstance(event, Mapping)], now, silence)
 
@@ -76,11 +73,8 @@ def running_of(told: Iterable[Told], now: float, silence: float) -> Running | No
         if busy and not found.copied and not found.ended and not now - found.last > silence:
             tools = tuple(dict.fromkeys(found.calls.values()))
             in_flight.append(Running(name, found.since, found.last, waiting=False, calls=tools))
-        elif name in waits:
-            passed = session.said > session.invocations[name].asked
-            if not passed or now - session.said_at <= PASSED_OVER:
-                run = Running(name, found.since, found.last, True, tuple(waits[name]), passed)
-                in_flight.append(run)
+        elif name in waits and session.said <= found.asked:
+            in_flight.append(Running(name, found.since, found.last, waiting=True, waits_for=tuple(waits[name])))
     return min(in_flight, key=lambda each: each.waiting, default=None)  # min takes the first of equals: the newest
 
 
@@ -133,7 +127,7 @@ class _Session:
 
     def __init__(self, silence: float) -> None:
         self.silence = silence
-        self.events, self.said, self.said_at = 0, 0, 0.0  # how many; the number and the time of the last user message
+        self.events, self.said = 0, 0  # how many; the number of the last user message
         self.invocations: dict[str, _Invocation] = {}
         # These are not in _Invocation, because older versions of ADK store the answer under another invocation.
         self.asked: dict[str, tuple[str, str, str]] = {}  # id of an unanswered call: invocation, branch, tool
@@ -151,7 +145,7 @@ class _Session:
         name, branch, at = _text(event.get("invocation_id")), _text(event.get("branch")), seconds_of(event)
         self.events += 1
         if begins_turn(said):
-            self.said, self.said_at = self.events, at
+            self.said = self.events
         is_new = name not in self.invocations
         found = self.invocations.pop(name, None) or _Invocation(at, at)
         self.invocations[name] = found

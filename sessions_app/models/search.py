@@ -64,7 +64,7 @@ class SearchSession(models.Model):
     """A session in numbers. Times are seconds.
 
     `digest` is that of its names, which `names` has as JSON. `app_name` may be cut; the folded columns are as
-    words.folded returns them. `phase` is idle, open, waiting or passed. `summary` is folding.Summary as JSON, without
+    words.folded returns them. `phase` is idle, open or waiting. `summary` is folding.Summary as JSON, without
     what is zero or empty; `updated` is the session's revision.
     """
 
@@ -209,6 +209,30 @@ class SearchSpan(models.Model):
                 ],
                 name="search_span_at",
             )
+        ]
+
+
+class SearchPending(models.Model):
+    """A call that waits for an answer: domain/pending.py. `number` counts those of a session.
+
+    `call` and `event` are the ids of the call and of the event that asks, whose seq is `seq`; `name_id` is the name of the
+    tool. `at` is when it was asked, in seconds.
+    """
+
+    pk = models.CompositePrimaryKey("session_id", "number")
+    session_id = models.BigIntegerField()
+    number = models.IntegerField()
+    kind = models.CharField(max_length=12)
+    name_id = models.BigIntegerField()
+    at = models.FloatField()
+    passed_over = models.BooleanField()
+    seq = models.BigIntegerField()
+    event = models.TextField()
+    call = models.TextField()
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["passed_over", "at", "session_id", "number"], name="search_pending_at")
         ]
 
 

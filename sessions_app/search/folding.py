@@ -19,9 +19,9 @@ from ..domain.description import Description, Part
 from ..domain.invocations import ASKING_CALLS, begins_turn, seconds_of
 from ..domain.json_values import as_object
 from ..domain.model_calls import by_model, is_exception
+from ..domain.pending import Entry
 from .lines import clean, failure_of
 
-_ASKING: Final = frozenset({"auth", "confirmation", "long_running"})
 _TITLE: Final = 120
 _MOST_TOKENS: Final = 2**53
 _MOST_USED: Final = 2**31 - 1  # tokens of a model in a turn
@@ -51,9 +51,6 @@ class Summary:
     failed: bool = False  # the last turn
     edited: bool = False
     spoken: bool = False  # has an event that is not an edit
-    asks: bool = False  # a call may wait for somebody
-    asks_seq: int = 0  # the last event that asked, and the tool for which it waits now
-    waits_for: str = ""
     open: bool = False  # the last event was not a last word
     read: int = 0  # the seq of the last event, and its id
     read_id: str = ""
@@ -80,11 +77,19 @@ class Summary:
         default_factory=dict
     )  # calls that wait: by id, number, tool, seq, and when they began
     callers: dict[str, str] = field(default_factory=dict)  # agents that wait for them, in the last turn: by the same id
+    pending: list[Entry] = field(default_factory=list)  # what its events mean for what waits: see domain/pending.py
 
     @classmethod
     def stored(cls, text: str) -> "Summary":
         """Returns a summary from JSON. Fields of a later adkweb on the same database are passed over."""
-        return cls(**{name: value for name, value in json.loads(text).items() if name in cls.__slots__})
+        summary = cls(**{name: value for name, value in json.loads(text).items() if name in cls.__slots__})
+        summary.pending = [Entry(*each) for each in summary.pending]
+        return summary
+
+    @property
+    def tools(self) -> dict[str, str]:
+        """Returns the tools of the calls that wait, by the call's id."""
+        return {key: tool for key, (_number, tool, *_when) in self.asked.items()}
 
     @property
     def sign(self) -> str:
@@ -133,8 +138,6 @@ def fold(so_far: Summary, event: Mapping[str, Any], description: Description, se
         spans += _fail_calls(so_far, event, description, ended)
         spans += _calls(so_far, description, ended, seq)
         spans += _turn(so_far)
-        if not _ASKING.isdisjoint(description.kinds):
-            so_far.asks, so_far.asks_seq = True, seq
         so_far.open = description.author == "user" or bool(
             description.calls or description.responses or event.get("partial") or description.actions.get("agent_state")
         )

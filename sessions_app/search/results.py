@@ -18,7 +18,6 @@ from ..access.shown import shown, shown_object
 from ..domain.clock import Took
 from ..domain.description import Description
 from ..domain.errors import Invalid, SourceError
-from ..domain.invocations import PASSED_OVER
 from ..domain.json_values import as_object, read_stored_or_none
 from ..domain.kinds import describe
 from ..domain.positions import Seq
@@ -254,8 +253,8 @@ def by_status(query: tree.Query, *, actor: Actor) -> Counter[str]:
     selection, now = select(query, actor), time.time()
     groups = rows(
         f"""SELECT s.phase, max(s.last), s.failed, count(*) FROM sessions_app_searchsession AS s WHERE {selection.sql}
-        GROUP BY s.phase, s.failed, s.last >= %s, s.last >= %s""",
-        [*selection.values, now - settings.SILENCE_SECONDS, now - PASSED_OVER],
+        GROUP BY s.phase, s.failed, s.last >= %s""",
+        [*selection.values, now - settings.SILENCE_SECONDS],
     )
     counted: Counter[str] = Counter()
     for phase, last, failed, sessions in groups:
@@ -389,7 +388,7 @@ def status_of(phase: str, last: float, *, failed: bool) -> str:
     """Returns the status of a session now, from its row of the index."""
     if phase == "open":
         return "running" if last >= time.time() - settings.SILENCE_SECONDS else "stuck"
-    if phase == "waiting" or (phase == "passed" and last >= time.time() - PASSED_OVER):
+    if phase == "waiting":
         return "waiting"
     return "failed" if failed else "idle"
 

@@ -16,7 +16,6 @@ from ..access import masking
 from ..access.actor import PEOPLE, Actor
 from ..access.handles import sees_ids, shown_user
 from ..domain.errors import Slow
-from ..domain.invocations import PASSED_OVER
 from ..domain.positions import Seq
 from ..domain.session_ref import digest_of
 from ..models import SearchSession, SearchSource
@@ -261,11 +260,9 @@ class _Builder:
         if node.value in ("running", "stuck"):
             self._values.append(silent)
             return f"({busy} = 'open' AND s.last {'>=' if node.value == 'running' else '<'} %s)"
-        self._values.append(self._now - PASSED_OVER)
         if node.value == "waiting":
-            return f"({busy} IN ('waiting', 'passed') AND (s.phase = 'waiting' OR s.last >= %s))"
-        failed = "s.failed" if node.value == "failed" else "NOT s.failed"
-        return f"((s.phase = 'idle' OR (s.phase = 'passed' AND s.last < %s)) AND {failed})"
+            return f"({busy} = 'waiting')"
+        return f"(s.phase = 'idle' AND {'s.failed' if node.value == 'failed' else 'NOT s.failed'})"
 
     def _time(self, node: tree.Time) -> str:
         self._values.append(node.seconds)

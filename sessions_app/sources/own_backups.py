@@ -32,7 +32,16 @@ from .dialect import Either
 INDEXES: Final = frozenset(
     {
         *("Projection", "StateOwner", "StateChange", "SearchSource", "Waiting", "SearchOwner", "SearchSession"),
-        *("SearchName", "SearchFact", "SearchValue", "SearchSpan", "SearchKey", "DriftedSession", "SearchDoc"),
+        *(
+            "SearchName",
+            "SearchFact",
+            "SearchValue",
+            "SearchSpan",
+            "SearchPending",
+            "SearchKey",
+            "DriftedSession",
+            "SearchDoc",
+        ),
         *("SearchWord", "SearchWrite", "DueSession"),
     }
 )

@@ -328,11 +328,11 @@ def test_an_ordinary_tool_beside_a_long_running_one_keeps_the_agent_at_work(resu
 
 
 @BOTH
-def test_what_waits_outlasts_other_turns(resumable: bool) -> None:
+def test_what_was_passed_over_is_no_longer_waited_for_and_can_still_be_answered(resumable: bool) -> None:
     chat = Chat(agent("a", "pending()", "asked", "hello", "thanks"), resumable)
     chat.say()
     told = chat.say("something else")
-    assert (told[0], set(told[1:])) == (RUNS, {WAITS})
+    assert (told[0], set(told[1:])) == (RUNS, {IDLE})
     assert chat.answer("pending", ok=True)[:2] == [RUNS, IDLE]
 
 

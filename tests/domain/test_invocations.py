@@ -166,7 +166,7 @@ def test_an_invocation_that_goes_on_after_the_edit_was_not_ended() -> None:
 
 
 def test_an_edit_that_ended_one_invocation_leaves_what_waits() -> None:
-    assert status(asks(run="e-0"), user(), ends()) == "waiting"
+    assert status(user(), asks(run="e-0"), ends()) == "waiting"
 
 
 @pytest.mark.parametrize(
@@ -406,9 +406,14 @@ def test_of_two_that_wait_the_one_with_the_newest_event_is_told() -> None:
 
 
 def test_an_invocation_that_waits_is_told_again_when_a_newer_one_has_ended() -> None:
-    found = now(user(), asks(), user(run="e-2"), says(run="e-2"))
+    found = now(user(), user(run="e-2"), asks(), says(run="e-2"))
     assert found is not None
     assert (found.invocation_id, found.waiting) == ("e-1", True)
+
+
+def test_a_session_does_not_wait_for_what_the_user_passed_over() -> None:
+    assert status(user(), asks(), user(run="e-2"), says(run="e-2")) == "idle"
+    assert status(user(), asks(), user(run="e-2"), asks("c2", run="e-2")) == "waiting"
 
 
 # --- Rewinds ----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from sessions_app.models import (
     SearchKey,
     SearchName,
     SearchOwner,
+    SearchPending,
     SearchSession,
     SearchSource,
     SearchSpan,
@@ -47,7 +48,18 @@ from tests.support.stored import execute, in_threads, query
 OWN: Final = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
 FORMS: Final = pytest.mark.parametrize("form", ["sqlite", "postgresql", "unadopted"])
 KEPT: Final = (
-    *(SearchSession, SearchDoc, SearchFact, SearchKey, SearchOwner, SearchValue, SearchSpan, SearchWrite, SearchSource),
+    *(
+        SearchSession,
+        SearchDoc,
+        SearchFact,
+        SearchKey,
+        SearchOwner,
+        SearchValue,
+        SearchSpan,
+        SearchPending,
+        SearchWrite,
+        SearchSource,
+    ),
 )
 pytestmark = OWN
 
@@ -299,7 +311,9 @@ def test_an_index_of_another_version_is_made_anew(own: str, source: str) -> None
         source, "booking", "ana", session_id="s1", state={"n": 1, "user:tier": "gold", "app:v": 1}, actor=ALICE
     )
     event = {"author": "user", "content": {"parts": [{"text": "expired"}]}, "actions": {"state_delta": {"n": 1}}}
+    asks = {"author": "a", "content": {"parts": [{"function_call": {"id": "c", "name": "pay"}}]}}
     append_event(ref, event, actor=ALICE)
+    append_event(ref, {**asks, "long_running_tool_ids": ["c"]}, actor=ALICE)
     feed(source)
     before = kept()
     assert all(before.values())

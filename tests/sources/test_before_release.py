@@ -16,7 +16,8 @@ from tests.support.own import own_database
 from tests.support.people import somebody
 
 BOTH = pytest.mark.parametrize("own", ["sqlite", "postgresql"], indirect=True)
-FIRST, NOW = "0001_initial", {"0001_initial", "0002_searchwrite", "0003_invitation_role", "0004_token_permission"}
+FIRST = "0001_initial"
+NOW = {FIRST, "0002_searchwrite", "0003_invitation_role", "0004_token_permission", "0005_searchpending"}
 OLDER = ("0002_queued_edit", "0026_roles")
 LAST = (*OLDER, "0043_user_handles")
 

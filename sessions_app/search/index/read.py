@@ -13,6 +13,7 @@ from ...domain.invocations import running
 from ...domain.json_values import as_object, read_stored_or_none
 from ...domain.key_schema import KeySchema, learn
 from ...domain.kinds import describe
+from ...domain.pending import Pending, add, entries, rewinds, waiting
 from ...domain.session_ref import OWN_NAME, SessionRef
 from ...domain.state import State, scope_of
 from ...models import SearchSession, read_instant
@@ -68,6 +69,7 @@ class Reading:
     learnt: dict[str, KeySchema] = field(default_factory=dict)  # by key
     writes: dict[str, list[Write]] = field(default_factory=dict)  # by path
     began: dict[str, Value] = field(default_factory=dict)  # what the session began with, if that is known; by path
+    pending: list[Pending] | None = None  # what waits now; None if that is as it is stored
     more: bool = False  # it has more events than are read at once
 
     @property
@@ -169,7 +171,7 @@ def read(
     pieces = _Pieces(reading)
     if stored is None:
         pieces.add(0, [name[:LINE] for name in (ref.session_id, masked.user(*ref[1:3]))])
-    before = summary.events
+    before, log = summary.events, list(summary.pending)
     for seq, event_id, text, at in _events(db, ref, summary) if events is None else events:
         if summary.events - before == MOST or len(reading.pieces) >= MOST_PIECES:
             reading.more = True
@@ -178,6 +180,8 @@ def read(
         told = describe(event, at)
         for span in fold(summary, event, told, seq):
             reading.spans[span.kind, span.number] = span
+        since = _first_of(db, ref, before_it) if (before_it := rewinds(told)) else None
+        add(summary.pending, entries(event, told, seq, summary.tools, since))
         reading.facts |= facts_of(event, told)
         learn(reading.learnt, told)
         _note_writes(reading, told, seq)
@@ -189,13 +193,15 @@ def read(
     if row.began and not is_large(row.began) and any(_is_own(path) for path in reading.writes):
         began = masked.state(as_object(read_stored_or_none(row.began)), ref.app_name)
         reading.began = {path: value for path, value in comparable(began, told_apart).items() if _is_own(path)}
-    phase, summary.waits_for = _phase(db, ref, summary)
+    waits = waiting(summary.pending)
+    if summary.pending != log:
+        reading.pending = waits
     title = clean(title_of(state), LENGTH) or summary.opening
     reading.fields = {
         **fields(title),
         "created": row.created,
         "updated": row.updated,
-        "phase": phase,
+        "phase": _phase(db, ref, summary, waits),
         "listed": ref.session_id != OWN_NAME or summary.spoken,
     }
     summary.first = summary.first or row.created
@@ -326,22 +332,32 @@ def _time_of(db: BaseDatabaseWrapper, ref: SessionRef, event_id: str) -> list[st
         return [row[0] if row else "infinity", event_id]
 
 
-def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary) -> tuple[str, str]:
-    """Returns whether a session's agent is at work or silent (“open”), waits for an answer (“passed” if the user went on
-    to something else), or is done (“idle”); and the tool that waits."""
-    if not (summary.asks or summary.open):
-        return "idle", ""
+def _first_of(db: BaseDatabaseWrapper, ref: SessionRef, invocation_id: str) -> int | None:
+    """Returns the seq of the first event of an invocation; None if the session has none of it."""
+    with db.cursor() as cursor:
+        seq = dialect.of(db).seq_in_session
+        cursor.execute(f"SELECT min({seq}) FROM events WHERE {_OF} AND invocation_id = %s", [*ref[1:], invocation_id])
+        first: int | None = cursor.fetchone()[0]
+        return first
+
+
+def _phase(db: BaseDatabaseWrapper, ref: SessionRef, summary: Summary, waits: Sequence[Pending]) -> str:
+    """Returns whether a session's agent is at work or silent (“open”), waits for an answer (“waiting”), or is done
+    (“idle”)."""
+    if summary.open and _is_at_work(db, ref):
+        return "open"
+    return "idle" if all(each.passed_over for each in waits) else "waiting"
+
+
+def _is_at_work(db: BaseDatabaseWrapper, ref: SessionRef) -> bool:
     with db.cursor() as cursor:
         cursor.execute(
             f"SELECT {glanced_at(db)} FROM events WHERE {_OF} ORDER BY {dialect.of(db).newest_first} LIMIT {_NEWEST}",
             ref[1:],
         )
         rows = cursor.fetchall()
-    newest = [masked.event(text, ref) for (text,) in reversed(rows)]
-    flight = running(newest, time.time(), math.inf)
-    if flight is None or not flight.waiting:
-        return "open" if flight else "idle", ""
-    return "passed" if flight.passed_over else "waiting", clean(flight.waits_for[0], LENGTH) if flight.waits_for else ""
+    flight = running([masked.event(text, ref) for (text,) in reversed(rows)], time.time(), math.inf)
+    return flight is not None and not flight.waiting
 
 
 class _Pieces:

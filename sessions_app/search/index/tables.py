@@ -17,6 +17,7 @@ from ...models import (
     SearchKey,
     SearchName,
     SearchOwner,
+    SearchPending,
     SearchSession,
     SearchSource,
     SearchSpan,
@@ -47,8 +48,17 @@ _NO_MORE: Final = Either(
 )
 # Those that refer to others come first.
 _ALL: Final = (
-    *("searchfact", "searchvalue", "searchdoc", "searchtitle", "searchspan", "searchwrite", "searchkey", "searchname"),
-    *("driftedsession", "searchsession", "searchowner", "searchsource", "waiting"),
+    *(
+        "searchfact",
+        "searchvalue",
+        "searchdoc",
+        "searchtitle",
+        "searchspan",
+        "searchpending",
+        "searchwrite",
+        "searchkey",
+    ),
+    *("searchname", "driftedsession", "searchsession", "searchowner", "searchsource", "waiting"),
 )
 SUMMARY: Final = tuple(each.name for each in fields(Summary))
 _FIELDS: Final = ("title", "folded_title", "created", "updated", "phase", "listed")
@@ -125,6 +135,7 @@ class Keeper:
             self._keep_words(readings, numbers)
             self._keep_facts(readings, numbers)
             self._keep_spans(readings, numbers)
+            self._keep_pending(readings, numbers)
             self._keep_states(readings, numbers, shared)
             self._keep_writes(readings, numbers)
             learning.keep([(*self._numbers_of(reading.ref), reading.learnt) for reading in readings])
@@ -203,6 +214,25 @@ class Keeper:
             self._words.clear()
         self._words |= new
         vocabulary.add(new)
+
+    def _keep_pending(self, readings: Sequence[Reading], numbers: Sequence[int]) -> None:
+        changed = [
+            (number, reading, reading.pending)
+            for number, reading in zip(numbers, readings, strict=True)
+            if reading.pending is not None
+        ]
+        SearchPending.objects.filter(session_id__in=[number for number, *_rest in changed]).delete()
+        waits = [(number, reading.ref.app_name, *each) for number, reading, some in changed for each in enumerate(some)]
+        named = self._named({("tool", clean(each.tool), app) for _number, app, _count, each in waits})
+        rows = [
+            (
+                *(session, number, each.kind, named["tool", clean(each.tool), app], each.since, each.passed_over),
+                *(each.seq, clean(each.event_id, NAME_LENGTH), clean(each.call_id, NAME_LENGTH)),
+            )
+            for session, app, number, each in waits
+        ]
+        columns = ("session_id", "number", "kind", "name_id", "at", "passed_over", "seq", "event", "call")
+        _insert("pending", columns, rows)
 
     # --- Facts and state ---
 
@@ -353,6 +383,7 @@ def forget(numbers: Sequence[int]) -> None:
             SearchDoc.objects.filter(id__gte=first << PIECES, id__lt=(last + 1) << PIECES).delete()
         delete_rows("title", numbers)
         SearchSpan.objects.filter(session_id__in=numbers).delete()
+        SearchPending.objects.filter(session_id__in=numbers).delete()
         SearchWrite.objects.filter(session_id__in=numbers).delete()
         DriftedSession.objects.filter(session_id__in=numbers).delete()
         delete_pieces(numbers)

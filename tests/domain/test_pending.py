@@ -1,0 +1,134 @@
+"""What waits for an answer, read from the stored events alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.domain.description import AUTH_CALL, CONFIRMATION_CALL, INPUT_CALL
+from sessions_app.domain.kinds import describe
+from sessions_app.domain.pending import MOST, Entry, Pending, add, asked, entries, pending, waiting
+from tests.domain.test_invocations import Event, answers, asks, call_part, calls, event, rewind, says, user
+from tests.strategies import hostile_events, json_values
+
+RECORDED = Path(__file__).parent / "waiting"  # as google-adk 2.13.0 stored them
+
+
+def recorded(name: str) -> list[Event]:
+    events: list[Event] = json.loads((RECORDED / f"{name}.json").read_text())
+    return events
+
+
+def tools(*events: Event) -> list[str]:
+    return [each.tool for each in pending(events)]
+
+
+@pytest.mark.parametrize("resumable", ["", "_resumable"])
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("confirm", [("confirmation", "buy"), ("confirmation", "buy")]),
+        ("payload", [("confirmation", "ask")]),
+        ("input_tool", [("input", INPUT_CALL)]),
+        ("input_workflow", [("input", INPUT_CALL)]),
+        ("credential", [("credential", "mail")]),
+        ("longrunning", [("long-running", "approve")]),
+    ],
+)
+def test_each_kind_of_question_waits_until_the_user_answers(
+    name: str, resumable: str, wanted: list[tuple[str, str]]
+) -> None:
+    events = recorded(name + resumable)
+    waits = pending(events)
+    assert [(each.kind, each.tool) for each in waits] == wanted
+    for number, each in enumerate(waits):
+        assert events[each.seq]["id"] == each.event_id
+        assert each.since == events[each.seq]["timestamp"]
+        events.append(answers(each.call_id, author="user"))
+        assert pending(events) == waits[number + 1 :]
+
+
+@pytest.mark.parametrize("name", ["confirm", "credential", "longrunning", "payload"])
+def test_the_order_of_events_of_one_moment_does_not_matter(name: str) -> None:
+    *before, last_but_one, last = recorded(name)
+    told = [(each.kind, each.call_id) for each in pending([*before, last_but_one, last])]
+    assert [(each.kind, each.call_id) for each in pending([*before, last, last_but_one])] == told
+
+
+def test_what_is_asked_is_said_in_the_words_of_the_agent() -> None:
+    def of(name: str) -> Any:
+        events = recorded(name)
+        waits = pending(events)[0]
+        return asked(next(call for call in describe(events[waits.seq]).calls if call.id == waits.call_id))
+
+    assert (of("confirm").hint, of("confirm").args) == ("", {"n": 1})  # ADK's own sentence is for programs
+    assert (of("payload").hint, of("payload").payload) == ("How many days?", {"days": 0})
+    assert of("input_workflow").hint == "How many days?"
+    assert of("input_workflow").args == {"for": "trip"}
+    assert of("input_workflow").schema["required"] == ["days"]
+    assert of("credential").args is None  # whose configuration is not for reading
+    assert of("longrunning").args == {"what": "trip"}
+
+
+def test_neither_a_first_result_nor_a_text_nor_a_later_message_answers() -> None:
+    turn = [user(), asks(), answers(), says()]
+    assert tools(*turn) == ["approve"]
+    (waits,) = pending([*turn, user(run="e-2"), says(run="e-2")])
+    assert waits.passed_over
+    assert not pending([*turn, answers(author="user", run="e-2")])  # under an invocation of its own, too
+
+
+def test_a_call_of_an_older_store_that_lists_no_long_running_ids_waits() -> None:
+    for name in (INPUT_CALL, AUTH_CALL, CONFIRMATION_CALL):
+        assert tools(user(), calls("c1", name)) == [name]
+    assert not tools(user(), calls("c1", "look"))
+    assert not tools(user(), asks(""))  # without an id, nobody can answer it
+
+
+def test_a_stopped_run_waits_no_longer() -> None:
+    sealed = {"error_code": "INVOCATION_ABORTED"}
+    assert not tools(user(), asks(), event("agent", **sealed))
+    assert tools(user(), asks(), event("agent", run="e-2", **sealed)) == ["approve"]
+    both = [user(), asks("c1", "first"), asks("c2", "second")]
+    assert tools(*both, answers("c1", **sealed)) == ["second"]
+    assert tools(*both, event("agent", error_code="ConnectionError")) == ["first", "second"]
+
+
+def test_the_newest_of_two_questions_with_one_id_counts() -> None:
+    (waits,) = pending([user(), asks("days-1", at=1), user(run="e-2"), asks("days-1", run="e-2", at=9)])
+    assert (waits.seq, waits.since, waits.passed_over) == (3, 1009, False)
+
+
+def test_what_was_rewound_does_not_wait_and_what_was_answered_there_waits_again() -> None:
+    asked_ = [user(), asks(), says()]
+    answered = [*asked_, user(run="e-2"), answers(author="user", run="e-2")]
+    assert not pending([*asked_, rewind("e-1")])
+    assert not pending(answered)
+    (waits,) = pending([*answered, rewind("e-2")])
+    assert not waits.passed_over
+    assert not pending([*answered, rewind("e-2"), rewind("e-9", run="e-10")])  # the first rewind is undone
+
+
+def test_a_long_log_keeps_what_waits() -> None:
+    log: list[Entry] = []
+    for number in range(3 * MOST):
+        told = asks("open") if number == 0 else asks("c1") if number % 2 else answers("c1", author="user")
+        add(log, entries(told, describe(told), number, {}, None))
+    assert len(log) == MOST
+    assert [each.call_id for each in waiting(log)] == ["open", "c1"]
+    log = []
+    add(log, [Entry("said", 1), Entry("answered", 2, "c")])
+    assert not log  # nothing waits for it
+
+
+@given(st.lists(hostile_events | json_values, max_size=6))
+def test_any_json_is_read_without_an_error(events: list[Any]) -> None:
+    assert all(isinstance(each, Pending) for each in pending(events))
+
+
+def test_a_call_beside_others_waits_alone() -> None:
+    both = event("agent", call_part("c1", "approve"), call_part("c2", "look"), long_running_tool_ids=["c1"])
+    assert tools(user(), both) == ["approve"]

@@ -1,0 +1,120 @@
+"""The inbox has the calls that wait, in all sources: from the index, on both databases."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions_app.access.actor import SYSTEM
+from sessions_app.access.roles import actor_of
+from sessions_app.checks import mask_rules
+from sessions_app.domain.mask_patterns import DOTS
+from sessions_app.domain.pending import pending
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits.rewind import rewind
+from sessions_app.search import inbox
+from sessions_app.search.inbox import Waiting
+from sessions_app.writes.append import append_event
+from sessions_app.writes.sessions import create_session, delete_session
+from tests.domain.test_pending import RECORDED, recorded
+from tests.search.finding import feed, ids
+from tests.support.people import ALICE, somebody
+
+EACH = sorted({path.stem for path in RECORDED.iterdir()})
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def source(request: pytest.FixtureRequest, own: str, new_store: Callable[[str], str], open_source: Any) -> str:
+    """An empty source, which is not indexed yet."""
+    return str(open_source(new_store(request.param)))
+
+
+def session(source: str, name: str, *events: dict[str, Any], app: str = "booking", user: str = "ana") -> SessionRef:
+    ref = create_session(source, app, user, session_id=name, actor=ALICE)
+    for event in events or recorded(name):
+        append_event(ref, event, actor=ALICE)
+    return ref
+
+
+def answer(ref: SessionRef, call: str, **fields: Any) -> None:
+    part = {"function_response": {"id": call, "name": "tool", "response": {"confirmed": True}}}
+    told = {"author": "user", "invocation_id": "later", "content": {"parts": [part]}, "timestamp": time.time()}
+    append_event(ref, {**told, **fields}, actor=ALICE)
+
+
+def waits(**options: Any) -> list[Waiting]:
+    return inbox.waiting(actor=SYSTEM, **options).rows
+
+
+def test_every_kind_of_question_is_there_the_oldest_first_as_its_events_say(source: str) -> None:
+    refs = {name: session(source, name) for name in EACH}
+    feed(source)
+    wanted = sorted(
+        (each.since, ref.session_id, each.kind, each.tool, each.call_id)
+        for name, ref in refs.items()
+        for each in pending(recorded(name))
+    )
+    found = [(each.since, each.ref.session_id, each.kind, each.tool, each.call_id) for each in waits()]
+    assert sorted(found) == wanted
+    assert [each[0] for each in found] == [each[0] for each in wanted]
+    assert inbox.count(actor=SYSTEM) == len(wanted)
+    assert ids("status:waiting") == EACH
+    asked = {each.ref.session_id: each.asked for each in waits()}
+    assert all(asked.values())
+    assert asked["payload"].hint == "How many days?"  # type: ignore[union-attr]
+
+
+def test_an_answer_a_rewind_and_a_deletion_take_it_away(source: str) -> None:
+    answered, rewound, gone = (session(source, name) for name in ("payload", "longrunning", "credential"))
+    feeder = feed(source)
+    assert len(waits()) == 3
+    (call,) = pending(recorded("payload"))
+    answer(answered, call.call_id)
+    rewind(rewound, pending(recorded("longrunning"))[0].invocation_id, actor=ALICE)
+    delete_session(gone, actor=ALICE)
+    feed(source, feeder, walk=True)
+    assert not waits()
+    assert inbox.count(actor=SYSTEM) == 0
+
+
+def test_what_the_user_passed_over_is_apart_and_not_counted(source: str) -> None:
+    ref = session(source, "longrunning")
+    feeder = feed(source)
+    later = {"author": "user", "invocation_id": "e-2", "content": {"parts": [{"text": "Something else"}]}}
+    append_event(ref, {**later, "timestamp": time.time()}, actor=ALICE)
+    feed(source, feeder)
+    assert not waits()
+    assert inbox.count(actor=SYSTEM) == 0
+    assert [each.ref for each in waits(passed_over=True)] == [ref]
+    assert not ids("status:waiting")
+
+
+def test_pages_by_key_and_shows_only_apps_that_somebody_may_see(source: str) -> None:
+    for name in ("payload", "longrunning", "credential"):
+        session(source, name, app="booking" if name != "payload" else "support")
+    feed(source)
+    first = inbox.waiting(actor=SYSTEM, limit=2)
+    assert first.next
+    assert [*first.rows, *waits(cursor=first.next)] == waits()
+    viewer = actor_of(somebody("vera", "viewer", apps="booking"))
+    assert {each.ref.app_name for each in inbox.waiting(actor=viewer).rows} == {"booking"}
+    assert inbox.count(actor=viewer) == 2
+
+
+def test_arguments_that_a_rule_masks_are_masked(source: str) -> None:
+    mask_rules.create("booking", "tool", "buy:n", actor=SYSTEM)
+    session(source, "confirm")
+    feed(source)
+    viewer = actor_of(somebody("vera", "viewer"))
+    assert [each.asked.args for each in inbox.waiting(actor=viewer).rows if each.asked] == [{"n": DOTS}] * 2
+    assert [each.asked.args for each in waits() if each.asked] == [{"n": 1}, {"n": 2}]
+
+
+def test_recorded_events_are_whole() -> None:
+    assert len(EACH) == 12
+    assert all(json.loads(Path(RECORDED / f"{name}.json").read_text()) for name in EACH)
