@@ -144,10 +144,10 @@ def _tool(call: Part, tools: Mapping[str, str]) -> str:
 
 
 def add(log: list[Entry], more: Iterable[Entry]) -> None:
-    """Adds what a further event means to a log. What nothing waits for is left out; past MOST entries, so are the oldest
-    that don't wait any longer, then the oldest."""
+    """Adds what a further event means to a log, if that can matter: a message, only while a call waits. Past MOST entries,
+    the oldest calls that don't wait any longer are left out, then the oldest."""
     for entry in more:
-        if log or entry.what == OPENED:
+        if entry.what == OPENED or (waiting(log) if entry.what == SAID else log):
             log.append(entry)
     if len(log) > MOST:
         open_now = {(each.seq, each.call_id) for each in waiting(log)}
