@@ -1,6 +1,5 @@
 """Tells how well agents do in a range of time: turns, failures, times, tokens, tools. No event is read for it."""
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -251,15 +250,6 @@ def _with_numbers(text: str, apps: Sequence[str]) -> str:
     begin_so = list(of_kind.values_list("value", flat=True).distinct()[:_TEXTS])
     known = [each for each in begin_so if alike(each) == text]
     return in_common(known) if known and len(begin_so) < _TEXTS else text
-
-
-def asked(ref: SessionRef, *, actor: Actor) -> tuple[str, Seq] | None:
-    """Returns the tool for which a session waits, and the event that asked; None if that is not known."""
-    actor.check_sees(ref)
-    one = SearchSession.objects.filter(source__where=registry.identity(ref.source), digest=digest_of(*ref[1:]))
-    summary = json.loads(one.values_list("summary", flat=True).first() or "{}")
-    tool, seq = summary.get("waits_for"), summary.get("asks_seq")
-    return (tool, Seq(seq)) if tool and seq else None
 
 
 def _sessions(numbers: Sequence[int], actor: Actor) -> dict[int, tuple[SessionRef, str]]:

@@ -112,8 +112,8 @@ def _events(source: str, some: Sequence[Waiting], actor: Actor) -> dict[tuple[Se
         _connector=Q.OR,
     )
     with database.using(source):
-        found, _more = views(measured(Event.objects.using(source)).filter(wanted), source, actor, len(some))
-    return {(view.ref, view.id): view for view in found}
+        asking, _more = views(measured(Event.objects.using(source)).filter(wanted), source, actor, len(some))
+    return {(view.ref, view.id): view for view in asking}
 
 
 def _key(each: Waiting) -> tuple[str, str, str, str]:

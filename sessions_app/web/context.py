@@ -15,6 +15,7 @@ from ..batches import held
 from ..domain.roles import Permission
 from ..edits import proposals, queue
 from ..edits.queue import Queued
+from ..search import inbox
 from ..search.saved.views import ViewWatch
 from ..sources import adopt_job, database
 from . import settings
@@ -43,6 +44,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "agreed": not database.is_open(about) or database.is_agreed(about),
         "demo": cache(lambda: demo.of(request)),
         "outcomes": outcomes,
+        "inbox_count": cache(lambda: inbox.count(actor=who) if who else 0),
         "proposals_waiting": cache(lambda: proposals.count(actor=who) + held.count(actor=who) if who else 0),
         "watched": cache(lambda: _watched(request)),
         "settings_entries": lambda: settings.entries(who) if who else [],

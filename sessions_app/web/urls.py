@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from . import agent_view, artifacts, audit, batches, drift, masking, settings
+from . import agent_view, artifacts, audit, batches, drift, inbox, masking, settings
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
@@ -34,6 +34,7 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("demo/", demo.best, name="demo"),
     path("feed/", home.feed, name="feed"),
+    path("inbox/", inbox.inbox, name="inbox"),
     path("edits/", log.edits, name="edits"),
     path("audit/", audit.audit, name="audit"),
     path("audit/export/", audit.export, name="audit-export"),

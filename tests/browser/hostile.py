@@ -35,6 +35,7 @@ PAGES: Final = {
     "trace": SESSION + "?density=trace",
     "two runs": SESSION + "compare/?with=" + path("s", *GOOD),
     "other runs": SESSION + "compare/?find=" + IMAGE,
+    "inbox": "/inbox/",
     "edits": "/edits/",
     "add event": SESSION + "add/",
     "delete": SESSION + "delete/",

@@ -380,6 +380,8 @@ PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
     "what the model gets next": _next_call,
     "what the model got": _model_got,
     "what the model gets next, nothing yet": path("s", "demo", "support", "ana", "draft", end="context/"),
+    "inbox": "/inbox/",
+    "inbox, passed over": "/inbox/?passed=1",
     "edits": "/edits/",
     "audit": "/audit/",
     "new session": "/sessions/new/",

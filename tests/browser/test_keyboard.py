@@ -55,6 +55,7 @@ def test_no_key_has_two_meanings_on_a_page() -> None:
     areas = re.findall(r'data-area="(\w+)"(.+?)</section>', (TEMPLATES / "_keys.html").read_text("utf-8"), re.DOTALL)
     keys = {area: [unescape(hint)[0] for hint in re.findall(r'data-hint="([^"]+)"', rows)] for area, rows in areas}
     everywhere = keys.pop("everywhere")
+    keys["inbox"].remove("o")  # only in a row, whose own keys come first
     session = [*keys.pop("session"), *keys.pop("key"), *keys.pop("past")]
     for there in (session, *keys.values()):
         assert len({*everywhere, *there}) == len(everywhere) + len(there)

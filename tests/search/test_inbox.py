@@ -59,9 +59,9 @@ def test_every_kind_of_question_is_there_the_oldest_first_as_its_events_say(sour
         for name, ref in refs.items()
         for each in pending(recorded(name))
     )
-    found = [(each.since, each.ref.session_id, each.kind, each.tool, each.call_id) for each in waits()]
-    assert sorted(found) == wanted
-    assert [each[0] for each in found] == [each[0] for each in wanted]
+    listed = [(each.since, each.ref.session_id, each.kind, each.tool, each.call_id) for each in waits()]
+    assert sorted(listed) == wanted
+    assert [each[0] for each in listed] == [each[0] for each in wanted]
     assert inbox.count(actor=SYSTEM) == len(wanted)
     assert ids("status:waiting") == EACH
     asked = {each.ref.session_id: each.asked for each in waits()}

@@ -33,7 +33,7 @@ HOSTILE: Final = "<script>alert(1)</script>"
 # Each address by what it needs. An address that stands nowhere fails the first test.
 NEEDS: Final[dict[str, str]] = {
     "public": "sign-in second-step provider-sign-in provider-callback join set_language",
-    "person": """home demo feed edits search histogram complete palette watch-view webhook deliveries
+    "person": """home demo feed inbox edits search histogram complete palette watch-view webhook deliveries
         delete-view chosen batches batch queued-outcomes queued-json cancel-queued queued-dismiss sign-out new-password
         sign-ins second-factor new-codes remove-second-factor add-passkey remove-passkey connect-provider
         import expiring temporary-edits extend-edit keep-edit proposals proposal settings""",

@@ -1,6 +1,5 @@
 """Lists what needs attention: failures, calls that wait for an answer, turns that are silent, drift, broken rules."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
@@ -15,9 +14,10 @@ from ...checks.breaches import Recent
 from ...domain.session_ref import SessionRef
 from ...domain.shorten import brief
 from ...http.reader import user_for_reader
-from ...search import drift_looks, health, tree
+from ...search import drift_looks, health, inbox, tree
 from ...search.drift_looks import Drifted
 from ...search.health import EVERYBODY, Failure, Of
+from ...search.inbox import Waiting
 from ...search.language import parse
 from ...search.results import Row, search
 from ..numbers import count
@@ -53,8 +53,8 @@ def attention(chosen: Chosen, now: float, actor: Actor, of: Of = EVERYBODY, quer
     sessions that `of` means."""
     items = [
         *(_failure(each, chosen, of, query) for each in health.failures(chosen.during, actor=actor, of=of)),
-        *_sessions(f"{query} status:waiting".strip(), now, actor, of),
-        *_sessions(f"{query} status:stuck {chosen.query}".strip(), now, actor, of),
+        *(_waiting(each, of) for each in inbox.waiting(_query(query, now), actor=actor, limit=SESSIONS).rows),
+        *(_silent(each, of) for each in _stuck(f"{query} status:stuck {chosen.query}".strip(), now, actor)),
         *(_drift(each, of) for each in drift_looks.drifted(actor=actor, of=of)),
         *(_broken(each, of) for each in breaches.recent(chosen.during, actor=actor, of=of)),
     ]
@@ -82,9 +82,12 @@ def _failure(failure: Failure, chosen: Chosen, of: Of, query: str) -> Item:
     return Item("error", "bad", subject, words, aside, address, failure.last, failure.count)
 
 
-def _sessions(query: str, now: float, actor: Actor, of: Of) -> Iterator[Item]:
-    for row in search(parse(query, now=now, zone=UTC), actor=actor, limit=SESSIONS).rows:
-        yield _waiting(row, actor, of) if row.status == "waiting" else _silent(row, of)
+def _query(text: str, now: float) -> tree.Query:
+    return parse(text, now=now, zone=UTC)
+
+
+def _stuck(query: str, now: float, actor: Actor) -> list[Row]:
+    return search(_query(query, now), actor=actor, limit=SESSIONS).rows
 
 
 def _silent(row: Row, of: Of) -> Item:
@@ -94,14 +97,11 @@ def _silent(row: Row, of: Of) -> Item:
     )
 
 
-def _waiting(row: Row, actor: Actor, of: Of) -> Item:
-    """Returns a session that waits. Its button says no more than it does: adkweb shows the call, and answers none."""
-    address, words = reverse("session", kwargs=row.ref._asdict()), _("is waiting for an answer")
-    if not (asked := health.asked(row.ref, actor=actor)):
-        return Item("wait", "warn", row.title, words, _whose(row.ref, of), address, row.last)
-    tool, seq = asked
-    aside = _whose(row.ref, of, row.title)
-    return Item("wait", "warn", tool, words, aside, f"{address}?seq={seq}", row.last, action=_("Open the call"))
+def _waiting(each: Waiting, of: Of) -> Item:
+    """Returns a call that waits. Its button says no more than it does: adkweb shows the call, and answers none."""
+    address = f"{reverse('session', kwargs=each.ref._asdict())}?seq={each.seq}"
+    words, aside = _("is waiting for an answer"), _whose(each.ref, of, each.title)
+    return Item("wait", "warn", each.tool, words, aside, address, each.since, action=_("Open the call"))
 
 
 def _drift(each: Drifted, of: Of) -> Item:

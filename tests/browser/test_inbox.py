@@ -1,0 +1,22 @@
+"""The inbox by keyboard: from any page to what waits, beside it what happened, and on to the session."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.places import path
+
+
+def test_keys_lead_to_what_waits_and_to_its_session(page: Page) -> None:
+    page.goto("/edits/")
+    page.keyboard.press("i")
+    page.wait_for_url("**/inbox/")
+    expect(page.locator("#preview")).to_contain_text("request_approval")
+    first = page.locator(".inbox .rowlink").first
+    page.keyboard.press("j")
+    expect(first).to_be_focused()
+    expect(page.locator("#preview h2")).to_have_text(first.inner_text())
+    page.keyboard.press("o")
+    page.wait_for_url("**/s/demo/**")
+    expect(page.locator("#moment")).to_be_visible()
+    assert path("s", "demo", "booking", "omar@example.com", "team-offsite") in page.url

@@ -1,0 +1,102 @@
+"""The page “Inbox”: what waits for an answer, for whom, and what is said when nothing does."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from sessions_app.access.actor import SYSTEM
+from sessions_app.checks import mask_rules
+from sessions_app.domain.mask_patterns import DOTS
+from sessions_app.domain.pending import pending
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.search import inbox as waiting
+from sessions_app.writes.append import append_event
+from tests.domain.test_pending import recorded
+from tests.search.finding import feed
+from tests.search.test_inbox import session
+from tests.support.people import ALICE, somebody
+from tests.web.conftest import Browser
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+
+
+def said(ref: SessionRef, text: str) -> None:
+    """The user says something else."""
+    parts: list[dict[str, Any]] = [{"text": text}]
+    told = {"author": "user", "invocation_id": "later", "content": {"parts": parts}, "timestamp": time.time()}
+    append_event(ref, told, actor=ALICE)
+
+
+def rows(page: Element) -> list[str]:
+    return [link.text for link in page.all("a", class_="rowlink")]
+
+
+def test_lists_what_is_asked_in_the_agent_s_words_and_leads_to_the_call(ref: SessionRef, maria: Browser) -> None:
+    asks = {name: session(ref.source, name) for name in ("payload", "confirm", "credential", "longrunning")}
+    (call,) = pending(recorded("payload"))
+    feed(ref.source)
+    page = maria.open("inbox")
+    assert sorted(rows(page)) == [
+        "How many days?",
+        "Sign in for mail",
+        'approve(what="trip")',
+        "buy(n=1)",
+        "buy(n=2)",
+    ]
+    assert page.one("a", href=reverse("inbox"), aria_current="page").text == "Inbox 5"
+    link = next(each for each in page.all("a", class_="rowlink") if each.text == "How many days?")
+    answer = maria.get(link["href"], follow=True)
+    assert answer.redirect_chain == [
+        (reverse("session", kwargs=asks["payload"]._asdict()) + f"?at={call.event_id}", 302)
+    ]
+
+
+def test_what_was_passed_over_is_on_a_page_of_its_own(ref: SessionRef, maria: Browser) -> None:
+    feed(ref.source)
+    assert "Nothing waits for an answer" in maria.open("inbox").text
+    assert "Nothing was passed over" in maria.open("inbox", query={"passed": "1"}).text
+    said(session(ref.source, "longrunning"), "Something else")
+    feed(ref.source, walk=True)
+    assert rows(maria.open("inbox")) == []
+    assert rows(maria.open("inbox", query={"passed": "1"})) == ['approve(what="trip")']
+
+
+def test_a_page_leads_to_newer_calls_and_back(ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    session(ref.source, "confirm")
+    session(ref.source, "payload")
+    feed(ref.source)
+    monkeypatch.setattr(waiting.waiting, "__kwdefaults__", {**waiting.waiting.__kwdefaults__, "limit": 2})
+    first = maria.open("inbox")
+    second = maria.open(first.links()["Newer calls"])
+    assert len(rows(first)) == 2
+    assert len(rows(second)) == 1
+    assert second.links()["The oldest calls"] == reverse("inbox")
+    maria.open("inbox", query={"after": "nonsense"}, status=400)
+
+
+def test_a_viewer_sees_their_apps_and_no_masked_argument(ref: SessionRef, guest: Browser) -> None:
+    mask_rules.create("*", "tool", "buy:n", actor=SYSTEM)
+    session(ref.source, "confirm", app="booking")
+    session(ref.source, "payload", app="support")
+    feed(ref.source)
+    guest.force_login(somebody("vera", "viewer", apps="booking"))
+    page = guest.open("inbox")
+    assert rows(page) == [f'buy(n="{DOTS}")'] * 2
+    assert page.one("a", href=reverse("inbox"), aria_current="page").text == "Inbox 2"
+
+
+def test_hostile_text_is_text(ref: SessionRef, maria: Browser) -> None:
+    *before, asks = recorded("payload")
+    told = asks if pending([asks]) else before[2]
+    part = next(each for each in told["content"]["parts"] if "function_call" in each)
+    part["function_call"]["args"]["toolConfirmation"]["hint"] = "<script>alert(1)</script>‮" + "x" * 5000
+    session(ref.source, "hostile", told)
+    feed(ref.source)
+    (text,) = rows(maria.open("inbox"))
+    assert text.startswith("<script>alert(1)</script>")
+    assert len(text) < 200
