@@ -27,6 +27,7 @@ from .own import (
 )
 from .privacy import SessionHold
 from .search import (
+    Dismissal,
     DriftedSession,
     SearchDoc,
     SearchFact,
@@ -53,6 +54,7 @@ __all__ = [
     "BatchItem",
     "Breach",
     "CheckedSession",
+    "Dismissal",
     "DriftedSession",
     "DueSession",
     "Event",

@@ -215,8 +215,8 @@ class SearchSpan(models.Model):
 class SearchPending(models.Model):
     """A call that waits for an answer: domain/pending.py. `number` counts those of a session.
 
-    `call` and `event` are the ids of the call and of the event that asks, whose seq is `seq`; `name_id` is the name of the
-    tool. `at` is when it was asked, in seconds.
+    `call` and `event` are the ids of the call and of the event that asks, whose seq is `seq`; `asked` is the digest of both.
+    `name_id` is the name of the tool. `at` is when it was asked, in seconds.
     """
 
     pk = models.CompositePrimaryKey("session_id", "number")
@@ -229,6 +229,7 @@ class SearchPending(models.Model):
     seq = models.BigIntegerField()
     event = models.TextField()
     call = models.TextField()
+    asked = models.CharField(max_length=32)
 
     class Meta:
         indexes: ClassVar = [
@@ -295,3 +296,19 @@ class SessionTitle(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["where", "digest"], name="one_title")]
+
+
+class Dismissal(models.Model):
+    """A call that waits and that no one will answer: who decided so, when and why. It is adkweb's own data. `where` and
+    `digest` are as in the index, `asked` is as in SearchPending."""
+
+    where = models.TextField()
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    asked = models.CharField(max_length=32)
+    reason = models.CharField(max_length=500)
+    by = models.CharField(max_length=150)
+    at = models.FloatField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["where", "digest", "asked"], name="one_dismissal")]

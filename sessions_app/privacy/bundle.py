@@ -26,7 +26,7 @@ from ..artifacts.saved import Save
 from ..artifacts.storages import USER
 from ..domain.errors import Behind, Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..models import SessionTag, SessionTitle
+from ..models import Dismissal, SessionTag, SessionTitle
 from ..models.pages import in_pages
 from ..sources import registry
 from ..transfer import exporting
@@ -203,11 +203,12 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "not_looked_through": writing.unread,
         "titles": _labels(writing, SessionTitle, "title"),
         "tags": _labels(writing, SessionTag, "tag"),
+        "dismissals": _labels(writing, Dismissal, "reason"),
     }
 
 
 def _labels(writing: _Writing, model: Any, name: str) -> list[dict[str, str]]:
-    """Returns the titles or tags that people gave to the user's sessions."""
+    """Returns the titles, the tags or the reasons that people gave to the user's sessions."""
     begins = json.dumps([writing.app_name, writing.user_id])[:-1] + ","
     rows = model.objects.filter(where=registry.identity(writing.source), names__startswith=begins)
     # SQLite compares without regard to case.

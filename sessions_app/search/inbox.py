@@ -1,25 +1,30 @@
 """The inbox: the calls that wait for an answer, in all sources."""
 
+import json
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
-from ..domain.errors import SourceError
+from ..access.audit.record import record
+from ..access.shown import check_unmasked, shown_words
+from ..domain.errors import Invalid, NotFound, SourceError
 from ..domain.pending import Asked, asked
 from ..domain.positions import Seq
-from ..domain.session_ref import SessionRef
-from ..models import Event
+from ..domain.session_ref import SessionRef, digest_of
+from ..models import Dismissal, Event, SearchPending, SearchSession
 from ..reads.event_views import EventView, measured, views
 from ..reads.labels import said
 from ..reads.lists import existing
 from ..reads.paging import Page, read_cursor, write_cursor
 from ..sources import database, registry
 from . import tree
-from .index.tables import ref_of
+from .index.tables import names_of, ref_of
 from .selecting import select
 from .sql import rows
 
@@ -28,13 +33,15 @@ PAGE: Final = 50
 COUNTED: Final = 999  # calls; of more, a page says that there are more
 _FROM: Final = """FROM sessions_app_searchpending AS p JOIN sessions_app_searchsession AS s ON s.id = p.session_id
     JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
+_DISMISSED: Final = """EXISTS (SELECT 1 FROM sessions_app_dismissal AS d
+    WHERE d."where" = w."where" AND d.digest = s.digest AND d.asked = p.asked)"""
 _KEYS: Final = "p.at, p.session_id, p.number"
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A call that waits for an answer: domain/pending.Pending, with its session and what it asks. `asked` is None if the
-    event can't be read now."""
+    event can't be read now; `dismissal` is set if someone decided that it won't be answered."""
 
     ref: SessionRef
     title: str
@@ -45,7 +52,9 @@ class Waiting:
     event_id: str
     call_id: str
     passed_over: bool
+    key: str  # what stands for the call in adkweb's own tables
     asked: Asked | None = None
+    dismissal: Dismissal | None = None
 
 
 def waiting(
@@ -53,36 +62,41 @@ def waiting(
     *,
     actor: Actor,
     passed_over: bool = False,
+    dismissed: bool = False,
     cursor: str | None = None,
     limit: int = PAGE,
 ) -> Page[Waiting]:
     """Returns a page of the calls that wait in the sessions that a query selects, the oldest first; or of those that the
-    user passed over. Raises Invalid for a cursor that isn't one."""
+    user passed over, or that were dismissed. Raises Invalid for a cursor that isn't one."""
     selection = select(query, actor)
+    which, beyond = f"p.passed_over = %s AND NOT {_DISMISSED}", ""
     values: list[Any] = [passed_over, *selection.values]
-    beyond = ""
+    if dismissed:
+        which, values = _DISMISSED, [*selection.values]
     if cursor:
         beyond = f"AND ({_KEYS}) > (%s, %s, %s)"
         values += read_cursor(cursor, float, int, int)
     stored = rows(
-        f"""SELECT w."where", s.names, s.title, p.kind, n.value, p.at, p.seq, p.event, p.call, p.passed_over, {_KEYS}
+        f"""SELECT w."where", s.names, s.title, p.kind, n.value, p.at, p.seq, p.event, p.call, p.passed_over, p.asked,
+        {_KEYS}
         {_FROM} JOIN sessions_app_searchname AS n ON n.id = p.name_id
-        WHERE p.passed_over = %s AND {selection.sql} {beyond} ORDER BY {_KEYS} LIMIT %s""",
+        WHERE {which} AND {selection.sql} {beyond} ORDER BY {_KEYS} LIMIT %s""",
         [*values, limit + 1],
     )
     aliases = registry.aliases()
     page = [
-        Waiting(ref_of(aliases[where], names), title, kind, tool, at, Seq(seq), *rest[:3])
+        Waiting(ref_of(aliases[where], names), title, kind, tool, at, Seq(seq), *rest[:4])
         for where, names, title, kind, tool, at, seq, *rest in stored[:limit]
     ]
     following = write_cursor(*stored[limit - 1][-3:]) if len(stored) > limit else None
-    return Page(_with_events(page, actor), following)
+    rows_ = _with_events(page, actor)
+    return Page(_with_dismissals(rows_, actor) if dismissed else rows_, following)
 
 
 def count(query: tree.Query = EVERY, *, actor: Actor) -> int:
     """Returns how many calls wait, at most COUNTED + 1."""
     selection = select(query, actor)
-    some = f"SELECT 1 {_FROM} WHERE NOT p.passed_over AND {selection.sql} LIMIT %s"
+    some = f"SELECT 1 {_FROM} WHERE NOT p.passed_over AND NOT {_DISMISSED} AND {selection.sql} LIMIT %s"
     return int(rows(f"SELECT count(*) FROM ({some}) AS counted", [*selection.values, COUNTED + 1])[0][0])
 
 
@@ -124,3 +138,48 @@ def _asked(each: Waiting, events: dict[tuple[SessionRef, str], EventView]) -> As
     view = events.get((each.ref, each.event_id))
     call = next((call for call in view.description.calls if call.id == each.call_id), None) if view else None
     return asked(call) if call else None
+
+
+def _with_dismissals(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
+    dismissals = {each.asked: each for each in Dismissal.objects.filter(asked__in=[each.key for each in page])}
+    for each in dismissals.values():
+        each.reason = shown_words(each.reason, actor, json.loads(each.names)[0])
+    return [replace(each, dismissal=dismissals.get(each.key)) for each in page]
+
+
+# --- Dismissing -------------------------------------------------------------------------------------------------------
+
+REASON_LENGTH: Final = 500
+
+
+def dismiss(ref: SessionRef, key: str, reason: str, *, actor: Actor) -> None:
+    """Takes a call that waits out of the inbox, because no one will answer it. Nothing is written to its source.
+
+    Raises NotFound if it doesn't wait any longer, NotAllowed, Invalid without a reason."""
+    names = _of_call(ref, key, actor)
+    reason = " ".join(reason.replace("\0", " ").split())
+    if not reason:
+        raise Invalid(_("Enter a reason, so that others know why no one answers."), field="reason")
+    if len(reason) > REASON_LENGTH:
+        raise Invalid(_("A reason can have up to %(n)s characters.") % {"n": REASON_LENGTH}, field="reason")
+    waits = SearchPending.objects.filter(asked=key).values_list("session_id", flat=True)
+    if not SearchSession.objects.filter(pk__in=waits, source__where=names["where"], digest=names["digest"]).exists():
+        raise NotFound(_("This call doesn't wait any longer. Someone may have answered it."))
+    check_unmasked(reason, actor, ref.app_name)
+    record("call-dismissed", actor.name, ref=ref, reason=reason)
+    fields = {"names": names_of(ref), "reason": reason, "by": actor.name, "at": time.time()}
+    Dismissal.objects.update_or_create(**names, defaults=fields)
+
+
+def undo_dismissal(ref: SessionRef, key: str, *, actor: Actor) -> None:
+    """Puts a call that was dismissed back into the inbox. Raises NotAllowed."""
+    names = _of_call(ref, key, actor)
+    if Dismissal.objects.filter(**names).exists():
+        record("call-undismissed", actor.name, ref=ref)
+        Dismissal.objects.filter(**names).delete()
+
+
+def _of_call(ref: SessionRef, key: str, actor: Actor) -> dict[str, Any]:
+    actor.check_sees(ref)
+    actor.check_may("append", ref.source, ref.app_name)
+    return {"where": registry.identity(ref.source), "digest": digest_of(*ref[1:]), "asked": key}

@@ -67,6 +67,8 @@ SAID: Final = {
     "session-deleted": pgettext_lazy("an act", "Session deleted"),
     "session-held": pgettext_lazy("an act", "Session put on hold"),
     "session-unheld": pgettext_lazy("an act", "Session's hold ended"),
+    "call-dismissed": pgettext_lazy("an act", "Waiting call dismissed"),
+    "call-undismissed": pgettext_lazy("an act", "Dismissal undone"),
     "sign-in": pgettext_lazy("an act", "Signed in"),
     "sign-in-failed": pgettext_lazy("an act", "Sign-in failed"),
     "sign-out": pgettext_lazy("an act", "Signed out"),

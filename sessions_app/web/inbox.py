@@ -1,23 +1,29 @@
-"""The inbox: lists the calls that wait for an answer, the oldest first."""
+"""The inbox: lists the calls that wait for an answer, the oldest first, and dismisses those that no one will answer."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
+from ..access.actor import Actor
 from ..domain.description import Part
+from ..domain.errors import Invalid, NotFound
 from ..domain.invocations import ASKING_CALLS
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, LONG_RUNNING
+from ..domain.session_ref import SessionRef
 from ..domain.summary import arguments
+from ..http.problems import status_of
 from ..search import inbox as waiting
 from ..search.inbox import Waiting
 from ..search.results import behind
-from .html.render import page
-from .request import actor
+from .forms import Check, Form, Text
+from .html.render import offer_undo, page
+from .request import actor, check_may
 
 KINDS: Final = {
     CONFIRMATION: gettext_lazy("confirmation"),
@@ -38,10 +44,11 @@ class Row:
     kind: str
     address: str
     preview: str
+    decides: bool
 
     @classmethod
-    def about(cls, each: Waiting) -> "Row":
-        """Returns the row of a call."""
+    def about(cls, each: Waiting, who: Actor) -> "Row":
+        """Returns the row of a call; `decides` tells whether they may dismiss it."""
         names, at = each.ref._asdict(), f"?seq={each.seq}"
         args = each.asked.args if each.asked else None
         call = each.tool + (arguments(Part("call", args)) if isinstance(args, dict) and args else "")
@@ -55,19 +62,52 @@ class Row:
             str(KINDS[each.kind]),
             reverse("session", kwargs=names) + at,
             reverse("preview", kwargs=names) + at,
+            who.may("append", each.ref.source, each.ref.app_name),
         )
 
 
 @require_GET
 def inbox(request: HttpRequest) -> HttpResponse:
-    """Lists the calls that wait; with ?passed=1, those that users passed over."""
-    who, passed = actor(request), request.GET.get("passed") == "1"
-    listed = waiting.waiting(actor=who, passed_over=passed, cursor=request.GET.get("after"))
+    """Lists the calls that wait; with ?show=passed those that users passed over, with ?show=dismissed those that someone
+    dismissed."""
+    return _page(request)
+
+
+def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+    show, cursor = request.GET.get("show", ""), request.GET.get("after")
+    who = actor(request)
+    listed = waiting.waiting(actor=who, passed_over=show == "passed", dismissed=show == "dismissed", cursor=cursor)
     context = {
-        "rows": [Row.about(each) for each in listed.rows],
+        "rows": [Row.about(each, who) for each in listed.rows],
         "next": listed.next,
-        "passed": passed,
+        "show": show,
         "behind": behind(),
-        "first": "after" not in request.GET,
+        "first": cursor is None,
+        **(more or {}),
     }
-    return page(request, "inbox/inbox.html", context)
+    return page(request, "inbox/inbox.html", context, status)
+
+
+class DismissForm(Form):
+    """Dismisses a call, named by its `key`. The button of a toast says `undo`."""
+
+    key = Text()
+    reason = Text()
+    undo = Check()
+
+
+@require_POST
+def dismiss(request: HttpRequest, **names: str) -> HttpResponse:
+    """Dismisses a call that no one will answer, or undoes that."""
+    ref, form = SessionRef(**names), DismissForm.of(request)
+    check_may(request, "append", ref)
+    try:
+        given = form.read()
+        if given["undo"]:
+            waiting.undo_dismissal(ref, given["key"], actor=actor(request))
+        else:
+            waiting.dismiss(ref, given["key"], given["reason"], actor=actor(request))
+            offer_undo(request, _("Call dismissed."), reverse("dismiss", kwargs=names), [("key", given["key"])])
+    except (Invalid, NotFound) as error:
+        return _page(request, {"error": error.message}, status_of(error))
+    return redirect("inbox")

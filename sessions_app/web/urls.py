@@ -155,6 +155,7 @@ urlpatterns = [
     path(SESSION + "context/", agent_view.context, name="context"),
     path(SESSION + "export/", imports.export_session, name="session-export"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
+    path(SESSION + "dismiss/", inbox.dismiss, name="dismiss"),
     path(SESSION + "hold/", retention.hold, name="hold-session"),
     path(SESSION + "drift/", drift.session, name="drift"),
     path(SESSION + "add/", event.add, name="add-event"),

@@ -34,6 +34,7 @@ from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import reveal
 from sessions_app.privacy import erasures, holds, retention
+from sessions_app.search import inbox
 from sessions_app.search.saved import views, webhooks
 from sessions_app.search.saved.views import ViewWatch
 from sessions_app.search.saved.webhooks import Webhook
@@ -42,6 +43,7 @@ from sessions_app.transfer import import_job
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import delete_session
 from tests.audit.test_acts import refusing_rows
+from tests.search.finding import feed
 from tests.support.at_work import settle
 from tests.support.device import code_of
 from tests.support.people import ALICE, an_admin, as_admin, somebody
@@ -169,6 +171,15 @@ def after_more(act: str, ref: SessionRef) -> Act:
         return lambda: (
             reveal.key(ref, "password", "why", actor=RITA) if hidden else mask_rules.delete(rule, actor=ALICE)
         )
+    if act.startswith("call-"):
+        part = {"function_call": {"id": "c1", "name": "approve"}}
+        append_event(ref, {"author": "a", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
+        feed(ref.source)
+        key = inbox.waiting(actor=ALICE).rows[0].key
+        if act == "call-dismissed":
+            return lambda: inbox.dismiss(ref, key, "Late", actor=ALICE)
+        inbox.dismiss(ref, key, "Late", actor=ALICE)
+        return lambda: inbox.undo_dismissal(ref, key, actor=ALICE)
     if act == "session-unheld":
         holds.hold(ref, "a trial", actor=ALICE)
         return lambda: holds.release(ref, actor=ALICE)

@@ -381,7 +381,7 @@ PLACES: Final[dict[str, str | Callable[[Page], None]]] = {
     "what the model got": _model_got,
     "what the model gets next, nothing yet": path("s", "demo", "support", "ana", "draft", end="context/"),
     "inbox": "/inbox/",
-    "inbox, passed over": "/inbox/?passed=1",
+    "inbox, passed over": "/inbox/?show=passed",
     "edits": "/edits/",
     "audit": "/audit/",
     "new session": "/sessions/new/",

@@ -13,10 +13,14 @@ import pytest
 from sessions_app.access.actor import SYSTEM
 from sessions_app.access.roles import actor_of
 from sessions_app.checks import mask_rules
+from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.pending import pending
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.rewind import rewind
+from sessions_app.models import AuditRow, Dismissal
+from sessions_app.privacy import own_rows
+from sessions_app.reads import timeline
 from sessions_app.search import inbox
 from sessions_app.search.inbox import Waiting
 from sessions_app.writes.append import append_event
@@ -118,3 +122,47 @@ def test_arguments_that_a_rule_masks_are_masked(source: str) -> None:
 def test_recorded_events_are_whole() -> None:
     assert len(EACH) == 12
     assert all(json.loads(Path(RECORDED / f"{name}.json").read_text()) for name in EACH)
+
+
+def test_what_is_dismissed_with_a_reason_is_apart_and_comes_back_when_that_is_undone(source: str) -> None:
+    ref = session(source, "payload")
+    feed(source)
+    (call,) = waits()
+    before = (timeline.events(ref, actor=SYSTEM).rows, ids("status:waiting"))
+    with pytest.raises(Invalid, match="reason"):
+        inbox.dismiss(ref, call.key, " ", actor=ALICE)
+    inbox.dismiss(ref, call.key, "The ticket was closed", actor=ALICE)
+    assert (waits(), inbox.count(actor=SYSTEM)) == ([], 0)
+    (dismissed,) = waits(dismissed=True)
+    assert dismissed.dismissal is not None
+    assert (dismissed.dismissal.by, dismissed.dismissal.reason) == (ALICE.name, "The ticket was closed")
+    assert (
+        timeline.events(ref, actor=SYSTEM).rows,
+        ids("status:waiting"),
+    ) == before  # nothing is written to the source
+    inbox.undo_dismissal(ref, call.key, actor=ALICE)
+    assert [each.key for each in waits()] == [call.key]
+    assert [row.act for row in AuditRow.objects.order_by("pk")][-2:] == ["call-dismissed", "call-undismissed"]
+
+
+def test_only_an_editor_dismisses_and_only_what_waits(source: str) -> None:
+    ref = session(source, "payload")
+    feed(source)
+    (call,) = waits()
+    viewer = actor_of(somebody("vera", "viewer"))
+    with pytest.raises(NotAllowed):
+        inbox.dismiss(ref, call.key, "Late", actor=viewer)
+    with pytest.raises(NotFound, match="doesn't wait"):
+        inbox.dismiss(ref, "0" * 32, "Late", actor=ALICE)
+    assert [each.key for each in waits()] == [call.key]
+
+
+def test_a_dismissal_goes_with_its_session_and_its_user(source: str) -> None:
+    for user in ("ana", "ben"):
+        ref = session(source, "payload", user=user)
+        feed(source, walk=True)
+        inbox.dismiss(ref, waits()[0].key, "Late", actor=ALICE)
+    delete_session(ref, actor=ALICE)
+    assert [json.loads(row.names)[1] for row in Dismissal.objects.all()] == ["ana"]
+    assert own_rows.forget_user(source, "booking", "ana", ())["dismissals"] == 1
+    assert not Dismissal.objects.exists()

@@ -20,7 +20,7 @@ from tests.search.finding import feed
 from tests.search.test_inbox import session
 from tests.support.people import ALICE, somebody
 from tests.web.conftest import Browser
-from tests.web.html import Element
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -59,11 +59,11 @@ def test_lists_what_is_asked_in_the_agent_s_words_and_leads_to_the_call(ref: Ses
 def test_what_was_passed_over_is_on_a_page_of_its_own(ref: SessionRef, maria: Browser) -> None:
     feed(ref.source)
     assert "Nothing waits for an answer" in maria.open("inbox").text
-    assert "Nothing was passed over" in maria.open("inbox", query={"passed": "1"}).text
+    assert "Nothing was passed over" in maria.open("inbox", query={"show": "passed"}).text
     said(session(ref.source, "longrunning"), "Something else")
     feed(ref.source, walk=True)
     assert rows(maria.open("inbox")) == []
-    assert rows(maria.open("inbox", query={"passed": "1"})) == ['approve(what="trip")']
+    assert rows(maria.open("inbox", query={"show": "passed"})) == ['approve(what="trip")']
 
 
 def test_a_page_leads_to_newer_calls_and_back(ref: SessionRef, maria: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +100,27 @@ def test_hostile_text_is_text(ref: SessionRef, maria: Browser) -> None:
     (text,) = rows(maria.open("inbox"))
     assert text.startswith("<script>alert(1)</script>")
     assert len(text) < 200
+
+
+def test_a_call_is_dismissed_with_a_reason_and_undo_brings_it_back(ref: SessionRef, maria: Browser) -> None:
+    asks = session(ref.source, "payload")
+    feed(ref.source)
+    form = maria.open("inbox").one("form", action=reverse("dismiss", kwargs=asks._asdict()))
+    refused = maria.send("dismiss", {**form.fields(), "reason": ""}, **asks._asdict())
+    assert (refused.status_code, "Enter a reason" in page_of(refused).text) == (400, True)
+    assert maria.send("dismiss", {**form.fields(), "reason": "Closed"}, **asks._asdict()).status_code == 302
+    page = maria.open("inbox")
+    assert rows(page) == []
+    undo = page.one("form", action=reverse("dismiss", kwargs=asks._asdict())).fields()
+    assert "dismissed by maria · Closed" in maria.open("inbox", query={"show": "dismissed"}).text
+    maria.send("dismiss", {**undo, "undo": "1"}, **asks._asdict())
+    assert rows(maria.open("inbox")) == ["How many days?"]
+
+
+def test_a_viewer_dismisses_nothing(ref: SessionRef, guest: Browser) -> None:
+    asks = session(ref.source, "payload")
+    feed(ref.source)
+    guest.force_login(somebody("vera", "viewer"))
+    assert "Dismiss" not in guest.open("inbox").one("main").text.replace("Dismissed", "")
+    (key,) = waiting.waiting(actor=SYSTEM).rows
+    assert guest.send("dismiss", {"key": key.key, "reason": "No"}, **asks._asdict()).status_code == 403

@@ -36,6 +36,7 @@ from sessions_app.models import Job
 from sessions_app.privacy import retention
 from sessions_app.privacy.retention import RetentionRule
 from sessions_app.reads import views as reads_views
+from sessions_app.search import inbox
 from sessions_app.search.saved import views
 from sessions_app.search.saved.views import SavedView, ViewWatch
 from sessions_app.search.saved.webhooks import Webhook
@@ -68,6 +69,7 @@ class World:
 
     ref: SessionRef
     eve: User
+    key: str = ""
 
     def __post_init__(self) -> None:
         for number in (1, 2):
@@ -94,6 +96,15 @@ class World:
         Job.objects.filter(kind="edit").update(told=False)
         User.objects.filter(pk=self.eve.pk).update(is_active=False)
         return names
+
+    def asking(self) -> dict[str, Any]:
+        """The session, whose agent waits for an answer."""
+        part = {"function_call": {"id": "c1", "name": "approve"}}
+        asks = {"author": "agent", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}
+        append_event(self.ref, asks, actor=ALICE)
+        feed(self.ref.source)
+        self.key = inbox.waiting(actor=SYSTEM).rows[0].key
+        return self.session()
 
     def expiring(self) -> dict[str, Any]:
         """An edit that is taken back in an hour."""
@@ -297,6 +308,7 @@ POSTS: Final = [
     Post("erase-user", "admin", World.user, fixed(confirm="ana")),
     Post("session-title", "append", World.session, fixed(title="Late")),
     Post("session-tags", "append", World.session, fixed(tag="vip")),
+    Post("dismiss", "append", World.asking, lambda world: {"key": world.key, "reason": "r"}),
     Post("delete-session", "admin", World.session, fixed(confirm="s1")),
     Post("hold-session", "admin", World.session, fixed(reason="r")),
     Post("drift", "append", World.session, fixed(action="apply")),

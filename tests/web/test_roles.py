@@ -42,7 +42,7 @@ NEEDS: Final[dict[str, str]] = {
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
         range trace state-at stretch queued session-value session-history compare compare-delta artifacts artifact-versions
         artifact-file artifact-image context session-export drift event forks delivery event-json event-data""",
-    "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
+    "append": """new-session app-edit user-edit session-title session-tags dismiss session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
         retention remove-retention""",
@@ -81,6 +81,7 @@ POSTED: Final = {
     "new-group",
     "session-title",
     "session-tags",
+    "dismiss",
     "schema-check",
     "chosen",
 }

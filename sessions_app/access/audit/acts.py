@@ -31,6 +31,8 @@ MUST: Final = frozenset(
         "rule-deleted",
         "second-factor-removed",
         "second-factor-set",
+        "call-dismissed",
+        "call-undismissed",
         "session-deleted",
         "session-held",
         "session-unheld",

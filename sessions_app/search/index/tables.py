@@ -228,10 +228,11 @@ class Keeper:
             (
                 *(session, number, each.kind, named["tool", clean(each.tool), app], each.since, each.passed_over),
                 *(each.seq, clean(each.event_id, NAME_LENGTH), clean(each.call_id, NAME_LENGTH)),
+                digest_of(each.event_id, each.call_id),
             )
             for session, app, number, each in waits
         ]
-        columns = ("session_id", "number", "kind", "name_id", "at", "passed_over", "seq", "event", "call")
+        columns = ("session_id", "number", "kind", "name_id", "at", "passed_over", "seq", "event", "call", "asked")
         _insert("pending", columns, rows)
 
     # --- Facts and state ---
