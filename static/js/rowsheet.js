@@ -28,9 +28,7 @@
   }
 
   function open(row) {
-    const acts = [...row.querySelectorAll(".rowacts > *, .by > :is(.reveal, .keypast)")].filter((act) =>
-      act.checkVisibility(),
-    );
+    const acts = [...row.querySelectorAll(".rowacts > *, .by > .keypast")].filter((act) => act.checkVisibility());
     if (!acts.length) return;
     const value = row.querySelector(".value")?.cloneNode(true) ?? "";
     sheet.replaceChildren(made("h2", "mono bidi", row.dataset.keyRow), value, ...acts.map(button));

@@ -22,10 +22,11 @@ _WHOLE_ID: Final = 20  # characters of a session's id; of a longer one, both end
 
 @register.simple_tag(takes_context=True)
 def written_by(context: dict[str, Any], row: Row, target: Target) -> SafeString:
-    """Returns the end of a key's row: the button that edits it, and the event that last wrote it."""
-    if context["read_only"] or len(row.key) > KEY_LENGTH:
-        return _reveal(row, target) + wrote(row, target.ref, target.kind)
-    return _reveal(row, target) + wrote(row, target.ref, target.kind, _edit(target.edit, row.key))
+    """Returns the end of a key's row: what can be done with it, and the event that last wrote it."""
+    acts = _reveal(row, target)
+    if not context["read_only"] and len(row.key) <= KEY_LENGTH:
+        acts += _edit(target.edit, row.key)
+    return wrote(row, target.ref, target.kind, acts)
 
 
 def _reveal(row: Row, target: Target) -> SafeString:
@@ -55,21 +56,21 @@ def _edit(form: str, key: str) -> SafeString:
 
 
 @register.simple_tag
-def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> SafeString:
+def wrote(row: Row, ref: SessionRef, kind: str = "session", acts: str = "") -> SafeString:
     """Returns the end of a key's row: its buttons, who wrote it last, and the link to its history.
 
     The turn links to the state just after the event that wrote it. An event of another session has the session's name, and
     an arrow.
     """
     pin, history = _pin(row.key) if kind == "session" else "", _history(row.key, ref, kind)
-    acts = format_html('<span class="rowacts">{}{}</span>', edit, pin) if edit or pin else SafeString()
+    beside = format_html('<span class="rowacts">{}{}</span>', acts, pin) if acts or pin else SafeString()
     if row.writer is None:
         wrote, why = (
             (pgettext("key", "created"), _("Set when the session was created"))
             if row.initial
             else ("–", _("Not known which event wrote it"))
         )
-        return acts + format_html('<span class="wrote" title="{}">{}</span>', why, wrote) + history
+        return beside + format_html('<span class="wrote" title="{}">{}</span>', why, wrote) + history
     turn = _("turn %(number)s") % {"number": row.turn} if row.turn else _("event")
     there = address_at(row.writer.ref, row.writer.event_id)
     who = row.writer.actor.partition("@")[0]
@@ -82,7 +83,7 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", edit: str = "") -> S
         name = turn if edited else format_html('<span class="bidi">{}</span> <span aria-hidden="true">↗</span>', short)
         by = format_html('<a href="{}" title="{}">{}</a>', there, other, name)
     written = format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
-    return acts + written + history
+    return beside + written + history
 
 
 def _pin(name: str) -> SafeString:
