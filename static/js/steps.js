@@ -127,8 +127,10 @@
     if (old) {
       openAgain(row, opened(old));
       old.className = row.className; // the row stays, so that those beside it are not drawn again
-      for (const name of ["data-gone", "data-differs", "data-later", "hidden"])
-        old.toggleAttribute(name, row.hasAttribute(name));
+      for (const name of ["data-gone", "data-differs", "data-later", "hidden"]) {
+        if (row.hasAttribute(name)) old.setAttribute(name, row.getAttribute(name));
+        else old.removeAttribute(name);
+      }
       old.replaceChildren(...row.childNodes);
       htmx.process(old);
     } else {
