@@ -26,6 +26,7 @@
 
   function remember(timeline) {
     if (!timeline.checkVisibility()) return; // another tab is shown, which scrolls for itself
+    if (positions.get(timeline)?.isUnseen) toHome(timeline);
     const box = scroller(timeline);
     const all = rows(timeline);
     const anchor = all[firstBelow(all, box === timeline ? box.getBoundingClientRect().top : 0)];
@@ -105,7 +106,10 @@
     if (observers.has(timeline)) return;
     const selected = timeline.querySelector(".selected");
     if (selected) selected.scrollIntoView({ block: "center", behavior: "instant" });
-    else if (!location.hash) toHome(timeline);
+    else if (!location.hash) {
+      if (timeline.checkVisibility()) toHome(timeline);
+      else positions.set(timeline, { atEnd: true, isUnseen: true }); // another tab is shown
+    }
     remember(timeline);
     const take = (records) => {
       const added = newRows(records);
