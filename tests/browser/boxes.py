@@ -72,7 +72,8 @@ MEASURE: Final = r"""() => {
     const cut = [...by.querySelectorAll("*")].some((each) => clips(each) && each.scrollWidth > each.clientWidth);
     const value = by.parentElement.querySelector(".value");
     range.selectNodeContents(value);
-    const room = value.getBoundingClientRect().width - range.getBoundingClientRect().width;
+    const [place, text] = [value.getBoundingClientRect(), range.getBoundingClientRect()];
+    const room = by.getBoundingClientRect().top < text.bottom - 6 ? place.width - text.width : 0; // in the same line
     if (cut && room > 8 && seen(by)) say(`cut beside ${Math.round(room)} px of room`, by, by.innerText);
   }
   for (const element of document.body.querySelectorAll("*")) {
