@@ -157,7 +157,7 @@
     const head = panel.querySelector("[data-moment]");
     if (!head) return;
     shown = { at: head.dataset.at, seq: Number(head.dataset.seq ?? 0), number: head.dataset.number ?? "" };
-    show = head.dataset.show;
+    if (!wish) show = head.dataset.show; // else another part may have been chosen meanwhile
     if (rowOf(shown.at)) surroundings = shown.at; // whoever scrolls away from it wants to
     if (panel.hidden) {
       panel.hidden = false;

@@ -170,6 +170,16 @@ def test_a_writer_leads_to_the_state_that_it_left(page: Page) -> None:
     page.locator("#moment [data-key-row='kept']").get_by_text("created").wait_for()
 
 
+def test_the_part_that_is_chosen_before_the_answer_comes_is_the_one_that_is_shown(page: Page) -> None:
+    go(page)
+    page.evaluate("""() => {
+        document.querySelector("#event-t396 .line").click();
+        document.querySelector("#state [data-travel-show=changes]").click();
+    }""")
+    expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", "t400")
+    expect(moment(page).locator("[data-moment]")).to_have_attribute("data-show", "changes")
+
+
 def test_an_answer_that_comes_when_somebody_went_back_to_now_is_not_shown(page: Page) -> None:
     go(page)
     page.route(
