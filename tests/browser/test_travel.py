@@ -150,6 +150,7 @@ def test_the_parts_of_an_event_stay_chosen_from_event_to_event(page: Page) -> No
     go(page)
     page.locator("#event-t396 .line").click()
     page.get_by_role("link", name=re.compile("^Changes")).click()
+    expect(value(page, "n")).to_have_text("396")
     expect(moment(page).locator("[data-key-row]")).to_have_count(3)
     expect(page).to_have_url(re.compile("at=t396&show=changes$"))
     page.locator("#event-t397 .line").click()
