@@ -212,6 +212,7 @@ def _save_view(page: Page) -> None:
 def _edited_view(page: Page) -> None:
     _webhook(page)
     page.locator(".crumbs a").nth(1).click()
+    page.wait_for_url(re.compile("view="))  # and until it has loaded: before, nobody hears what is typed
     page.locator("#query").fill("nothing-like-that")
     expect(page.locator(".views .changed")).to_be_visible()
 
@@ -223,6 +224,7 @@ def _webhook(page: Page) -> None:
         page.locator(".views summary.btn").click()
         page.keyboard.type("For webhooks")
         page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("view="))
         page.locator("form[data-watch] button").click()
     tab.click()
     page.locator(".views a[href$='/webhook/']").click()
@@ -246,6 +248,7 @@ def _selected(page: Page) -> None:
 def _batch(page: Page) -> None:
     _selected(page)
     page.get_by_role("button", name=re.compile("^(Edit state|Editar estado|상태 편집)…")).click()
+    page.wait_for_url(re.compile("/batches/"))  # and until it has loaded: before, a key does nothing
     page.locator("#new-key").fill("note")
     page.keyboard.press("Enter")
     expect(page.locator("json-editor .cm-content")).to_be_visible()

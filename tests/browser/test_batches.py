@@ -47,12 +47,15 @@ def test_sessions_are_selected_by_keyboard_and_edited_and_undone_together(table:
     expect(table.locator("input[name=ref]:checked")).to_have_count(3)
     expect(bar.get_by_role("button", name="Compare")).to_be_disabled()
     press(table, "e")
+    table.wait_for_url(re.compile("/batches/"))  # and until it has loaded: before, a key does nothing
     fill(table, "callback", '"done"')
     table.keyboard.press("ControlOrMeta+Enter")  # Dry run
     expect(table.locator(".tally")).to_contain_text("will change3")
     expect(table.locator(".differing li").first).to_contain_text("new")
+    table.wait_for_load_state()
     table.keyboard.press("ControlOrMeta+Enter")  # Edit 3 sessions
     expect(table.get_by_text("3 sessions were changed.")).to_be_visible()
+    table.wait_for_load_state()
     press(table, "u")  # Undo this batch
     expect(table.get_by_text("The edits to 3 sessions were undone.")).to_be_visible()
     table.get_by_role("link", name="the batch this undoes").click()
@@ -116,6 +119,7 @@ def test_what_can_be_done_to_selected_sessions_is_in_sight(table: Page, width: i
 def test_a_deletion_needs_the_number_of_sessions(table: Page) -> None:
     boxes(table).first.check()
     table.get_by_role("button", name="Delete…").click()
+    table.wait_for_url(re.compile("/batches/"))
     button = table.get_by_role("button", name="Delete 1 session")
     expect(button).to_be_disabled()
     table.get_by_label(re.compile("To confirm, enter the number of sessions")).fill("1")

@@ -31,10 +31,12 @@ def test_a_rule_is_written_broken_live_and_leads_to_the_event(page: Page, watch:
     ref = own("rules")
     page.goto(path("a", "demo", "booking"))
     page.get_by_role("link", name="State health").click()
+    page.wait_for_url(re.compile("/checks/"))  # and until it has loaded: before, nobody hears what is typed
     condition = page.get_by_label("Must always hold")
     condition.fill("rule_total >")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("Something is missing")
+    page.wait_for_load_state()
     condition.fill("rule_total >= 0")
     expect(page.locator(".trial")).to_have_text("No sessions break this now.")
     expect(page.get_by_label("Name (optional)")).to_have_attribute("placeholder", "rule_total >= 0")

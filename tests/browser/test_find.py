@@ -130,6 +130,7 @@ def test_a_chart_tells_the_number_of_each_bar_and_dragging_over_it_chooses_a_ran
     assert 12 * 3600 < until - since < 14 * 3600
     expect(home.locator(".ranges [aria-current]")).to_contain_text("–")
     expect(home.locator(".chart.sessions .figure b")).to_have_text(count(many.begun(file, since, until)))
+    home.wait_for_load_state()  # before, nobody hears a click
     plot = home.locator(".chart.sessions .plot").bounding_box()
     assert plot
     bars = home.locator(".charts").get_attribute("data-times")

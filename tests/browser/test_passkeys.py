@@ -79,6 +79,7 @@ def test_a_passkey_is_made_and_signs_in_and_what_goes_wrong_is_said(own_server: 
     look(page)
     page.locator(".topbar details.menu > summary").click()
     page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
     first_step(page)
     expect(page.get_by_role("button", name="Use a passkey")).to_be_focused()

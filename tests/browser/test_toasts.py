@@ -18,6 +18,7 @@ def save(page: Page, text: str) -> Locator:
     page.get_by_role("button", name="Apply").click()
     toast = page.locator(".toast")
     expect(toast).to_contain_text("Saved as event #")
+    page.wait_for_load_state()  # of the session's page: before, a key does nothing
     return toast
 
 

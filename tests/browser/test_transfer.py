@@ -105,6 +105,7 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
     page.get_by_label("Apps", exact=True).fill("booking")
     page.get_by_role("button", name="Create token").click()
     expect(page.get_by_role("status")).to_contain_text("Token “report” created")
+    page.wait_for_load_state()
     check(page)
     page.get_by_role("button", name="Copy").click()
     token = page.evaluate("navigator.clipboard.readText()")
@@ -126,6 +127,7 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
 
     page.get_by_role("link", name="Revoke report").click()
     check(page)
+    expect(page.get_by_role("button", name="Revoke")).to_be_visible()
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_role("status")).to_have_text("Token “report” revoked.")
     expect(page.locator("tr.ended")).to_contain_text("revoked")

@@ -14,7 +14,7 @@ def test_a_view_is_saved_opened_by_its_link_edited_and_deleted(page: Page, visit
     page.get_by_text("Save view").click()
     page.keyboard.type("Everything that failed")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/sessions/\?view=[0-9a-f-]{36}$"))
+    page.wait_for_url(re.compile(r"/sessions/\?view=[0-9a-f-]{36}$"))  # and until it has loaded
     link = page.url
     tab = page.get_by_role("navigation", name="Views").get_by_role("link", name="Everything that failed")
     expect(tab).to_have_attribute("aria-current", "true")

@@ -25,7 +25,7 @@ def test_a_person_is_told_what_begins_to_match_on_any_page_until_they_look(page:
     page.get_by_text("Save view").click()
     page.keyboard.type("To be told of")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"view="))
+    page.wait_for_url(re.compile("view="))  # and until it has loaded
     view = page.url
     assert not page.evaluate("window.asked")
     page.get_by_role("button", name="Watch").click()
