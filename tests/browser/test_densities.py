@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.places import path
 from tests.browser.seed import TRACED
-from tests.browser.watching import at_end
+from tests.browser.watching import expect_at_end, until
 
 RUN = path("s", *TRACED)
 SEOUL = path("s", "demo", "booking", "ana", "seoul-trip")
@@ -48,6 +48,7 @@ def test_a_failed_run_is_read_in_each_density_and_a_lane_leads_through_its_event
     expect(pay.locator(".figures")).to_contain_text("ConnectionError")
 
     page.keyboard.press("2")
+    expect(page.locator("#events")).to_have_attribute("data-density", "events")
     expect(page.locator(".ev.selected")).to_be_in_viewport()
     expect(page.locator(".ev.selected")).to_have_id(f"event-{at}")
 
@@ -119,7 +120,8 @@ TOP = """() => {
 def test_the_row_at_the_top_and_the_focus_stay_in_another_density(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 600})  # what follows the row fills it in each of them
     page.goto(f"{SEOUL}?density=events")
-    assert at_end(page)
+    expect(page.get_by_role("slider", name="Time travel")).to_be_visible()  # which takes room above
+    expect_at_end(page)
     page.locator("#turn-12").evaluate("row => row.scrollIntoView()")
     expect(page.locator("[data-timeline]")).to_have_attribute("data-following", "false")
     page.locator("#turn-12 ~ .ev .line").first.focus()
@@ -129,13 +131,15 @@ def test_the_row_at_the_top_and_the_focus_stay_in_another_density(page: Page) ->
         page.keyboard.press(key)
         expect(page.locator("[data-densities] [aria-current]")).to_have_text(density)
         expect(page.locator(".ev:focus-within")).to_have_id(focused or "")
-        assert page.evaluate(TOP) == [top[0], pytest.approx(top[1], abs=1)]
+        until(
+            page, f"([id, top]) => {{ const [at, is] = ({TOP})(); return at === id && Math.abs(is - top) <= 1; }}", top
+        )
     page.goto(SEOUL)  # it is remembered
     expect(page.locator("[data-densities] [aria-current]")).to_have_text("Trace")
-    assert at_end(page)
+    expect_at_end(page)
     page.keyboard.press("2")
     expect(page.locator("[data-densities] [aria-current]")).to_have_text("Events")
-    assert at_end(page)
+    expect_at_end(page)
 
 
 @pytest.mark.long

@@ -25,7 +25,7 @@ from tests.browser.watching import (
     MARIA,
     NO_SOCKET,
     World,
-    at_end,
+    expect_at_end,
     expect_rows,
     expect_state,
     give_name_and_password,
@@ -248,15 +248,6 @@ def test_a_reader_at_the_end_stays_there_when_the_timeline_gets_less_room(
     expect_at_end(page)
 
 
-def expect_at_end(page: Page) -> None:
-    """Waits until the newest event is in sight: the strip may come only now."""
-    for _try in range(200):
-        if at_end(page):
-            return
-        page.wait_for_timeout(50)
-    assert at_end(page)
-
-
 @pytest.mark.parametrize("size", long_but(WIDTHS, "wide"))
 def test_what_is_read_does_not_move_and_what_is_new_is_told(
     agent: Agent, lite: Path, session: str, me: Callable[..., Page], size: str
@@ -321,7 +312,7 @@ def test_who_is_at_the_end_stays_there(
         expect(page.locator(".ev")).to_have_count(51 + number)
         expect(page.locator("#stats")).to_contain_text(f"{51 + number} events")
         expect(note(page)).to_be_hidden()
-        assert at_end(page)
+        expect_at_end(page)
 
 
 @pytest.mark.long
@@ -665,7 +656,7 @@ def test_1500_events_at_once_come_in_order_and_the_page_goes_on_answering(
     assert shown == ids[-len(shown) :]
     assert gap < 2000
     until(page, "document.querySelector('[data-row]:last-of-type').getBoundingClientRect().top < innerHeight")
-    assert at_end(page)
+    expect_at_end(page)
 
 
 @pytest.mark.long
@@ -676,7 +667,7 @@ def test_a_long_session_is_read_to_its_beginning_and_back_with_few_rows_at_a_tim
     page = watch_session(me(), "lite", session)
     ids += insert(lite, session, 1000)
     until(page, "document.querySelector('#event-bulk-00999')")
-    assert at_end(page)
+    expect_at_end(page)
     seen = {*rows(page)}
     for end, edge in ((0, 0), (-1, 1_000_000)):
         while True:

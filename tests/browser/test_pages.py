@@ -145,10 +145,12 @@ def test_filters_show_the_events_that_they_name(page: Page, names: list[str]) ->
 def test_earlier_events_do_not_move_what_is_being_read(page: Page) -> None:
     page.add_init_script(AS_CLICKED)
     page.goto(path("s", *LONG))
+    expect(page.get_by_role("slider", name="Time travel")).to_be_visible()  # which takes room above
     expect(page.locator(".ev")).to_have_count(50)
     expect(page.locator(".ev").last).to_be_in_viewport()
     for shown in range(100, LONG_EVENTS + 1, 50):
         page.locator("[data-timeline]").evaluate("box => { box.scrollTop = 200 }")
+        two_frames(page)  # what follows a scroll is done in the next frame
         read = page.locator(".ev").nth(7)
         name = read.get_attribute("id")
         before = read.bounding_box()

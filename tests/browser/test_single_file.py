@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from tests.browser.looks import check as check_looks
 from tests.browser.places import SEOUL, path
 from tests.browser.seed import HOSTILE
 from tests.browser.serving import Adkweb
+from tests.browser.watching import until
 from tests.parts import long_but
 
 # What the server tells, by a process of its own: for each event the state after it, as texts; “?” where nobody knows.
@@ -135,7 +137,7 @@ def test_a_file_is_gone_through_by_keys_clicks_and_its_address(file: Any) -> Non
     expect(moment).to_have_text("after event 72 of 72")
     page.keyboard.press("[")
     expect(moment).to_have_text("after event 71 of 72")
-    assert page.url.endswith("#e71")
+    expect(page).to_have_url(re.compile("#e71$"))
     page.keyboard.press("{")
     expect(page.locator(".pair.changed").first).to_be_visible()
     page.keyboard.press("2")
@@ -196,8 +198,10 @@ def test_the_share_menu_copies_a_link_to_what_is_shown_and_downloads_the_file(vi
     page.locator(".ev").nth(-3).locator(".line").click()
     expect(page.locator("#moment .staterow").first).to_be_visible()
     page.wait_for_url("**/?at=*")
+    page.evaluate("navigator.clipboard.writeText('')")
     page.locator(".sharing > summary").click()
     page.get_by_role("button", name="Copy link").click()
+    until(page, "navigator.clipboard.readText()")
     expect(page.locator("#copy-status")).to_have_text("Link copied")
     assert page.evaluate("navigator.clipboard.readText()") == f"{page.url}&density=events"
     with page.expect_download() as download:

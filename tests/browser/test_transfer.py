@@ -108,6 +108,7 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
     page.wait_for_load_state()
     check(page)
     page.get_by_role("button", name="Copy").click()
+    expect(page.locator("#copy-status")).to_have_text("Copied")
     token = page.evaluate("navigator.clipboard.readText()")
     assert token == page.locator("#token-text").text_content()
     asked = urllib.request.Request(f"{shared.address}/api/apps", headers={"Authorization": f"Bearer {token}"})
@@ -126,8 +127,8 @@ def test_a_token_is_made_copied_used_and_revoked(shared: Adkweb, page: Page, wat
     check(page)
 
     page.get_by_role("link", name="Revoke report").click()
-    check(page)
     expect(page.get_by_role("button", name="Revoke")).to_be_visible()
+    check(page)
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_role("status")).to_have_text("Token “report” revoked.")
     expect(page.locator("tr.ended")).to_contain_text("revoked")

@@ -195,7 +195,9 @@ def test_an_answer_that_comes_when_somebody_went_back_to_now_is_not_shown(page: 
         page.locator("#event-t399 .line").click()
     page.get_by_role("link", name="Back to now").click()
     page.locator("#event-t396 .line").click()
-    held[0].continue_()
+    with page.expect_response(re.compile(r"at=t399")):
+        held[0].continue_()
+    until(page, "window.seen.length >= 2")
     expect(value(page, "n")).to_have_text("396")
     assert page.evaluate("window.seen") == ["now", "t396"]
 
@@ -547,6 +549,7 @@ def test_on_a_phone_the_ways_to_read_are_tabs_and_filters_are_behind_a_button(vi
     assert field["x"] + field["width"] <= 390
     page.touchscreen.tap(190, 700)
     expect(bar).to_be_hidden()
+    expect(page.get_by_label("Event, turn, time or key")).to_be_focused()
 
 
 def test_on_a_phone_the_past_has_a_bar_at_the_foot_of_both_tabs(visit: Visit) -> None:
@@ -570,10 +573,13 @@ def test_on_a_phone_the_past_has_a_bar_at_the_foot_of_both_tabs(visit: Visit) ->
     for _ in range(8):
         bar.get_by_role("link", name="Previous event").tap()
     expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", "t386")
-    strip, row = page.locator("#strip").bounding_box(), page.locator("#event-t386").bounding_box()
-    assert strip
-    assert row
-    assert row["y"] >= strip["y"] + strip["height"]  # no part of the row is below the strip
+    until(
+        page,
+        """() => {
+            const [row, strip] = ["#event-t386", "#strip"].map((one) => document.querySelector(one).getBoundingClientRect());
+            return row.top >= strip.bottom && row.bottom <= innerHeight;  // no part of the row is below the strip
+        }""",
+    )
     bar.get_by_role("button", name="State").tap()
     expect(value(page, "n")).to_be_visible()
     actions = page.get_by_role("navigation", name="Actions for this event")

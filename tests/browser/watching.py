@@ -178,15 +178,15 @@ def until(page: Page, expression: str, argument: Any = None) -> None:
         page.wait_for_timeout(50)
 
 
-def at_end(page: Page) -> bool:
-    """Whether the newest event is in sight, to the pixel."""
-    return bool(
-        page.locator("[data-timeline]").evaluate(
-            """box => {
-                const scroller = getComputedStyle(box).overflowY === "auto" ? box : document.scrollingElement;
-                return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 2;
-            }"""
-        )
+def expect_at_end(page: Page) -> None:
+    """Waits until the newest event is in sight, to the pixel: what stands above it may take its room only now."""
+    until(
+        page,
+        """() => {
+            const box = document.querySelector("[data-timeline]");
+            const scroller = getComputedStyle(box).overflowY === "auto" ? box : document.scrollingElement;
+            return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 2;
+        }""",
     )
 
 
