@@ -132,7 +132,7 @@ def test_ctrl_k_lists_where_one_was_then_what_the_page_can_do_then_pages(page: P
     page.goto(path("s", *own("keys")))
     line = page.locator(".ev .line").last
     line.click()
-    expect(page.locator("#travel")).to_be_visible()
+    expect(page.locator("#moment")).to_be_visible()
     line.focus()
     page.keyboard.press("ControlOrMeta+k")
     field = page.get_by_role("combobox", name="Pages and actions")
@@ -150,7 +150,7 @@ def test_ctrl_k_lists_where_one_was_then_what_the_page_can_do_then_pages(page: P
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(line).to_be_focused()
-    expect(page.locator("#travel")).to_be_visible()  # Escape left nothing else
+    expect(page.locator("#moment")).to_be_visible()  # Escape left nothing else
 
 
 def test_ctrl_k_and_enter_lead_back_to_the_session_before_even_before_the_server_answers(page: Page) -> None:
@@ -167,7 +167,8 @@ def test_ctrl_k_and_enter_lead_back_to_the_session_before_even_before_the_server
     held.clear()
     with page.expect_request("**/palette/**"):
         page.keyboard.press("ControlOrMeta+k")
-    page.keyboard.type("masking")  # a page that only the server knows
+    with page.expect_request("**/palette/?q=masking*"):
+        page.keyboard.type("masking")  # a page that only the server knows
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
     for route in held:
@@ -188,6 +189,7 @@ def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(pa
     offered(page, "from madrid")  # one that was not opened here
     expect(titled.first).to_contain_text("booking · ana")
     offered(page, "s")
+    expect(page.get_by_role("option", name="Search sessions for “s”", exact=True)).to_be_attached()
     groups = page.locator("#palette [role=group]")
     assert all(group.get_by_role("option").count() <= 3 for group in groups.all())
     expect(offered(page, "dark").first).to_have_text("Theme: dark")
@@ -204,7 +206,9 @@ def test_the_palette_goes_to_pages_apps_and_people_and_does_what_the_page_can(pa
     page.keyboard.press("Enter")
     expect_asked(page, "ana")
     page.keyboard.press("ControlOrMeta+k")
-    offered(page, "tok").first.click()
+    first = offered(page, "tok").first
+    expect(first).to_contain_text("Tokens")
+    first.click()
     expect(page).to_have_url(re.compile("/tokens/$"))
 
 
@@ -230,7 +234,7 @@ def test_the_palette_shows_keys_and_finds_by_other_words(page: Page) -> None:
         expect(first.locator("kbd")).to_have_text(keys)
     expect(offered(page, "past").first).to_have_text("Time travelt")
     page.keyboard.press("Enter")
-    expect(page.locator("#travel")).to_be_visible()
+    expect(page.locator("#moment")).to_be_visible()
     page.goto(path("a", "demo", "booking"))
     page.keyboard.press("ControlOrMeta+k")
     expect(offered(page, "monitor").first).to_have_text("State health")
