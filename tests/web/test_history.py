@@ -18,7 +18,7 @@ from sessions_app.domain.state import ABSENT, UNKNOWN
 from sessions_app.edits.edit import Entry, edit_app_state, edit_state, edit_user_state
 from sessions_app.history.index import build
 from sessions_app.history.key_history import PAGE
-from sessions_app.web.history.history import lane, line
+from sessions_app.web.history.history import Lane, Line, lane, line
 from sessions_app.web.html.difference import Differences
 from sessions_app.writes.sessions import create_session
 from tests.strategies import json_values
@@ -180,9 +180,9 @@ def test_a_number_has_a_line_and_the_line_has_words(anywhere: SessionRef, maria:
     figure = session_page(maria, anywhere, "count").one("figure")
     assert figure.all("svg")[0]["aria-label"] == "From 3 to 4; lowest 1, highest 5"
     assert figure.one("div", "values").texts("span") == ["5", "1"]
-    assert [step.one("text").text for step in figure.all("g", "step")] == ["3", "5", "1", "4"]
+    assert [step.one("text").text.split(" · ")[0] for step in figure.all("g", "step")] == ["3", "5", "1", "4"]
     assert len(figure.one("polyline")["points"].split()) == 8
-    assert len(figure.one("figcaption").all("time")) == 2
+    assert (len(figure.one("figcaption").all("time")), figure.one("figcaption").one("b").text) == (1, "Now")
     assert session_page(maria, anywhere, "step").all("figure") == []
 
 
@@ -203,7 +203,7 @@ def test_a_number_has_a_line_and_the_line_has_words(anywhere: SessionRef, maria:
 def test_a_line_has_a_step_for_each_number_and_a_gap_for_anything_else(
     values: list[Any], stretches: list[int] | None
 ) -> None:
-    drawn = line((float(at), value) for at, value in enumerate(values))
+    drawn = line([(float(at), value) for at, value in enumerate(values)], float(len(values)))
     assert (drawn and [len(points.split()) for points in drawn.stretches]) == stretches
     for point in " ".join(drawn.stretches).split() if drawn else ():
         x, y = map(float, point.split(","))
@@ -212,21 +212,36 @@ def test_a_line_has_a_step_for_each_number_and_a_gap_for_anything_else(
         assert 0 <= y <= drawn.height
 
 
-def test_a_value_is_as_wide_as_it_lasted_and_a_long_wait_is_folded() -> None:
-    drawn = line([(0.0, 1), (10.0, 2), (30.0, 3), (40.0, 2), (86_440.0 * 2, 4)])
+def test_a_value_is_as_wide_as_it_lasted_and_a_long_time_is_folded() -> None:
+    drawn = line([(0.0, 1), (10.0, 2), (30.0, 3), (40.0, 2), (86_400.0 * 2, 4)], 86_400.0 * 2 + 20)
     assert drawn
-    one, two, three, waited, _last = [float(step.width.rstrip("%")) for step in drawn.steps]
+    one, two, three, waited, last = [float(step.width.rstrip("%")) for step in drawn.steps]
     assert abs(two - 2 * one) < 1
     assert abs(three - one) < 0.1
+    assert abs(last - two) < 0.1
     assert waited < 60  # two days, beside seconds
     (fold,) = drawn.folds
     assert fold.days == 2
     assert float(drawn.steps[3].x.rstrip("%")) < float(fold.x.rstrip("%"))
 
 
+@pytest.mark.parametrize("draw", [line, lane])
+def test_the_last_value_goes_on_until_now(draw: Callable[..., Line | Lane]) -> None:
+    values = [(0.0, 412), (100.0, 0)] if draw is line else [(0.0, "pay"), (100.0, "done")]
+    soon, later = draw(values, 400.0), draw(values, 6 * 86_400.0)
+    assert [round(float(step.width.rstrip("%"))) for step in soon.steps] == [25, 75]
+    assert [step.seconds for step in soon.steps] == [100, 300]
+    assert (soon.folds, soon.is_short) == ([], True)
+    (fold,) = later.folds
+    assert (fold.days, later.is_short) == (6, False)
+    assert float(fold.x.rstrip("%")) + float(fold.width.rstrip("%")) == pytest.approx(100)
+    assert [step.is_folded for step in later.steps] == [False, True]
+
+
 def test_words_are_a_lane_in_which_equal_ones_have_one_colour_and_each_has_room() -> None:
     words = ["choose", "pay", ABSENT, "done", "choose"]
-    drawn = lane([(0.0, UNKNOWN), *((float(at), word) for at, word in enumerate(words, 1)), (86_440.0, "done")])
+    written = [(0.0, UNKNOWN), *((float(at), word) for at, word in enumerate(words, 1)), (86_440.0, "done")]
+    drawn = lane(written, 86_441.0)
     assert drawn
     assert [(step.value, step.colour) for step in drawn.steps] == [
         ("choose", 0),
@@ -254,7 +269,7 @@ def test_words_are_a_lane_in_which_equal_ones_have_one_colour_and_each_has_room(
     ],
 )
 def test_only_a_few_short_words_are_a_lane(values: list[Any], expected: bool) -> None:
-    assert (lane((float(at), value) for at, value in enumerate(values)) is not None) == expected
+    assert (lane([(float(at), value) for at, value in enumerate(values)], 9.0) is not None) == expected
 
 
 # --- Pages and keys ---------------------------------------------------------------------------------------------------
@@ -270,6 +285,7 @@ def test_older_values_come_by_page(anywhere: SessionRef, maria: Browser, add: Ad
     assert "the 50 newest values" in page.one("figcaption").text
     page = maria.open(page.links()["Older values"], htmx=htmx)
     assert bool(page.all("html")) != htmx
+    assert page.all("figure") == []  # none of these values is the one that holds now
     rows += told(page)
     assert rows == [f"{n - 1}→{n}" for n in range(PAGE + 4, 0, -1)] + ["new0"]
     assert "Older values" not in page.links()

@@ -1,10 +1,11 @@
 """The history of a key: every value that it had, with who wrote it, where, when and why."""
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import dropwhile, pairwise
+from dataclasses import dataclass, replace
+from itertools import accumulate, dropwhile, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from ..html.state_panel import Target, of_app, of_session, of_user
 from ..request import actor
 from ..templatetags.links import session_name
 from ..templatetags.links import user as user_of
-from .strip_axis import Axis, Fold, Label, axis_of_times, label, share
+from .strip_axis import Fold, Label, axis_of_times, label, share
 
 KEYS: Final = 500  # that are offered for choosing
 _TOLD: Final = 12  # sessions of a page whose turns and tools are named
@@ -66,22 +67,19 @@ class LineStep:
     at: str
     is_late: bool
     value: Any
+    seconds: float
+    is_folded: bool
     colour: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _OverTime:
-    """The values of a key over time, as steps."""
+    """The values of a key over time, as steps, until now."""
 
     steps: list[LineStep]
     folds: list[Label]
     began: float
-    ended: float
-
-    @property
-    def is_short(self) -> bool:
-        """Tells whether it needs seconds to say when it began and ended."""
-        return self.ended - self.began < _HOUR
+    is_short: bool  # so that it needs seconds to say when it began
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ def user(request: HttpRequest, source: str, app_name: str, user_id: str) -> Http
     return _history(request, of_user(source, app_name, user_id, actor(request)))
 
 
-def line(written: Iterable[tuple[float, Any]]) -> Line | None:
+def line(written: Iterable[tuple[float, Any]], now: float) -> Line | None:
     """Draws the values of a number over time, each with the time at which it was written, the oldest first. None for fewer
     than two numbers."""
     values = [(at, value, finite(value)) for at, value in written]
@@ -131,58 +129,65 @@ def line(written: Iterable[tuple[float, Any]]) -> Line | None:
         return None
     (low, lowest), (high, highest) = (pick(known, key=itemgetter(0)) for pick in (min, max))
     span = high / 2 - low / 2  # halved first, so that no difference overflows
-    axis = axis_of_times([at for at, _value, _height in values])
+    edges, folds = axis_of_times([at for at, _value, _height in values], now)
     stretches: list[list[str]] = [[]]
-    for (_at, _value, height), (left, right) in zip(values, pairwise([*axis.lefts, 100.0]), strict=True):
+    for (_at, _value, height), (left, right) in zip(values, pairwise(edges), strict=True):
         if height is None:
             stretches.append([])
             continue
         y = f"{_HEIGHT * (1 - ((height / 2 - low / 2) / span if span else 0.5)):.1f}"
         stretches[-1] += [f"{left * _WIDTH / 100:.1f},{y}", f"{right * _WIDTH / 100:.1f},{y}"]
     return Line(
-        *_over_time(axis, [(at, value) for at, value, _height in values]),
+        *_over_time(edges, folds, [(at, value) for at, value, _height in values], now),
         [" ".join(points) for points in stretches if points],
         *(lowest, highest, known[0][1], known[-1][1]),
     )
 
 
-def lane(written: Iterable[tuple[float, Any]]) -> Lane | None:
+def lane(written: Iterable[tuple[float, Any]], now: float) -> Lane | None:
     """Draws the values over time of a key that has a few words, each with the time at which it was written, the oldest
     first: "choose", "pay", "done", or yes and no. None for other values, and for fewer than two."""
     values = list(dropwhile(lambda each: _is_gone(each[1]), written))
     known = [value for _at, value in values if not _is_gone(value)]
     if not all(map(_is_word, known)) or not 2 <= len(known := list(dict.fromkeys(known))) <= _WORDS:
         return None
-    return Lane(*_over_time(_roomy(axis_of_times([at for at, _value in values])), values, known))
+    return Lane(*_over_time(*_roomy(*axis_of_times([at for at, _value in values], now)), values, now, known))
 
 
-def _roomy(axis: Axis) -> Axis:
-    """Returns an axis on which each step has room for its word, and the rest is in proportion as before."""
-    least = min(_LEAST, _ALL_LEAST / len(axis.steps))
-    rest = 1 - least * len(axis.steps) / 100
-    return Axis(
-        axis.steps,
-        [number * least + left * rest for number, left in enumerate(axis.lefts)],
-        [number * least + right * rest for number, right in enumerate(axis.rights, 1)],
-        [
-            Fold(fold.step, fold.step * least + fold.left * rest, fold.step * least + fold.right * rest, fold.seconds)
-            for fold in axis.folds
-        ],
-    )
+def _roomy(edges: Sequence[float], folds: Sequence[Fold]) -> tuple[list[float], list[Fold]]:
+    """Returns an axis on which each step has room for its word. If all have it, nothing changes."""
+    widths = [right - left for left, right in pairwise(edges)]
+    least = min(_LEAST, _ALL_LEAST / len(widths))
+    spare = [max(0.0, width - least) for width in widths]
+    scale = (100 - least * len(widths)) / sum(spare)
+    wider = list(accumulate((least + each * scale for each in spare), initial=0.0))
+
+    def moved(fold: Fold) -> Fold:
+        left, right = wider[fold.step - 1 : fold.step + 1]
+        share_of_step = (fold.right - fold.left) / widths[fold.step - 1]
+        return replace(fold, left=right - (right - left) * share_of_step, right=right)
+
+    return wider, [moved(fold) for fold in folds]
 
 
 def _over_time(
-    axis: Axis, values: Sequence[tuple[float, Any]], colours: Sequence[Any] | None = None
-) -> tuple[list[LineStep], list[Label], float, float]:
+    edges: Sequence[float],
+    folds: Sequence[Fold],
+    values: Sequence[tuple[float, Any]],
+    now: float,
+    colours: Sequence[Any] | None = None,
+) -> tuple[list[LineStep], list[Label], float, bool]:
     """Returns what _OverTime has. With `colours`, only the steps of values that are among them."""
-    steps = []
-    for (_at, value), (left, right) in zip(values, pairwise([*axis.lefts, 100.0]), strict=True):
+    steps, times, folded = [], [*(at for at, _value in values), now], {fold.step for fold in folds}
+    for number, (left, right) in enumerate(pairwise(edges)):
+        value, seconds = values[number][1], times[number + 1] - times[number]
         if colours is not None and value not in colours:
             continue
         is_late = left > _LATE
-        ends = share(left), share(max(0.0, right - left)), share(right if is_late else left)
-        steps.append(LineStep(*ends, is_late, value, colours.index(value) if colours else 0))
-    return steps, [label(fold) for fold in axis.folds], values[0][0], values[-1][0]
+        ends = share(left), share(right - left), share(right if is_late else left)
+        colour = colours.index(value) if colours else 0
+        steps.append(LineStep(*ends, is_late, value, seconds, number + 1 in folded, colour))
+    return steps, [label(fold) for fold in folds], times[0], now - times[0] < _HOUR
 
 
 def _is_gone(value: Any) -> bool:
@@ -213,9 +218,10 @@ def _history(request: HttpRequest, target: Target) -> HttpResponse:
         "rows": _rows(writes.rows, target, scope, actor(request)),
         "older": writes.next,
         "numbers": _numbers(target, writes.rows, actor(request)),
-        "line": line(written := [(write.timestamp, write.change.new) for write in reversed(writes.rows)]),
-        "lane": lane(written),
     }
+    if not before:
+        written = [(write.timestamp, write.change.new) for write in reversed(writes.rows)]
+        context |= {"line": line(written, time.time()), "lane": lane(written, time.time())}
     more = before and request.htmx  # type: ignore[attr-defined]
     return page(request, "history/history/_rows.html" if more else "history/history/history.html", context)
 

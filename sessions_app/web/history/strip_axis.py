@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from statistics import median
+from statistics import median, median_low
 from typing import Final
 
 NAMED: Final = 5  # gaps at most
@@ -47,7 +47,6 @@ class Label:
 
     x: str
     width: str
-    middle: str
     seconds: float
     waited: bool
 
@@ -104,17 +103,22 @@ def axis_of(steps: Sequence[Step]) -> Axis:
     return Axis(steps, lefts, rights, folds)
 
 
-def axis_of_times(times: Sequence[float]) -> Axis:
-    """Returns the axis of some times, in order, of which each lasts until the next. What lasts much longer than others is
-    folded; the last goes on for as long as others usually do."""
-    lasts = [max(0.0, end - begin) for begin, end in pairwise(times)]
-    usual = median([each for each in lasts if each] or [0.0])
-    begin, gap, steps = times[0], 0.0, []
-    for each in [*lasts, usual]:
-        worked = min(each, usual * _OUTSTANDING)
-        steps.append(Step(begin, begin + worked, worked, gap))
-        begin, gap = begin + each, each - worked
-    return axis_of(steps)
+def axis_of_times(times: Sequence[float], until: float) -> tuple[list[float], list[Fold]]:
+    """Returns where some times stand, in order, and `until`. Each lasts until the next, and is as wide as it is long. What
+    lasts much longer than others is folded at its end: a fold is before the next time, and says how long all of it is."""
+    lasts = [max(0.0, end - begin) for begin, end in pairwise([*times, until])]
+    long = _OUTSTANDING * median_low([each for each in lasts if each] or [0.0])
+    folded = {number for number, each in enumerate(lasts) if each - long > max(long, SHORTEST_NAMED)}
+    widths = [long if number in folded else each for number, each in enumerate(lasts)]
+    of_fold = min(NAMED_WIDTH, _ALL_LEAST / max(1, len(folded)))
+    least = min(_LEAST, _ALL_LEAST / len(widths))
+    room = 100 - of_fold * len(folded) - least * len(widths)
+    if not any(widths):  # nothing took any time: all are alike
+        widths = [1.0] * len(widths)
+    scale = room / sum(widths)
+    wide = [least + each * scale + of_fold * (number in folded) for number, each in enumerate(widths)]
+    edges = [*accumulate(wide[:-1], initial=0.0), 100.0]
+    return edges, [Fold(n + 1, edges[n + 1] - of_fold, edges[n + 1], lasts[n]) for n in sorted(folded)]
 
 
 def _named(steps: Sequence[Step], long: Sequence[int]) -> set[int]:
@@ -131,8 +135,7 @@ def _end(step: Step) -> float:
 
 def label(fold: Fold, waited: bool = False) -> Label:
     """Returns a gap as it is drawn."""
-    middle = (fold.left + fold.right) / 2
-    return Label(share(fold.left), share(fold.right - fold.left), share(middle), fold.seconds, waited)
+    return Label(share(fold.left), share(fold.right - fold.left), fold.seconds, waited)
 
 
 def share(of_100: float) -> str:
