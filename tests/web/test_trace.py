@@ -149,6 +149,9 @@ def test_all_turns_have_the_scale_of_the_longest_once_that_is_chosen(
     assert one == pytest.approx(100)
     assert long == other
     assert short == pytest.approx(100 / 6, abs=0.5)
+    axes = [[(time["x"], time.text) for time in axis.all("text")] for axis in same.all("li", "axis")]
+    assert axes[0] == axes[1]  # through the whole width, also of a bar that is alone
+    assert [words for _x, words in axes[0]] == ["0 s", "2 s", "4 s", "6 s"]
     # It is kept for the next page, for a trace that comes later, and for what arrives live.
     assert widths(maria.open("session", **anywhere._asdict())) == [short, long]
     later = maria.open("trace", htmx=True, query={"at": turn[0]}, **anywhere._asdict())

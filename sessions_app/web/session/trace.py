@@ -143,7 +143,7 @@ class Drawn:
     @property
     def has_axis(self) -> bool:
         """Tells whether there is something to compare: a bar that is alone says how long it took."""
-        return len(self.rows) > 1 or bool(self.folds)
+        return self.scaled or len(self.rows) > 1 or bool(self.folds)
 
 
 def on_one_scale(request: HttpRequest) -> bool:
@@ -359,23 +359,23 @@ class Scale:
 
 
 def scale_of(trace: Trace, end: float, longest: float = 0.0) -> Scale:
-    """Returns the axis of a trace that is drawn until `end`, on the scale of a turn of `longest` seconds if that is more."""
+    """Returns the axis of a trace until `end`, or for as long as a turn of `longest` seconds if that is more."""
     end = max(end, trace.end, trace.start + SHORTEST)
     gaps = _idle(trace, end)
     edges = [trace.start, *chain.from_iterable(gaps), end]
     worked = sum(until - begin for begin, until in list(pairwise(edges))[::2])  # not end - start: floats lose the rest
-    longest = max(worked, longest)
-    room = (100 - FOLDED * len(gaps)) * (worked / longest)
+    if longest > worked:
+        end, worked = end + longest - worked, longest
+    room = 100 - FOLDED * len(gaps)
     times, xs, folds = [trace.start], [0.0], []
     for begin, until in gaps:
         x = xs[-1] + (begin - times[-1]) / worked * room
         times += [begin, until]
         xs += [x, x + FOLDED]
         folds.append(Fold(x, FOLDED, until - begin))
-    last = room + FOLDED * len(gaps)
-    xs = list(accumulate((min(each, last) for each in [*xs, last]), max))  # floats may pass the end
+    xs = list(accumulate((min(each, 100.0) for each in [*xs, 100.0]), max))  # floats may pass the end
     scale = Scale([*times, end], xs, folds, [])
-    scale.ticks.extend(_ticks(scale, worked, longest))
+    scale.ticks.extend(_ticks(scale, worked))
     return scale
 
 
@@ -398,9 +398,9 @@ def _idle(trace: Trace, end: float) -> list[tuple[float, float]]:
     return sorted(sorted(long, key=lambda gap: gap[0] - gap[1])[:MOST_FOLDS])
 
 
-def _ticks(scale: Scale, worked: float, longest: float) -> list[Tick]:
-    """Returns two to five round times; fewer if the longest turn, whose steps they have, took longer."""
-    step = next((step for step in _STEPS if longest / step < MOST_TICKS), _STEPS[-1])
+def _ticks(scale: Scale, worked: float) -> list[Tick]:
+    """Returns two to five round times."""
+    step = next((step for step in _STEPS if worked / step < MOST_TICKS), _STEPS[-1])
     return [Tick(_x_of(scale, number * step), number * step) for number in range(int(worked / step) + 1)][:MOST_TICKS]
 
 
