@@ -1,6 +1,7 @@
 // [data-densities]: links to the same timeline in another density, which takes its place without a new page. The row at the
 // top of the window stays there, and what had the focus keeps it; who is at the end of the timeline stays at its end. The live
-// connection hears of it by adkweb:density. With another filter (a.chip), the pane beside the timeline (pane.js) stays open.
+// connection hears of it by adkweb:density. a.scaled draws the same traces on another scale, with the same turns open. With
+// another filter (a.chip), the pane beside the timeline (pane.js) stays open.
 // In a chat, an answer (li.message[data-answers]) that arrives after its call ([data-call]) goes into the line of the call.
 (() => {
   const { addressWith, askFor, firstBelow, numbers, opensElsewhere } = window.adkweb;
@@ -8,18 +9,21 @@
   if (!events) return;
   const timeline = events.closest("[data-timeline]");
   const links = document.querySelectorAll("[data-densities] > a");
+  const scaled = document.querySelector("a.scaled");
   let wanted = events.dataset.density;
 
-  const densityOf = (link) => new URL(link.href).searchParams.get("density");
+  const asked = (link, name = "density") => new URL(link.href).searchParams.get(name);
 
-  /** Another density; `link` leads to the page that shows it, for when the server does not answer with a part of one. */
+  /** Another density, or scale; `link` leads to the page that shows it, for when the server does not answer with a part. */
   async function show(link) {
-    const density = densityOf(link);
-    if (density === wanted) return;
+    const density = asked(link);
+    const scale = asked(link, "scale");
+    if (density === wanted && !scale) return;
     wanted = density;
     const address = new URL(events.dataset.address, location.href);
     address.searchParams.set("density", density);
     events.dataset.address = address.pathname + address.search;
+    if (scale) address.searchParams.set("scale", scale);
     address.searchParams.set("chosen", "1"); // the browser keeps it; rows that are asked for later do not choose
     const isAtEnd = timeline.dataset.following === "true";
     const seen = isAtEnd ? [] : inSight();
@@ -28,13 +32,17 @@
     if (density !== wanted) return; // another one was chosen since
     if (!answer?.ok || answer.redirected) return location.assign(link.href);
     put(await answer.text(), density, seen);
+    if (scale) {
+      scaled.ariaCurrent = scale === "same" ? "true" : null;
+      scaled.href = scaled.href.replace(/scale=\w+/, `scale=${scale === "same" ? "own" : "same"}`);
+    }
   }
 
   function put(html, density, seen) {
     const focused = document.activeElement.closest("#events [data-row]")?.id;
     events.dataset.density = density;
     htmx.swap(events, html, { swapStyle: "innerHTML" });
-    for (const each of links) each.ariaCurrent = densityOf(each) === density ? "true" : null;
+    for (const each of links) each.ariaCurrent = asked(each) === density ? "true" : null;
     history.replaceState(history.state, "", addressWith({ density }));
     document.dispatchEvent(new CustomEvent("adkweb:density", { detail: density }));
     const stays = seen.find(({ id }) => document.getElementById(id)?.getClientRects().length);
@@ -46,7 +54,7 @@
 
   /** The rows in sight, without those of no height, as far as a page around the first of them reaches: ids and places. */
   function inSight() {
-    const rows = [...events.querySelectorAll("[data-row]")];
+    const rows = [...events.querySelectorAll("[data-row]:not([hidden])")];
     const first = firstBelow(rows, Math.max(0, timeline.getBoundingClientRect().top) + 1);
     const seen = rows.slice(first, first + 40).map((row) => ({ id: row.id, box: row.getBoundingClientRect() }));
     const high = seen.filter(({ box }) => box.height > 0);
@@ -56,7 +64,7 @@
   document.querySelector(".timelinebar")?.addEventListener(
     "click",
     (event) => {
-      const link = event.target.closest("a.chip, [data-densities] > a");
+      const link = event.target.closest("a.chip, a.scaled, [data-densities] > a");
       if (!link) return;
       if (link.matches(".chip")) {
         const pane = new URL(location.href).searchParams.get("pane");

@@ -28,7 +28,7 @@
     if (!timeline.checkVisibility()) return; // another tab is shown, which scrolls for itself
     if (positions.get(timeline)?.isUnseen) toHome(timeline);
     const box = scroller(timeline);
-    const all = rows(timeline);
+    const all = timeline.querySelectorAll("[data-row]:not([hidden])"); // those of a folded turn stand nowhere
     const anchor = all[firstBelow(all, box === timeline ? box.getBoundingClientRect().top : 0)];
     const { scrollTop, scrollHeight, clientHeight } = box;
     const bottom = scrollHeight - clientHeight; // as far as it can be scrolled

@@ -9,7 +9,10 @@
   if (!box) return;
   const FEW = 6;
   const all = document.querySelector("[data-fold-all]");
-  const folded = new Set(); // ids of headings: live.js puts a new one in the place of an old one
+  // Ids of headings: live.js puts a new one in the place of an old one, and pages of the timeline come and go.
+  const folded = new Set();
+  const met = new Set();
+  let density = "";
 
   function show() {
     let hide = false;
@@ -49,7 +52,12 @@
     for (const { id } of turns) folded.add(id);
     all.ariaPressed = String(turns.length > 0);
     box.toggleAttribute("data-folded", turns.length > 0);
+    meet(headings());
     show();
+  }
+
+  function meet(turns) {
+    for (const { id } of turns) met.add(id);
   }
 
   /** What a trace is opened for, unless an agent is at work. */
@@ -66,15 +74,23 @@
 
   function begin() {
     compare();
+    if (density === box.dataset.density)
+      show(); // the same turns on another scale
+    else choose();
+    density = box.dataset.density;
+    observer.takeRecords(); // of the rows that have just come, of which these are chosen
+  }
+
+  function choose() {
     const isAtEnd = box.closest("[data-timeline]").dataset.following !== "false"; // who reads elsewhere goes on there
     const turns = box.dataset.density === "trace" && isAtEnd ? headings() : [];
     const selected = turnOf(box.querySelector(".selected"));
     const first = selected ? null : findFirst(turns);
     const open = selected ?? first ?? turns.at(-1);
     folded.clear();
+    met.clear();
     fold(turns.length > FEW ? turns.filter((turn) => turn !== open) : []);
     if (first) keepInSight(first);
-    observer.takeRecords(); // of the rows that came with another density, of which these are chosen
   }
 
   all.addEventListener("click", () => {
@@ -94,14 +110,13 @@
     if (folded.size && detail) reveal(document.getElementById(`event-${detail.at}`));
   });
 
-  const observer = new MutationObserver((changes) => {
+  const observer = new MutationObserver(() => {
+    const turns = headings();
     if (all.ariaPressed === "true") {
-      const added = new Set(changes.flatMap(({ addedNodes }) => [...addedNodes]));
-      const turns = headings();
       const selected = turnOf(box.querySelector(".selected"));
-      for (const turn of turns.slice(0, -1))
-        if (turn !== selected && (added.has(turn) || added.has(turn.parentElement))) folded.add(turn.id);
+      for (const turn of turns.slice(0, -1)) if (turn !== selected && !met.has(turn.id)) folded.add(turn.id);
     }
+    meet(turns);
     if (folded.size) show();
     compare();
   });

@@ -142,6 +142,33 @@ def test_the_row_at_the_top_and_the_focus_stay_in_another_density(page: Page) ->
     expect_at_end(page)
 
 
+def test_on_another_scale_the_same_turns_are_open_and_the_row_at_the_top_stays(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 600})
+    page.goto(f"{SEOUL}?density=trace")
+    opened = page.locator(".turn:has([aria-expanded=true])")
+    expect(opened).to_have_count(1)
+    page.locator("#turn-8 .turnbar").click()
+    page.locator("#turn-14 .turnbar").click()
+    expect(opened).to_have_count(3)
+    page.evaluate("window.samePage = true")
+    link = page.get_by_role("link", name="To scale")
+    for shown in ("true", None):
+        page.evaluate("""() => {
+            document.querySelector("#turn-9").scrollIntoView();
+            document.querySelector("[data-timeline]").scrollBy(0, 8);
+        }""")
+        expect(page.locator("[data-timeline]")).to_have_attribute("data-following", "false")
+        top = page.evaluate(TOP)
+        link.click()
+        expect(page.locator("#trace-8 > .trace")).to_have_class("trace scaled" if shown else "trace")
+        assert link.get_attribute("aria-current") == shown
+        assert page.evaluate(TOP) == [top[0], pytest.approx(top[1], abs=1)]
+        page.locator("#events").evaluate("events => events.lastElementChild.scrollIntoView()")
+        expect(page.locator("#turn-17")).to_be_in_viewport()  # the last page of the timeline has come
+        assert [turn.get_attribute("id") for turn in opened.all()] == ["turn-8", "turn-11", "turn-14"]
+    assert page.evaluate("window.samePage")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("density", ["chat", "trace"])
 def test_keys_move_over_what_is_shown_and_turns_fold(page: Page, density: str) -> None:
