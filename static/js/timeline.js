@@ -19,9 +19,16 @@
   const firstOf = (timeline) => timeline.querySelector("[data-first]");
   const isHome = (timeline) => firstOf(timeline) !== null || positions.get(timeline)?.atEnd;
   function toHome(timeline) {
+    const box = scroller(timeline);
     const first = firstOf(timeline);
-    if (first) first.scrollIntoView({ block: "start", behavior: "instant" });
-    else toEnd(scroller(timeline));
+    if (!first) return toEnd(box);
+    first.scrollIntoView({ block: "start", behavior: "instant" });
+    const strip = document.querySelector("#strip")?.getBoundingClientRect();
+    const top = Math.max(timeline.getBoundingClientRect().top, strip?.bottom ?? 0);
+    const shown = timeline.querySelectorAll(".timeline > li:not([hidden])");
+    const cut = shown[firstBelow(shown, top + 1)]; // where the list ends too soon for the turn to be at the top
+    const heading = cut?.matches(".asked") ? cut.previousElementSibling : cut;
+    if (heading?.matches(".turn")) box.scrollTop -= Math.max(0, top - heading.getBoundingClientRect().top);
   }
 
   function remember(timeline) {

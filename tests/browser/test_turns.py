@@ -66,6 +66,20 @@ def test_earlier_turns_fill_a_high_window_and_the_open_one_stays_in_sight(page: 
     expect(page.locator(".lane.failed:visible")).to_be_in_viewport()
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_a_trace_begins_with_a_whole_heading_below_the_strip(page: Page, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(f"{path('s', *SEOUL)}?density=trace")
+    expect(page.locator("#travel")).to_be_visible()
+    expect(page.locator(".lane.failed:visible")).to_be_in_viewport()
+    cut = """() => {
+        const { bottom } = document.querySelector("#strip").getBoundingClientRect();
+        return [...document.querySelectorAll(".turn, .asked")].map((each) => each.getBoundingClientRect())
+            .filter((box) => box.height && box.top < bottom - 1 && box.bottom > bottom + 1).length;
+    }"""
+    page.wait_for_function(f"() => ({cut})() === 0")
+
+
 def test_a_trace_without_a_failure_begins_with_the_slowest_turn(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 460})
     page.goto(f"{path('s', 'demo', 'booking', '지우', 'busan-jeju')}?density=trace")
