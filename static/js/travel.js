@@ -1,10 +1,11 @@
 // Time travel: #moment (the state at an event) takes the place of #state (the state now), which live.js goes on keeping up
-// to date. An a[data-at] goes to an event; [data-travel-step] so many events on (data-travel-to: writes, that changed state; errors, that failed);
-// [data-travel-show] shows another part of it; [data-travel-here] goes to the row that is focused or selected;
-// [data-travel-back] gives #state back. There is one cursor: in the past, the row with the focus is the one whose state is
-// shown. What edits ([hx-target="#edit"]) asks there by #past first, because an edit is about now. #strip is asked for anew
-// while events arrive. strip.js hears adkweb:moment, which says what is shown, and asks for another event by adkweb:travel.
-// Everything is asked for here one at a time: what was wished last is asked for when the answer before it is there.
+// to date. An a[data-at] goes to an event, and from a trace (.lane) to that part of it; [data-travel-step] so many events on
+// (data-travel-to: writes, that changed state; errors, that failed); [data-travel-show] shows another part of it;
+// [data-travel-here] goes to the row that is focused or selected; [data-travel-back] gives #state back. There is one cursor:
+// in the past, the row with the focus is the one whose state is shown. What edits ([hx-target="#edit"]) asks there by #past
+// first, because an edit is about now. #strip is asked for anew while events arrive. strip.js hears adkweb:moment, which says
+// what is shown, and asks for another event by adkweb:travel. Everything is asked for here one at a time: what was wished last
+// is asked for when the answer before it is there.
 (() => {
   const { addressWith, askFor, isNarrow, opened, openAgain, opensElsewhere, showTab } = window.adkweb;
   const panel = document.querySelector("#moment");
@@ -24,6 +25,7 @@
   let wish = null; // what to ask for next: { at } or { seq }, maybe with { step, writes or errors }; or { step } alone
   let asking = false;
   let visits = 0; // to the past: whoever went back to now wants no answer of the visit before
+  let lane = null; // of a trace: the one that the reader chose, where several are of the event
   let riding = false; // the focus goes along with the event, whose row cannot take it
   let surroundings = ""; // the event whose timeline was asked for last
   let newest = false; // the timeline's newest page is wanted
@@ -177,6 +179,7 @@
     if (!shown && panel.hidden) return;
     const row = shown && rowOf(shown.at);
     shown = null;
+    choose(null);
     riding = false;
     surroundings = "";
     panel.hidden = true;
@@ -192,13 +195,23 @@
     next();
   }
 
+  /** The reader goes to a row of a trace, where the event is what they want first, or away from there. */
+  function choose(another) {
+    if (Boolean(another) !== Boolean(lane)) show = another ? "event" : "state";
+    lane = another;
+  }
+
   /** Selects the row of the event. */
   function select() {
     const row = shown && rowOf(shown.at);
     for (const other of document.querySelectorAll(".ev.selected"))
       if (other !== row) other.classList.remove("selected");
-    for (const part of events.querySelectorAll("[data-ends]"))
-      part.classList.toggle("shown", Boolean(shown) && [part.dataset.at, part.dataset.ends].includes(shown.at));
+    const ofEvent = [...events.querySelectorAll("[data-ends]")].filter(
+      ({ dataset: { at, ends } }) => shown && [at, ends].includes(shown.at),
+    );
+    const chosen = ofEvent.filter((part) => lane?.contains(part));
+    const lit = new Set(chosen.length > 0 ? chosen : ofEvent);
+    for (const part of events.querySelectorAll("[data-ends]")) part.classList.toggle("shown", lit.has(part));
     row?.classList.add("selected");
   }
 
@@ -339,6 +352,7 @@
     event.preventDefault();
     const { at, travelStep, travelShow } = link.dataset;
     if (at !== undefined) {
+      choose(link.closest(".lane"));
       if (link.matches(LINK) && isNarrow()) showTab("state");
       travel({ at });
     } else if (travelStep !== undefined) step(Number(travelStep), link.dataset.travelTo);
@@ -359,21 +373,25 @@
     else here();
   });
 
-  // Who goes through the page by the tab key, on the way to the state say, stays at the event.
+  // Who goes through the page by the tab key, on the way to the state say, stays at the event. What is pressed is clicked, too.
   let passing = false;
   for (const type of ["keydown", "pointerdown"])
     document.addEventListener(
       type,
       ({ key }) => {
-        passing = key === "Tab";
+        passing = key === "Tab" || type === "pointerdown";
       },
       true,
     );
 
   events.addEventListener("focusin", ({ target }) => {
     const link = passing ? null : target.closest("a");
-    const at = link?.closest(".lane") ? link.dataset.at : link?.closest(".ev")?.id.replace(/^event-/, "");
-    if (at && shown && at !== shown.at) travel({ at });
+    const inLane = link?.closest(".lane");
+    const at = inLane ? link.dataset.at : link?.closest(".ev")?.id.replace(/^event-/, "");
+    if (!at || !shown) return;
+    choose(inLane);
+    if (at === shown.at) select();
+    else travel({ at });
   });
 
   /** In the past, what edits is asked about: the edit is of now, or of a fork that begins here. */

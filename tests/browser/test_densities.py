@@ -67,6 +67,26 @@ def test_a_failed_run_is_read_in_each_density_and_a_lane_leads_through_its_event
     expect(page.locator(".lane:has(.shown)")).to_have_count(0)
 
 
+def test_a_row_of_a_trace_shows_its_event_and_is_the_only_one_that_is_lit(page: Page) -> None:
+    page.goto(f"{RUN}?density=trace")
+    expect(page.locator("#travel")).to_be_visible()
+    pay = lane(page, "pay")
+    pay.locator(".name a").click()
+    shown = page.locator("#moment [data-show]")
+    expect(shown).to_have_attribute("data-show", "event")
+    expect(page.locator("#moment .part")).to_contain_text("pay")
+    expect(page.locator(".lane:has(.shown)")).to_have_count(1)
+    expect(pay.locator(".shown")).to_have_count(1)
+    page.locator("#show-state").click()  # which stays for the next one
+    expect(shown).to_have_attribute("data-show", "state")
+    expect(page.locator(".lane:has(.shown)")).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.locator(".asked .line").first.click()
+    expect(shown).to_have_attribute("data-show", "state")
+    lane(page, "pay").locator(".name a").click()
+    expect(shown).to_have_attribute("data-show", "event")
+
+
 def test_a_row_of_a_trace_is_as_high_as_its_line_and_has_another_only_for_an_error(page: Page) -> None:
     page.goto(f"{RUN}?density=trace")
     expect(page.locator(".lane").first).to_be_visible()
