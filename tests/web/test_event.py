@@ -17,7 +17,7 @@ from sessions_app.edits.edit import Entry, edit_state
 from sessions_app.reads import timeline
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.support.stored import execute, overwrite_event
+from tests.support.stored import as_they_happened, execute, overwrite_event
 from tests.web.conftest import Browser
 from tests.web.html import Element
 
@@ -27,6 +27,8 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 )
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>'
+
+NOW = 1_794_000_000.0
 
 Add = Callable[..., str]
 
@@ -145,12 +147,39 @@ def test_a_call_leads_to_its_response_and_back(ref: SessionRef, maria: Browser, 
     call = add(ref, *({"function_call": {"id": i, "name": i, "args": {"items": [1]}}} for i in ("a", "b", "c")))
     add(ref, {"text": "in between"})
     response = add(ref, *({"function_response": {"id": i, "name": i, "response": {"x": 1}}} for i in ("b", "a")))
-    heads = [head for part in open_event(maria, ref, call).all("li", "part") for head in part.all("header")]
+    parts = open_event(maria, ref, call).all("li", "part")
+    heads = [part.all("header")[0] for part in parts]
     assert [head.one("span", "meta").text for head in heads] == ["answered #3", "answered #3", "no answer found"]
     assert heads[0].one("a")["href"] == address(ref, response)
     back = open_event(maria, ref, response).all("li", "part")[0].one("header")
     assert back.one("span", "meta").text == "called #1"
     assert back.one("a")["href"] == address(ref, call)
+
+
+def test_below_a_call_is_what_became_of_it_and_how_long_it_took(ref: SessionRef, maria: Browser, add: Add) -> None:
+    def outcome(call: str) -> list[str]:
+        (part,) = open_event(maria, ref, call).all("li", "part")
+        assert "LIS" in part.text
+        head = part.all("header")[-1].text
+        return [head, part.text.split(head)[1].strip()]
+
+    def called(name: str, at: float) -> str:
+        return add(ref, {"function_call": {"id": name, "name": name, "args": {"to": "LIS"}}}, timestamp=at)
+
+    def answer(name: str, at: float, **response: Any) -> None:
+        add(ref, {"function_response": {"id": name, "name": name, "response": response}}, timestamp=at)
+
+    add(ref, {"text": "To Lisbon"}, author="user", timestamp=NOW - 2)
+    worked = called("works", NOW)
+    answer("works", NOW + 3, price=68)
+    failed = called("fails", NOW + 4)
+    answer("fails", NOW + 5, error="declined")
+    raised = called("raises", NOW + 6)
+    add(ref, error_code="ConnectionError", error_message="unreachable", timestamp=NOW + 36)
+    as_they_happened(ref.source)
+    assert outcome(worked) == ["response3.0 s", "price68"]
+    assert outcome(failed) == ["error1.0 s", 'error"declined"']
+    assert outcome(raised) == ["error30 s", "ConnectionError unreachable"]
 
 
 def test_a_response_belongs_to_the_nearest_call_before_it(ref: SessionRef, maria: Browser, add: Add) -> None:

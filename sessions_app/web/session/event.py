@@ -18,11 +18,13 @@ from django.views.decorators.http import require_GET, require_http_methods
 from ...access.actor import Actor
 from ...agent_view import agent_files
 from ...artifacts import downloads
+from ...domain.clock import Took
 from ...domain.content import is_answer
 from ...domain.description import Part
 from ...domain.errors import Behind, Invalid, NotFound
 from ...domain.event import new_id
 from ...domain.json_values import beginning, dumps, loads
+from ...domain.model_calls import is_exception
 from ...domain.positions import Seq
 from ...domain.session_ref import SessionRef
 from ...domain.state import STORED, UNKNOWN, Change, Scope
@@ -33,7 +35,7 @@ from ...history.key_history import next_writes
 from ...http.streaming import streamed
 from ...reads import event_views, timeline, views
 from ...reads import views as reads_views
-from ...reads.event_views import EventView
+from ...reads.event_views import EventView, timed
 from ...search import outline, sharing
 from ...search.sharing import Readers
 from ...sources import database
@@ -118,9 +120,10 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_
     """
     earlier, later = timeline.around(view, actor=who)
     shown = view.description.parts[parts : parts + PARTS]
-    pairs = _pairs(shown, earlier, later)
+    timed([*reversed(earlier), view, *later])
+    pairs = _pairs(view, shown, earlier, later)
     raw = "" if view.size else beginning(view.data, RAW_LIMIT)
-    seqs = [each.seq for each in (view, *pairs.values()) if each.seq is not None]
+    seqs = [each.seq for each in (view, *(half.event for half in pairs.values())) if each.seq is not None]
     known = outline.outline(view.ref, seqs, actor=who)
     return {
         "event": view,
@@ -191,18 +194,42 @@ def _changes(view: EventView, shown: list[Change], who: Actor) -> list[Change]:
     return [replace(each, old=before.get(each.key), new=made[each.key]) if untold(each) else each for each in shown]
 
 
-def _pairs(shown: list[Part], earlier: list[EventView], later: list[EventView]) -> dict[str, Any]:
-    """Returns for each call or response, by id, the nearest event with its other half."""
+@dataclass(frozen=True, slots=True)
+class _Half:
+    """What belongs to a call or to a response: the event with its other half, which is None for the exception of a tool,
+    and how long the tool took."""
+
+    event: EventView
+    part: Part | None
+    took: Took
+
+
+def _pairs(view: EventView, shown: list[Part], earlier: list[EventView], later: list[EventView]) -> dict[str, _Half]:
+    """Returns for each call or response, by id, the nearest event with its other half; for a call without one, the next
+    event of its agent, if that is an exception."""
     answers, calls = _nearest(later, "response"), _nearest(earlier, "call")
-    halves = ((part.id, (answers if part.kind == "call" else calls).get(part.id)) for part in shown if part.id)
-    return {name: other for name, other in halves if other}
+    by_agent = (view.invocation_id, view.description.author)
+    after = next((each for each in later if (each.invocation_id, each.description.author) == by_agent), None)
+    exception = after if after and is_exception(after.description) else None
+    halves: dict[str, _Half] = {}
+    for part in shown:
+        if part.kind == "response" and part.id in calls:
+            event, call = calls[part.id]
+            halves[part.id] = _Half(event, call, event.ended.until(view.ended))
+        elif part.kind == "call" and part.id in answers:
+            event, answer = answers[part.id]
+            halves[part.id] = _Half(event, answer, view.ended.until(event.ended))
+        elif part.kind == "call" and part.id and exception:
+            halves[part.id] = _Half(exception, None, view.ended.until(exception.ended))
+    return halves
 
 
-def _nearest(views: list[EventView], kind: str) -> dict[str, EventView]:
-    nearest: dict[str, EventView] = {}
+def _nearest(views: list[EventView], kind: str) -> dict[str, tuple[EventView, Part]]:
+    nearest: dict[str, tuple[EventView, Part]] = {}
     for view in views:
         for part in view.description.of(kind):
-            nearest.setdefault(part.id, view)
+            nearest.setdefault(part.id, (view, part))
+    nearest.pop("", None)
     return nearest
 
 
