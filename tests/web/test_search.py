@@ -440,6 +440,7 @@ def test_the_histogram_is_a_picture_and_a_table(world: World, maria: Browser) ->
     form = over_time(maria, "late")
     rows = [(row.one("th").text, *row.texts("td")) for row in form.one("tbody").all("tr")]
     assert [row[1:] for row in rows] == [("1", "0"), ("2", "1"), ("3", "2")]  # the empty one is left out
+    assert form.one("span", "most").text == "Sessions with an event, up to 3"
     assert len(form.all("rect", "bar")) == 5
     assert [each["aria-valuenow"] for each in form.all(role="slider")] == ["0", "30"]
     world.bars = []
