@@ -169,6 +169,14 @@ def test_an_edit_is_one_line_with_who_what_and_why(ref: SessionRef, maria: Brows
     assert removed.one("div", "aside").text == 'set step "choose" removed'
 
 
+def test_an_edit_minutes_after_another_stands_under_a_name_and_a_time_of_its_own(ref: SessionRef, actor: Actor) -> None:
+    for number in range(3):
+        edit_state(ref, [Entry("n", number, number - 1 if number else ABSENT)], actor=actor)
+    events = timeline.events(ref, actor=SYSTEM).rows
+    events[0].timestamp -= 420
+    assert [each.follows for each in messages(events)] == [False, False, True]
+
+
 def test_thoughts_and_code_are_folded(ref: SessionRef, maria: Browser, add: Add) -> None:
     add(ref, {"text": "**Fares**\n\nTwo of them", "thought": True})
     add(

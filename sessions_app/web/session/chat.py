@@ -20,6 +20,7 @@ from ..html.markdown import Text, Texts
 PLAIN: Final = 5_000  # characters of a text that is too long to be rendered
 _ASKS: Final = (AUTH_CALL, CONFIRMATION_CALL)
 _TRANSFER: Final = "transfer_to_agent"
+_TOGETHER: Final = 60  # seconds within which the name of an author stands once
 _TOLD: Final = frozenset(  # the kinds of event that have a line of their own, beside what was said in them
     {"rewind", "compaction", "transfer", "escalation"} | {"output", "state", "interrupted", "remote", "unknown"}
 )
@@ -42,8 +43,8 @@ class Message:
     """One thing that was said or done.
 
     `kind` is one of: text, thought, tool, code, media, saved, edit, error, note, sources, cut, unknown.
-    `follows`: the message before it is by the same author. `media` has all images and files of the event; `saved` ones are
-    in the agent's artifacts. `cut`: why a model stopped before its end.
+    `follows`: the message before it is by the same author, and less than a minute older. `media` has all images and files of
+    the event; `saved` ones are in the agent's artifacts. `cut`: why a model stopped before its end.
     """
 
     kind: str
@@ -123,9 +124,14 @@ def messages(events: Iterable[EventView], texts: Texts | None = None, after: Eve
         talk.add(event)
     rows: list[Message] = []
     for message in filter(_KIND, talk.rows):
-        rows.append(replace(message, follows=bool(after and _author(Message("", after)) == _author(message))))
+        rows.append(replace(message, follows=bool(after and _goes_on(Message("", after), message))))
         after = message.event
     return rows
+
+
+def _goes_on(before: Message, message: Message) -> bool:
+    is_soon = abs(message.event.timestamp - before.event.timestamp) < _TOGETHER
+    return is_soon and _author(before) == _author(message)
 
 
 def _author(message: Message) -> tuple[str, bool, bool]:
