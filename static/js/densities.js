@@ -2,7 +2,8 @@
 // top of the window stays there, and what had the focus keeps it; who is at the end of the timeline stays at its end. The live
 // connection hears of it by adkweb:density. a.scaled draws the same traces on another scale, with the same turns open. With
 // another filter (a.chip), the pane beside the timeline (pane.js) stays open.
-// In a chat, an answer (li.message[data-answers]) that arrives after its call ([data-call]) goes into the line of the call.
+// In a chat, an answer (li.message[data-answers]) that arrives after its call ([data-call]) goes into the line of the call, which
+// an error ends, too, whose [data-stops] is the event of the call.
 (() => {
   const { addressWith, askFor, firstBelow, numbers, opensElsewhere } = window.adkweb;
   const events = document.querySelector("#events[data-density]");
@@ -79,25 +80,33 @@
     true,
   );
 
-  /** Answers whose call is shown above. */
+  /** Answers, and errors, whose call is shown above. */
   function pair() {
     if (events.dataset.density !== "chat") return;
     for (const answer of events.querySelectorAll("[data-answers]")) {
       const call = [...events.querySelectorAll(`[data-call="${CSS.escape(answer.dataset.answers)}"]`)].at(-1);
-      const [above, below] = [call, answer].map((message) => message?.querySelector("details"));
-      if (!above) continue;
-      above.querySelector("summary > :last-child").replaceWith(below.querySelector(".answered"));
-      above.querySelector(".inner").append(...below.querySelector(".inner").childNodes);
-      call.classList.toggle("failed", answer.matches(".failed"));
-      call.dataset.ends = answer.dataset.event;
+      if (!call) continue;
+      end(call, answer, answer.querySelector(".answered"));
+      call.querySelector(".inner").append(...answer.querySelector(".inner").childNodes);
       const row = answer.closest(".ev");
-      const asked = call.closest(".ev");
-      const seconds = Math.max(0, row.dataset.ended - asked.dataset.ended);
-      const signs = "late" in asked.dataset ? ["≤ ", "≈ "] : ["", "≥ "];
-      call.querySelector(".when").textContent = signs[Number("late" in row.dataset)] + numbers.duration(seconds);
       answer.remove();
       row.classList.toggle("silent", !row.querySelector(".message"));
     }
+    for (const error of events.querySelectorAll("[data-stops]")) {
+      const asked = document.getElementById(`event-${error.dataset.stops}`);
+      for (const call of asked?.querySelectorAll(".message.tool:not([data-ends])") ?? [])
+        end(call, error, Object.assign(document.createElement("span"), { className: "answered", textContent: error.dataset.word }));
+    }
+  }
+
+  function end(call, by, words) {
+    call.querySelector("summary > :last-child").replaceWith(words);
+    call.classList.toggle("failed", by.matches(".failed"));
+    call.dataset.ends = by.dataset.event;
+    const [asked, row] = [call, by].map((message) => message.closest(".ev"));
+    const seconds = Math.max(0, row.dataset.ended - asked.dataset.ended);
+    const signs = "late" in asked.dataset ? ["≤ ", "≈ "] : ["", "≥ "];
+    call.querySelector(".when").textContent = signs[Number("late" in row.dataset)] + numbers.duration(seconds);
   }
 
   pair();

@@ -199,12 +199,15 @@ class Player:
                     await asyncio.sleep(0.2)
 
 
-def _event(text: str = "", author: str = APP, delta: dict[str, Any] | None = None, **fields: Any) -> Any:
+def _event(
+    text: str = "", author: str = APP, delta: dict[str, Any] | None = None, call: str = "", **fields: Any
+) -> Any:
     from google.adk.events import Event, EventActions
     from google.genai import types
 
     role = "user" if author == "user" else "model"
-    content = types.Content(role=role, parts=[types.Part(text=text)]) if text else None
+    part = types.Part.from_function_call(name=call, args={}) if call else types.Part(text=text)
+    content = types.Content(role=role, parts=[part]) if text or call else None
     given = {"invocation_id": f"e-{time.time()}", **fields}
     return Event(author=author, content=content, actions=EventActions(state_delta=delta or {}), **given)
 

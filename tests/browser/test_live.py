@@ -166,6 +166,19 @@ def test_a_run_is_followed_as_a_chat_and_as_a_trace(
     until(page, "shown => document.querySelector('#events').innerText === shown", shown)  # as if it had come at once
 
 
+def test_a_call_that_is_followed_has_failed_once_an_error_ended_it(
+    agent: Agent, session: str, me: Callable[..., Page]
+) -> None:
+    page = watch_session(me(), "lite", session, "?density=chat")
+    agent.do(session, append=[{"text": "Pay", "author": "user"}, {"call": "pay"}])
+    call = page.locator(".message.tool")
+    expect(call.locator("summary")).to_have_text(re.compile(r"pay \(\)\s+no answer"))
+    (error,) = agent.do(session, append=[{"error_code": "CardError", "error_message": "declined"}])
+    expect(call.locator("summary")).to_have_text(re.compile(r"pay \(\)\s+failed"))
+    expect(call).to_have_attribute("data-ends", error)
+    expect(call.locator(".when")).to_have_text(re.compile("m?s$"))
+
+
 @pytest.mark.long
 def test_what_a_reader_has_opened_stays_open_while_the_agent_goes_on(
     agent: Agent, session: str, me: Callable[..., Page]

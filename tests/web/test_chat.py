@@ -87,6 +87,21 @@ def test_a_failed_call_says_why(ref: SessionRef, maria: Browser, add: Add) -> No
     assert row.one("span", "answered").text == "→ error card declined"
 
 
+def test_a_call_that_an_error_ended_has_failed(ref: SessionRef, maria: Browser, add: Add) -> None:
+    add(ref, call("look", call_id="a"), timestamp=1_793_000_000)
+    add(ref, answer("look", {"seats": 2}, call_id="a"), timestamp=1_793_000_001)
+    add(ref, call("pay"), timestamp=1_793_000_002)
+    ended = add(ref, error_code="CardError", error_message="declined", timestamp=1_793_000_004)
+    _, pay, _ = rows(ref, maria)
+    assert "failed" in pay.classes
+    assert pay.one("summary").text == "pay () failed"
+    assert pay["data-ends"] == ended
+    assert pay.one("a", "when").text == "≈ 2.0 s"
+    answered, called, error = timeline.events(ref, actor=SYSTEM).rows[1:]
+    assert messages([error], after=called)[0].stops is called  # the call's line stands on the page already
+    assert messages([error], after=answered)[0].stops is None
+
+
 @pytest.mark.parametrize(
     ("more", "said"), [({}, "no answer"), ({"long_running_tool_ids": ["c"]}, "is waiting for an answer")]
 )

@@ -10,6 +10,7 @@ from ...artifacts.saved import saved_by
 from ...domain.clock import Took
 from ...domain.description import AUTH_CALL, CONFIRMATION_CALL, Part
 from ...domain.grounding import Source, sources
+from ...domain.model_calls import by_model, is_exception
 from ...domain.shorten import words
 from ...domain.state import Change
 from ...domain.summary import answer, arguments, cut_off
@@ -44,7 +45,8 @@ class Message:
 
     `kind` is one of: text, thought, tool, code, media, saved, edit, error, note, sources, cut, unknown.
     `follows`: the message before it is by the same author, and less than a minute older. `media` has all images and files of
-    the event; `saved` ones are in the agent's artifacts. `cut`: why a model stopped before its end.
+    the event; `saved` ones are in the agent's artifacts. `cut`: why a model stopped before its end. `stopped_by`
+    is the error that ended a call before its answer. `stops`: the event before the messages, if this error ended its calls.
     """
 
     kind: str
@@ -53,6 +55,8 @@ class Message:
     text: Text | None = None
     call: Half | None = None
     answer: Half | None = None
+    stopped_by: EventView | None = None
+    stops: EventView | None = None
     media: list[Part] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     cut: str = ""
@@ -77,7 +81,7 @@ class Message:
     def failed(self) -> bool:
         """Tells whether something went wrong."""
         part = self.answer.part if self.answer else self.part
-        return self.kind == "error" or bool(part and part.failed)
+        return self.kind == "error" or bool(self.stopped_by or (part and part.failed))
 
     @property
     def name(self) -> str:
@@ -101,11 +105,14 @@ class Message:
         return answer(self.answer.part) if self.answer else ""
 
     @property
+    def last(self) -> EventView | None:
+        """Returns the event with which the call ended; None if it has not ended, or is not a call."""
+        return (self.answer.event if self.answer else self.stopped_by) if self.call else None
+
+    @property
     def took(self) -> Took | None:
         """Returns how long the tool took, or None if that is not known."""
-        if not self.call or not self.answer:
-            return None
-        return self.call.event.ended.until(self.answer.event.ended)
+        return self.call.event.ended.until(self.last.ended) if self.call and self.last else None
 
     @property
     def changes(self) -> list[Change]:
@@ -119,7 +126,7 @@ def messages(events: Iterable[EventView], texts: Texts | None = None, after: Eve
     A tool's answer stands in the line of its call. `texts` renders all texts of a page; it is needed where a page calls
     this more than once, because it limits what the whole page costs.
     """
-    talk = _Talk(texts or Texts(most=PLAIN))
+    talk = _Talk(texts or Texts(most=PLAIN), after)
     for event in events:
         talk.add(event)
     rows: list[Message] = []
@@ -143,13 +150,19 @@ def _pair(event: EventView, part: Part) -> tuple[str, ...]:
     return (part.id,) if part.id else (event.description.author, part.name)
 
 
+def _asker(event: EventView) -> tuple[str, str]:
+    return event.description.author, str(event.data.get("branch") or "")
+
+
 class _Talk:
     """The messages so far, and the calls whose answers may come."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: Texts, after: EventView | None) -> None:
         self.rows: list[Message] = []
+        self.before = after
         self.texts = texts
         self.calls: dict[tuple[str, ...], deque[int]] = {}
+        self.asked: dict[tuple[str, str], list[int]] = {}  # by agent and branch, the calls of its model's last event
         self.interim: dict[str, list[int]] = {}  # by author, where what was understood so far stands
 
     def add(self, event: EventView) -> None:
@@ -158,7 +171,9 @@ class _Talk:
             self.rows.append(Message("note", event))
             return
         if event.data.get("error_code") or event.data.get("error_message"):
-            self.rows.append(Message("error", event))
+            self.rows.append(Message("error", event, stops=self._stop(event) if is_exception(told) else None))
+        if by_model(event.data, told):
+            self.asked[_asker(event)] = []
         asks = any(call.name in _ASKS for call in told.calls)
         for part in told.parts:
             self._part(event, part)
@@ -180,6 +195,7 @@ class _Talk:
             return
         if part.kind == "call":
             self.calls.setdefault(_pair(event, part), deque()).append(len(self.rows))
+            self.asked.setdefault(_asker(event), []).append(len(self.rows))
             self.rows.append(Message(kind, event, call=Half(event, part)))
         elif part.kind == "response":
             self._answer(event, part)
@@ -188,6 +204,16 @@ class _Talk:
                 self.rows.append(Message(kind, event, part, self.texts.render(part.value)))
         else:
             self.rows.append(Message(kind, event, part))
+
+    def _stop(self, event: EventView) -> EventView | None:
+        """Ends the calls that wait for an answer with an exception. Returns the event before, if they are its calls."""
+        if _asker(event) not in self.asked:
+            is_next = self.before and self.before.description.calls and _asker(self.before) == _asker(event)
+            return self.before if is_next else None
+        for index in self.asked[_asker(event)]:
+            if self.rows[index].call and not self.rows[index].answer:
+                self.rows[index] = replace(self.rows[index], stopped_by=event)
+        return None
 
     def _end_of_answer(self, event: EventView) -> None:
         """Adds the sources of a model's answer, and why it stopped before its end."""

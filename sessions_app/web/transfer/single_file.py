@@ -313,7 +313,7 @@ def _rows(state: State, prefix: str, scope: str) -> list[tuple[str, Any]]:
 def _numbers_of(message: Message) -> tuple[int, int]:
     """Returns the numbers of the events with which a message began and ended."""
     begun = message.event.seq or 0
-    ended = message.answer.event.seq if message.answer else begun
+    ended = message.last.seq if message.last else begun
     return begun, max(begun, ended or 0)
 
 
