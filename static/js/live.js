@@ -277,7 +277,7 @@
     if (message.revision) revision = message.revision;
     if (message.state !== undefined && $("#groups")) showState(message.state);
     if (message.status !== undefined) {
-      $("#status").replaceChildren(parsed(message.status));
+      showStatus(parsed(message.status));
       tell(0);
     }
     if (message.status !== undefined || message.events) {
@@ -290,6 +290,12 @@
     if (message.sources && $("#sources") && $("#sources").dataset.sources !== message.sources) showSources();
     if (message.away !== undefined) notice(message.away, "warn");
     if (message.gone) end("gone", message.gone);
+  }
+
+  /** A telephone has its sign in the bar on top. */
+  function showStatus(...parts) {
+    $("#status").replaceChildren(...parts);
+    $(".crumbs > span").className = $("#status .status")?.className ?? "";
   }
 
   /** A source has appeared, is away or back, or has its first session: home's list of them is asked for. */
@@ -401,7 +407,7 @@
     close();
     say(state);
     if (state === "gone") {
-      $("#status")?.replaceChildren(); // nothing runs there any more
+      if ($("#status")) showStatus(); // nothing runs there any more
       document.body.dataset.gone = "";
     }
     const words = text ?? box.getAttribute(`data-notice-${state}`);

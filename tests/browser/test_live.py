@@ -91,6 +91,7 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
 
     agent.begin(session, say=FLIGHT, pause=1.0, held=True)
     expect(badge).to_contain_text("running")
+    expect(page.locator(".crumbs > span")).to_have_class("status running")  # what a telephone shows
     expect(page).to_have_title(re.compile("^● "))
     working = page.locator("#working")
     expect(working).to_have_text(re.compile(r"\d s$"))

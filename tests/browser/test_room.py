@@ -164,6 +164,13 @@ def test_on_a_phone_the_name_in_the_bar_brings_the_head_of_a_session(visit: Visi
     expect(actions).not_to_be_in_viewport()
 
 
+def test_on_a_phone_the_status_of_a_session_is_in_sight_where_its_head_is_not(visit: Visit) -> None:
+    page = visit(viewport=NARROW, has_touch=True, is_mobile=True)
+    page.goto(path("s", "demo", "booking", "ana", "december-trip"))
+    expect(page.locator("#status .failed")).not_to_be_in_viewport()
+    expect(page.locator(".crumbs > .status.failed")).to_be_in_viewport(ratio=1)
+
+
 def test_on_a_wide_screen_the_newest_turns_stand_beside_the_sources(visit: Visit) -> None:
     page = visit(viewport={"width": 2560, "height": 1000})
     page.goto("/")
