@@ -94,7 +94,7 @@ def test_events_of_an_invocation_stand_under_it(ref: SessionRef, maria: Browser,
 def test_a_line_tells_what_changed_in_the_state(ref: SessionRef, maria: Browser, add: Callable[..., str]) -> None:
     add(ref, actions={"state_delta": {"step": "pay", "fresh": [1], "app:limit": 11}})
     deltas = open_session(maria, ref).one("div", "deltas").texts("span", "delta")
-    assert deltas == ['step "choose" "pay"', "fresh [1]", "app:limit ? 11"]
+    assert deltas == ['step "choose" "pay"', "fresh [1]", "app:limit → 11"]
 
 
 def test_an_edit_tells_who_and_why(ref: SessionRef, maria: Browser, actor: Actor) -> None:
