@@ -84,7 +84,7 @@ def test_a_failed_call_says_why(ref: SessionRef, maria: Browser, add: Add) -> No
     add(ref, answer("pay", {"error": "card declined"}))
     (row,) = rows(ref, maria)
     assert "failed" in row.classes
-    assert row.one("span", "answered").text == "→ error card declined"
+    assert row.one("span", "answered").text == "→ failed card declined"
 
 
 def test_a_call_that_an_error_ended_has_failed(ref: SessionRef, maria: Browser, add: Add) -> None:

@@ -64,7 +64,7 @@ def test_a_turn_says_what_it_took_and_an_answer_to_a_call_begins_none(
     page = maria.open("session", **two_turns._asdict())
     assert heads(page) == [
         "Turn 1 1 Jan 1970, 00:16:40 2.0 s 1.0k tok ≈ $0.0019",
-        "Turn 2 1 Jan 1970, 00:16:50 4.0 s 1 error 2 keys changed",
+        "Turn 2 1 Jan 1970, 00:16:50 4.0 s failed 2 keys changed",
     ]
     assert in_order(page) == [
         *("turn-1", "event-e1", "event-e2"),
@@ -147,6 +147,6 @@ def test_a_turn_has_no_number_rather_than_a_wrong_one(
 ) -> None:
     monkeypatch.setattr(outline, "UNREAD", 3)
     page = maria.open("session", **two_turns._asdict())
-    assert heads(page) == ["Turn 1 Jan 1970, 00:16:40 2.0 s", "Turn 1 Jan 1970, 00:16:50 53 s 1 error 2 keys changed"]
+    assert heads(page) == ["Turn 1 Jan 1970, 00:16:40 2.0 s", "Turn 1 Jan 1970, 00:16:50 53 s failed 2 keys changed"]
     feed(two_turns.source)
     assert heads(maria.open("session", **two_turns._asdict()))[0].startswith("Turn 1 ")
