@@ -191,7 +191,7 @@ class Room:
         status = timeline.status_of(self.ref, actor=PEOPLE)
         self._running = status.running
         makers: dict[str, Callable[[], str]] = {
-            "status": lambda: updates.status(status, view.revision),
+            "status": lambda: updates.status(self.ref, view.revision, PEOPLE, status),
             "state": lambda: updates.state(view, PEOPLE),
             "stats": lambda: updates.stats(self.ref, PEOPLE),
         }

@@ -145,12 +145,13 @@ class SessionStatus:
     "none" of one without turns.
 
     `running` is the invocation in flight, `cut` the edit that ended the newest invocation, and `failed` the last error of a
-    turn that failed."""
+    turn that failed. `last` is when it was last active; None if only edits were read."""
 
     name: str
     running: Running | None
     cut: EventView | None
     failed: EventView | None
+    last: float | None
 
 
 def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
@@ -169,7 +170,8 @@ def status_of(ref: SessionRef, *, actor: Actor) -> SessionStatus:
         name = "stuck" if silent else "waiting" if run and run.waiting else "running"
     else:
         name = "failed" if failed else "none" if no_turns else "idle"
-    return SessionStatus(name, run, cut, failed)
+    last = next((view.timestamp for view in newest if not view.description.edit), None)
+    return SessionStatus(name, run, cut, failed, last)
 
 
 def _failure(newest: Sequence[EventView]) -> EventView | None:

@@ -82,6 +82,11 @@ class Reached(NamedTuple):
         """Returns the seq of the last event that it knows."""
         return self.newer[-1].seq or 0 if self.newer else self.so_far.read
 
+    @property
+    def has_errors(self) -> bool:
+        """Tells whether it knows an error of the session."""
+        return bool(self.so_far.errors) or any(view.description.failed for view in self.newer or ())
+
 
 def reached(ref: SessionRef, *, actor: Actor) -> Reached:
     """Returns how far the index has read a session. Raises SourceError."""

@@ -148,7 +148,11 @@ def test_a_failed_session_leads_to_its_last_error_until_the_next_turn(
     )
     add(ref, {"text": "Again"}, author="user")
     add(ref, {"text": "Paid"})
-    assert "done" in open_session(maria, ref).one(id="status").text
+    edit_state(ref, [Entry("step", "choose", ABSENT)], actor=actor)
+    feed(ref.source)
+    head = open_session(maria, ref).one(id="status")
+    assert head.one("span", "status")["class"] == "status idle erred"
+    assert head.text.startswith(maria.open("search").one("td", "statuscell").text + " · ")
 
 
 # --- Filters ----------------------------------------------------------------------------------------------------------

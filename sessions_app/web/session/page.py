@@ -73,6 +73,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "artifacts": saved.count(ref, actor=actor(request)),
         "all": whole,
         "status": timeline.status_of(ref, actor=actor(request)),
+        "has_errors": upto.has_errors,
         "hold": holds.of(ref, actor=actor(request)),
         "queued": queue.of_session(ref, actor=actor(request)),
         "numbered": database.is_numbered(ref.source),

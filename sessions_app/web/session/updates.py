@@ -82,9 +82,10 @@ def state(view: views.SessionView, who: Actor) -> str:
     return fragment("html/state/_groups.html", target=of_session(view, who_wrote(view, who), whole=False))
 
 
-def status(of: timeline.SessionStatus, revision: float) -> str:
+def status(ref: SessionRef, revision: float, who: Actor, of: timeline.SessionStatus) -> str:
     """Renders a session's status, and since when it is so or when the session was last active."""
-    return fragment("session/updates/_status.html", revision=revision, status=of)
+    has_errors = of.name == "idle" and outline.reached(ref, actor=who).has_errors
+    return fragment("session/updates/_status.html", revision=revision, status=of, has_errors=has_errors)
 
 
 def stats(ref: SessionRef, who: Actor) -> str:
@@ -122,7 +123,7 @@ def news(request: HttpRequest, **names: str) -> HttpResponse:
     view = views.session(ref, partly=True, actor=actor(request))  # first: one that was deleted is not found
     seq = Seq(number_in(request.GET.get("after", "")))
     answer: dict[str, Any] = {
-        "status": status(timeline.status_of(ref, actor=actor(request)), view.revision),
+        "status": status(ref, view.revision, actor(request), timeline.status_of(ref, actor=actor(request))),
         "revision": f"{view.revision}/{mask}",
         "mask": mask,
     }
