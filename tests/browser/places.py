@@ -36,7 +36,7 @@ def add_key(page: Page, key: str) -> None:
     """Takes another key into the form."""
     page.locator("[data-another] > summary").click()
     page.get_by_label("Key to edit or add").fill(key)
-    page.get_by_role("button", name="Add key").click()
+    page.get_by_role("button", name="Another key").click()
 
 
 def _value(text: str) -> Any:

@@ -61,7 +61,7 @@ def test_another_key_is_asked_for_behind_a_button_and_the_buttons_stand_in_one_r
         page.set_viewport_size({"width": width, "height": 900})
         tops = page.locator(".editbox .buttons > *").evaluate_all("(all) => all.map((each) => each.offsetTop)")
         assert (len(tops), len(set(tops))) == (3, 1), width
-    page.locator("summary").filter(has_text="Add key").press("Enter")
+    page.locator("summary").filter(has_text="Another key").press("Enter")
     expect(field).to_be_focused()
     page.keyboard.type("count")
     page.keyboard.press("Enter")

@@ -60,7 +60,7 @@ def test_an_app_of_which_nothing_is_known_says_so(ref: SessionRef, maria: Browse
 def test_a_card_tells_a_key_and_whatever_it_is_called(ref: SessionRef, maria: Browser, add: Add) -> None:
     learn(ref, add)
     shown = card(maria, ref, "booking_step")
-    assert shown.one("header").text == "booking_step seen in 8 events"
+    assert shown.one("header").text == "booking_step seen in 8 events across booking"
     assert shown.texts("dd") == ["string 8", '"book" 4 "pay" 4', "booking_agent 8"]
     assert card(maria, ref, HOSTILE).one(class_="name").text == HOSTILE
     assert shown.links()["The app's schema"] == reverse("schema", kwargs=names_of(ref, 2))
@@ -71,7 +71,7 @@ def test_a_card_tells_a_key_and_whatever_it_is_called(ref: SessionRef, maria: Br
 def test_no_event_is_read_for_a_card(ref: SessionRef, maria: Browser, add: Add) -> None:
     learn(ref, add)
     execute(ref.source, "DELETE FROM events")
-    assert "seen in 8 events" in card(maria, ref, "booking_step").text
+    assert "seen in 8 events across booking" in card(maria, ref, "booking_step").text
 
 
 def test_the_state_panel_names_the_card_once_and_not_for_each_key(ref: SessionRef, maria: Browser) -> None:
