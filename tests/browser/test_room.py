@@ -169,6 +169,8 @@ def test_on_a_phone_the_status_of_a_session_is_in_sight_where_its_head_is_not(vi
     page.goto(path("s", "demo", "booking", "ana", "december-trip"))
     expect(page.locator("#status .failed")).not_to_be_in_viewport()
     expect(page.locator(".crumbs > .status.failed")).to_be_in_viewport(ratio=1)
+    page.set_viewport_size({"width": 900, "height": 800})
+    expect(page.locator(".crumbs > .status.failed")).to_be_hidden()
 
 
 def test_on_a_wide_screen_the_newest_turns_stand_beside_the_sources(visit: Visit) -> None:
