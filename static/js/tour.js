@@ -67,9 +67,12 @@
     waiting = setTimeout(uncover, SETTLED_MS);
   }
 
-  /** A button in the row of a key is seen with its row; on a phone it is behind the row's sign. */
+  /** A button in the row of a key is seen with its row; on a phone it is behind the row's sign. So is the key that a step is
+   * about (data-shows) while what to use next is elsewhere. */
   function uncover() {
     (aimed?.closest("[data-key-row]") ?? aimed)?.scrollIntoView({ block: "nearest" });
+    const about = steps[step]?.dataset.shows;
+    if (about) document.querySelector(about)?.scrollIntoView({ block: "nearest" });
   }
 
   function release() {
