@@ -173,6 +173,17 @@ def test_on_a_phone_the_status_of_a_session_is_in_sight_where_its_head_is_not(vi
     expect(page.locator(".crumbs > .status.failed")).to_be_hidden()
 
 
+@pytest.mark.parametrize("language", long_but(["en", "es", "ko"], "es"))
+def test_the_head_of_a_session_that_waits_has_two_lines_in_each_language(visit: Visit, language: str) -> None:
+    page = visit(viewport={"width": 1440, "height": 900}, locale=language)
+    page.goto(path("s", "demo", "booking", "omar@example.com", "team-offsite"))
+    expect(page.locator("#stats")).not_to_be_empty()
+    expect(page.locator(".live[data-state=live]")).to_be_visible()
+    boxes = [page.locator(each).bounding_box() for each in (".pagehead h1", "#status > .badge", ".live")]
+    name, status, live = (box["y"] + box["height"] / 2 for box in boxes if box)
+    assert name < status == pytest.approx(live, abs=3)
+
+
 def test_on_a_wide_screen_the_newest_turns_stand_beside_the_sources(visit: Visit) -> None:
     page = visit(viewport={"width": 2560, "height": 1000})
     page.goto("/")
