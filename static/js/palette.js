@@ -4,8 +4,8 @@
 // the person may see; and, of what is typed, sessions, users, apps and how a search goes on.
 // Nothing typed: recent sessions come first, so that Ctrl K and Enter lead back to the one before, then what the page can do.
 // Something typed: the groups come in the order of how well their best name goes with it.
-// A name matches if each word that is typed begins a word of it, or of the other words for it (data-also); where none does
-// so, if the letters are in it in order.
+// A name matches if each word that is typed begins a word of it, or of the other words for it (data-also), which is then shown
+// beside it; where none does so, if one is spelt alike, or if the letters are in it in order.
 (() => {
   const { askFor, combobox, isMac, keep, keptJson, keysFor, parsed, setTheme, use } = window.adkweb;
   const RECENT = 8;
@@ -144,7 +144,26 @@
     });
   }
 
-  /** How well a name goes with what is typed: 0 begins so, 1 words begin so, 1.5 other words for it, 2 letters; 3 does not. */
+  /** How many letters are wrong, missing, too many or swapped, in what is typed or more of the word. */
+  function mistakes(word, typed) {
+    let [before, above] = [[], Array.from({ length: word.length + 1 }, (_each, at) => at)];
+    for (const [row, letter] of [...typed].entries()) {
+      const next = [row + 1];
+      for (const [at, other] of [...word].entries()) {
+        next.push(Math.min(above[at] + (letter !== other), above[at + 1] + 1, next[at] + 1));
+        if (letter === word[at - 1] && other === typed[row - 1]) next[at + 1] = Math.min(next[at + 1], before[at - 1] + 1);
+      }
+      [before, above] = [above, next];
+    }
+    return above.at(-1);
+  }
+
+  /** Whether a word is spelt alike, by the rule of search/spelling.py. */
+  const alike = (word, typed) =>
+    typed.length >= 4 && !/\d/.test(typed) && mistakes(word, typed) <= (typed.length >= 6 ? 2 : 1);
+
+  /** How well a name goes with what is typed: 0 begins so, 1 words begin so, 1.5 other words for it, 1.9 spelt alike, 2 letters;
+   * 3 does not. */
   function rank(item, typed) {
     const name = plain(item.querySelector("span").textContent);
     if (name.startsWith(typed)) return 0;
@@ -152,13 +171,28 @@
     const begin = (text) => asked.length && asked.every((each) => words(text).some((word) => word.startsWith(each)));
     if (begin(name)) return 1;
     if (begin(`${name} ${plain(item.dataset.also ?? "")}`)) return 1.5;
-    return asked.length === 1 && typed.length > 1 && inOrder(name, asked[0]) ? 2 : 3;
+    if (asked.length !== 1) return 3;
+    if (words(`${name} ${plain(item.dataset.also ?? "")}`).some((word) => alike(word, asked[0]))) return 1.9;
+    return typed.length > 1 && inOrder(name, asked[0]) ? 2 : 3;
+  }
+
+  /** Says which of the other words for it was meant. */
+  function explain(item, typed) {
+    item.querySelector(".also")?.remove();
+    const isMeant = (text, fits) => words(plain(text)).some((word) => words(typed).some((each) => fits(word, each)));
+    for (const fits of [(word, each) => word.startsWith(each), alike]) {
+      if (isMeant(item.querySelector("span").textContent, fits)) return;
+      const also = item.dataset.also?.split(/,\s*/).find((each) => isMeant(each, fits));
+      if (!also) continue;
+      item.querySelector("span").after(element("span", { className: "muted also", textContent: also }));
+      return;
+    }
   }
 
   function matching(typed) {
     if (!typed) return known.filter(({ dataset }) => dataset.typed === undefined);
     const ranked = known.map((item) => [rank(item, typed), item]);
-    const worst = ranked.some(([number]) => number < 2) ? 1.5 : 2;
+    const worst = [1.5, 1.9].find((most) => ranked.some(([number]) => number <= most)) ?? 2;
     return ranked
       .filter(([number]) => number <= worst)
       .sort(([a], [b]) => a - b)
@@ -175,6 +209,7 @@
       all.push(...more.filter((item) => answer.text === text || (item.dataset.address && rank(item, typed) < 2)));
       all.push(option("search", dialog.dataset.search.replace("{text}", text.trim()), search));
     }
+    for (const item of all) explain(item, typed);
     const before = moved && options().find((item) => item.ariaSelected === "true");
     for (const [number, item] of all.entries()) Object.assign(item, { id: `palette-${number}`, ariaSelected: "false" });
     const best = new Map();
