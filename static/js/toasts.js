@@ -1,7 +1,7 @@
 // .toasts > .toast: says what happened, and goes by itself; not while the pointer or the focus is on it or nobody sees the
 // page, and not with [data-stay]. [data-toast-close] closes it. A form[data-toast-gone] in it is sent when it goes: nothing
 // is told twice. Of two with the same data-about the later one stays, and has the focus of the other. The event adkweb:toast { text } shows an error,
-// and { text, link: { href, text } } something that one may want to go to.
+// and { text, link: { href, text } } something that one may want to go to. So is said where its key has nothing to undo.
 (() => {
   const SHOWN = 6_000;
   const UNDOABLE = 20_000; // its key takes back what was just done
@@ -75,6 +75,7 @@
     Object.assign(box, { className: "toast info", role: "status" });
     delete box.dataset.error;
     delete box.dataset.stay;
+    box.dataset.about = link.href;
     const anchor = Object.assign(document.createElement("a"), { href: link.href, textContent: link.text });
     box.querySelector(".words").append(" ", anchor);
     start(box);
@@ -83,6 +84,12 @@
   startAll();
   document.addEventListener("htmx:afterSwap", startAll);
   document.addEventListener("adkweb:toast", ({ detail }) => add(detail.text, detail.link));
+  document.addEventListener("adkweb:key", (event) => {
+    const { wordNothing, wordEdits, edits } = list.dataset;
+    if (event.detail !== "u" || !edits || document.querySelector('[data-key="u"]')) return;
+    event.preventDefault();
+    add(wordNothing, { href: edits, text: wordEdits });
+  });
   document.addEventListener("click", (event) => {
     const toast = event.target.closest?.("[data-toast-close]")?.closest(".toast");
     if (toast) go(toast);

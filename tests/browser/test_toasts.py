@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit, Watch
-from tests.browser.places import open_form, own, path, type_json
+from tests.browser.places import SEOUL, open_form, own, path, type_json
 
 LONG_ENOUGH = 21_000  # for one that offers to undo; 7 s for any other
 
@@ -55,6 +57,15 @@ def test_it_undoes_and_does_it_again_by_keyboard_and_leads_to_the_event(page: Pa
     expect(row).to_contain_text("two")
     toast.get_by_role("link", name="View").click()
     expect(page.locator(".ev").last).to_be_in_viewport(ratio=1)
+
+
+def test_the_key_says_where_there_is_nothing_to_undo(page: Page) -> None:
+    page.goto(path("s", *SEOUL))
+    page.keyboard.press("u")
+    page.keyboard.press("u")
+    toast = page.locator(".toast")
+    expect(toast).to_have_text(re.compile("There's nothing to undo here.*Edits"))
+    expect(toast.get_by_role("link", name="Edits")).to_have_attribute("href", "/edits/")
 
 
 def test_what_was_written_since_is_asked_before_it_is_undone(page: Page) -> None:
