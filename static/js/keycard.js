@@ -1,6 +1,7 @@
 // The name of a key in a state panel ([data-key-row] .key) shows what is known of the key on one shared card ([data-key-card],
 // its address): while the pointer is on the name, or the keyboard's focus. The card is fetched when it is first asked for.
-// Of the names, one can be reached by Tab; the arrow keys go to the others, Enter goes into the card, Escape closes it.
+// Of the names, one can be reached by Tab; the arrow keys go to the others, also from the field that filters them, Enter goes
+// into the card, Escape closes it.
 (() => {
   const card = document.querySelector("[data-key-card]");
   if (!card) return;
@@ -128,8 +129,11 @@
         return;
       }
       const name = keyOf(target);
-      if (!name || handle(name) !== target) return;
-      if ((key === "Enter" || key === " ") && target === name) open(name, { into: true });
+      if (key === "ArrowDown" && target.matches("[data-state-filter]")) {
+        const list = target.closest(".statefilter").parentElement;
+        go(nameOf(rows().find((row) => list.contains(row))));
+      } else if (!name || handle(name) !== target) return;
+      else if ((key === "Enter" || key === " ") && target === name) open(name, { into: true });
       else if (key === "ArrowDown" || key === "ArrowUp") step(name, key === "ArrowDown" ? 1 : -1);
       else return;
       event.stopPropagation();
@@ -140,7 +144,10 @@
 
   function step(name, by) {
     const all = rows();
-    const next = nameOf(all[all.indexOf(name.closest("[data-key-row]")) + by]);
+    go(nameOf(all[all.indexOf(name.closest("[data-key-row]")) + by]));
+  }
+
+  function go(next) {
     if (!next) return;
     if (handle(next) === next) reach(next);
     handle(next).focus();

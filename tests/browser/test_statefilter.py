@@ -26,6 +26,8 @@ def test_keys_are_filtered_as_one_types_and_from_moment_to_moment(page: Page) ->
     expect(state.locator("[data-key-row]:not([hidden])")).to_contain_text("meanwhile")
     expect(state.locator(".statefilter")).to_contain_text(f"1 of {before}")
     expect(state.locator(".scope:visible")).to_have_count(1)  # the others have no such key
+    field.press("ArrowDown")
+    expect(state.locator("[data-key-row]:not([hidden]) .key")).to_be_focused()
 
     page.locator("#event-all .line").click()
     expect(moment.locator("[data-key-row]:visible")).to_have_count(1)
