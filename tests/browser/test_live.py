@@ -84,6 +84,7 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
     home.goto("/")
     expect_state(home, "live")
     expect(page.locator("#no-events")).to_be_visible()
+    expect(page.locator("#strip")).to_be_hidden()
     badge = page.locator("#status [data-running]")
     running = home.locator("#running li", has=home.locator(f'a[href$="/{session}/"]'))
     expect(badge).to_have_count(0)
@@ -112,6 +113,7 @@ def test_every_event_of_a_run_appears_once_and_in_order_while_it_runs(
     assert noted(page, "rows") == first
     assert noted(page, "times")[1] / 1000 < ended - 1, "the rows came only when the run was over"
     expect(page.locator("#no-events")).to_have_count(0)
+    expect(page.locator("#strip")).to_be_visible()
     expect(page.locator(".turn")).to_have_count(1)
     expect(page.locator(".turn")).to_contain_text("Turn 1")
     expect(page.locator(".turn")).to_contain_text("tok")

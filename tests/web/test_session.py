@@ -104,8 +104,12 @@ def test_an_edit_tells_who_and_why(ref: SessionRef, maria: Browser, actor: Actor
     assert page.one("div", "deltas").text == 'step "choose" removed'
 
 
-def test_a_session_without_events_says_when_there_will_be_some(ref: SessionRef, maria: Browser) -> None:
-    assert "No events yet" in open_session(maria, ref).texts("h2")
+def test_a_session_without_events_says_when_there_will_be_some_and_offers_to_add_one(
+    ref: SessionRef, maria: Browser
+) -> None:
+    empty = open_session(maria, ref).one(id="no-events")
+    assert "No events yet" in empty.texts("h2")
+    assert empty.links() == {"Add event": reverse("add-event", kwargs=ref._asdict())}
 
 
 # --- The status -------------------------------------------------------------------------------------------------------
