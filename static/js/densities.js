@@ -95,7 +95,11 @@
     for (const error of events.querySelectorAll("[data-stops]")) {
       const asked = document.getElementById(`event-${error.dataset.stops}`);
       for (const call of asked?.querySelectorAll(".message.tool:not([data-ends])") ?? [])
-        end(call, error, Object.assign(document.createElement("span"), { className: "answered", textContent: error.dataset.word }));
+        end(
+          call,
+          error,
+          Object.assign(document.createElement("span"), { className: "answered", textContent: error.dataset.word }),
+        );
     }
   }
 

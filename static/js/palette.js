@@ -151,7 +151,8 @@
       const next = [row + 1];
       for (const [at, other] of [...word].entries()) {
         next.push(Math.min(above[at] + (letter !== other), above[at + 1] + 1, next[at] + 1));
-        if (letter === word[at - 1] && other === typed[row - 1]) next[at + 1] = Math.min(next[at + 1], before[at - 1] + 1);
+        if (letter === word[at - 1] && other === typed[row - 1])
+          next[at + 1] = Math.min(next[at + 1], before[at - 1] + 1);
       }
       [before, above] = [above, next];
     }
