@@ -25,7 +25,7 @@ _LONGEST: Final = 60  # characters of a value of state
 _LOOKED_AT: Final = 300  # characters before the cursor: patterns take the square of the time
 _PHRASE: Final = re.compile(r'"(?:\\.|[^"\\])*(?P<end>"|\\?\Z)', re.DOTALL)
 _CLOSED: Final = "\ufffc"  # stands for each character of a phrase that is closed
-_PIECE: Final = re.compile(r'-?(?P<name>[a-z]+:|state\.|was\.)?(?P<typed>"[^"]*|[^\s()"]*)$', re.IGNORECASE)
+_PIECE: Final = re.compile(r'-?(?P<name>[a-z]+(?:-for)?:|state\.|was\.)?(?P<typed>"[^"]*|[^\s()"]*)$', re.IGNORECASE)
 _OPERATOR: Final = re.compile(
     r"""(?P<ever>\bwas\.)?(?P<prefix>user:|app:|state\.)?(?P<key>[\w.-]+)\s*"""
     r"""(?:!?=|in\s*\((?:[^()]*,)?)\s*(?P<typed>"[^"]*|[^\s"()]*)$"""
@@ -195,6 +195,9 @@ def _values(name: str, typed: str, actor: Actor) -> Iterable[str]:
         if name == "error":
             begun = begun.removeprefix(START)
         return _some("o.value", "searchname AS o", "o.kind = %s", [name], begun, actor)
+    if name == "waits-for":
+        some = "SELECT p.name_id FROM sessions_app_searchpending AS p WHERE p.passed_over = FALSE"
+        return _some("o.value", "searchname AS o", f"o.id IN ({some})", [], begun, actor)
     if name == "tag":
         fixed = [each for each in ("any", "none") if each.startswith(wanted)]
         return [*known_tags(wanted, MOST - len(fixed), actor=actor), *fixed]

@@ -10,10 +10,11 @@ from django.utils.translation import gettext as _
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
+from ..domain import pending
 from ..domain.errors import Invalid
 from ..domain.kinds import KINDS
 from ..domain.shorten import words
-from .tree import STATUSES, Kind, Leaf, Match, Number, Presence, Scope, State, Status, Text, Time, Value, Wrote
+from .tree import STATUSES, Kind, Leaf, Match, Number, Presence, Scope, State, Status, Text, Time, Value, Waits, Wrote
 
 _SECONDS: Final = {"": "1", "ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400", "w": "604800"}
 _THOUSANDS: Final = {"": "1", "k": "1000", "m": "1000000"}
@@ -22,8 +23,7 @@ _THOUSANDS: Final = {"": "1", "k": "1000", "m": "1000000"}
 class Filter(NamedTuple):
     """The values that may follow the name of a filter, and those that complete it where none were seen.
 
-    A session may have none of what a filter `of_some` is about. `units` are those of a number, which has the name of its
-    column in the index."""
+    A session may have none of what a filter `of_some` is about. `units` are those of a number."""
 
     offered: tuple[str, ...] = ()
     of_some: bool = False
@@ -36,11 +36,14 @@ FILTERS: Final = {  # the likeliest first
     "kind": Filter(KINDS),
     "error": Filter(of_some=True),
     "status": Filter(STATUSES),
+    "waits": Filter((*pending.KINDS, "any", "none"), of_some=True),
     "tag": Filter(of_some=True),
     "edited": Filter(of_some=True),
     "before": Filter(("today", "yesterday"), is_time=True),
     "after": Filter(("today", "yesterday", "1h", "24h", "7d"), is_time=True),
     **dict.fromkeys(("changed", "set"), Filter()),
+    "waits-for": Filter(),
+    "waiting": Filter((">1h", ">1d"), units=_SECONDS),
     "took": Filter((">5s", ">1m"), units=_SECONDS),
     "tokens": Filter((">10k",), units=_THOUSANDS),
     "turns": Filter((">3",), units=_THOUSANDS),
@@ -82,6 +85,8 @@ def filter_condition(token: str, now: float, zone: tzinfo) -> Leaf:
         return Status(_one_of(STATUSES, value, _("“%(given)s” isn't a status.")))
     if known.of_some and not exact and value.lower() in ("any", "none"):
         return Presence(name, value.lower() == "any")
+    if name == "waits":
+        return Waits(_one_of(pending.KINDS, value, _("“%(given)s” isn't something that a call waits for.")))
     return Match(name, value, exact)
 
 
@@ -133,6 +138,9 @@ def _number(name: str, given: str, units: dict[str, str]) -> Number:
             if units is _SECONDS
             else _("“%(given)s” isn't a number. Use a value like 3, 10k or 5..10.") % {"given": words(given, 40)}
         )
+    if (name, op) == ("waiting", "="):
+        problem = _("No call waits for exactly “%(given)s”.") % {"given": words(first, 40)}
+        raise Invalid(problem + " " + _("Did you mean “%(name)s”?") % {"name": f"{name}:>{first}"})
     return Number(name, cast(Any, op), *cast(list[float], amounts))
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import psycopg
 from django.conf import settings
@@ -64,7 +64,16 @@ _WRITERS: Final = """v.writer_id IN (SELECT b.id FROM sessions_app_searchname AS
 
 # The words of the partial index search_phase. Without these very words, SQLite would look at every session.
 BUSY: Final = "NOT (s.phase = 'idle')"
+# The calls that wait, and that the user didn't pass over. They are few, and their sessions are among those at work. SQLite
+# goes by the index search_pending_at for an equation, but not for NOT: that leads a session to its own calls.
+_WAITS: Final = {
+    False: f"""({BUSY} AND s.id IN (SELECT p.session_id FROM sessions_app_searchpending AS p
+        WHERE p.passed_over = FALSE AND {{holds}}))""",
+    True: """EXISTS (SELECT 1 FROM sessions_app_searchpending AS p
+        WHERE p.session_id = s.id AND NOT p.passed_over AND {holds})""",
+}
 MANY: Final = 500  # users or names that a filter means
+_TURNED: Final = str.maketrans("<>", "><")
 
 
 @dataclass(slots=True)
@@ -193,6 +202,8 @@ class _Builder:
             return self._compared({"session": "s.folded_id", "title": "s.folded_title"}[node.name], node)
         if node.name == "tag":
             return _TAGS.format(value=self._compared("t.seen", node))
+        if node.name == "waits-for":
+            return self._waits_for(self._named(node))
         return self._fact(node.name, self._named(node))
 
     def _user(self, node: tree.Match) -> str:
@@ -219,6 +230,21 @@ class _Builder:
             if names
             else "FALSE"
         )
+
+    def _waits_for(self, condition: str) -> str:
+        tools = self._numbers(f"sessions_app_searchname AS n WHERE n.kind = 'tool' AND {condition}")
+        if tools is None:
+            return self._waiting(
+                f"EXISTS (SELECT 1 FROM sessions_app_searchname AS n WHERE n.id = p.name_id AND {condition})"
+            )
+        return self._waiting(f"p.name_id IN ({tools})") if tools else "FALSE"
+
+    def _waits(self, node: tree.Waits) -> str:
+        self._values.append(node.value)
+        return self._waiting("p.kind = %s")
+
+    def _waiting(self, holds: str) -> str:
+        return _WAITS[bool(self._few)].format(holds=holds)
 
     def _numbers(self, meant: str, count: int = 1) -> str | None:
         """Returns the numbers of the rows `n` for which the last values hold, and takes these away; None if they are many,
@@ -248,7 +274,12 @@ class _Builder:
         return _holds("n.folded", node)
 
     def _presence(self, node: tree.Presence) -> str:
-        condition = {"error": "s.errors > 0", "edited": "s.edited", "tag": _TAGS.format(value="TRUE")}[node.name]
+        condition = {
+            "error": "s.errors > 0",
+            "edited": "s.edited",
+            "tag": _TAGS.format(value="TRUE"),
+            "waits": self._waiting("TRUE"),
+        }[node.name]
         return condition if node.there else f"NOT ({condition})"
 
     def _kind(self, node: tree.Kind) -> str:
@@ -269,11 +300,21 @@ class _Builder:
         return "s.last >= %s" if node.name == "after" else "s.first < %s"
 
     def _number(self, node: tree.Number) -> str:
+        if node.name == "waiting":
+            return self._waiting_time(node)
         if node.op == "..":
             self._values += [node.value, node.upto]
             return f"s.{node.name} BETWEEN %s AND %s"
         self._values.append(node.value)
         return f"s.{node.name} {node.op} %s"
+
+    def _waiting_time(self, node: tree.Number) -> str:
+        """What has waited longer was asked earlier."""
+        if node.op == "..":
+            self._values += [self._now - cast(float, node.upto), self._now - node.value]
+            return self._waiting("p.at BETWEEN %s AND %s")
+        self._values.append(self._now - node.value)
+        return self._waiting(f"p.at {node.op.translate(_TURNED)} %s")
 
     def _state(self, node: tree.State) -> str:
         """What a key was, is what events wrote and, of the session's own, what it is: it may have begun with that."""
@@ -368,6 +409,7 @@ _LEAVES: Final[dict[type, Callable[[_Builder, Any], str]]] = {
     tree.Presence: _Builder._presence,
     tree.Kind: _Builder._kind,
     tree.Status: _Builder._status,
+    tree.Waits: _Builder._waits,
     tree.Time: _Builder._time,
     tree.Number: _Builder._number,
     tree.State: _Builder._state,

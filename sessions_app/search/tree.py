@@ -83,6 +83,14 @@ class Status(_Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Waits(_Part):
+    """What a call of the session waits for, one of `domain.pending.KINDS`: `waits:confirmation`."""
+
+    value: str
+    name: ClassVar[str] = "waits"
+
+
+@dataclass(frozen=True, slots=True)
 class Time(_Part):
     """`after`: the last event is at this time or later; `before`: the session began earlier. `given` is how it was typed."""
 
@@ -95,7 +103,7 @@ class Time(_Part):
 class Number(_Part):
     """A number compared: `took:>5s`, which is in seconds, `tokens:10k`, `turns:5..10` with both ends."""
 
-    name: str  # of a column of the index
+    name: str  # of a column of the index; or waiting, which is how long a call has waited, and is never equal
     op: Literal["=", "<", "<=", ">", ">=", ".."]
     value: float
     upto: float | None = None  # only for `..`
@@ -125,7 +133,7 @@ class Wrote(_Part):
     by: str = ""
 
 
-Leaf = Text | Match | Presence | Kind | Status | Time | Number | State | Wrote
+Leaf = Text | Match | Presence | Kind | Status | Waits | Time | Number | State | Wrote
 Node = And | Or | Not | Leaf
 STATUSES: Final = ("running", "waiting", "failed", "idle", "stuck")
 
@@ -195,7 +203,7 @@ def _inside(node: Node) -> str:
     return f"({write(node)})" if isinstance(node, And | Or) else write(node)
 
 
-def _value(node: Match | Presence | Kind | Status | Time | Number | Wrote) -> str:
+def _value(node: Match | Presence | Kind | Status | Waits | Time | Number | Wrote) -> str:
     match node:
         case Wrote(_name, scope, path, by):
             text = _key(scope, path) + (f" by {by}" if by else "")

@@ -87,6 +87,9 @@ SUGGESTED: Final = [
     ("error:late¦", ["error:LATE"]),
     ("kind:re¦", ["kind:rewind", "kind:response", "kind:code_result", "kind:remote"]),
     ("-status:id¦", ["-status:idle"]),
+    ("-waits-f¦", ["-waits-for:"]),
+    ("waits:c¦", ["waits:confirmation", "waits:credential"]),
+    ("waits-for:r¦", []),
     ("after:to¦", ["after:today"]),
     ("tag:¦", ["tag:any", "tag:none"]),
     # values of keys
@@ -115,7 +118,7 @@ SUGGESTED: Final = [
     ("step !¦", ["step !="]),
     ("step e¦", ["step exists", "step error:", "step edited:", "step events:"]),
     # what keys were
-    ("wa¦", ["was."]),
+    ("wa¦", ["waits:", "waits-for:", "waiting:", "was."]),
     ("was.st¦", ["was.stage", "was.step"]),
     ("was.step = pai¦", ['was.step = "paid"']),
     ("-set:user:ti¦", ["-set:user:tier"]),

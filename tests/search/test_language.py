@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.domain.kinds import KINDS
+from sessions_app.domain.pending import KINDS as WAITS
 from sessions_app.search.conditions import FILTERS
 from sessions_app.search.language import parse, with_filter, without
 from sessions_app.search.tree import (
@@ -29,6 +30,7 @@ from sessions_app.search.tree import (
     Status,
     Text,
     Time,
+    Waits,
     Wrote,
     leaves,
     write,
@@ -110,6 +112,12 @@ TREES: Final[list[tuple[str, Node | None]]] = [
     ("tool:any", Match("tool", "any")),
     ("kind:Rewind", Kind("rewind")),
     ("status:failed", Status("failed")),
+    ("waits:Confirmation", Waits("confirmation")),
+    ("-waits:long-running", Not(Waits("long-running"))),
+    ("waits:any", Presence("waits", True)),
+    ("waits-for:refund", Match("waits-for", "refund")),
+    ('-Waits-For:"refund"', Not(Match("waits-for", "refund", exact=True))),
+    ("my-host:8080", Text("my-host:8080")),
     # times
     ("after:14:00", Time("after", seoul(2026, 11, 22, 14))),
     ("after:9:00:05", Time("after", seoul(2026, 11, 22, 9, 0, 5))),
@@ -129,6 +137,9 @@ TREES: Final[list[tuple[str, Node | None]]] = [
     ("took:<=300ms", Number("took", "<=", 0.3)),
     ("took:1.5h", Number("took", "=", 5400)),
     ("took:1m..2m", Number("took", "..", 60, 120)),
+    ("waiting:>2h", Number("waiting", ">", 7200)),
+    ("waiting:<=1.5d", Number("waiting", "<=", 129_600)),
+    ("waiting:1h..3h", Number("waiting", "..", 3600, 10_800)),
     ("tokens:>=10k", Number("tokens", ">=", 10_000)),
     ("tokens:1.5M", Number("tokens", "=", 1_500_000)),
     ("turns:=3", Number("turns", "=", 3)),
@@ -191,6 +202,7 @@ def test_every_part_says_where_it_stands() -> None:
 
 # --- Malformed texts --------------------------------------------------------------------------------------------------
 
+NO_WAIT: Final = "isn't something that a call waits for."
 MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
     ("a usr:nadia b", "a b", [("usr:nadia", "There's no filter “usr:”. Did you mean “user:”?")]),
     ("planet:x", "", [("planet:x", "There's no filter “planet:”. To search for it as text, put it in quotes.")]),
@@ -206,6 +218,12 @@ MALFORMED: Final[list[tuple[str, str, list[tuple[str, str]]]]] = [
         "a",
         [("status:bad", "“bad” isn't a status. Use one of: running, waiting, failed, idle, stuck.")],
     ),
+    ("waits:confirm", "", [("waits:confirm", f"“confirm” {NO_WAIT} Use one of: {', '.join(WAITS)}.")]),
+    ("waits:inptu", "", [("waits:inptu", f"“inptu” {NO_WAIT} Did you mean “input”?")]),
+    ("wait-for:x", "", [("wait-for:x", "There's no filter “wait-for:”. Did you mean “waits-for:”?")]),
+    ("waits-for: a", "a", [("waits-for:", "Something is missing after “waits-for:”.")]),
+    ("waiting:2h", "", [("waiting:2h", "No call waits for exactly “2h”. Did you mean “waiting:>2h”?")]),
+    ("waiting:>long", "", [("waiting:>long", "“>long” isn't a duration. Use a value like 5s, 2m or 1h..3h.")]),
     ("took:soon", "", [("took:soon", "“soon” isn't a duration. Use a value like 5s, 2m or 1h..3h.")]),
     ("took:5..", "", [("took:5..", "“5..” isn't a duration. Use a value like 5s, 2m or 1h..3h.")]),
     ("turns:1e5", "", [("turns:1e5", "“1e5” isn't a number. Use a value like 3, 10k or 5..10.")]),
@@ -433,7 +451,7 @@ def test_every_example_of_the_docs_works() -> None:
 def test_the_docs_name_every_filter_status_and_kind() -> None:
     for name in FILTERS:
         assert f"`{name}:" in DOCS
-    for name in (*STATUSES, *KINDS):
+    for name in (*STATUSES, *KINDS, *WAITS):
         assert f"`{name}`" in DOCS
 
 

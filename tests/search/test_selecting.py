@@ -456,3 +456,19 @@ def test_a_status_of_work_is_looked_for_among_the_sessions_at_work_alone(own: st
         selection.values,
     )
     assert any("USING INDEX search_phase" in step[-1] for step in plan), plan
+
+
+@pytest.mark.parametrize("text", ["waits:any", "waits:input", "waiting:>2h", "app:booking waits:credential"])
+@pytest.mark.parametrize("end", ["LIMIT 5", "ORDER BY s.last DESC, s.id DESC LIMIT 5"])
+def test_calls_that_wait_lead_to_their_sessions(own: str, text: str, end: str) -> None:
+    selection = select(query_of(text), SYSTEM)
+    plan = rows(
+        f"EXPLAIN QUERY PLAN SELECT s.id FROM sessions_app_searchsession AS s WHERE {selection.sql} {end}",
+        selection.values,
+    )
+    assert any("SEARCH s USING INTEGER PRIMARY KEY" in step[-1] for step in plan), plan
+    assert any("INDEX search_pending_at (passed_over=?" in step[-1] for step in plan), plan
+    with CaptureQueriesContext(connection) as sent:
+        among([1], query_of(text), now=0.0)
+    plan = rows(f"EXPLAIN QUERY PLAN {sent[-1]['sql']}", [])
+    assert any(step[-1].startswith("SEARCH p USING INDEX sqlite_autoindex") for step in plan), plan
