@@ -19,7 +19,7 @@ from ..search import damage
 from ..search.drift_looks import Looker
 from ..search.index.feed import Feeder
 from ..search.saved.match_watcher import LOOK_SECONDS as LOOK_AT_TIME
-from ..search.saved.match_watcher import notice_silence, noticing
+from ..search.saved.match_watcher import notice_time, noticing
 from ..sources import database
 
 log = logging.getLogger("adkweb.search")
@@ -113,4 +113,4 @@ class SearchFeeder(Ticker):
         now = time.monotonic()
         if feeder.claimed and now >= self._noticed.get(feeder.source, 0.0) + LOOK_AT_TIME:
             self._noticed[feeder.source] = now
-            notice_silence(feeder.claimed)
+            notice_time(feeder.claimed)

@@ -23,6 +23,7 @@ from .. import damage, tree
 from ..index.tables import ref_of
 from ..language import parse
 from ..selecting import among
+from ..sql import rows
 from . import views, watching
 from .views import ViewWatch
 
@@ -31,7 +32,7 @@ log = logging.getLogger("adkweb.saved")
 MOST: Final = 100  # queries that are watched: each is asked before and after some sessions are stored
 SECONDS: Final = 1.0  # for all queries, before some sessions are stored, and about as long afterwards
 LOOK_SECONDS: Final = 10.0  # between two looks at what becomes true by time alone
-_CANDIDATES: Final = 1_000  # sessions that fell silent between two looks
+_CANDIDATES: Final = 1_000  # sessions for which time went by between two looks
 _first = 0  # the group that is asked first
 
 
@@ -44,12 +45,24 @@ class _Group:
     watches: list[ViewWatch] = field(default_factory=list)
 
     @property
-    def depends_on_time(self) -> bool:
-        """Tells whether a session can begin to match without an event."""
-        return self.query.tree is not None and any(
-            isinstance(leaf, tree.Status) and leaf.value in ("running", "stuck")
-            for leaf in tree.leaves(self.query.tree)
-        )
+    def depends_on_silence(self) -> bool:
+        """Tells whether a session can begin to match because it falls silent."""
+        return any(isinstance(leaf, tree.Status) and leaf.value in ("running", "stuck") for leaf in self._leaves)
+
+    @property
+    def waits(self) -> set[float]:
+        """Returns how long a call has waited, in seconds, when its session can begin to match."""
+        return {
+            seconds
+            for leaf in self._leaves
+            if isinstance(leaf, tree.Number) and leaf.name == "waiting"
+            for seconds in (leaf.value, leaf.upto)
+            if seconds is not None
+        }
+
+    @property
+    def _leaves(self) -> Iterator[tree.Leaf]:
+        return iter(()) if self.query.tree is None else tree.leaves(self.query.tree)
 
 
 @contextmanager
@@ -73,9 +86,9 @@ def noticing(source: int, digests: Collection[str]) -> Iterator[None]:
             _note(some, [before for _group, before in asked], after, source)
 
 
-def notice_silence(source: int) -> None:
+def notice_time(source: int) -> None:
     """Notices which sessions began to match because time went by since the last look. The first one begins with that."""
-    groups = [group for group in _groups() if group.depends_on_time]
+    groups = [group for group in _groups() if group.depends_on_silence or group.waits]
     at = SearchSource.objects.filter(pk=source)
     last = at.values_list("looked", flat=True).first()
     now = time.time()
@@ -84,15 +97,30 @@ def notice_silence(source: int) -> None:
             at.update(looked=now if groups else 0.0)
         return
     with transaction.atomic():
-        silent = SearchSession.objects.filter(
-            source=source,
-            phase="open",
-            last__gte=last - settings.SILENCE_SECONDS,
-            last__lt=now - settings.SILENCE_SECONDS,
-        )
-        numbers = list(silent.order_by("-last").values_list("pk", flat=True)[:_CANDIDATES])
+        numbers = _changed(source, groups, last, now)
         _note(groups, _matching(groups, numbers, last), _matching(groups, numbers, now), source)
         at.update(looked=now)
+
+
+def _changed(source: int, groups: Sequence[_Group], last: float, now: float) -> set[int]:
+    """Returns which sessions fell silent between two times, and which have a call that had then waited as long as a query
+    says."""
+    silent = SearchSession.objects.filter(
+        source=source,
+        phase="open",
+        last__gte=last - settings.SILENCE_SECONDS,
+        last__lt=now - settings.SILENCE_SECONDS,
+    )
+    numbers = {*silent.order_by("-last").values_list("pk", flat=True)[:_CANDIDATES]}
+    for seconds in {each for group in groups for each in group.waits}:
+        waiting = rows(
+            f"""SELECT s.id FROM sessions_app_searchsession AS s WHERE +s.source_id = %s AND s.id IN (
+                SELECT p.session_id FROM sessions_app_searchpending AS p
+                WHERE p.passed_over = FALSE AND p.at BETWEEN %s AND %s) LIMIT {_CANDIDATES}""",
+            [source, last - seconds, now - seconds],
+        )
+        numbers |= {number for (number,) in waiting}
+    return numbers
 
 
 @contextmanager

@@ -130,17 +130,35 @@ def test_a_session_that_falls_silent_is_news_although_nothing_is_written(
     feed(source, feeder)
     number = SearchSource.objects.get().pk
     for _look in range(2):
-        match_watcher.notice_silence(number)
+        match_watcher.notice_time(number)
         assert news() == {"status:stuck": 0}
     settings.SILENCE_SECONDS = 0
-    match_watcher.notice_silence(number)
+    match_watcher.notice_time(number)
     assert news() == {"status:stuck": 0}, "it was silent for as long at the last look"
     settings.SILENCE_SECONDS = 300
     SearchSource.objects.update(looked=time.time() - 10)
     SearchSession.objects.update(last=time.time() - 305)
     for _look in range(2):
-        match_watcher.notice_silence(number)
+        match_watcher.notice_time(number)
         assert news() == {"status:stuck": 1}
+
+
+def test_a_session_is_news_when_a_call_has_waited_as_long_as_a_query_says(
+    source: str, feeder: Feeder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = ("waiting:>2h", "-waiting:<2h waits:any", "waiting:1h..2h", "waiting:>3h")
+    for query in queries:
+        watched(query)
+    call = {"function_call": {"id": "c", "name": "book", "args": {}}}
+    event = {"author": "a", "content": {"role": "model", "parts": [call]}, "long_running_tool_ids": ["c"]}
+    append_event(session(source, "s1"), {**event, "timestamp": NOW}, actor=ALICE)
+    say(session(source, "quiet"), "hello", NOW)
+    feed(source, feeder)
+    number = SearchSource.objects.get().pk
+    for hours, expected in ((0.5, "0 0 0 0"), (0.9, "0 0 0 0"), (1.1, "0 0 1 0"), (2.1, "1 1 1 0"), (2.2, "1 1 1 0")):
+        monkeypatch.setattr(time, "time", lambda: NOW + hours * 3600)  # noqa: B023
+        match_watcher.notice_time(number)
+        assert news() == dict(zip(queries, map(int, expected.split()), strict=True)), hours
 
 
 def test_what_was_not_stored_is_no_news(source: str, feeder: Feeder, monkeypatch: pytest.MonkeyPatch) -> None:
