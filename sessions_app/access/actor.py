@@ -17,7 +17,7 @@ from ..domain.roles import PERMISSIONS, Permission
 from ..domain.session_ref import SessionRef
 
 PATTERN_LENGTH: Final = 200
-read_only_sources: Final[set[str]] = set()  # by alias, those that are opened for reading only; registry.py keeps it
+read_only_sources: Final[set[str]] = set()  # by alias, those whose address says so; registry.py keeps it
 
 
 def checked_pattern(text: str, field: str) -> str:

@@ -151,7 +151,8 @@ def _register_file(path: Path, named: urls.File | None = None, *, found: bool = 
     path = path.resolve()
     path = _linked(path) or path
     immutable = named is not None and named.immutable
-    read_only = settings.READ_ONLY or (named is not None and named.read_only)
+    asked = named is not None and named.read_only
+    read_only = settings.READ_ONLY or asked
     name = path.parent.parent.name if path.parts[-2:] == SESSION_FILE.parts else path.stem
     return _register(
         Source(_alias(name, str(path)), short(path), "sqlite"),
@@ -169,6 +170,7 @@ def _register_file(path: Path, named: urls.File | None = None, *, found: bool = 
             },
             "ADKWEB": {"path": str(path), "found": found, "read_only": read_only, "immutable": immutable},
         },
+        read_only=asked,
     )
 
 
@@ -202,6 +204,7 @@ def _register_server(server: urls.Server) -> Source:
             "OPTIONS": _options(alias, parameters, prepares=prepares),
             "ADKWEB": {"read_only": read_only, "prepares": prepares},
         },
+        read_only=server.read_only,
     )
 
 
@@ -226,7 +229,10 @@ def _options(alias: str, parameters: dict[str, str], *, prepares: bool | None) -
     }
 
 
-def _register(source: Source, database: dict[str, Any]) -> Source:
+def _register(source: Source, database: dict[str, Any], *, read_only: bool) -> Source:
+    """Registers a source; `read_only`: its address says so."""
+    if read_only:
+        read_only_sources.add(source.alias)
     known = sources.get(source.alias)
     wishes = database["ADKWEB"]["read_only"]
     if known is not None and (not wishes or connections.databases[source.alias]["ADKWEB"]["read_only"]):
@@ -240,8 +246,6 @@ def _register(source: Source, database: dict[str, Any]) -> Source:
         if hasattr(connection, "close_pool"):
             connection.close_pool()
         connections.databases[source.alias].update(configured[source.alias])
-    if wishes:
-        read_only_sources.add(source.alias)
     sources[source.alias] = source
     return source
 
