@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import pty
 import queue
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,6 +45,26 @@ def run(tmp_path: Path, *words: str | Path, program: str = PROGRAM, **more: str)
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout, done.stderr
+
+
+def in_terminal(tmp_path: Path, *words: str, columns: int) -> list[str]:
+    """What a command prints in a terminal that is so wide: lines without their colours."""
+    above, below = pty.openpty()
+    process = warm.Popen(
+        [sys.executable, "-c", PROGRAM, *words],
+        cwd=tmp_path,
+        env=environment(tmp_path, TZ="UTC", COLUMNS=str(columns), TERM="xterm"),
+        stdout=below,
+        stderr=below,
+    )
+    os.close(below)
+    text = b""
+    with suppress(OSError):  # the end
+        while part := os.read(above, 1 << 16):
+            text += part
+    os.close(above)
+    assert process.wait() == 0
+    return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text.decode()).splitlines()
 
 
 @pytest.fixture

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import re
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,8 +14,7 @@ from sessions_app.access.actor import Actor
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
-from tests.management.conftest import PROGRAM, environment, run
-from tests.support import warm
+from tests.management.conftest import in_terminal, run
 
 NOON = 1_767_268_800.0  # 2026-01-01 12:00 in UTC
 MARIA = Actor.holding("maria", "admin")
@@ -142,7 +137,7 @@ def test_nothing_is_adopted_or_written(tmp_path: Path, new_database: Callable[[s
         (["late usr:nadia", "agent.db"], 1, "Did you mean “user:”?\n  late usr:nadia\n       ^^^^^^^^^\n"),
         (["x" * 200 + " 항공 )", "agent.db"], 1, "x" * 26 + " 항공 )\n" + " " * 34 + "^"),
         (["late", "./ghost.db"], 2, "No such file or folder"),
-        (["late"], 2, "Name a source after the query"),
+        (["late"], 2, "Name a source at the end"),
         (["late", "agent.db", "--limit", "0"], 2, "0 is not a number from 1 to 10,000"),
         (["late", "agent.db", "--sort", "id"], 2, "invalid choice"),
         ([], 2, "required: QUERY"),
@@ -161,24 +156,7 @@ def test_without_adkwebs_own_database_it_says_so(tmp_path: Path, sqlite: str) ->
 
 
 def test_in_a_terminal_a_session_has_two_lines_no_wider_than_it(tmp_path: Path, sqlite: str) -> None:
-    above, below = pty.openpty()
-    process = warm.Popen(
-        [sys.executable, "-c", PROGRAM, "find", "hello", sqlite, "--limit", "1"],
-        cwd=tmp_path,
-        env=environment(tmp_path, TZ="UTC", COLUMNS="64", TERM="xterm"),
-        stdout=below,
-        stderr=below,
-    )
-    os.close(below)
-    text = b""
-    try:
-        while part := os.read(above, 1 << 16):
-            text += part
-    except OSError:  # the end
-        pass
-    os.close(above)
-    assert process.wait() == 0
-    plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text.decode()).splitlines()
+    plain = in_terminal(tmp_path, "find", "hello", sqlite, "--limit", "1", columns=64)
     head = next(number for number, line in enumerate(plain) if "turns" in line)
     assert all(len(line) <= 64 for line in plain[head:])
     assert plain[head].split() == ["title", "status", "user", "app", "when", "turns"]

@@ -2,7 +2,7 @@
 
 import logging
 from contextlib import suppress
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -44,6 +44,14 @@ def local_zone() -> tzinfo:
         with Path("/etc/localtime").open("rb") as file:
             return ZoneInfo.from_file(file)
     return UTC
+
+
+def clock(seconds: float) -> str:
+    """Returns a time in this machine's time zone, to the second."""
+    try:
+        return datetime.fromtimestamp(seconds, local_zone()).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):  # an event may hold anything
+        return "–"
 
 
 def silence_logs() -> None:
