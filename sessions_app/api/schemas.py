@@ -140,6 +140,32 @@ class Results(Schema):
     behind: list[SourceBehind]
 
 
+class WaitingCall(Schema):
+    """A call that waits for an answer. `since` is when it was made."""
+
+    id: str = Field(description="one word that names the call, its event, session and source")
+    kind: str = Field(description="confirmation, input, credential or long-running")
+    tool: str = Field(description="the tool that is to be confirmed, or that needs a sign-in or a result")
+    args: Any = Field(description="the tool's arguments, or what a request for input comes with; null if unknown")
+    hint: str = Field(description="the agent's own words; empty without any")
+    source: str
+    app_name: str
+    user_id: str
+    session_id: str
+    event_id: str
+    since: float
+    answerable: bool
+    why: str = Field(description="why it can't be answered, in a sentence; empty if it can")
+
+
+class Inbox(Schema):
+    """A page of calls that wait for an answer, the oldest first."""
+
+    items: list[WaitingCall]
+    next: str | None = Field(description="`cursor` of the page that follows; null on the last page")
+    behind: list[SourceBehind]
+
+
 class SessionState(Schema):
     """A session in a list, with its own state. Keys have no prefix."""
 

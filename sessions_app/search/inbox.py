@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,17 +11,20 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.audit.record import record
+from ..access.handles import shown_ref
 from ..access.shown import check_unmasked, shown_words
 from ..domain.errors import Invalid, NotFound, SourceError
 from ..domain.pending import Asked, asked
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
+from ..domain.shorten import words
 from ..models import Dismissal, Event, SearchPending, SearchSession
 from ..reads.event_views import EventView, measured, views
 from ..reads.labels import said
 from ..reads.lists import existing
 from ..reads.paging import Page, read_cursor, write_cursor
 from ..sources import database, registry
+from ..sources.errors import shown, unusable
 from . import tree
 from .index.tables import names_of, ref_of
 from .selecting import select
@@ -36,12 +38,14 @@ _FROM: Final = """FROM sessions_app_searchpending AS p JOIN sessions_app_searchs
 _DISMISSED: Final = """EXISTS (SELECT 1 FROM sessions_app_dismissal AS d
     WHERE d."where" = w."where" AND d.digest = s.digest AND d.asked = p.asked)"""
 _KEYS: Final = "p.at, p.session_id, p.number"
+_ID: Final = "call-"
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A call that waits for an answer: domain/pending.Pending, with its session and what it asks. `asked` is None if the
-    event can't be read now; `dismissal` is set if someone decided that it won't be answered."""
+    event can't be read now. `why` says why it can't be answered; it is empty if it can, as far as adkweb knows. `dismissal`
+    is set if someone decided that it won't be answered."""
 
     ref: SessionRef
     title: str
@@ -54,6 +58,7 @@ class Waiting:
     passed_over: bool
     key: str  # what stands for the call in adkweb's own tables
     asked: Asked | None = None
+    why: str = ""
     dismissal: Dismissal | None = None
 
 
@@ -93,28 +98,40 @@ def waiting(
     return Page(_with_dismissals(rows_, actor) if dismissed else rows_, following)
 
 
-def count(query: tree.Query = EVERY, *, actor: Actor) -> int:
-    """Returns how many calls wait, at most COUNTED + 1."""
+def count(query: tree.Query = EVERY, *, actor: Actor, passed_over: bool = False) -> int:
+    """Returns how many calls wait, or how many the user passed over, at most COUNTED + 1."""
     selection = select(query, actor)
-    some = f"SELECT 1 {_FROM} WHERE NOT p.passed_over AND NOT {_DISMISSED} AND {selection.sql} LIMIT %s"
-    return int(rows(f"SELECT count(*) FROM ({some}) AS counted", [*selection.values, COUNTED + 1])[0][0])
+    some = f"SELECT 1 {_FROM} WHERE p.passed_over = %s AND NOT {_DISMISSED} AND {selection.sql} LIMIT %s"
+    values = [passed_over, *selection.values, COUNTED + 1]
+    return int(rows(f"SELECT count(*) FROM ({some}) AS counted", values)[0][0])
 
 
 def _with_events(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
     """Returns calls with what they ask, as far as the actor may see it, by one query of each source. Those whose session is
     gone are left out; those of a source that doesn't answer come without."""
-    shown: dict[Waiting, Waiting] = {each: replace(each, title=said(each.title, each.ref, actor)) for each in page}
+    told: dict[Waiting, Waiting] = {each: replace(each, title=said(each.title, each.ref, actor)) for each in page}
     for source in {each.ref.source for each in page}:
         some = [each for each in page if each.ref.source == source]
-        with suppress(SourceError):
+        try:
             titles = existing({each.ref for each in some}, actor=actor)
             events = _events(source, some, actor)
-            for each in some:
-                if each.ref in titles:
-                    shown[each] = replace(each, title=titles[each.ref], asked=_asked(each, events))
-                else:
-                    del shown[each]
-    return list(shown.values())
+        except SourceError as error:
+            told |= {each: replace(told[each], why=shown(error, actor)) for each in some}
+            continue
+        why = _why_not(source, actor)
+        for each in some:
+            if each.ref in titles:
+                told[each] = replace(each, title=titles[each.ref], asked=_asked(each, events), why=why)
+            else:
+                del told[each]
+    return list(told.values())
+
+
+def _why_not(source: str, actor: Actor) -> str:
+    """Returns why nothing in an open source can be answered; "" if it can. Only an admin of everything learns where a source
+    is."""
+    why = database.why_shown(source)
+    return why if not why or database.is_read_only(source) or actor.runs_everything else unusable()
 
 
 def _events(source: str, some: Sequence[Waiting], actor: Actor) -> dict[tuple[SessionRef, str], EventView]:
@@ -141,10 +158,14 @@ def _asked(each: Waiting, events: dict[tuple[SessionRef, str], EventView]) -> As
 
 
 def _with_dismissals(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
-    dismissals = {each.asked: each for each in Dismissal.objects.filter(asked__in=[each.key for each in page])}
+    given = Dismissal.objects.filter(asked__in=[each.key for each in page])
+    dismissals = {(each.where, each.digest, each.asked): each for each in given}
     for each in dismissals.values():
         each.reason = shown_words(each.reason, actor, json.loads(each.names)[0])
-    return [replace(each, dismissal=dismissals.get(each.key)) for each in page]
+    return [
+        replace(each, dismissal=dismissals.get((registry.identity(each.ref.source), digest_of(*each.ref[1:]), each.key)))
+        for each in page
+    ]
 
 
 # --- Dismissing -------------------------------------------------------------------------------------------------------
@@ -183,3 +204,46 @@ def _of_call(ref: SessionRef, key: str, actor: Actor) -> dict[str, Any]:
     actor.check_sees(ref)
     actor.check_may("append", ref.source, ref.app_name)
     return {"where": registry.identity(ref.source), "digest": digest_of(*ref[1:]), "asked": key}
+
+
+# --- For programs: the API and `adkweb inbox` -------------------------------------------------------------------------
+
+
+def id_of(each: Waiting, actor: Actor) -> str:
+    """Returns one word that names a call: its source and session, as the actor may see them, its event, and itself."""
+    return _ID + write_cursor(*shown_ref(each.ref, actor), each.event_id, each.call_id)
+
+
+def read_id(text: str) -> tuple[SessionRef, str, str]:
+    """Returns what such a word names: a session, whose user may be a handle, the id of an event, and that of its call.
+    Raises Invalid for any other text."""
+    try:
+        if not text.startswith(_ID):
+            raise Invalid
+        source, app, user, session, event, call = read_cursor(text.removeprefix(_ID), *[str] * 6)
+    except Invalid as error:
+        raise Invalid(
+            _("“%(text)s” isn't the id of a call. Copy the whole id from the inbox.") % {"text": words(text, 40)}
+        ) from error
+    return SessionRef(source, app, user, session), event, call
+
+
+def as_json(each: Waiting, actor: Actor) -> dict[str, Any]:
+    """Returns a call with names as in the rest of the API."""
+    question = each.asked or Asked("", None)
+    source, app, user, session = shown_ref(each.ref, actor)
+    return {
+        "id": id_of(each, actor),
+        "kind": each.kind,
+        "tool": each.tool,
+        "args": question.args,
+        "hint": question.hint,
+        "source": source,
+        "app_name": app,
+        "user_id": user,
+        "session_id": session,
+        "event_id": each.event_id,
+        "since": each.since,
+        "answerable": not each.why,
+        "why": each.why,
+    }

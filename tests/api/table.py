@@ -48,6 +48,7 @@ TABLE: Final = f"""
     GET    /api/sources                     read    200  200
     GET    /api/apps                        read    200  200
     GET    /api/sessions                    read    200  200
+    GET    /api/inbox                       read    200  200
     GET    /api/edits                       read    200  200
     GET    /api/expiring-edits              read    200  200
     GET    /api/proposals                   read    200  200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from sessions_app.edits.rewind import rewind
 from sessions_app.models import AuditRow, Dismissal
 from sessions_app.privacy import own_rows
 from sessions_app.reads import timeline
+from sessions_app.reads.paging import write_cursor
 from sessions_app.search import inbox
 from sessions_app.search.inbox import Waiting
 from sessions_app.writes.append import append_event
@@ -117,6 +119,18 @@ def test_arguments_that_a_rule_masks_are_masked(source: str) -> None:
     viewer = actor_of(somebody("vera", "viewer"))
     assert [each.asked.args for each in inbox.waiting(actor=viewer).rows if each.asked] == [{"n": DOTS}] * 2
     assert [each.asked.args for each in waits() if each.asked] == [{"n": 1}, {"n": 2}]
+
+
+def test_a_call_has_one_word_that_names_it_and_no_other_word_does(source: str) -> None:
+    ref = session(source, "payload 지우/\u202e", *recorded("payload"), user="a b")
+    feed(source)
+    (each,) = waits()
+    word = inbox.id_of(each, SYSTEM)
+    assert re.fullmatch(r"call-[\w-]+", word, re.ASCII)
+    assert inbox.read_id(word) == (ref, each.event_id, each.call_id)
+    for wrong in ("", "agent.db", word[:-9], word[5:], f"call-{write_cursor(*ref)}", "call-é"):
+        with pytest.raises(Invalid, match="isn't the id of a call"):
+            inbox.read_id(wrong)
 
 
 def test_recorded_events_are_whole() -> None:

@@ -106,7 +106,7 @@ CALLS: Final = st.lists(
 )
 # What happens in the hidden apps: sessions are made, go on and are deleted; `fails` is in no visible session.
 HAPPENS: Final = st.lists(
-    st.tuples(st.sampled_from(("make", "append", "fail", "delete")), st.sampled_from(HIDDEN), st.integers(0, 3)),
+    st.tuples(st.sampled_from(("make", "append", "fail", "ask", "delete")), st.sampled_from(HIDDEN), st.integers(0, 3)),
     min_size=1,
     max_size=6,
 )
@@ -132,7 +132,9 @@ def happen(source: str, what: str, app: str, number: int) -> None:
             delete_session(ref, actor=SYSTEM)
         else:
             event: dict[str, Any] = {"author": "agent", "actions": {"state_delta": {"step": SECRET}}}
-            append_event(ref, event | ({"error_code": "secret"} if what == "fail" else {}), actor=SYSTEM)
+            call = {"function_call": {"id": "c1", "name": "approve", "args": {"secret": number}}}
+            asks = {"content": {"parts": [call]}, "long_running_tool_ids": ["c1"]}
+            append_event(ref, event | {"fail": {"error_code": "secret"}, "ask": asks}.get(what, {}), actor=SYSTEM)
 
 
 def content_of(response: Any) -> bytes:
