@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "export-user": "write everything of one user of an app to a file",
     "import": "import sessions into a source",
     "find": "search sessions, as on pages",
+    "inbox": "list what waits for an answer",
     "tail": "follow a source in the terminal",
     "doctor": "check databases, sources and settings, and say what to do",
     "audit-head": "print the newest head of the audit, to keep elsewhere",
