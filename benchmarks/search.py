@@ -22,7 +22,7 @@ from sessions_app.domain.session_ref import SessionRef
 from sessions_app.history.index import build
 from sessions_app.live.search_feeder import SearchFeeder
 from sessions_app.models import Rule, SearchSession
-from sessions_app.search import results
+from sessions_app.search import inbox, results
 from sessions_app.search.completing import complete
 from sessions_app.search.health import histogram
 from sessions_app.search.index import feed
@@ -32,6 +32,7 @@ from sessions_app.writes.append import append_event
 from tests.support.own import own_database
 
 SESSIONS = sized(100_000, 100)
+ASKING = sized(10_000, 20)
 RUNS, WATCHED = 5, 200  # of each query; sessions that are stored together
 CHECKED = sized(10.0, 2.0)  # seconds of checking a rule
 WORDS = bench.TEXT.split()
@@ -50,6 +51,9 @@ QUERIES = {
     "a value that all had": "was.step >= 0",
     "a value that one had": "was.step = 500",
     "who changed a key": 'changed:"app:limit by agent"',
+    "what waits for an answer": "waits:any",
+    "what waits for a tool": "waits-for:approve",
+    "what has waited for long": "waiting:>1s",
     "a comparison and a word": f"turns:<5 {WORDS[3]}",
     "all but a word": f"-{WORDS[3]}",
 }
@@ -70,6 +74,7 @@ def measure(place: str, own: str) -> None:
         connection.cursor().execute("ANALYZE")
         bench.heading("Milliseconds", "", "first", "then", "sessions")
         find_new(alias)
+        ask(alias)
         search()
         pages(alias)
         bench.heading("A new rule", "condition", f"sessions of {EACH} events checked in a second")
@@ -116,6 +121,16 @@ def find_new(alias: str) -> None:
     bench.row("until a new event can be found", taken[0], taken[1:], "")
 
 
+def ask(alias: str) -> None:
+    """Lets an agent ask in many sessions, and prints how long that takes to index."""
+    asks = {"author": "agent", "long_running_tool_ids": ["c"]}
+    call = {"function_call": {"id": "c", "name": "approve", "args": {"amount": 455.75, "currency": "EUR"}}}
+    for number in range(ASKING):
+        ref = SessionRef(alias, APP, f"u{number // 2}", f"s{number}")
+        append_event(ref, {**asks, "content": {"parts": [call]}, "timestamp": time.time()}, actor=SYSTEM)
+    bench.row(f"indexing {ASKING:,} calls that wait", bench.timed(lambda: feed.catch_up(alias)), "", "")
+
+
 def told(what: str, run: Callable[[], Any]) -> None:
     """Prints the first run and the others, and how many sessions were found."""
     first, answer = bench.timed(run), run()
@@ -132,6 +147,8 @@ def search() -> None:
     told("the count over time", lambda: histogram(parsed(""), actor=SYSTEM))
     told("completion of a user", lambda: complete("user:47", 7, actor=SYSTEM))
     told("completion of a key", lambda: complete("ti", 2, actor=SYSTEM))
+    told("what waits, the first page", lambda: inbox.waiting(actor=SYSTEM))
+    told("what waits, counted", lambda: inbox.count(actor=SYSTEM))
     stored = list(SearchSession.objects.order_by("digest").values_list("pk", flat=True)[:WATCHED])
     told(f"a watched word in {WATCHED} stored sessions", lambda: among(stored, parsed(WORDS[3]), now=time.time()))
 
@@ -142,7 +159,11 @@ def pages(alias: str) -> None:
     browser = Client(HTTP_HOST="localhost")
     browser.force_login(person)
     end = bench.BEGAN + SESSIONS * EACH
-    addresses = {"the page of sessions": "/sessions/?q=", "the same with a word": f"/sessions/?q={WORDS[3]}"}
+    addresses = {
+        "the page of sessions": "/sessions/?q=",
+        "the same with a word": f"/sessions/?q={WORDS[3]}",
+        "the inbox": "/inbox/",
+    }
     for days in (1, 30):
         during = f"?from={end - days * 86_400}&to={end}"
         addresses |= {
