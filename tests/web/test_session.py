@@ -290,7 +290,7 @@ def test_each_key_names_the_event_that_last_wrote_it(
     edit_state(ref, [Entry("user:tier", "gold", "silver")], actor=actor)
     by = written_by(open_session(maria, ref))
     assert by["step"].links()["event"] == reverse("session", kwargs=ref._asdict()) + f"?at={written}"
-    assert by["user:tier"].text == "event · maria"
+    assert by["user:tier"].text == "maria"
     assert by["count"].text == "created"
     assert by["nothing"].text == "created"
 
@@ -304,7 +304,7 @@ def test_a_value_that_is_not_the_initial_one_is_not_called_initial(
     assert {name: by[name].text for name in ("step", "count", "user:step")} == {
         "step": "created",
         "count": "–",
-        "user:step": "event · maria",
+        "user:step": "maria",
     }
 
 

@@ -55,7 +55,7 @@ def test_each_key_tells_who_wrote_it_last_and_leads_to_the_state_just_after(
     told = rows(page)
     assert told["app:limit"] == "11 | bobs ↗"
     assert told["app:new"] == "1 | created"
-    assert told["app:notice"] == '"hi" | event · maria'
+    assert told["app:notice"] == '"hi" | maria'
     assert set(told) == {"app:limit", "app:new", "app:notice"}
     assert reverse("session", kwargs=bob._asdict()) + f"?at={theirs}" in addresses(page)
     page = user_page(maria, ref)

@@ -59,8 +59,8 @@ def _edit(form: str, key: str) -> SafeString:
 def wrote(row: Row, ref: SessionRef, kind: str = "session", acts: str = "") -> SafeString:
     """Returns the end of a key's row: its buttons, who wrote it last, and the link to its history.
 
-    The turn links to the state just after the event that wrote it. An event of another session has the session's name, and
-    an arrow.
+    The turn, or the person who edited it, links to the state just after the event that wrote it. An event of another session
+    has the session's name, and an arrow.
     """
     pin, history = _pin(row.key) if kind == "session" else "", _history(row.key, ref, kind)
     beside = format_html('<span class="rowacts">{}{}</span>', acts, pin) if acts or pin else SafeString()
@@ -73,17 +73,20 @@ def wrote(row: Row, ref: SessionRef, kind: str = "session", acts: str = "") -> S
         return beside + format_html('<span class="wrote" title="{}">{}</span>', why, wrote) + history
     turn = _("turn %(number)s") % {"number": row.turn} if row.turn else _("event")
     there = address_at(row.writer.ref, row.writer.event_id)
-    who = row.writer.actor.partition("@")[0]
+    who = SafeString()
+    if row.writer.actor:
+        who = format_html('<span class="bidi">{}</span>', row.writer.actor.partition("@")[0])
     if row.writer.ref == ref:
-        by = format_html('<a href="{}" data-at="{}">{}</a>', there, row.writer.event_id, turn)
+        title = who and format_html(' title="{}"', row.writer.actor)
+        by = format_html('<a href="{}" data-at="{}"{}>{}</a>', there, row.writer.event_id, title, who or turn)
     else:
         other = session_name(row.writer.ref, row.session)
         edited = row.writer.ref.session_id == OWN_NAME
         short = words(other, 40) if other != row.writer.ref.session_id or len(other) <= _WHOLE_ID else ends(other)
-        name = turn if edited else format_html('<span class="bidi">{}</span> <span aria-hidden="true">↗</span>', short)
-        by = format_html('<a href="{}" title="{}">{}</a>', there, other, name)
-    written = format_html('<span class="wrote">{}{}</span>', by, who and format_html(" · <span>{}</span>", who))
-    return beside + written + history
+        arrow = format_html('<span class="bidi">{}</span> <span aria-hidden="true">↗</span>', short)
+        by = format_html('<a href="{}" title="{}">{}</a>', there, other, who or turn if edited else arrow)
+        by += format_html(" · {}", who) if who and not edited else SafeString()
+    return beside + format_html('<span class="wrote">{}</span>', by) + history
 
 
 def _pin(name: str) -> SafeString:
