@@ -135,6 +135,7 @@ def test_filters_show_the_events_that_they_name(page: Page, names: list[str]) ->
         assert 0 < number < everything
     filters.get_by_role("link", name="All").click()
     expect(page.locator(".ev")).to_have_count(everything)
+    page.wait_for_load_state()  # before, a click leads to the event's own page
     open_event(page, page.locator(".ev .line").last)
     page.locator(".facts").get_by_role("link", name="booking").click()
     expect(page.locator(".ev .who", has_not_text="booking")).to_have_count(0)

@@ -62,6 +62,7 @@ def test_the_failing_event_is_opened_by_keyboard_alone(page: Page) -> None:
     expect(field).to_have_value("user:ana ")
     page.keyboard.type('error:any "seat map"')
     page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/sessions/"))  # and until it has loaded: before, a key does nothing
     expect(titles(page)).to_have_count(1)
     expect(page.locator(".matched mark")).to_have_text("seat map")
     expect(page.locator("#querymarks mark")).to_have_text(["user:ana", "error:any"])
