@@ -12,9 +12,10 @@
 // Ctrl Enter (on a Mac, ⌘ Enter; a kbd[data-mac] says so) sends the form in which the focus is, by its main button; with
 // the focus in none, the form[data-main].
 // Escape leads back to what had the focus before a key went elsewhere.
+// Keys that were pressed before the scripts of a page had come are taken when they have.
 // Other scripts hear of a key by the event adkweb:key at what has the focus: its detail is "e", whatever was pressed.
 (() => {
-  const { kept, keptJson, keep, isMac } = window.adkweb;
+  const { early, kept, keptJson, keep, isMac } = window.adkweb;
   const TYPING = [
     "input:not([type=checkbox], [type=radio], [type=button], [type=submit], [type=reset], [type=range])",
     "textarea",
@@ -369,5 +370,13 @@
     if (!isKey(key) || document.body.dataset.keys === "off" || target.closest(TYPING)) return;
     const actions = meanings(key);
     if (actions.length && press(actions)) event.preventDefault();
+  });
+
+  // What was pressed before this was there, up to a key that leads to a field: what was typed then is not known.
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const key of early.filter(isKey)) {
+      if (document.activeElement.matches(TYPING)) return;
+      document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    }
   });
 })();

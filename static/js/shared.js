@@ -95,7 +95,16 @@
   /** A click that is to open a link elsewhere. */
   const opensElsewhere = (event) => event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
 
+  // Keys that are pressed while the page is there already and its scripts are not: keys.js takes them when it comes.
+  const early = [];
+  function note({ key, target, defaultPrevented, ctrlKey, metaKey, altKey }) {
+    if (target === document.body && !defaultPrevented && !ctrlKey && !metaKey && !altKey) early.push(key);
+  }
+  addEventListener("keydown", note);
+  document.addEventListener("DOMContentLoaded", () => removeEventListener("keydown", note));
+
   window.adkweb = {
+    early,
     ...{ language, counted, inWords, addressWith, askFor, parsed, opened, openAgain, firstBelow },
     ...{ kept, keptJson, keep, isNarrow, showTab, opensElsewhere },
     isMac: /Mac|iP(ad|hone)/.test(navigator.platform),

@@ -7,7 +7,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.places import SEOUL, own, path
 from tests.browser.serving import Adkweb
@@ -41,6 +41,21 @@ def test_keys_of_one_letter_can_be_switched_off_and_stay_so(page: Page) -> None:
     page.get_by_role("button", name="Single-key shortcuts").click()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def test_a_key_that_is_pressed_before_the_scripts_of_a_page_have_come_is_not_lost(page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/js/pages.js*", lambda route: held.append(route))
+    page.goto(path("s", *REF), wait_until="commit")
+    expect(page.locator(".ev .line").last).to_be_visible()
+    for key in "kke":  # two rows up, to the form
+        page.keyboard.press(key)
+    held[0].continue_()
+    field = page.get_by_label("Key to edit or add")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("")
+    page.keyboard.press("Escape")
+    expect(page.locator(".ev .line").first).to_be_focused()
 
 
 def test_the_list_of_keys_has_every_key_that_a_page_waits_for() -> None:
