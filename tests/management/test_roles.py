@@ -18,7 +18,7 @@ from tests.web.conftest import DEMO
 
 # Gives what each command changes: nothing, adkweb's own database, or the source that it names.
 CHANGES: Final = {
-    "nothing": "backup export export-user find tail doctor audit-head completion",
+    "nothing": "backup export export-user find inbox tail doctor audit-head completion",
     "own": "migrate reindex restore token createsuperuser changepassword",
     "source": "create adopt release import serve",
 }
@@ -27,6 +27,7 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "export": ("agent.db",),
     "export-user": ("agent.db", "--app", "booking", "--user", "ana", "--output", "ana.zip"),
     "find": ("booking", "agent.db"),
+    "inbox": ("agent.db",),
     "doctor": ("agent.db",),
     "audit-head": (),
     "backup": ("copy.db",),
