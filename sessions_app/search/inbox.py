@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
+from ..access import masking
 from ..access.actor import Actor
 from ..access.audit.record import record
 from ..access.handles import shown_ref
@@ -37,7 +38,6 @@ _FROM: Final = """FROM sessions_app_searchpending AS p JOIN sessions_app_searchs
     JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
 _DISMISSED: Final = """EXISTS (SELECT 1 FROM sessions_app_dismissal AS d
     WHERE d."where" = w."where" AND d.digest = s.digest AND d.asked = p.asked)"""
-_KEYS: Final = "p.at, p.session_id, p.number"
 _ID: Final = "call-"
 
 
@@ -74,18 +74,19 @@ def waiting(
     """Returns a page of the calls that wait in the sessions that a query selects, the oldest first; or of those that the
     user passed over, or that were dismissed. Raises Invalid for a cursor that isn't one."""
     selection = select(query, actor)
+    keys, types = _order()
     which, beyond = f"p.passed_over = %s AND NOT {_DISMISSED}", ""
     values: list[Any] = [passed_over, *selection.values]
     if dismissed:
         which, values = _DISMISSED, [*selection.values]
     if cursor:
-        beyond = f"AND ({_KEYS}) > (%s, %s, %s)"
-        values += read_cursor(cursor, float, int, int)
+        beyond = f"AND ({keys}) > ({', '.join(['%s'] * len(types))})"
+        values += read_cursor(cursor, *types)
     stored = rows(
         f"""SELECT w."where", s.names, s.title, p.kind, n.value, p.at, p.seq, p.event, p.call, p.passed_over, p.asked,
-        {_KEYS}
+        {keys}
         {_FROM} JOIN sessions_app_searchname AS n ON n.id = p.name_id
-        WHERE {which} AND {selection.sql} {beyond} ORDER BY {_KEYS} LIMIT %s""",
+        WHERE {which} AND {selection.sql} {beyond} ORDER BY {keys} LIMIT %s""",
         [*values, limit + 1],
     )
     aliases = registry.aliases()
@@ -93,9 +94,17 @@ def waiting(
         Waiting(ref_of(aliases[where], names), title, kind, tool, at, Seq(seq), *rest[:4])
         for where, names, title, kind, tool, at, seq, *rest in stored[:limit]
     ]
-    following = write_cursor(*stored[limit - 1][-3:]) if len(stored) > limit else None
+    following = write_cursor(*stored[limit - 1][-len(types) :]) if len(stored) > limit else None
     rows_ = _with_events(page, actor)
     return Page(_with_dismissals(rows_, actor) if dismissed else rows_, following)
+
+
+def _order() -> tuple[str, list[type]]:
+    """Returns what calls are ordered by, and its types. The numbers of sessions follow the ids of users: where these are
+    hidden, calls of the same moment are ordered by what is seen."""
+    if not masking.mask_of_all().hides_ids:
+        return "p.at, p.session_id, p.number", [float, int, int]
+    return "p.at, s.folded_user, s.folded_id, s.app_name, s.source_id, p.number", [float, str, str, str, int, int]
 
 
 def count(query: tree.Query = EVERY, *, actor: Actor, passed_over: bool = False) -> int:
@@ -163,7 +172,9 @@ def _with_dismissals(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
     for each in dismissals.values():
         each.reason = shown_words(each.reason, actor, json.loads(each.names)[0])
     return [
-        replace(each, dismissal=dismissals.get((registry.identity(each.ref.source), digest_of(*each.ref[1:]), each.key)))
+        replace(
+            each, dismissal=dismissals.get((registry.identity(each.ref.source), digest_of(*each.ref[1:]), each.key))
+        )
         for each in page
     ]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sessions_app.access.actor import SYSTEM
+from sessions_app.access.handles import shown_user
 from sessions_app.access.roles import actor_of
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Invalid, NotAllowed, NotFound
@@ -180,3 +181,15 @@ def test_a_dismissal_goes_with_its_session_and_its_user(source: str) -> None:
     assert [json.loads(row.names)[1] for row in Dismissal.objects.all()] == ["ana"]
     assert own_rows.forget_user(source, "booking", "ana", ())["dismissals"] == 1
     assert not Dismissal.objects.exists()
+
+
+def test_calls_of_one_moment_do_not_tell_the_order_of_hidden_ids(source: str) -> None:
+    mask_rules.create("*", "form", "email", ids=True, actor=SYSTEM)
+    for user in ("b@example.com", "a@example.com", "c@example.com"):
+        session(source, f"of-{user[0]}", *recorded("payload"), user=user)
+    feed(source)
+    viewer = actor_of(somebody("vera", "viewer"))
+    seen = [shown_user(*each.ref[:3], viewer) for each in inbox.waiting(actor=viewer).rows]
+    assert seen == sorted(seen)
+    first = inbox.waiting(actor=viewer, limit=2)
+    assert [*first.rows, *inbox.waiting(actor=viewer, cursor=first.next).rows] == inbox.waiting(actor=viewer).rows
