@@ -185,7 +185,7 @@ def test_a_dismissal_goes_with_its_session_and_its_user(source: str) -> None:
 
 def test_calls_of_one_moment_do_not_tell_the_order_of_hidden_ids(source: str) -> None:
     mask_rules.create("*", "form", "email", ids=True, actor=SYSTEM)
-    for user in ("b@example.com", "a@example.com", "c@example.com"):
+    for user in (f"{letter}@example.com" for letter in "bacfed"):
         session(source, f"of-{user[0]}", *recorded("payload"), user=user)
     feed(source)
     viewer = actor_of(somebody("vera", "viewer"))
