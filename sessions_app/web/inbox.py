@@ -62,7 +62,7 @@ class Row:
             str(KINDS[each.kind]),
             reverse("session", kwargs=names) + at,
             reverse("preview", kwargs=names) + at,
-            who.may("append", each.ref.source, each.ref.app_name),
+            who.may_write("append", each.ref.source, each.ref.app_name),
         )
 
 
