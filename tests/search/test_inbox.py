@@ -35,10 +35,13 @@ from tests.support.people import ALICE, somebody
 EACH = sorted({path.stem for path in RECORDED.iterdir()})
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql",) * 2], indirect=True)
+
+
+@pytest.fixture
 def source(request: pytest.FixtureRequest, own: str, new_store: Callable[[str], str], open_source: Any) -> str:
     """An empty source, which is not indexed yet."""
-    return str(open_source(new_store(request.param)))
+    return str(open_source(new_store(getattr(request, "param", "sqlite"))))
 
 
 def session(source: str, name: str, *events: dict[str, Any], app: str = "booking", user: str = "ana") -> SessionRef:
@@ -58,6 +61,7 @@ def waits(**options: Any) -> list[Waiting]:
     return inbox.waiting(actor=SYSTEM, **options).rows
 
 
+@BOTH
 def test_every_kind_of_question_is_there_the_oldest_first_as_its_events_say(source: str) -> None:
     refs = {name: session(source, name) for name in EACH}
     feed(source)
@@ -76,6 +80,7 @@ def test_every_kind_of_question_is_there_the_oldest_first_as_its_events_say(sour
     assert asked["payload"].hint == "How many days?"  # type: ignore[union-attr]
 
 
+@BOTH
 def test_an_answer_a_rewind_and_a_deletion_take_it_away(source: str) -> None:
     answered, rewound, gone = (session(source, name) for name in ("payload", "longrunning", "credential"))
     feeder = feed(source)
@@ -89,6 +94,7 @@ def test_an_answer_a_rewind_and_a_deletion_take_it_away(source: str) -> None:
     assert inbox.count(actor=SYSTEM) == 0
 
 
+@BOTH
 def test_what_the_user_passed_over_is_apart_and_not_counted(source: str) -> None:
     ref = session(source, "longrunning")
     feeder = feed(source)
