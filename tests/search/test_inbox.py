@@ -80,6 +80,7 @@ def test_every_kind_of_question_is_there_the_oldest_first_as_its_events_say(sour
     assert asked["payload"].hint == "How many days?"  # type: ignore[union-attr]
 
 
+@pytest.mark.guarantee("Agents", "A call that waits is in the inbox until it is answered or undone, however old it is.")
 @BOTH
 def test_an_answer_a_rewind_and_a_deletion_take_it_away(source: str) -> None:
     answered, rewound, gone = (session(source, name) for name in ("payload", "longrunning", "credential"))
