@@ -156,7 +156,7 @@ def test_the_row_at_the_top_and_the_focus_stay_in_another_density(page: Page) ->
         )
     page.goto(SEOUL)  # it is remembered
     expect(page.locator("[data-densities] [aria-current]")).to_have_text("Trace")
-    expect_at_end(page)
+    expect(page.locator("[data-first]")).to_be_in_viewport()  # where a trace opens
     page.keyboard.press("2")
     expect(page.locator("[data-densities] [aria-current]")).to_have_text("Events")
     expect_at_end(page)
