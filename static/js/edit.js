@@ -105,7 +105,9 @@
     const key = slot.dataset.key || sent;
     const row = key ? rowOf(key) : null;
     const opener = document.querySelector('[data-key="e"]');
-    const target = row?.querySelector('[data-row-key="e"]') ?? opener;
+    let next = row ?? (slot.dataset.key ? slot.nextElementSibling : null); // the row may be gone already
+    while (next && !next.matches("[data-key-row]:not([hidden])")) next = next.nextElementSibling;
+    const target = next?.querySelector('[data-row-key="e"]') ?? opener;
     if ([document.body, opener].includes(document.activeElement)) target?.focus({ preventScroll: true });
     row?.scrollIntoView({ block: "nearest" });
     if (row) sent = "";

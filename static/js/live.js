@@ -206,8 +206,8 @@
     }
   }
 
-  /** Puts the fresh rows of the state in the place of the old ones; the form that edits one of them stays where it is. So do the
-   * headings: what is pushed to all says less of the user than this page may. What had the focus in a row has it again, or, if
+  /** Puts the fresh rows of the state in the place of the old ones; the form that edits one of them stays where it is, also when
+   * its key is gone. So do the headings: what is pushed to all says less of the user than this page may. What had the focus in a row has it again, or, if
    * the key is gone, in the row that follows. */
   function putState(box, fresh, note) {
     const [focused, form] = [document.activeElement, box.querySelector("#edit")];
@@ -220,7 +220,10 @@
       child.matches("[data-key-row]") ? choose(child) : (heads.get(child.className) ?? child),
     );
     const find = (key) => wanted.findIndex(({ dataset }) => dataset.keyRow === key);
-    if (form) wanted.splice(Math.max(0, find(form.dataset.key)), 0, form);
+    let place = form ? find(form.dataset.key) : 0;
+    for (let next = form?.nextElementSibling; place < 0 && next; next = next.nextElementSibling)
+      place = next.matches("[data-key-row]") ? find(next.dataset.keyRow) : wanted.indexOf(next);
+    if (form) wanted.splice(place < 0 ? wanted.length : place, 0, form);
     arrange(box, wanted);
     if (!row || focused.isConnected) return;
     const now = wanted[find(row.dataset.keyRow)] ?? wanted.slice(at).find((each) => each.matches("[data-key-row]"));

@@ -55,6 +55,7 @@ SESSIONS: Final = (
     "pane-left",
     "pane-fork",
     "in-place",
+    "in-place-late",
     "meanwhile",
 )
 STATE: Final = {"step": "choose", "count": 3, "note": None, "options": {"seat": "aisle", "meals": ["vegan", "none"]}}

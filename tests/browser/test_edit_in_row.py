@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.places import SEOUL, open_form, own, path, type_json
@@ -105,6 +105,24 @@ def test_what_others_write_meanwhile_leaves_the_form_alone_and_the_row_has_the_f
     type_json(page, "1")
     page.keyboard.press("ControlOrMeta+Enter")
     expect(pencil(page, "brand new")).to_be_focused()
+
+
+def test_who_removes_a_key_is_at_the_next_one_also_when_the_answer_comes_after_the_row_is_gone(page: Page) -> None:
+    def late(route: Route) -> None:
+        if route.request.method != "POST":
+            return route.fallback()
+        answer = route.fetch()
+        expect(row(page, "count")).to_have_count(0)
+        return route.fulfill(response=answer)
+
+    page.goto(path("s", *own("in-place-late")))
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    page.route("**/edit/**", late)
+    edit_there(page, "count")
+    page.get_by_label("What to do with this key").select_option("remove")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator("#edit .editrow")).to_have_count(0)
+    expect(pencil(page, "note")).to_be_focused()
 
 
 @pytest.mark.long
