@@ -235,7 +235,7 @@ def test_the_palette_shows_keys_and_finds_by_other_words(page: Page) -> None:
         expect(first.locator("kbd")).to_have_text(keys)
     for typed, name, also in [
         ("past", "Time travel", "past"),
-        ("undoo", "Time travel", "undo"),
+        ("hotkyes", "Keyboard shortcuts", "hotkeys"),
         ("Porposals", "Proposals", ""),
         ("setting", "Settings", ""),
     ]:
