@@ -220,10 +220,10 @@
       child.matches("[data-key-row]") ? choose(child) : (heads.get(child.className) ?? child),
     );
     const find = (key) => wanted.findIndex(({ dataset }) => dataset.keyRow === key);
-    let place = form ? find(form.dataset.key) : 0;
-    for (let next = form?.nextElementSibling; place < 0 && next; next = next.nextElementSibling)
-      place = next.matches("[data-key-row]") ? find(next.dataset.keyRow) : wanted.indexOf(next);
-    if (form) wanted.splice(place < 0 ? wanted.length : place, 0, form);
+    let there = form ? find(form.dataset.key) : 0;
+    for (let next = form?.nextElementSibling; there < 0 && next; next = next.nextElementSibling)
+      there = next.matches("[data-key-row]") ? find(next.dataset.keyRow) : wanted.indexOf(next);
+    if (form) wanted.splice(there < 0 ? wanted.length : there, 0, form);
     arrange(box, wanted);
     if (!row || focused.isConnected) return;
     const now = wanted[find(row.dataset.keyRow)] ?? wanted.slice(at).find((each) => each.matches("[data-key-row]"));
