@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if name in _opened:
             _check(name)
         private_files.keep_database(Path(name))
-        connection = super().get_new_connection(conn_params)
+        until = time.monotonic() + conn_params.get("timeout", 5.0)  # as sqlite3 has it
+        while True:
+            try:
+                connection = super().get_new_connection(conn_params)
+                break
+            except sqlite3.OperationalError as error:
+                # Everything else waits for a lock, but not the switch to WAL, which several processes may try at once.
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
         _opened[name] = _file(name)
         return connection
 

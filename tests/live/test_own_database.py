@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import httpx
 from pytest_django import DjangoDbBlocker
@@ -15,6 +16,8 @@ from sessions_app.domain.session_ref import SessionRef
 from tests.browser.serving import Adkweb
 from tests.browser.watching import insert
 from tests.live.pages import Own, browser, page_path, sign_in
+from tests.support import processes
+from tests.support.own import migrated
 from tests.support.people import as_admin
 
 DEMO = SessionRef("demo", "booking", "ana", "seoul-trip")
@@ -77,3 +80,10 @@ def test_a_damaged_database_of_adkwebs_own_is_said_to_be_so(
         assert "own database is damaged" in answer.text
         assert client.get(page_path(DEMO)).status_code == 200
     assert "Traceback" not in server.log
+
+
+def test_processes_that_open_a_file_without_a_log_at_once_all_get_it(tmp_path: Path) -> None:
+    """As they do with a database that was restored: SQLite waits for every lock, but not while it makes the log."""
+    for number in range(120):
+        migrated(tmp_path / f"{number}.db")
+    assert processes.run(processes.open_own, str(tmp_path), 120, copies=4) == [0] * 4

@@ -32,6 +32,8 @@ def own_database(url: str) -> Iterator[None]:
     connection = connections["default"]
     options = {**before.get("OPTIONS", {})} if url.startswith("sqlite") else {}
     changed = {**before, "OPTIONS": options, **Env.db_url_config(url)}
+    if url.startswith("sqlite"):
+        changed["ENGINE"] = "adkweb.sqlite3"
     connections.databases["default"] = connections.configure_settings({"default": changed})["default"]
     del connections["default"]
     try:

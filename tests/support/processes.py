@@ -84,6 +84,17 @@ def record_many(own: str, folder: str, rows: int) -> None:
             record("exported", "terminal", number=number)
 
 
+def open_own(folder: str, files: int) -> None:
+    """Opens files with adkweb's own tables, one after the other."""
+    from django.db import connection
+
+    from tests.support.own import own_database
+
+    for number in range(files):
+        with own_database(f"sqlite:///{folder}/{number}.db"):
+            connection.ensure_connection()
+
+
 def forward_audit(own: str, folder: str, address: tuple[str, str, int]) -> None:
     """Sends the audit to a syslog, some rows at a time, until it has all."""
     from functools import partial
