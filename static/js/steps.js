@@ -128,8 +128,8 @@
       openAgain(row, opened(old));
       old.className = row.className; // the row stays, so that those beside it are not drawn again
       for (const name of ["data-gone", "data-differs", "data-later", "hidden"]) {
-        if (row.hasAttribute(name)) old.setAttribute(name, row.getAttribute(name));
-        else old.removeAttribute(name);
+        if (!row.hasAttribute(name)) old.removeAttribute(name);
+        else if (old.getAttribute(name) !== row.getAttribute(name)) old.setAttribute(name, row.getAttribute(name));
       }
       old.replaceChildren(...row.childNodes);
       htmx.process(old);
