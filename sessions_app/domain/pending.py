@@ -1,4 +1,4 @@
-"""What waits for an answer in a session: the calls of its agents that a person or another system answers (pure).
+"""Finds the calls of a session's agents that wait for a person or another system to answer them (pure).
 
 ADK keeps no list of them. A call waits from the event that makes it until a user's event answers it, or until a rewind or a
 stop of its run ends it. A newer message, a later final text or a restart doesn't end it: it can still be answered.
@@ -27,7 +27,7 @@ OPENED, ANSWERED, ENDED, SAID, REWOUND = "opened", "answered", "ended", "said", 
 
 
 class Entry(NamedTuple):
-    """What an event means for what waits. `what` is one of:
+    """A change to what waits, by one event. `what` is one of:
 
     - opened: the call `id` waits from now on
     - answered: the call `id` doesn't wait any longer
@@ -68,9 +68,9 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a call asks: `hint` is the agent's own words, "" if it has none; `args` are the arguments of the tool, or what an
-    input request comes with. `schema` is that of the answer, if the agent gave one; `payload` is what a confirmation starts
-    with."""
+    """The question of a call: `hint` is the agent's own words, "" if it has none; `args` are the arguments of the tool, or
+    what an input request comes with. `schema` is that of the answer, if the agent gave one; `payload` is what a
+    confirmation starts with."""
 
     hint: str
     args: Any

@@ -118,22 +118,22 @@ def count(query: tree.Query = EVERY, *, actor: Actor, passed_over: bool = False)
 def _with_events(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
     """Returns calls with what they ask, as far as the actor may see it, by one query of each source. Those whose session is
     gone are left out; those of a source that doesn't answer come without."""
-    told: dict[Waiting, Waiting] = {each: replace(each, title=said(each.title, each.ref, actor)) for each in page}
+    calls: dict[Waiting, Waiting] = {each: replace(each, title=said(each.title, each.ref, actor)) for each in page}
     for source in {each.ref.source for each in page}:
         some = [each for each in page if each.ref.source == source]
         try:
             titles = existing({each.ref for each in some}, actor=actor)
             events = _events(source, some, actor)
         except SourceError as error:
-            told |= {each: replace(told[each], why=shown(error, actor)) for each in some}
+            calls |= {each: replace(calls[each], why=shown(error, actor)) for each in some}
             continue
         why = _why_not(source, actor)
         for each in some:
             if each.ref in titles:
-                told[each] = replace(each, title=titles[each.ref], asked=_asked(each, events), why=why)
+                calls[each] = replace(each, title=titles[each.ref], asked=_asked(each, events), why=why)
             else:
-                del told[each]
-    return list(told.values())
+                del calls[each]
+    return list(calls.values())
 
 
 def _why_not(source: str, actor: Actor) -> str:

@@ -309,7 +309,7 @@ class _Builder:
         return f"s.{node.name} {node.op} %s"
 
     def _waiting_time(self, node: tree.Number) -> str:
-        """What has waited longer was asked earlier."""
+        """Turns the comparison: a call that has waited longer was asked earlier."""
         if node.op == "..":
             self._values += [self._now - cast(float, node.upto), self._now - node.value]
             return self._waiting("p.at BETWEEN %s AND %s")

@@ -84,7 +84,7 @@ class Status(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Waits(_Part):
-    """What a call of the session waits for, one of `domain.pending.KINDS`: `waits:confirmation`."""
+    """A kind of call that waits in the session, one of `domain.pending.KINDS`: `waits:confirmation`."""
 
     value: str
     name: ClassVar[str] = "waits"

@@ -1,4 +1,4 @@
-"""What waits for an answer, read from the stored events alone."""
+"""Calls that wait for an answer are read from the stored events alone."""
 
 import json
 from pathlib import Path
@@ -54,8 +54,8 @@ def test_each_kind_of_question_waits_until_the_user_answers(
 @pytest.mark.parametrize("name", ["confirm", "credential", "longrunning", "payload"])
 def test_the_order_of_events_of_one_moment_does_not_matter(name: str) -> None:
     *before, last_but_one, last = recorded(name)
-    told = [(each.kind, each.call_id) for each in pending([*before, last_but_one, last])]
-    assert [(each.kind, each.call_id) for each in pending([*before, last, last_but_one])] == told
+    wanted = [(each.kind, each.call_id) for each in pending([*before, last_but_one, last])]
+    assert [(each.kind, each.call_id) for each in pending([*before, last, last_but_one])] == wanted
 
 
 def test_what_is_asked_is_said_in_the_words_of_the_agent() -> None:
@@ -115,8 +115,8 @@ def test_what_was_rewound_does_not_wait_and_what_was_answered_there_waits_again(
 def test_a_long_log_keeps_what_waits() -> None:
     log: list[Entry] = []
     for number in range(3 * MOST):
-        told = asks("open") if number == 0 else asks("c1") if number % 2 else answers("c1", author="user")
-        add(log, entries(told, describe(told), number, {}, None))
+        event_ = asks("open") if number == 0 else asks("c1") if number % 2 else answers("c1", author="user")
+        add(log, entries(event_, describe(event_), number, {}, None))
     assert len(log) == MOST
     assert [each.call_id for each in waiting(log)] == ["open", "c1"]
     log = []

@@ -48,7 +48,7 @@ def run(tmp_path: Path, *words: str | Path, program: str = PROGRAM, **more: str)
 
 
 def in_terminal(tmp_path: Path, *words: str, columns: int) -> list[str]:
-    """What a command prints in a terminal that is so wide: lines without their colours."""
+    """The output of a command in a terminal that is so wide: lines without their colours."""
     above, below = pty.openpty()
     process = warm.Popen(
         [sys.executable, "-c", PROGRAM, *words],

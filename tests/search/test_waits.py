@@ -1,4 +1,4 @@
-"""What waits for an answer is asked for by its kind, its tool and since when, as a plain filter over the events finds it."""
+"""A query selects what waits by its kind, its tool and since when, as a plain filter over the events does."""
 
 from __future__ import annotations
 

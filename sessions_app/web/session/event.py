@@ -196,7 +196,7 @@ def _changes(view: EventView, shown: list[Change], who: Actor) -> list[Change]:
 
 @dataclass(frozen=True, slots=True)
 class _Half:
-    """What belongs to a call or to a response: the event with its other half, which is None for the exception of a tool,
+    """The other half of a call or of a response: the event that has it, which is None for the exception of a tool,
     and how long the tool took."""
 
     event: EventView
