@@ -5,10 +5,11 @@ from typing import Final, Literal, NamedTuple
 from .translation import Message
 from .translation import gettext_lazy as _
 
-Permission = Literal["read", "append", "admin"]
-PERMISSIONS: Final[tuple[Permission, ...]] = ("read", "append", "admin")  # each includes those before it
+Permission = Literal["read", "operate", "append", "admin"]
+PERMISSIONS: Final[tuple[Permission, ...]] = ("read", "operate", "append", "admin")  # each includes those before it
 OF_TOKENS: Final[dict[Permission, Message]] = {  # what a program with such a token may do
     "read": _("can see sessions, events and state"),
+    "operate": _("can also answer calls that wait"),
     "append": _("can also create sessions, append events and edit state, which is what an agent needs"),
     "admin": _("can also delete and import sessions"),
 }
@@ -24,6 +25,7 @@ class RoleKind(NamedTuple):
 
 ROLES: Final[dict[str, RoleKind]] = {
     "viewer": RoleKind("read", _("can see sessions, events and state")),
+    "operator": RoleKind("operate", _("can also answer calls that wait, and dismiss them")),
     "editor": RoleKind("append", _("can also edit state, append events and create sessions")),
     "admin": RoleKind(
         "admin",

@@ -213,7 +213,7 @@ def undo_dismissal(ref: SessionRef, key: str, *, actor: Actor) -> None:
 
 def _of_call(ref: SessionRef, key: str, actor: Actor) -> dict[str, Any]:
     actor.check_sees(ref)
-    actor.check_may("append", ref.source, ref.app_name)
+    actor.check_may("operate", ref.source, ref.app_name)
     return {"where": registry.identity(ref.source), "digest": digest_of(*ref[1:]), "asked": key}
 
 

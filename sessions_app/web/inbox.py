@@ -62,7 +62,7 @@ class Row:
             str(KINDS[each.kind]),
             reverse("session", kwargs=names) + at,
             reverse("preview", kwargs=names) + at,
-            who.may_write("append", each.ref.source, each.ref.app_name),
+            who.may_write("operate", each.ref.source, each.ref.app_name),
         )
 
 
@@ -100,7 +100,7 @@ class DismissForm(Form):
 def dismiss(request: HttpRequest, **names: str) -> HttpResponse:
     """Dismisses a call that no one will answer, or undoes that."""
     ref, form = SessionRef(**names), DismissForm.of(request)
-    check_may(request, "append", ref)
+    check_may(request, "operate", ref)
     try:
         given = form.read()
         if given["undo"]:

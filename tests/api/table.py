@@ -14,6 +14,8 @@ from typing import Any, Final
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
+from sessions_app.domain.roles import PERMISSIONS
+
 # The words of the answer that refuses a token.
 REFUSED: Final = {
     "no token": "Sign in with a token",
@@ -23,7 +25,7 @@ REFUSED: Final = {
     "renewed": "was renewed",
     "deactivated": "This token stopped working because the person who created it can no longer sign in",
 }
-KINDS: Final = (*REFUSED, "read", "append", "admin", "stranger")
+KINDS: Final = (*REFUSED, *PERMISSIONS, "stranger")
 ELSEWHERE: Final = "/apps/nowhere"  # stands for all addresses below ADK's that lead nowhere
 
 _APP: Final = "/api/apps/{app_name}"
@@ -163,7 +165,7 @@ class Operation:
     @property
     def writes(self) -> bool:
         """Tells whether whoever may do it changes something."""
-        return self.permission in ("append", "admin") and self.path != "/metrics"
+        return self.permission in ("operate", "append", "admin") and self.path != "/metrics"
 
     @property
     def about_an_app(self) -> bool:
@@ -183,8 +185,7 @@ class Operation:
             return 401
         if kind == "stranger":
             return self.stranger
-        permissions = ("read", "append", "admin")
-        return self.done if permissions.index(kind) >= permissions.index(self.permission) else 403
+        return self.done if PERMISSIONS.index(kind) >= PERMISSIONS.index(self.permission) else 403
 
 
 def _read(line: str) -> Operation:

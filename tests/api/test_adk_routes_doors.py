@@ -13,6 +13,7 @@ from django.test import override_settings
 from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 
 from sessions_app.access.actor import Actor
+from sessions_app.domain.roles import PERMISSIONS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database, registry
 from sessions_app.writes.sessions import create_session
@@ -140,10 +141,9 @@ def test_a_token_must_have_the_right(
         refused = AdkwebServer(token, below).ask(method, path, **sent)
         assert is_problem(refused, 401)
         assert refused.headers["www-authenticate"].startswith("Bearer")
-    permissions = ("read", "append", "admin")
-    for each in permissions:
+    for each in PERMISSIONS:
         answer = AdkwebServer(new_token(each), below).ask(method, path, **sent)
-        if permissions.index(each) < permissions.index(permission):
+        if PERMISSIONS.index(each) < PERMISSIONS.index(permission):
             assert is_problem(answer, 403)
         else:
             assert answer.status_code in (200, 409)

@@ -21,6 +21,7 @@ from sessions_app.access.actor import SYSTEM, TERMINAL
 from sessions_app.access.tokens import ApiToken, OldTokenText
 from sessions_app.api.openapi import PERMISSION
 from sessions_app.api.routes import document
+from sessions_app.domain.roles import PERMISSIONS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
@@ -113,7 +114,7 @@ def new_tokens() -> dict[str, str]:
     leo = User.objects.create_user("leo", is_active=False)
     made = {
         permission: tokens.create(permission, permission, "*", by=as_admin("maria"))[1]
-        for permission in ("read", "append", "admin")
+        for permission in PERMISSIONS
     }
     made |= {"no token": "", "unknown": tokens.PREFIX + "x" * 43}
     made["stranger"] = tokens.create("stranger", "admin", "support*", by=as_admin("maria"))[1]

@@ -14,6 +14,7 @@ from sessions_app.access import tokens
 from sessions_app.access.actor import Actor, Grant
 from sessions_app.access.tokens import ApiToken
 from sessions_app.domain.errors import AlreadyExists, Invalid, NotAllowed, NotFound
+from sessions_app.domain.roles import PERMISSIONS
 from tests.api.program import Program
 from tests.support.people import as_admin
 
@@ -118,11 +119,11 @@ def test_what_no_token_can_be_is_refused(name: str, permission: str, apps: str) 
     assert ApiToken.objects.listed() == []
 
 
-@pytest.mark.parametrize(("permission", "may"), [("read", 1), ("append", 2), ("admin", 3)])
+@pytest.mark.parametrize(("permission", "may"), [("read", 1), ("operate", 2), ("append", 3), ("admin", 4)])
 def test_each_scope_includes_those_before_it(permission: str, may: int) -> None:
     actor = Actor.holding("agent", permission)  # type: ignore[arg-type]
     allowed = []
-    for wanted in ("read", "append", "admin"):
+    for wanted in PERMISSIONS:
         with suppress(NotAllowed):
             actor.check_may(wanted, "store", "booking")  # type: ignore[arg-type]
             allowed.append(wanted)

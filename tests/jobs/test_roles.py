@@ -38,6 +38,7 @@ PEOPLE: Final = {
     "auditor": ("auditor", "*"),
     "stranger": ("admin", "weather*"),
     "viewer": ("viewer", "book*"),
+    "operator": ("operator", "book*"),
     "editor": ("editor", "book*"),
     "admin": ("admin", "book*"),
 }

@@ -114,7 +114,7 @@ def test_the_way_to_reveal_is_shown_to_who_may_go_it(rita: Browser, ref: Session
     assert address not in str(ben.open("event", event_id="e1", **ref._asdict()))
 
 
-@pytest.mark.parametrize(("right", "sees"), [("read", False), ("append", True), ("admin", True)])
+@pytest.mark.parametrize(("right", "sees"), [("read", False), ("operate", False), ("append", True), ("admin", True)])
 def test_an_agent_works_with_what_is_stored_and_other_programs_do_not(
     rita: Browser, ref: SessionRef, right: str, sees: bool
 ) -> None:

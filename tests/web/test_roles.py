@@ -42,7 +42,8 @@ NEEDS: Final[dict[str, str]] = {
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
         range trace state-at stretch queued session-value session-history compare compare-delta artifacts artifact-versions
         artifact-file artifact-image context session-export drift event forks delivery event-json event-data""",
-    "append": """new-session app-edit user-edit session-title session-tags dismiss session-edit add-event undo
+    "operate": "dismiss",
+    "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
         retention remove-retention""",
@@ -90,10 +91,11 @@ MAY: Final = {
     "nobody": {"person"},
     "auditor": {"person", "audit"},
     "viewer": {"person", "read"},
-    "editor": {"person", "read", "append"},
-    "admin": {"person", "read", "append", "admin"},
-    "root": {"person", "read", "append", "admin", "everything", "audit"},
-    "superuser": {"person", "read", "append", "admin", "everything", "audit", "people", "reveal"},
+    "operator": {"person", "read", "operate"},
+    "editor": {"person", "read", "operate", "append"},
+    "admin": {"person", "read", "operate", "append", "admin"},
+    "root": {"person", "read", "operate", "append", "admin", "everything", "audit"},
+    "superuser": {"person", "read", "operate", "append", "admin", "everything", "audit", "people", "reveal"},
 }
 _SENT: Final = {"tag": "vip", "title": "Late"}
 PATTERNS: Final = [pattern for pattern in urls.urlpatterns if isinstance(pattern, URLPattern)]
@@ -340,7 +342,7 @@ def test_a_role_holds_in_its_sources_alone(own: str) -> None:
 
 @ON_BOTH
 def test_what_only_a_later_adkweb_knows_gives_no_right(own: str) -> None:
-    later = Role.objects.create(person=somebody("ana"), role="operator", given_by="sue")
+    later = Role.objects.create(person=somebody("ana"), role="reviewer", given_by="sue")
     assert not roles.actor_of(later.person).grants
     assert not Actor.holding("token", "stop").may("read", "store", "booking")  # type: ignore[arg-type]
     assert Summary.stored('{"events": 2, "of_2031": 1}') == Summary(events=2)

@@ -132,7 +132,7 @@ def test_a_revoked_token_is_not_asked_about_again(maria: Browser) -> None:
         ("name", "  ", 400, "Enter a name for the token, such as the program that uses it"),
         ("name", "x" * 101, 400, "100"),
         ("apps", "x" * 201, 400, "200"),
-        ("permission", "all", 400, "read, append, admin"),
+        ("permission", "all", 400, "read, operate, append, admin"),
     ],
     ids=["taken", "blank", "long name", "long pattern", "permission"],
 )
