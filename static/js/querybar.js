@@ -3,7 +3,7 @@
 // The reader's time zone is said in a cookie, because a query may hold a time of day.
 (() => {
   function sayZone() {
-    const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone ?? "");
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
     const cookie = `adkweb_zone=${zone}`;
     if (!zone || document.cookie.split("; ").includes(cookie)) return;
     // biome-ignore lint/suspicious/noDocumentCookie: Cookie Store is not there on plain HTTP

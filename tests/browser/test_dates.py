@@ -7,8 +7,10 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.test import RequestFactory
 from django.utils import timezone, translation
 
+from sessions_app.http.reader import ZONE, zone_of
 from sessions_app.web import dates, numbers
 from tests.browser.conftest import Visit
 
@@ -48,3 +50,11 @@ def test_a_script_writes_what_the_server_writes(visit: Visit, language: str, zon
     assert page.evaluate("all => all.map(adkweb.numbers.count)", [0, 950, 20_004, 1_234_567]) == counts
     assert page.evaluate("all => all.map(adkweb.numbers.duration)", TOOK) == durations
     assert page.evaluate("all => all.map(adkweb.numbers.percentage)", [0, 0.07, 1]) == shares
+
+
+def test_the_server_knows_the_time_zone_that_a_browser_says(visit: Visit) -> None:
+    page = visit(timezone_id="America/Argentina/Buenos_Aires")
+    page.goto("/")
+    page.wait_for_function(f"document.cookie.includes('{ZONE}=')")
+    request = RequestFactory().get("/", headers={"Cookie": page.evaluate("document.cookie")})
+    assert zone_of(request) == ZoneInfo("America/Argentina/Buenos_Aires")
