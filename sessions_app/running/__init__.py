@@ -1,0 +1,1 @@
+"""Runs a user's agents: in processes of their own, never in adkweb's."""

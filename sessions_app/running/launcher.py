@@ -1,0 +1,279 @@
+"""Serves a folder of agents for adkweb, in the interpreter of the agents: `python launcher.py`.
+
+children.py starts it. This file imports the standard library, google-adk, and what google-adk itself brings; adkweb
+isn't installed there. The server listens on a free port of 127.0.0.1 and says which, as JSON, in its first line. It
+answers only requests with the token that the first line of standard input has.
+
+Standard input stays open as long as adkweb lives. When it ends, even because adkweb was killed, runs are ended so that
+ADK records where they stopped, and the process leaves.
+"""
+
+import asyncio
+import atexit
+import hmac
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import uvicorn
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+SECONDS: Final = 2.5  # that runs may take to end, once adkweb is gone
+TRIES: Final = 10  # of one append, each of which may wait 5 seconds for a locked file
+
+
+def main() -> None:
+    """Serves until standard input ends."""
+    atexit.register(os._exit, 0)  # runs last, and spares half a second of taking Python apart
+    sys.path.remove(str(Path(__file__).resolve().parent))  # an agent's `import agents` means its own
+    lifeline, answer = _take_over_streams()
+    order = json.loads(lifeline.readline())
+    gate = Gate(order["token"])
+    server = _Server(uvicorn.Config(gate, log_level="warning", access_log=False))
+    threading.Thread(target=_leave_with_adkweb, args=(lifeline, gate, server), daemon=True).start()
+    gate.app = _app(order)
+    listening = socket.create_server(("127.0.0.1", 0))
+    answer.write(json.dumps({"port": listening.getsockname()[1]}).encode() + b"\n")
+    answer.close()
+    server.run([listening])
+
+
+def _take_over_streams() -> tuple[Any, Any]:
+    """Returns standard input and output. Agents get an empty input, and what they print goes to standard error."""
+    lifeline, answer = os.dup(0), os.dup(1)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    os.dup2(2, 1)
+    return open(lifeline, "rb", buffering=0), open(answer, "wb", buffering=0)
+
+
+def _app(order: dict[str, Any]) -> ASGIApp:
+    """Returns ADK's server. Without a URI, sessions and artifacts are kept in each agent's `.adk` folder.
+
+    ADK would keep them in memory in a container, or somewhere else if an environment variable names a place. What an
+    agent does would then never show up in adkweb.
+    """
+    from google.adk.cli.fast_api import get_fast_api_app
+    from google.adk.cli.service_registry import get_service_registry
+    from google.adk.cli.utils import local_storage
+
+    def sessions(uri: str, **given: Any) -> Any:
+        return local_storage.create_local_session_service(base_dir=given["agents_dir"], per_agent=True)
+
+    def artifacts(uri: str, **given: Any) -> Any:
+        return local_storage.create_local_artifact_service(base_dir=given["agents_dir"], per_agent=True)
+
+    get_service_registry().register_session_service("folder", sessions)
+    get_service_registry().register_artifact_service("folder", artifacts)
+    rebase()
+    return get_fast_api_app(
+        agents_dir=order["agents"],
+        session_service_uri=order["sessions"] or "folder://",
+        artifact_service_uri=order["artifacts"] or "folder://",
+        web=False,
+        bind_host="127.0.0.1",  # turns on ADK's guard against other hosts and origins
+    )
+
+
+# --- Who may ask, and until when --------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Lets requests with the token through to the app, and none after it was closed."""
+
+    app: ASGIApp
+
+    def __init__(self, token: str) -> None:
+        self._asked = f"Bearer {token}".encode()
+        self._running: set[asyncio.Task[Any] | None] = set()
+        self.closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        if not hmac.compare_digest(dict(scope["headers"]).get(b"authorization", b""), self._asked):
+            return await PlainTextResponse("This server is adkweb's own.", 401)(scope, receive, send)
+        if self.closed:
+            return await PlainTextResponse("adkweb has ended.", 503)(scope, receive, send)
+        task = asyncio.current_task()
+        self._running.add(task)
+        try:
+            await self.app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self.closed:
+                raise
+        finally:
+            self._running.discard(task)
+
+    def end_running(self) -> None:
+        """Ends what runs as if the one who asked had gone away: ADK then records that the run was ended."""
+        for task in filter(None, self._running):
+            task.cancel()
+
+
+class _Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends the runs first. A signal to end comes here, too."""
+        gate: Any = self.config.app
+        gate.closed = True
+        gate.end_running()
+        await super().shutdown(sockets)
+
+
+def _leave_with_adkweb(lifeline: Any, gate: Gate, server: uvicorn.Server) -> None:
+    """Waits until adkweb is gone, and then ends this process: in its own time, or by force if a tool blocks it."""
+    while lifeline.read(4096):
+        pass
+    nowhere = os.open(os.devnull, os.O_WRONLY)  # who read our output is gone, and a tool that prints would fail
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    gate.closed = True
+    server.should_exit = True
+    time.sleep(SECONDS)
+    os._exit(0)
+
+
+# --- Appends beside other writers -------------------------------------------------------------------------------------
+
+_appending: ContextVar[bool] = ContextVar("appending", default=False)
+
+
+def rebase() -> None:
+    """Makes ADK's services for SQL databases append to a session even if someone else has written to it.
+
+    As they are, they refuse, so that an edit of a person would make the run fail although its tool has acted.
+    """
+    from google.adk.sessions.database_session_service import DatabaseSessionService
+    from google.adk.sessions.sqlite_session_service import SqliteSessionService
+
+    sqlite: Any = SqliteSessionService
+    database: Any = DatabaseSessionService
+    sqlite.append_event = _rebasing(sqlite.append_event)
+    sqlite._get_db_connection = _locking(sqlite._get_db_connection)
+    database.append_event = _rebasing(database.append_event)
+    database.__init__ = _locking_first(database.__init__)
+
+
+Append = Callable[[Any, Any, Any], Awaitable[Any]]
+
+
+def _rebasing(append: Append) -> Append:
+    """Makes an append happen as a whole, one after the other, and on top of what others have written."""
+    turns: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def in_turn(service: Any, session: Any, event: Any) -> Any:
+        async with turns.setdefault((session.app_name, session.user_id, session.id), asyncio.Lock()):
+            return await _append(append, service, session, event)
+
+    async def append_event(service: Any, session: Any, event: Any) -> Any:
+        appending = asyncio.ensure_future(in_turn(service, session, event))
+        try:
+            return await asyncio.shield(appending)
+        except asyncio.CancelledError:
+            # The run was ended. What ADK appends then has to know whether this event is there.
+            await asyncio.wait([appending])
+            raise
+
+    return append_event
+
+
+async def _append(append: Append, service: Any, session: Any, event: Any) -> Any:
+    from google.adk.errors import StaleSessionError
+
+    for _ in range(TRIES - 1):
+        _appending.set(True)  # in the context of this task only
+        try:
+            return await append(service, session, event)
+        except StaleSessionError:
+            # A rewind restores a past that was computed from what the session has seen.
+            if event.actions.rewind_before_invocation_id:
+                raise
+            _appending.set(False)
+            await _catch_up(service, session, event)
+        except Exception as error:
+            if "database is locked" not in str(error):
+                raise
+    _appending.set(True)
+    return await append(service, session, event)
+
+
+async def _catch_up(service: Any, session: Any, event: Any) -> None:
+    """Gives a session what others have written, and makes its own next event the newest.
+
+    Raises StaleSessionError if the stored session isn't the one that was loaded: it was deleted and made again.
+    """
+    from google.adk.errors import StaleSessionError
+
+    stored = await service.get_session(app_name=session.app_name, user_id=session.user_id, session_id=session.id)
+    if stored is None:
+        return  # the append says so
+    known = {each.id for each in session.events}
+    ids = [each.id for each in stored.events]
+    if not known <= set(ids):
+        raise StaleSessionError("This is another session than the one that was loaded.")
+    oldest = ids.index(session.events[0].id) if known else 0  # a run may have loaded the newest events only
+    for each in stored.events[oldest:]:
+        if each.id in known:
+            continue
+        session.events.append(each)
+        for key in each.actions.state_delta:  # adkweb removes keys, too
+            if key in stored.state:
+                session.state[key] = stored.state[key]
+            else:
+                session.state.pop(key, None)
+    session.last_update_time = stored.last_update_time
+    session._storage_update_marker = stored._storage_update_marker
+    # ADK reads events in the order of their times, and this one is written last.
+    newest = max(stored.last_update_time, *(each.timestamp for each in stored.events))
+    event.timestamp = max(event.timestamp, newest + 1e-6)
+
+
+# SQLite compares and writes without a lock in between: another's write would be missed, or undone.
+
+
+def _locking(
+    connect: Callable[[Any], AbstractAsyncContextManager[Any]],
+) -> Callable[[Any], AbstractAsyncContextManager[Any]]:
+    """Makes SqliteSessionService lock the file before it looks whether the session is stale."""
+
+    @asynccontextmanager
+    async def connected(service: Any) -> AsyncIterator[Any]:
+        async with connect(service) as db:
+            if _appending.get():
+                await db.execute("BEGIN IMMEDIATE")
+            yield db
+
+    return connected
+
+
+def _locking_first(init: Callable[..., None]) -> Callable[..., None]:
+    """Makes DatabaseSessionService do the same on SQLite; on other databases, it locks the row."""
+
+    def initialised(service: Any, *args: Any, **kwargs: Any) -> None:
+        from sqlalchemy import event
+
+        init(service, *args, **kwargs)
+        if service.db_engine.dialect.name == "sqlite":
+            event.listen(service.db_engine.sync_engine, "begin", _begin)
+
+    return initialised
+
+
+def _begin(connection: Any) -> None:
+    if _appending.get():
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+if __name__ == "__main__":
+    main()
