@@ -75,3 +75,7 @@ class TooOften(Error):
 
 class Behind(Error):
     """This source is still being indexed."""
+
+
+class AgentError(Error):
+    """The agent can't be run."""

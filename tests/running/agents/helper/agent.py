@@ -46,6 +46,13 @@ def count(tool_context: ToolContext) -> dict[str, object]:
     return {"counted": tool_context.state["counted"]}
 
 
+def shout() -> None:
+    """Prints a long line, and many short ones."""
+    print("x" * 100_000)
+    for number in range(60):
+        print(number)
+
+
 async def pause(tool_context: ToolContext) -> str:
     """Sleeps for as long as the state says."""
     tool_context.state["app:paused"] = True
@@ -65,5 +72,5 @@ def pay() -> str:
 
 
 root_agent = LlmAgent(
-    name="helper", model=Echo(), tools=[look, count, pause, block, FunctionTool(pay, require_confirmation=True)]
+    name="helper", model=Echo(), tools=[look, count, shout, pause, block, FunctionTool(pay, require_confirmation=True)]
 )

@@ -1,0 +1,22 @@
+"""Agents that answer from a script, in a folder of their own, and adkweb's children for them."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sessions_app.running import children
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder of agents for the tests of a module."""
+    return Path(shutil.copytree(Path(__file__).parent / "agents", tmp_path_factory.mktemp("running") / "agents"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ended() -> Iterator[None]:
+    """Ends all children after the tests of a module."""
+    yield
+    children.stop_all(4)
