@@ -20,6 +20,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -191,37 +192,53 @@ def _rebasing(append: Append) -> Append:
 async def _append(append: Append, service: Any, session: Any, event: Any) -> Any:
     from google.adk.errors import StaleSessionError
 
-    for _ in range(TRIES - 1):
-        _appending.set(True)  # in the context of this task only
-        try:
-            return await append(service, session, event)
-        except StaleSessionError:
-            # A rewind restores a past that was computed from what the session has seen.
-            if event.actions.rewind_before_invocation_id:
-                raise
-            _appending.set(False)
-            await _catch_up(service, session, event)
-        except Exception as error:
-            if "database is locked" not in str(error):
-                raise
-    _appending.set(True)
-    return await append(service, session, event)
+    try:
+        return await _patiently(append, service, session, event)
+    except StaleSessionError:
+        # A rewind restores a past that was computed from what the session has seen.
+        if event.actions.rewind_before_invocation_id:
+            raise
+    newest = await _catch_up(service, session)
+    event.timestamp = max(event.timestamp, newest + 1e-6)  # ADK reads events in the order of their times
+    seen = session.last_update_time, session._storage_update_marker
+    # So it isn't compared again: however often others write, there is no third try. What they write now comes after it.
+    session.last_update_time, session._storage_update_marker = inf, None
+    try:
+        appended = await _patiently(append, service, session, event)
+    except BaseException:
+        session.last_update_time, session._storage_update_marker = seen
+        raise
+    await _catch_up(service, session)
+    return appended
 
 
-async def _catch_up(service: Any, session: Any, event: Any) -> None:
-    """Gives a session what others have written, and makes its own next event the newest.
+async def _patiently(append: Append, service: Any, session: Any, event: Any) -> Any:
+    """Appends, and tries again if somebody keeps the file locked for long. Nothing is stored then."""
+    _appending.set(True)  # in the context of this append only
+    try:
+        for _ in range(TRIES - 1):
+            try:
+                return await append(service, session, event)
+            except Exception as error:
+                if "database is locked" not in str(error):
+                    raise
+        return await append(service, session, event)
+    finally:
+        _appending.set(False)
+
+
+async def _catch_up(service: Any, session: Any) -> float:
+    """Gives a session what others have written. Returns the time of the newest event.
 
     Raises StaleSessionError if the stored session isn't the one that was loaded: it was deleted and made again.
     """
     from google.adk.errors import StaleSessionError
 
     stored = await service.get_session(app_name=session.app_name, user_id=session.user_id, session_id=session.id)
-    if stored is None:
-        return  # the append says so
     known = {each.id for each in session.events}
-    ids = [each.id for each in stored.events]
-    if not known <= set(ids):
-        raise StaleSessionError("This is another session than the one that was loaded.")
+    ids = [each.id for each in stored.events] if stored else []
+    if not stored or not known <= set(ids):
+        raise StaleSessionError("This isn't the session that was loaded.")
     oldest = ids.index(session.events[0].id) if known else 0  # a run may have loaded the newest events only
     for each in stored.events[oldest:]:
         if each.id in known:
@@ -234,9 +251,7 @@ async def _catch_up(service: Any, session: Any, event: Any) -> None:
                 session.state.pop(key, None)
     session.last_update_time = stored.last_update_time
     session._storage_update_marker = stored._storage_update_marker
-    # ADK reads events in the order of their times, and this one is written last.
-    newest = max(stored.last_update_time, *(each.timestamp for each in stored.events))
-    event.timestamp = max(event.timestamp, newest + 1e-6)
+    return float(max([stored.last_update_time, *(each.timestamp for each in stored.events[-1:])]))
 
 
 # SQLite compares and writes without a lock in between: another's write would be missed, or undone.
