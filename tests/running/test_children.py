@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,21 +14,23 @@ from django.test import override_settings
 
 from sessions_app.domain.errors import AgentError
 from sessions_app.running import children
-from tests.running.asking import Asking, responses
+from tests.running.asking import Asking, gone, responses, stored
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _environment() -> Iterator[None]:
+    """Sets what agents need, and what they must not get."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GEMINI_KEY", "for agents")
+        patch.setenv("ADKWEB_SECRET_KEY", "for adkweb")
+        patch.setenv("DJANGO_SETTINGS_MODULE", os.environ["DJANGO_SETTINGS_MODULE"])
+        yield
 
 
 @pytest.fixture
 def child(agents: Path) -> children.Child:
     """Returns the child of the module's folder."""
     return children.of(agents, sessions=None, artifacts=None)
-
-
-def gone(pid: int, seconds: float) -> bool:
-    """Returns whether a process is gone after some seconds at most."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie":
-        time.sleep(0.02)
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie"
 
 
 def pid_of(child: children.Child) -> int:
@@ -55,14 +58,8 @@ def test_all_who_ask_at_once_get_the_same_child(agents: Path) -> None:
 @pytest.mark.guarantee(
     "Agents", "An agent that adkweb runs is in a process of its own, which gets none of adkweb's secrets."
 )
-def test_an_agent_gets_the_machines_environment_without_adkwebs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, agents: Path
-) -> None:
-    monkeypatch.setenv("ADKWEB_SECRET_KEY", "hidden-key")
-    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", os.environ["DJANGO_SETTINGS_MODULE"])
-    monkeypatch.setenv("GEMINI_KEY", "for agents")
-    child = children.of(agents, sessions=f"sqlite:///{tmp_path / 'env.db'}", artifacts=None)
-    asking = Asking(child.url, child.headers)
+def test_an_agent_gets_the_machines_environment_without_adkwebs(child: children.Child) -> None:
+    asking = Asking(child.url, child.headers, ("ana", "environment"))
     asking.create()
     (answer,) = responses(asking.run("look"), "look")
     environment, command = answer["environment"], psutil.Process(answer["pid"]).cmdline()
@@ -71,7 +68,6 @@ def test_an_agent_gets_the_machines_environment_without_adkwebs(
     assert [name for name in environment if name.startswith(("ADKWEB_", "DJANGO_"))] == []
     token = child.headers["Authorization"].removeprefix("Bearer ")
     assert token not in " ".join([*environment.values(), *command])
-    child.stop()
 
 
 def test_what_agents_print_is_kept_but_not_without_end(child: children.Child) -> None:
@@ -154,6 +150,4 @@ def test_all_children_end_with_adkweb(agents: Path, child: children.Child) -> No
     asking.begin("pause")
     children.stop_all(4)
     assert gone(pid, 0)
-    again = children.of(agents, sessions=None, artifacts=None)
-    asking = Asking(again.url, again.headers, ("ana", "last"))
-    assert asking.events()[-1]["errorCode"] == "INVOCATION_ABORTED"
+    assert stored(agents, "last")[-1]["error_code"] == "INVOCATION_ABORTED"
