@@ -20,6 +20,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -192,39 +193,42 @@ def _rebasing(append: Append) -> Append:
 async def _append(append: Append, service: Any, session: Any, event: Any) -> Any:
     from google.adk.errors import StaleSessionError
 
+    async def locking() -> Any:
+        _appending.set(True)  # in the context of this append only
+        try:
+            return await append(service, session, event)
+        finally:
+            _appending.set(False)
+
     try:
-        return await _patiently(append, service, session, event)
+        return await _patiently(locking)
     except StaleSessionError:
         # A rewind restores a past that was computed from what the session has seen.
         if event.actions.rewind_before_invocation_id:
             raise
-    newest = await _catch_up(service, session)
+    newest = await _patiently(partial(_catch_up, service, session))
     event.timestamp = max(event.timestamp, newest + 1e-6)  # ADK reads events in the order of their times
     seen = session.last_update_time, session._storage_update_marker
     # So it isn't compared again: however often others write, there is no third try. What they write now comes after it.
     session.last_update_time, session._storage_update_marker = inf, None
     try:
-        appended = await _patiently(append, service, session, event)
+        appended = await _patiently(locking)
     except BaseException:
         session.last_update_time, session._storage_update_marker = seen
         raise
-    await _catch_up(service, session)
+    await _patiently(partial(_catch_up, service, session))
     return appended
 
 
-async def _patiently(append: Append, service: Any, session: Any, event: Any) -> Any:
-    """Appends, and tries again if somebody keeps the file locked for long. Nothing is stored then."""
-    _appending.set(True)  # in the context of this append only
-    try:
-        for _ in range(TRIES - 1):
-            try:
-                return await append(service, session, event)
-            except Exception as error:
-                if "database is locked" not in str(error):
-                    raise
-        return await append(service, session, event)
-    finally:
-        _appending.set(False)
+async def _patiently(act: Callable[[], Awaitable[Any]]) -> Any:
+    """Reads or appends, and tries again if somebody keeps the file locked for long. Nothing is stored then."""
+    for _ in range(TRIES - 1):
+        try:
+            return await act()
+        except Exception as error:
+            if "database is locked" not in str(error):
+                raise
+    return await act()
 
 
 async def _catch_up(service: Any, session: Any) -> float:
