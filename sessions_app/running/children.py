@@ -61,18 +61,20 @@ class Child:
         self._users = 0
         self._lock = threading.Lock()
         self._idle: threading.Timer | None = None
-        self._process = subprocess.Popen(
-            [python, str(_LAUNCHER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=_environment(),
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,  # Ctrl+C in the terminal is for adkweb, which then ends its children
-        )
+        try:
+            self._process = subprocess.Popen(
+                [python, str(_LAUNCHER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=_environment(),
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,  # Ctrl+C in the terminal is for adkweb, which then ends its children
+            )
+        except OSError as error:
+            raise _not_started(folder, [str(error)]) from error
         reader = threading.Thread(target=self._read, args=(self._process.stderr,), name="adkweb-agents", daemon=True)
         reader.start()
         late = threading.Timer(READY_SECONDS, self._process.kill)
@@ -84,10 +86,7 @@ class Child:
         except (OSError, ValueError, http.client.HTTPException) as error:
             self.stop(0)
             reader.join(1)
-            raise AgentError(
-                _("The agents in %(folder)s didn't start. The last lines of their output: %(lines)s")
-                % {"folder": folder, "lines": "\n".join(self.log[-5:]) or "–"}
-            ) from error
+            raise _not_started(folder, self.log[-5:]) from error
         finally:
             late.cancel()
 
@@ -176,6 +175,13 @@ class Child:
                 if begins:
                     self._lines.append(piece.rstrip("\n"))
                 begins = piece.endswith("\n")
+
+
+def _not_started(folder: Path, lines: list[str]) -> AgentError:
+    return AgentError(
+        _("The agents in %(folder)s didn't start. The last lines of their output: %(lines)s")
+        % {"folder": folder, "lines": "\n".join(lines) or "–"}
+    )
 
 
 # --- The children of this process -------------------------------------------------------------------------------------

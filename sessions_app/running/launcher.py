@@ -57,6 +57,8 @@ def _take_over_streams() -> tuple[Any, Any]:
     os.dup2(empty, 0)
     os.close(empty)
     os.dup2(2, 1)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     return open(lifeline, "rb", buffering=0), open(answer, "wb", buffering=0)
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -24,6 +24,8 @@ def _environment() -> Iterator[None]:
         patch.setenv("GEMINI_KEY", "for agents")
         patch.setenv("ADKWEB_SECRET_KEY", "for adkweb")
         patch.setenv("DJANGO_SETTINGS_MODULE", os.environ["DJANGO_SETTINGS_MODULE"])
+        patch.setenv("LC_ALL", "C")
+        patch.delenv("PYTHONUNBUFFERED", raising=False)
         yield
 
 
@@ -39,6 +41,14 @@ def pid_of(child: children.Child) -> int:
     asking.create()
     (answer,) = responses(asking.run("look"), "look")
     return int(answer["pid"])
+
+
+def soon(holds: Callable[[], bool]) -> bool:
+    """Returns whether something holds within two seconds."""
+    end = time.monotonic() + 2
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.02)
+    return holds()
 
 
 def test_all_who_ask_at_once_get_the_same_child(agents: Path) -> None:
@@ -73,12 +83,13 @@ def test_an_agent_gets_the_machines_environment_without_adkwebs(child: children.
 def test_what_agents_print_is_kept_but_not_without_end(child: children.Child) -> None:
     asking = Asking(child.url, child.headers, ("ana", "loud"))
     asking.create()
+    asking.run("look")
+    assert soon(lambda: {"helper is loaded", "looking → 서울"} <= set(child.log))
     asking.run("shout")
-    assert "helper is loaded" in child.log
-    assert "x" * children.LINE in child.log
+    assert soon(lambda: "x" * children.LINE in child.log)
     assert max(map(len, child.log)) == children.LINE
-    asking.run(" ".join(["look"] * 3 + ["shout"] * 4))
-    assert len(child.log) == children.LINES
+    asking.run("shout " * 4)
+    assert soon(lambda: len(child.log) == children.LINES)
 
 
 def test_a_child_that_died_is_started_again(child: children.Child, agents: Path) -> None:
@@ -141,6 +152,8 @@ def test_agents_that_do_not_start_leave_their_last_words(tmp_path: Path) -> None
     (tmp_path / "services.py").write_text("import sys\nsys.exit('no key for the store')\n")
     with pytest.raises(AgentError, match="no key for the store"):
         children.of(tmp_path, sessions=None, artifacts=None)
+    with pytest.raises(AgentError, match="No such file or directory"):
+        children.of(tmp_path / "nowhere", sessions=None, artifacts=None)
 
 
 def test_all_children_end_with_adkweb(agents: Path, child: children.Child) -> None:

@@ -36,7 +36,7 @@ class Echo(BaseLlm):
 
 def look(tool_context: ToolContext) -> dict[str, object]:
     """Returns the state that the tool sees, and the process that it runs in."""
-    print("looking")
+    print("looking → 서울")
     return {"state": tool_context.state.to_dict(), "pid": os.getpid(), "environment": dict(os.environ)}
 
 
