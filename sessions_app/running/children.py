@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -83,7 +83,7 @@ class Child:
             self._port = self._started(
                 {"token": token, "agents": str(folder), "sessions": sessions, "artifacts": artifacts}
             )
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException) as error:
             self.stop(0)
             reader.join(1)
             raise _not_started(folder, self.log[-5:]) from error
@@ -159,12 +159,10 @@ class Child:
         self._pipe.flush()
         with self._process.stdout or open(os.devnull) as answer:
             port = int(json.loads(answer.readline())["port"])
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_SECONDS)
-        connection.request("GET", "/health", headers=self.headers)
-        status = connection.getresponse().status
-        connection.close()
-        if status != http.HTTPStatus.OK:
-            raise ValueError(status)
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=READY_SECONDS)) as connection:
+            connection.request("GET", "/health", headers=self.headers)
+            if (status := connection.getresponse().status) != http.HTTPStatus.OK:
+                raise ValueError(status)
         return port
 
     def _read(self, output: IO[str]) -> None:
