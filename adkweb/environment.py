@@ -49,6 +49,14 @@ def artifacts_in(text: str) -> dict[str, str]:
     return named
 
 
+def _agents(text: str) -> dict[str, str]:
+    """Reads ADKWEB_AGENTS: JSON with the folder of agents of each source, by alias."""
+    try:
+        return {str(source): str(Path(folder).expanduser().absolute()) for source, folder in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SystemExit(f'ADKWEB_AGENTS is not JSON like {{"prod": "/srv/agents"}}: {error}') from error
+
+
 def _storage(text: str) -> str:
     """Returns a bucket as gs://name, or the absolute path of a folder, which may be a URL: google-adk takes
     file:///srv."""
@@ -155,6 +163,9 @@ PREPARED_STATEMENTS = env.bool("ADKWEB_PREPARED_STATEMENTS", default=None)
 SILENCE_SECONDS = env.float("ADKWEB_SILENCE_SECONDS", default=300.0)
 SQLITE_STATE = _one_of("ADKWEB_SQLITE_STATE", "auto", "merged", "replaced")
 PRICES = _prices(env.str("ADKWEB_PRICES", default=""))
+# The folders of agents that adkweb may start, by source, and whether it may; None: if it answers this machine alone.
+AGENTS = _agents(env.str("ADKWEB_AGENTS", default="{}"))
+RUN_AGENTS: bool | None = env.bool("ADKWEB_RUN_AGENTS", default=None)
 ARTIFACTS = artifacts_in(env.str("ADKWEB_ARTIFACTS", default=""))
 AGENT_PYTHON = env.str("ADKWEB_AGENT_PYTHON", default="")
 SETTLE_SECONDS = env.float("ADKWEB_SETTLE_SECONDS", default=2.0)

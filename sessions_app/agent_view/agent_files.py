@@ -9,12 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from django.db import connections
-
 from ..access.actor import Actor
 from ..domain.session_ref import SessionRef
-from ..sources import database, demo, registry
-from ..sources.finding import SESSION_FILE
+from ..sources.agents import folder_of, is_folder, is_name
 from .agent_code import Code, Unread, Written
 from .agent_yaml import SUFFIXES, Configs
 from .instructions import keys_in
@@ -35,7 +32,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # ope
 def has_files(ref: SessionRef, *, actor: Actor) -> bool:
     """Returns whether the folder of a session's agent was opened."""
     actor.check_sees(ref)
-    return _folder(ref.source) is not None
+    return folder_of(ref.source) is not None
 
 
 def instruction(ref: SessionRef, agent: str, *, actor: Actor) -> Written | None:
@@ -87,36 +84,15 @@ def readers(ref: SessionRef, *, actor: Actor) -> dict[str, list[str]]:
 
 
 def _folder_of(ref: SessionRef) -> Path | None:
-    folder = _folder(ref.source)
-    if folder is not None and folder.name != ref.app_name and _is_name(ref.app_name):
+    folder = folder_of(ref.source)
+    if folder is not None and folder.name != ref.app_name and is_name(ref.app_name):
         folder = _below(folder, ref.app_name)
     return folder
 
 
-def _folder(source: str) -> Path | None:
-    """Returns the agents' folder beside which `adk web` wrote a source, if it is in one that a person named; or the
-    demo's."""
-    database.get(source)
-    if demo.is_demo(source):
-        return demo.agents()
-    file = connections.databases[source].get("ADKWEB", {}).get("path")
-    if not file or Path(file).parts[-2:] != SESSION_FILE.parts:
-        return None
-    folder = Path(file).parent.parent
-    named = any(folder.is_relative_to(each.resolve()) for each in registry.searched_folders)
-    return folder if named else None
-
-
-def _is_name(app: str) -> bool:
-    return app not in ("", ".", "..") and not {"/", "\\", "\0"}.intersection(app)
-
-
 def _below(folder: Path, app: str) -> Path:
     """Returns the folder of an app in a folder of agents, or that folder itself if there is none."""
-    with suppress(OSError, ValueError):
-        if stat.S_ISDIR(os.lstat(folder / app).st_mode):
-            return folder / app
-    return folder
+    return folder / app if is_folder(folder / app) else folder
 
 
 class _Reading:

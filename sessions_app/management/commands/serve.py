@@ -7,6 +7,7 @@ import os
 import socket
 from argparse import ArgumentParser
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -43,7 +44,7 @@ class Command(BaseCommand):
     help = "Open ADK's session databases in the browser. Other commands: adkweb help."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines [SOURCE …] [--host] [--port] [--read-only] [--adopt] [--demo]"""
+        """Defines [SOURCE …] [--host] [--port] [--read-only] [--adopt] [--demo] [--agents]"""
         parser.add_argument(
             "source",
             nargs="*",
@@ -57,11 +58,21 @@ class Command(BaseCommand):
             "--adopt", action="store_true", help="adopt PostgreSQL databases without asking; agents can keep writing"
         )
         parser.add_argument("--demo", action="store_true", help="also open the demo")
+        parser.add_argument(
+            "--agents",
+            action="append",
+            default=[],
+            metavar="SOURCE=FOLDER",
+            help="the folder of the agents that write a source, so that adkweb can start them",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prepares adkweb's own database, opens the sources, prints the link and serves."""
         if options["read_only"]:
             settings.READ_ONLY = True
+        if settings.RUN_AGENTS is None:
+            settings.RUN_AGENTS = sign_in.is_loopback(options["host"])
+        settings.AGENTS = {**settings.AGENTS, **dict(map(_agents, options["agents"]))}
         call_command("migrate", verbosity=0, interactive=False)
         identities.keep_roles()
         uploads.sweep()
@@ -162,6 +173,15 @@ class Command(BaseCommand):
             self.stderr.write(_UNENCRYPTED)
         self.stdout.flush()
         logging.getLogger("adkweb").setLevel(logging.INFO)
+
+
+def _agents(text: str) -> tuple[str, str]:
+    """Reads `prod=/srv/agents`. Raises CommandError."""
+    source, equals, folder = text.partition("=")
+    path = Path(folder).expanduser().absolute()
+    if not (source and equals and path.is_dir()):
+        raise CommandError(f"--agents {text}: not like prod=FOLDER, with a folder of agents that exists.", returncode=2)
+    return source, str(path)
 
 
 def _allow(host: str) -> None:

@@ -37,7 +37,8 @@ class Command(BaseCommand):
             "--scope",  # its former names, which scripts may still use
             choices=PERMISSIONS,
             default="append",
-            help="what it may do: read; operate (answers calls that wait); append (for agents and edits); admin (also delete and import)",
+            help="what it may do: read; operate (also answer calls that wait); append (for agents and edits); admin (also "
+            "delete and import)",
         )
         create.add_argument(
             "--apps", metavar="PATTERN", default="*", help="the apps that it may use: booking, booking-* (*)"

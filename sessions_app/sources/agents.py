@@ -1,0 +1,75 @@
+"""Which agents adkweb may start, and how their sessions are opened. Only the machine says so: no page, route or token does.
+
+An agent may be started if its folder was named: on the command line, in ADKWEB_SOURCES, or by --agents SOURCE=FOLDER.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connections
+from django.utils.translation import gettext as _
+
+from . import database, demo, registry
+from .finding import SESSION_FILE, in_shell
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent that can be started: the `folder` of agents that `adk web` would get, and the source of its sessions."""
+
+    folder: Path
+    source: str
+
+
+def folder_of(source: str) -> Path | None:
+    """Returns the folder of agents, or of one agent, that writes a source, if it is in one that a person named; or the
+    demo's."""
+    database.get(source)
+    if demo.is_demo(source):
+        return demo.agents()
+    if source in settings.AGENTS:
+        return Path(settings.AGENTS[source])
+    file = connections.databases[source].get("ADKWEB", {}).get("path")
+    if not file or Path(file).parts[-2:] != SESSION_FILE.parts:
+        return None
+    folder = Path(file).parent.parent
+    named = any(folder.is_relative_to(each.resolve()) for each in registry.searched_folders)
+    return folder if named else None
+
+
+def agent_of(source: str, app_name: str) -> Agent | None:
+    """Returns the agent of an app, or None if adkweb knows no folder of it."""
+    folder = folder_of(source)
+    if folder is None or not is_name(app_name):
+        return None
+    if is_folder(folder / app_name):
+        return Agent(folder, source)
+    return Agent(folder.parent, source) if folder.name == app_name else None
+
+
+def why_not(source: str, app_name: str) -> str:
+    """Returns why the agent of an app can't be started; "" if it can."""
+    if not settings.RUN_AGENTS:
+        return _("This adkweb doesn't start agents. To allow it, set ADKWEB_RUN_AGENTS=true on its machine.")
+    if agent_of(source, app_name) is None:
+        return _("adkweb doesn't know the folder of the agent “%(app)s”. Start it with --agents %(source)s=FOLDER.") % {
+            "app": app_name,
+            "source": in_shell(source),
+        }
+    return ""
+
+
+def is_name(app: str) -> bool:
+    """Returns whether the name of an app can be that of a folder."""
+    return app not in ("", ".", "..") and not {"/", "\\", "\0"}.intersection(app)
+
+
+def is_folder(path: Path) -> bool:
+    """Returns whether there is a folder, which is not a link."""
+    with suppress(OSError, ValueError):
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    return False
