@@ -363,7 +363,7 @@ def _reads_as_json(text: str) -> bool:
 
 # --- Signing in -------------------------------------------------------------------------------------------------------
 
-_ASCII: Final = re.compile(r"[!-\[\]-~]+")  # without spaces and backslashes, which browsers read in their own way
+_ASCII: Final = re.compile(r"[!-~]+")  # without blanks; a browser skips some of them
 _HOST: Final = re.compile(r"(?:[0-9A-Za-z._-]+|\[[0-9A-Fa-f:]+\])(?::\d+)?")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _PORTS: Final = {"http": 80, "https": 443}

@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.http import HttpResponse
 
 from ..domain.errors import (
+    AgentError,
     AlreadyExists,
     Behind,
     Conflict,
@@ -32,6 +33,7 @@ STATUS: Final[dict[type[Error], int]] = {
     Conflict: 409,
     TooOften: 429,
     Slow: 503,
+    AgentError: 503,
     NotRecorded: 503,
     NotKept: 503,
     SourceError: 503,

@@ -35,6 +35,7 @@ from ..domain.session_ref import SessionRef
 from ..jobs import runner
 from ..jobs.ticker import Ticker
 from ..reads.users import ref_meant
+from ..running import children
 from ..web.session import updates
 from ..web.session.modes import known
 from ..web.session.trace import SAME
@@ -273,6 +274,7 @@ class Lifespan:
     def _wait(self) -> None:
         until = time.monotonic() + _PATIENCE
         runner.let_go(_PATIENCE)
+        children.stop_all(_PATIENCE)
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 

@@ -27,6 +27,7 @@ from .own import (
 )
 from .privacy import SessionHold
 from .search import (
+    Answer,
     Dismissal,
     DriftedSession,
     SearchDoc,
@@ -48,6 +49,7 @@ from .search import (
 from .sources import KnownSource
 
 __all__ = [
+    "Answer",
     "App",
     "AuditReceiver",
     "AuditRow",

@@ -107,6 +107,7 @@ class Job(models.Model):
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
     told = models.BooleanField(default=False)
     due = models.FloatField(null=True)  # not to be done before
+    stopped_by = models.CharField(max_length=150, default="", db_default="")  # who asked the agent to stop
 
     objects = JobQuerySet.as_manager()
 

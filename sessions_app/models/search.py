@@ -312,3 +312,33 @@ class Dismissal(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["where", "digest", "asked"], name="one_dismissal")]
+
+
+class Answer(models.Model):
+    """An answer that a person gave to a call that waits: who and when, and how far it is. It is adkweb's own data. `where`
+    and `digest` are as in the index, `asked` is as in SearchPending, `run` is the job that sends it.
+
+    `state` is open until its run has ended; then sent, or refused if the agent didn't take it. It is unknown if adkweb can't
+    tell whether the agent got it. Of the answers to a call, one may be open or unknown: an approved tool runs once.
+    `response` is what was answered, as JSON.
+    """
+
+    where = models.TextField()
+    digest = models.CharField(max_length=32)
+    names = models.TextField()
+    asked = models.CharField(max_length=32)
+    run = models.UUIDField(db_index=True)
+    state = models.CharField(max_length=10, default="open")
+    response = models.TextField()
+    by = models.CharField(max_length=150)
+    at = models.FloatField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["where", "digest", "asked"],
+                condition=models.Q(state__in=["open", "unknown"]),
+                name="one_open_answer",
+            )
+        ]
+        indexes: ClassVar = [models.Index(fields=["where", "digest", "asked"], name="answers_of_call")]

@@ -19,14 +19,14 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import Actor
 from ..access.handles import shown_user
-from ..access.shown import shown_words
+from ..access.shown import shown_text, shown_words
 from ..artifacts import contents, saved
 from ..artifacts.contents import Unavailable
 from ..artifacts.saved import Save
 from ..artifacts.storages import USER
 from ..domain.errors import Behind, Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..models import Dismissal, SessionTag, SessionTitle
+from ..models import Answer, Dismissal, SessionTag, SessionTitle
 from ..models.pages import in_pages
 from ..sources import registry
 from ..transfer import exporting
@@ -40,6 +40,7 @@ _NAME_LENGTH: Final = 60
 _MOST_MISSING: Final = 1_000  # that are listed one by one
 
 Moved = Callable[[int, int], None]
+Seen = Callable[[str, Actor, str], str]  # what an actor may see of a text
 
 
 @dataclass(slots=True)
@@ -204,18 +205,19 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "titles": _labels(writing, SessionTitle, "title"),
         "tags": _labels(writing, SessionTag, "tag"),
         "dismissals": _labels(writing, Dismissal, "reason"),
+        "answers": _labels(writing, Answer, "response", shown_text),
     }
 
 
-def _labels(writing: _Writing, model: Any, name: str) -> list[dict[str, str]]:
-    """Returns the titles, the tags or the reasons that people gave to the user's sessions."""
+def _labels(writing: _Writing, model: Any, name: str, seen: Seen = shown_words) -> list[dict[str, str]]:
+    """Returns the titles, the tags, the reasons or the answers (as JSON) that people gave to the user's sessions."""
     begins = json.dumps([writing.app_name, writing.user_id])[:-1] + ","
     rows = model.objects.filter(where=registry.identity(writing.source), names__startswith=begins)
     # SQLite compares without regard to case.
     return [
         {
             "session": json.loads(each.names)[-1],
-            name: shown_words(getattr(each, name), writing.actor, writing.app_name),
+            name: seen(getattr(each, name), writing.actor, writing.app_name),
         }
         for each in in_pages(rows)
         if each.names.startswith(begins)

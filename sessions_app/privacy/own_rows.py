@@ -13,6 +13,7 @@ from ..access.handles import handle_of
 from ..domain.session_ref import SessionRef, digest_of
 from ..history.index.tables import stored_key
 from ..models import (
+    Answer,
     BatchItem,
     Breach,
     CheckedSession,
@@ -45,10 +46,12 @@ _SOME: Final = 200
 def forget_session(ref: SessionRef) -> None:
     """Deletes what adkweb stores about a deleted session."""
     where, digest = registry.identity(ref.source), digest_of(*ref[1:])
-    for model in (CheckedSession, DueSession, ViewNews, SessionTitle, SessionTag, Dismissal):
+    for model in (CheckedSession, DueSession, ViewNews, SessionTitle, SessionTag, Dismissal, Answer):
         model.objects.filter(where=where, digest=digest).delete()
     Breach.objects.filter(rule__where=where, digest=digest).delete()
     Waiting.objects.filter(where=where, names=json.dumps(ref[1:])).delete()
+    names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
+    Job.objects.filter(kind="run", where=where, **names).delete()
     forget(list(SearchSession.objects.filter(source__where=where, digest=digest).values_list("pk", flat=True)))
 
 
@@ -59,6 +62,7 @@ def forget_user(source: str, app_name: str, user_id: str, kept: Collection[str])
         "labels": _named(SessionTitle, where, app_name, user_id, kept)
         + _named(SessionTag, where, app_name, user_id, kept),
         "dismissals": _named(Dismissal, where, app_name, user_id, kept),
+        "answers": _named(Answer, where, app_name, user_id, kept),
         "queued": _queued(where, app_name, user_id, kept),
         "batches": _named(BatchItem, where, app_name, user_id, kept),
         "deliveries": _deliveries(source, app_name, user_id, kept),

@@ -14,6 +14,7 @@ from ..access.actor import Actor
 from ..access.audit.record import record
 from ..access.handles import shown_ref
 from ..access.shown import check_unmasked, shown_words
+from ..domain.description import Part
 from ..domain.errors import Invalid, NotFound, SourceError
 from ..domain.pending import Asked, asked
 from ..domain.positions import Seq
@@ -24,7 +25,7 @@ from ..reads.event_views import EventView, measured, views
 from ..reads.labels import said
 from ..reads.lists import existing
 from ..reads.paging import Page, read_cursor, write_cursor
-from ..sources import database, registry
+from ..sources import agents, database, registry
 from ..sources.errors import shown, unusable
 from . import tree
 from .index.tables import names_of, ref_of
@@ -43,8 +44,8 @@ _ID: Final = "call-"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A call that waits for an answer: domain/pending.Pending, with its session and what it asks. `asked` is None if the
-    event can't be read now. `why` says why it can't be answered; it is empty if it can, as far as adkweb knows. `dismissal`
+    """A call that waits for an answer: domain/pending.Pending, with its session and the call. `call` is None if the event
+    can't be read now. `why` says why it can't be answered; it is empty if it can, as far as adkweb knows. `dismissal`
     is set if someone decided that it won't be answered."""
 
     ref: SessionRef
@@ -57,28 +58,39 @@ class Waiting:
     call_id: str
     passed_over: bool
     key: str  # what stands for the call in adkweb's own tables
-    asked: Asked | None = None
+    call: Part | None = None
     why: str = ""
     dismissal: Dismissal | None = None
+
+    @property
+    def asked(self) -> Asked | None:
+        """Returns what it asks; None if that can't be read now."""
+        return asked(self.call) if self.call else None
 
 
 def waiting(
     query: tree.Query = EVERY,
     *,
     actor: Actor,
-    passed_over: bool = False,
+    ref: SessionRef | None = None,
+    passed_over: bool | None = False,
     dismissed: bool = False,
     cursor: str | None = None,
     limit: int = PAGE,
 ) -> Page[Waiting]:
     """Returns a page of the calls that wait in the sessions that a query selects, the oldest first; or of those that the
-    user passed over, or that were dismissed. Raises Invalid for a cursor that isn't one."""
+    user passed over (with None, both), or that were dismissed; with `ref`, of one session. Raises Invalid for a cursor that
+    isn't one."""
     selection = select(query, actor)
     keys, types = _order()
     which, beyond = f"p.passed_over = %s AND NOT {_DISMISSED}", ""
-    values: list[Any] = [passed_over, *selection.values]
-    if dismissed:
-        which, values = _DISMISSED, [*selection.values]
+    values: list[Any] = [passed_over]
+    if dismissed or passed_over is None:
+        which, values = _DISMISSED if dismissed else f"NOT {_DISMISSED}", []
+    if ref:
+        which += ' AND w."where" = %s AND s.digest = %s'
+        values += [registry.identity(ref.source), digest_of(*ref[1:])]
+    values += selection.values
     if cursor:
         beyond = f"AND ({keys}) > ({', '.join(['%s'] * len(types))})"
         values += read_cursor(cursor, *types)
@@ -130,7 +142,8 @@ def _with_events(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
         why = _why_not(source, actor)
         for each in some:
             if each.ref in titles:
-                calls[each] = replace(each, title=titles[each.ref], asked=_asked(each, events), why=why)
+                why_not = why or agents.why_not(source, each.ref.app_name)
+                calls[each] = replace(each, title=titles[each.ref], call=_call(each, events), why=why_not)
             else:
                 del calls[each]
     return list(calls.values())
@@ -160,10 +173,9 @@ def _key(each: Waiting) -> tuple[str, str, str, str]:
     return each.ref.app_name, each.ref.user_id, each.ref.session_id, each.event_id
 
 
-def _asked(each: Waiting, events: dict[tuple[SessionRef, str], EventView]) -> Asked | None:
+def _call(each: Waiting, events: dict[tuple[SessionRef, str], EventView]) -> Part | None:
     view = events.get((each.ref, each.event_id))
-    call = next((call for call in view.description.calls if call.id == each.call_id), None) if view else None
-    return asked(call) if call else None
+    return next((call for call in view.description.calls if call.id == each.call_id), None) if view else None
 
 
 def _with_dismissals(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:

@@ -67,6 +67,8 @@ SAID: Final = {
     "session-deleted": pgettext_lazy("an act", "Session deleted"),
     "session-held": pgettext_lazy("an act", "Session put on hold"),
     "session-unheld": pgettext_lazy("an act", "Session's hold ended"),
+    "call-answered": pgettext_lazy("an act", "Waiting call answered"),
+    "run-stopped": pgettext_lazy("an act", "Agent's run stopped"),
     "call-dismissed": pgettext_lazy("an act", "Waiting call dismissed"),
     "call-undismissed": pgettext_lazy("an act", "Dismissal undone"),
     "sign-in": pgettext_lazy("an act", "Signed in"),

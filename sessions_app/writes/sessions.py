@@ -18,7 +18,7 @@ from ..domain.event import ID_LENGTH
 from ..domain.json_values import check, check_name, dumps
 from ..domain.session_ref import SessionRef, digest_of
 from ..domain.state import split, without_temp
-from ..models import Dismissal, SessionHold, SessionTag, SessionTitle, stored_instant, tables
+from ..models import Answer, Dismissal, SessionHold, SessionTag, SessionTitle, stored_instant, tables
 from ..sources import database, registry
 from .append import Origin, log
 from .incomplete import check_unmarked
@@ -163,7 +163,7 @@ def forget_deleted(source: str, app_name: str, user_id: str, *, actor: Actor) ->
 def _delete_labels(ref: SessionRef) -> None:
     """Deletes the title and tags of a session, so that a new one with the same names does not start with them."""
     try:
-        for own in (SessionTitle, SessionTag, Dismissal):
+        for own in (SessionTitle, SessionTag, Dismissal, Answer):
             own.objects.filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:])).delete()
     except DatabaseError as error:  # of adkweb's own database; the session is deleted anyway
         log.warning("the title and tags of a deleted session stay: %s", error)

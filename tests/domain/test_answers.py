@@ -141,12 +141,12 @@ def test_a_form_starts_with_the_given_answer() -> None:
 
 def test_what_a_browser_posts_becomes_an_answer() -> None:
     assert read(TRIP, FILLED) == READ
-    assert read(TRIP, {**FILLED, "price": "1.5", "tags": "a\r\n b\n\n", "nights": "[1, 2]", "until": " soon"}) == {
+    assert read(TRIP, {**FILLED, "price": "1.5", "tags": "a\r\n b\n\n", "nights": "[1, 2]", "until": " so\r\non"}) == {
         **READ,
         "price": 1.5,
         "tags": ["a", "b"],
         "nights": [1, 2],
-        "until": " soon",
+        "until": " so\non",
     }
     work = {"work": {"street": "s", "city": "Madrid", "main": True}}
     assert read(TRIP, {**FILLED, "work.street": "s", "work.main": "on"}) == {**READ, **work}
@@ -174,6 +174,31 @@ def test_what_is_wrong_is_said_with_the_name_of_its_field(name: str, text: str, 
     with pytest.raises(Invalid) as caught:
         read(TRIP, {**FILLED, "work.city": "Rome" if name == "work.street" else "", name: text})
     assert (caught.value.message, caught.value.detail["field"]) == (problem, name)
+
+
+@pytest.mark.parametrize(
+    ("property_", "kind"),
+    [
+        ({"type": ["integer", "null"]}, "integer"),
+        ({"allOf": [{"type": "boolean"}]}, "yes-no"),
+        ({"type": "array", "items": {"type": "string", "enum": ["a"]}}, "json"),
+        ({"type": "array", "items": {"type": ["string", "null"]}}, "json"),
+        ({"type": "object"}, "json"),
+        ({"enum": ["1", 1]}, "json"),  # of one text
+        (True, "json"),
+    ],
+)
+def test_each_property_gets_the_field_that_can_hold_it(property_: Any, kind: str) -> None:
+    assert [each.kind for each in fields(schema_of(a=property_)) or ()] == [kind]
+
+
+def test_an_object_is_left_out_only_where_it_may_be() -> None:
+    inner = schema_of(b={"type": "string"})
+    or_null = {"anyOf": [inner, {"type": "null"}]}
+    assert read(schema_of(a=or_null), {"a.b": ""}) == {}
+    assert read({**schema_of(a=or_null), "required": ["a"]}, {"a": ""}) == {"a": None}
+    assert read({**schema_of(a=inner), "required": ["a"]}, {"a.b": ""}) == {"a": {}}
+    assert read(schema_of(a={**inner, "default": {"b": "x"}}), {"a.b": "x"}) == {"a": {"b": "x"}}
 
 
 def nested(levels: int) -> Any:
@@ -211,6 +236,7 @@ HOSTILE = {
     "very deep": nested(20_000),
     "not": {**schema_of(a={}), "default": deep(20_000)},
     "large": schema_of(a={"enum": [*range(1_000_000)]}),
+    "long name": schema_of(**{"a" * 1_000_000: {}}),
     "wordy": schema_of(a={"description": "a" * 1_000_000}),
     "no schema": {"type": "object", "properties": 5},
     "surrogate": schema_of(a={"title": "\ud83d"}),
@@ -258,6 +284,7 @@ def test_a_name_that_a_browser_cannot_post_has_no_form(name: str) -> None:
         ({"type": "array"}, 1, "a must be a list."),
         ({"type": ["integer", "string"]}, None, "a isn't what the agent asks for."),
         ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "1", "a must be a number."),
+        ({"anyOf": [{"type": "number"}, {"type": "array"}]}, "1", "a isn't what the agent asks for."),
         ({"oneOf": [{"type": "number"}, {"type": "integer"}]}, 1, "a isn't what the agent asks for."),
         ({"const": 3}, 4, "a must be 3."),
         ({"minimum": 3}, 2, "a must be at least 3."),
@@ -370,6 +397,7 @@ def test_google_adk_reads_the_answer_to_each_recorded_question(name: str) -> Non
             response(kind, call, {"days": "three"})
     else:
         assert response(kind, call, "Ana") == (INPUT_CALL, {"result": "Ana"})
+        assert response(kind, asks(None, interrupt="invented by the model"), {}) == (INPUT_CALL, {"result": {}})
 
 
 @pytest.mark.parametrize("interrupt", ["c1", ""])
@@ -456,6 +484,7 @@ def test_a_question_without_a_link_has_none(value: Any) -> None:
 @pytest.mark.parametrize("address", [f"{BACK}?state=s1&code=c1", "https://APP.example.com:443/cb?code=c1&state=s1#_=_"])
 def test_the_address_of_this_sign_in_is_taken(address: str) -> None:
     check_returned(signs_in(), address)
+    check_returned(signs_in(redirectUri="https://app.example.com"), address.replace("/cb", "/"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,122 @@
+"""Answers calls that wait. An answer is claimed in adkweb's own database before it is sent, so that it is sent once.
+
+    answer(ref, "e7", {"c1": Given(confirmed=True)}, actor=actor)
+
+All calls of one event are answered in one message: the agent would otherwise be asked to continue after the first of them.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record
+from ..access.shown import check_unmasked
+from ..domain.answers import fields, read, response
+from ..domain.errors import AgentError, Conflict, Invalid
+from ..domain.json_values import dumps
+from ..domain.pending import asked
+from ..domain.session_ref import SessionRef, digest_of
+from ..jobs import runner
+from ..models import Answer, Job
+from ..search.index.tables import names_of
+from ..sources import agents, registry
+from . import runs
+from .questions import Question, asked_by, check_waits
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The answer to a question, as someone gives it: whether they approve, and the `value`, which is the payload of a
+    confirmation, the address with which a sign-in came back, or the answer; or else what a form's `fields` hold."""
+
+    confirmed: bool = False
+    value: Any = None
+    fields: Mapping[str, str] | None = None
+
+
+def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor: Actor) -> Job:
+    """Starts the run that answers what an event asks; `given` has the answer to each of its calls that wait, by id.
+
+    Raises Invalid for an answer that doesn't fit, with its call as `field`; Conflict if someone else answered, or the agent
+    runs; AgentError if adkweb can't start the agent."""
+    actor.check_sees(ref)
+    actor.check_may("operate", ref.source, ref.app_name)
+    if why := agents.why_not(ref.source, ref.app_name):
+        raise AgentError(why)
+    questions = {each.of.call_id: each for each in asked_by(ref, event_id, actor=SYSTEM)}
+    if not questions:
+        raise Conflict(_answered(ref, event_id, given))
+    if questions.keys() != given.keys():
+        raise Invalid(_("The agent asks %(n)s questions at once. Answer all of them.") % {"n": len(questions)})
+    seen = {each.of.call_id: each for each in asked_by(ref, event_id, actor=actor)}
+    parts = [_part(each, seen[call], given[call], ref, actor) for call, each in questions.items()]
+    calls = [[event_id, call] for call in questions]
+    with transaction.atomic():
+        job = runs.make(ref, parts, actor=actor, calls=calls)
+        tools = sorted({each.of.tool for each in questions.values()})
+        record("call-answered", actor.name, ref=ref, tools=tools, run=job.pk.hex)
+        _claim(ref, event_id, parts, job)
+    try:
+        check_waits(ref, calls, actor=SYSTEM)  # someone may have answered between the first look and the claim
+    except Conflict as error:
+        Answer.objects.filter(run=job.pk).delete()
+        runner.cancel(job)
+        raise Conflict(_answered(ref, event_id, questions)) from error
+    runner.start(job)
+    return job
+
+
+def _part(question: Question, seen: Question, given: Given, ref: SessionRef, actor: Actor) -> dict[str, Any]:
+    """Returns the function response that answers a question. `seen` is the question as the actor sees it."""
+    stored, shown = asked(question.call), asked(seen.call)
+    value = given.value
+    try:
+        if given.fields is not None:
+            as_shown = {each.name: each.initial for each in fields(shown.schema) or ()}
+            as_stored = {each.name: each.initial for each in fields(stored.schema) or ()}
+            kept = {name for name, text in given.fields.items() if name in as_stored and text == as_shown.get(name)}
+            check_unmasked({name: text for name, text in given.fields.items() if name not in kept}, actor, ref.app_name)
+            value = read(stored.schema, {**given.fields, **{name: as_stored[name] for name in kept}})
+        elif value is not None and value == shown.payload:
+            value = stored.payload
+        else:
+            check_unmasked(value, actor, ref.app_name)
+        name, content = response(question.of.kind, question.call, value, confirmed=given.confirmed)
+    except Invalid as error:
+        raise Invalid(error.message, field=error.detail.get("field", ""), call=question.of.call_id) from error
+    return {"functionResponse": {"id": question.of.call_id, "name": name, "response": content}}
+
+
+def _claim(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], job: Job) -> None:
+    common = {"where": job.where, "digest": digest_of(*ref[1:]), "names": names_of(ref), "run": job.pk}
+    said = [part["functionResponse"] for part in parts]
+    try:
+        with transaction.atomic():
+            for each in said:
+                asked_here = digest_of(event_id, each["id"])
+                Answer.objects.create(
+                    **common, asked=asked_here, response=dumps(each["response"]), by=job.actor, at=time.time()
+                )
+    except IntegrityError as error:
+        raise Conflict(_answered(ref, event_id, [each["id"] for each in said])) from error
+
+
+def _answered(ref: SessionRef, event_id: str, calls: Any) -> str:
+    """Returns the sentence for a question that someone else answered, or that doesn't wait any longer."""
+    last = of_calls(ref, [(event_id, call) for call in calls]).order_by("-at").first()
+    if last is None or last.state == "refused":
+        return _("This doesn't wait for an answer any longer. Nothing was sent.")
+    if last.state == "unknown":
+        return _("%(name)s answered this, but it's unknown whether the agent got the answer.") % {"name": last.by}
+    return _("%(name)s has answered this already. Nothing was sent.") % {"name": last.by}
+
+
+def of_calls(ref: SessionRef, calls: list[tuple[str, str]]) -> Any:
+    """Returns the answers that people gave to some calls of a session, each given by its event and its id."""
+    keys = [digest_of(*call) for call in calls]
+    return Answer.objects.filter(where=registry.identity(ref.source), digest=digest_of(*ref[1:]), asked__in=keys)

@@ -1,0 +1,206 @@
+"""Runs of agents that adkweb started. A run is a job that holds one open stream, whatever browser looks at it.
+
+    with transaction.atomic():
+        job = make(ref, [{"functionResponse": {…}}], actor=actor, calls=[["e7", "c1"]])
+    runner.start(job)
+    stop(ref, actor=actor)
+
+A session has one run at a time. A message is sent once: if its process dies, the next one looks at the session's events to
+see whether it arrived, and never sends it again.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from .. import broadcast
+from ..access.actor import SYSTEM, Actor
+from ..access.audit.record import record
+from ..domain.errors import AgentError, Conflict, NotFound
+from ..domain.positions import NO_SEQ
+from ..domain.session_ref import SessionRef, digest_of
+from ..jobs import runner
+from ..jobs.lease import DONE, STOPPED, WAITING, Lost, Outcome, Progress, ref_of
+from ..jobs.ticker import Ticker
+from ..models import Answer, Job
+from ..reads import timeline
+from ..reads.event_views import EventView
+from ..sources import agents, demo, registry
+from . import children
+from .client import Stream
+from .questions import check_waits
+from .session_uris import session_uri
+
+RUN: Final = "run"
+NOTE: Final = "adkweb_run"  # in custom_metadata of a run's events: the id of its job
+SENT: Final = "sent"  # the step of a run whose message may have reached the agent
+_LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
+_SEALING_SECONDS: Final = 10.0  # that a stopped run may take until its last event is stored
+_DYING_SECONDS: Final = 4.0  # that a child may still write after its adkweb died
+
+
+def make(ref: SessionRef, parts: list[dict[str, Any]], *, actor: Actor, calls: Sequence[Sequence[str]] = ()) -> Job:
+    """Makes the run that sends a message to a session's agent; `calls` are the events and calls that it answers.
+
+    Raises Conflict if adkweb or, as far as it knows, someone else runs the agent in this session now."""
+    if timeline.status_of(ref, actor=actor).name == "running":
+        raise Conflict(_("The agent is running in this session. Wait until it is done, then send this again."))
+    newest = timeline.events(ref, limit=1, actor=SYSTEM).rows
+    task = {"parts": parts, "calls": [list(call) for call in calls], "after": newest[-1].cursor if newest else ""}
+    names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
+    try:
+        with transaction.atomic():
+            where = registry.identity(ref.source)
+            return Job.objects.make(RUN, where, task, lane=_lane(ref), **names, **runner.fields_of(actor))
+    except IntegrityError as error:
+        by = _waiting(ref).values_list("actor", flat=True).first() or ""
+        raise Conflict(_("%(name)s is talking to the agent in this session right now.") % {"name": by}) from error
+
+
+def running(ref: SessionRef) -> Job | None:
+    """Returns the run that adkweb holds in a session."""
+    run: Job | None = _waiting(ref).first()
+    return run
+
+
+def stop(ref: SessionRef, *, actor: Actor) -> None:
+    """Asks the agent of adkweb's own run in a session to stop. Tools of its current step may have run. Raises NotFound."""
+    actor.check_sees(ref)
+    actor.check_may("operate", ref.source, ref.app_name)
+    if not _waiting(ref).exists():
+        raise NotFound(_("adkweb isn't running the agent in this session."))
+    record("run-stopped", actor.name, ref=ref)
+    _waiting(ref).filter(stopped_by="").update(stopped_by=actor.name)
+
+
+def _lane(ref: SessionRef) -> str:
+    return f"run {registry.identity(ref.source)} {digest_of(*ref[1:])}"
+
+
+def _waiting(ref: SessionRef) -> Any:
+    return Job.objects.filter(kind=RUN, state=WAITING, lane=_lane(ref))
+
+
+# --- At work ----------------------------------------------------------------------------------------------------------
+
+
+class _Watch(Ticker):
+    """Closes a stream when someone asks the agent to stop, or this process loses the job: `lost` then has the reason."""
+
+    def __init__(self, job: Job, stream: Stream, beat: runner.Beat) -> None:
+        super().__init__("run", _LOOK_SECONDS)
+        self._job, self._stream, self._beat = job, stream, beat
+        self.lost: Exception | None = None
+
+    def __enter__(self) -> "_Watch":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self.join()
+
+    def tick(self) -> None:
+        try:
+            self._beat(Progress(step=SENT))
+        except Lost as lost:
+            self.lost = lost
+        if self.lost or Job.objects.filter(pk=self._job.pk).exclude(stopped_by="").exists():
+            self._stream.close()
+            self.end()
+
+
+def _run(job: Job, beat: runner.Beat) -> Outcome:
+    ref, task, actor = ref_of(job), json.loads(job.task), runner.actor_of(job)
+    if job.step == SENT:
+        time.sleep(_DYING_SECONDS)
+        return _ended(job, ref, task, _("adkweb ended while the agent was running."), sent=False)
+    actor.check_may("operate", ref.source, ref.app_name)
+    check_waits(ref, task["calls"], actor=SYSTEM)
+    agent = agents.agent_of(ref.source, ref.app_name)
+    if agent is None or agents.why_not(ref.source, ref.app_name):
+        raise AgentError(agents.why_not(ref.source, ref.app_name))
+    child = children.of(agent.folder, sessions=session_uri(ref.source), artifacts=_artifacts(ref.source))
+    message = {"role": "user", "parts": task["parts"]}
+    names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
+    body = {**names, "newMessage": message, "streaming": False, "customMetadata": {NOTE: job.pk.hex}}
+    stream = Stream(child.url, child.headers, body)
+    beat(Progress(step=SENT))
+    Job.objects.filter(pk=job.pk).update(step=SENT)  # surely, before anything is sent
+    broadcast.tell("queued", ref)
+    sent: bool | None = False
+    why = ""
+    with child.in_use(), _Watch(job, stream, beat) as watch:
+        try:
+            for event in stream:
+                sent = True
+                if not event.get("partial"):
+                    broadcast.tell("events", ref)
+        except AgentError as error:
+            why = error.message
+            sent = sent or (None if stream.begun and not stream.refused else False)
+    if watch.lost:
+        raise watch.lost
+    job.refresh_from_db()
+    if job.stopped_by:
+        _wait_for_seal(ref, task, job)
+        return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=None)
+    return _ended(job, ref, task, why, sent=sent)
+
+
+def _artifacts(source: str) -> str | None:
+    """Returns where the agents of a source keep artifacts; None for the folder beside them."""
+    if demo.is_demo(source):
+        return demo.artifacts().as_uri()
+    named = settings.ARTIFACTS.get(source) or settings.ARTIFACTS.get("*")
+    return named if named is None or "://" in named else Path(named).as_uri()
+
+
+def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: bool | None) -> Outcome:
+    """Returns the outcome of a run. `sent` says what is known of the message if no event of the run is stored: None if it
+    may still arrive."""
+    events = list(_events(ref, task, job))
+    sent = True if events else sent
+    if events and not why:
+        why = str(events[-1].data.get("error_message") or events[-1].data.get("error_code") or "")
+    broadcast.tell("events", ref)
+    broadcast.tell("queued", ref)
+    state = DONE if sent and not why else STOPPED
+    kept = {**task, "parts": [] if sent else task["parts"]}  # what was sent is in the session's events
+    return Outcome(state, why, {"result": json.dumps({"sent": sent}), "task": json.dumps(kept)})
+
+
+def _events(ref: SessionRef, task: dict[str, Any], job: Job) -> Iterator[EventView]:
+    """Yields the stored events of a run."""
+    after = task["after"]
+    while True:
+        page = timeline.events_after(ref, after or NO_SEQ, actor=SYSTEM)
+        for view in page.rows:
+            if (view.data.get("custom_metadata") or {}).get(NOTE) == job.pk.hex:
+                yield view
+        if not page.next:
+            return
+        after = page.next
+
+
+def _wait_for_seal(ref: SessionRef, task: dict[str, Any], job: Job) -> None:
+    until = time.monotonic() + _SEALING_SECONDS
+    while time.monotonic() < until:
+        if any(each.data.get("error_code") == "INVOCATION_ABORTED" for each in _events(ref, task, job)):
+            return
+        time.sleep(_LOOK_SECONDS / 2)
+
+
+def _close_claims(job: Job) -> None:
+    sent = json.loads(job.result or "{}").get("sent", False)
+    state = {True: "sent", False: "refused", None: "unknown"}[sent]
+    Answer.objects.filter(run=job.pk, state="open").update(state=state)
+
+
+KIND: Final = runner.register(runner.Kind(RUN, _run, ended=_close_claims))

@@ -1,0 +1,177 @@
+"""What someone answers reaches the agent once: real agents in their own process, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions_app.access.actor import SYSTEM, Actor
+from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed, NotFound
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.edits.rewind import rewind
+from sessions_app.jobs import runner
+from sessions_app.models import Answer, AuditRow, Job
+from sessions_app.reads import timeline
+from sessions_app.running import answers, runs
+from sessions_app.running.answers import Given
+from sessions_app.writes.sessions import create_session
+
+BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql",) * 2], indirect=True)
+YES = Given(confirmed=True)
+
+
+@pytest.fixture
+def source(
+    request: pytest.FixtureRequest,
+    own: str,
+    agents: Path,
+    settings: Any,
+    new_store: Callable[[str], str],
+    open_source: Callable[[str], str],
+) -> str:
+    """A source whose agents may be started."""
+    alias = open_source(new_store(getattr(request, "param", "sqlite")))
+    settings.AGENTS, settings.RUN_AGENTS = {alias: str(agents)}, True
+    return alias
+
+
+def say(ref: SessionRef, tools: str) -> Job:
+    """Has the agent call these tools, and returns when it has."""
+    job = runs.make(ref, [{"text": tools}], actor=SYSTEM)
+    runner.start(job)
+    return ended(job)
+
+
+def ended(job: Job, seconds: float = 20) -> Job:
+    until = time.monotonic() + seconds
+    while (job := Job.objects.get(pk=job.pk)).state == "waiting":
+        assert time.monotonic() < until, job.step
+        time.sleep(0.02)
+    return job
+
+
+def asking(source: str, name: str = "s1") -> tuple[SessionRef, str, str]:
+    """A session whose agent asks whether it may pay: the session, and the ids of the event and of the call."""
+    ref = create_session(source, "helper", "ana", session_id=name, actor=SYSTEM)
+    assert say(ref, "pay").message == ""
+    (event,) = [each for each in rows(ref) if any(call.name.startswith("adk_") for call in each.description.calls)]
+    return ref, event.id, event.description.calls[-1].id
+
+
+def rows(ref: SessionRef) -> list[Any]:
+    return timeline.events(ref, limit=200, actor=SYSTEM).rows
+
+
+def paid(ref: SessionRef) -> int:
+    """How often the tool has run."""
+    parts = [part for row in rows(ref) for part in row.description.responses if part.name == "pay"]
+    return sum(part.value == {"result": "paid"} for part in parts)
+
+
+@BOTH
+def test_an_approval_reaches_the_agent_and_the_run_says_whose_it_was(source: str) -> None:
+    ref, event, call = asking(source)
+    job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM))
+    assert (job.state, job.message, paid(ref)) == ("done", "", 1)
+    assert rows(ref)[-1].description.parts[0].value == "Done."
+    assert {row.data["custom_metadata"][runs.NOTE] for row in rows(ref)[-3:]} == {job.pk.hex}
+    assert [(each.by, each.state, json.loads(each.response)) for each in Answer.objects.all()] == [
+        ("adkweb", "sent", {"confirmed": True})
+    ]
+    assert "call-answered" in [row.act for row in AuditRow.objects.all()]
+
+
+def test_a_declined_call_does_not_run(source: str) -> None:
+    ref, event, call = asking(source)
+    assert ended(answers.answer(ref, event, {call: Given()}, actor=SYSTEM)).state == "done"
+    assert paid(ref) == 0
+    with pytest.raises(Conflict, match="adkweb has answered this already"):
+        answers.answer(ref, event, {call: YES}, actor=SYSTEM)
+
+
+@pytest.mark.guarantee("Agents", "An answer is sent once, however many people answer at the same moment.")
+@BOTH
+def test_of_two_who_answer_at_once_one_answer_is_sent(source: str) -> None:
+    ref, event, call = asking(source)
+    jobs: list[Job] = []
+    refused: list[str] = []
+
+    def answer() -> None:
+        try:
+            jobs.append(answers.answer(ref, event, {call: YES}, actor=SYSTEM))
+        except Conflict as error:
+            refused.append(error.message)
+
+    people = [threading.Thread(target=answer) for _ in range(6)]
+    for person in people:
+        person.start()
+    for person in people:
+        person.join()
+    assert (len(jobs), len(refused)) == (1, 5)
+    assert ended(jobs[0]).state == "done"
+    assert paid(ref) == 1
+
+
+def test_an_answer_after_a_rewind_is_not_sent(source: str) -> None:
+    ref, event, call = asking(source)
+    rewind(ref, rows(ref)[0].data["invocation_id"], actor=SYSTEM, reason="again")
+    with pytest.raises(Conflict, match="doesn't wait for an answer any longer"):
+        answers.answer(ref, event, {call: YES}, actor=SYSTEM)
+    assert not Answer.objects.exists()
+
+
+def test_all_questions_of_an_event_are_answered_together(source: str) -> None:
+    ref, event, _call = asking(source)
+    with pytest.raises(Invalid, match="Answer all of them"):
+        answers.answer(ref, event, {}, actor=SYSTEM)
+
+
+def test_who_may_not_answer_does_not(source: str, settings: Any) -> None:
+    ref, event, call = asking(source)
+    with pytest.raises(NotAllowed, match="needs the “operate” permission"):
+        answers.answer(ref, event, {call: YES}, actor=Actor.holding("vera", "read"))
+    with pytest.raises(NotFound):
+        answers.answer(ref, event, {call: YES}, actor=Actor.holding("eve", "admin", "weather"))
+    settings.RUN_AGENTS = False
+    with pytest.raises(AgentError, match="ADKWEB_RUN_AGENTS"):
+        answers.answer(ref, event, {call: YES}, actor=SYSTEM)
+    settings.READ_ONLY = True
+    with pytest.raises(NotAllowed, match="--read-only"):
+        answers.answer(ref, event, {call: YES}, actor=SYSTEM)
+    assert paid(ref) == 0
+
+
+def test_nothing_is_sent_while_the_agent_runs_and_a_stopped_run_is_sealed(source: str) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
+    job = runs.make(ref, [{"text": "pause"}], actor=SYSTEM)
+    runner.start(job)
+    while not rows(ref) or not rows(ref)[-1].description.calls:
+        time.sleep(0.02)
+    with pytest.raises(Conflict, match=r"running|talking"):
+        runs.make(ref, [{"text": "look"}], actor=SYSTEM)
+    began = time.monotonic()
+    runs.stop(ref, actor=SYSTEM)
+    job = ended(job)
+    assert time.monotonic() - began < 2
+    assert (job.state, job.message) == ("stopped", "Stopped by adkweb.")
+    assert rows(ref)[-1].data["error_code"] == "INVOCATION_ABORTED"
+    assert say(ref, "look").state == "done"
+
+
+def test_an_answer_whose_process_died_after_it_may_have_been_sent_is_not_sent_again(source: str) -> None:
+    ref, event, call = asking(source)
+    part = {"functionResponse": {"id": call, "name": "adk_request_confirmation", "response": {"confirmed": True}}}
+    job = runs.make(ref, [part], actor=SYSTEM)
+    Job.objects.filter(pk=job.pk).update(step=runs.SENT)
+    runner.start(Job.objects.get(pk=job.pk))
+    job = ended(job)
+    assert (job.state, json.loads(job.result)) == ("stopped", {"sent": False})
+    assert rows(ref)[-1].description.author != "user"
+    assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
+    assert paid(ref) == 1
