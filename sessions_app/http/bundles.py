@@ -28,12 +28,12 @@ _STYLES: Final = """
     checks/schema session/labels history/strip session/chosen_range history/pins drift agent_view html/difference
     history/history
     compare/compare compare/state artifacts edits/fork edits/log edits/undo edits/rewind audit
-    checks/state_health session/page search/params search/palette
+    checks/state_health session/page answers search/params search/palette
 """
 _SCRIPTS: Final = """
     numbers dates editor edit types days statefilter densities window live strip striprange pins travel steps pane
     sessions range compare upload menu dialog keys panes combobox querybar palette rules focus time copy guard
-    confirm fragment atchange turns timeline tabs toasts watching htmx-errors keycard rowsheet
+    confirm fragment atchange turns timeline tabs toasts watching htmx-errors keycard rowsheet answers
 """
 BUNDLES: Final = {
     "css/pages.css": [f"css/{name}.css" for name in _STYLES.split()],

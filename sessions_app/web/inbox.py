@@ -46,9 +46,15 @@ class Row:
     preview: str
     decides: bool
 
+    @property
+    def approves(self) -> bool:
+        """Returns whether the call can be approved or declined in the list: a payload needs to be looked at first."""
+        simple = self.of.kind == CONFIRMATION and self.of.asked is not None and self.of.asked.payload is None
+        return simple and not (self.of.why or self.of.dismissal)
+
     @classmethod
     def about(cls, each: Waiting, who: Actor) -> "Row":
-        """Returns the row of a call; `decides` tells whether they may dismiss it."""
+        """Returns the row of a call; `decides` tells whether they may answer and dismiss it."""
         names, at = each.ref._asdict(), f"?seq={each.seq}"
         args = each.asked.args if each.asked else None
         call = each.tool + (arguments(Part("call", args)) if isinstance(args, dict) and args else "")
@@ -77,8 +83,10 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
     show, cursor = request.GET.get("show", ""), request.GET.get("after")
     who = actor(request)
     listed = waiting.waiting(actor=who, passed_over=show == "passed", dismissed=show == "dismissed", cursor=cursor)
+    rows = [Row.about(each, who) for each in listed.rows]
     context = {
-        "rows": [Row.about(each, who) for each in listed.rows],
+        "rows": rows,
+        "approves": any(row.decides and row.approves for row in rows),
         "next": listed.next,
         "show": show,
         "behind": behind(),

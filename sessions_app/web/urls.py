@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from django.views.i18n import set_language
 
 from ..http.paths import Segment
-from . import agent_view, artifacts, audit, batches, drift, inbox, masking, settings
+from . import agent_view, answers, artifacts, audit, batches, drift, inbox, masking, settings
 from . import sources as demo
 from .access import join, passkeys, people, provider, roles, second_factor, second_step, sign_ins, signin, tokens
 from .approval import proposals
@@ -155,6 +155,9 @@ urlpatterns = [
     path(SESSION + "context/", agent_view.context, name="context"),
     path(SESSION + "export/", imports.export_session, name="session-export"),
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
+    path(SESSION + "waits/", answers.of_session, name="waits"),
+    path(SESSION + "answer/", answers.answer, name="answer"),
+    path(SESSION + "stop/", answers.stop, name="stop"),
     path(SESSION + "dismiss/", inbox.dismiss, name="dismiss"),
     path(SESSION + "hold/", retention.hold, name="hold-session"),
     path(SESSION + "drift/", drift.session, name="drift"),

@@ -281,6 +281,7 @@
     if (message.state !== undefined && $("#groups")) showState(message.state);
     if (message.status !== undefined) {
       showStatus(parsed(message.status));
+      if ($("#status [data-waiting]") || $("#waits > :not(input)")) htmx.trigger(document.body, "adkweb:waits");
       tell(0);
     }
     if (message.status !== undefined || message.events) {
@@ -288,7 +289,7 @@
     }
     if (message.stats) htmx.swap($("#stats"), message.stats, { swapStyle: "innerHTML" });
     if (message.watching) showPeople(message.watching);
-    if (message.queued) htmx.trigger(document.body, "adkweb:queued");
+    if (message.queued) for (const name of ["queued", "waits"]) htmx.trigger(document.body, `adkweb:${name}`);
     for (const name of ["running", "feed"]) if (message[name] && $(`#${name}`)) showFeed($(`#${name}`), message[name]);
     if (message.sources && $("#sources") && $("#sources").dataset.sources !== message.sources) showSources();
     if (message.away !== undefined) notice(message.away, "warn");

@@ -16,7 +16,7 @@
   });
 
   function begin(menu) {
-    const field = menu.querySelector(":is(.menu-items, .form) :is(input:not([type=hidden]), select)");
+    const field = menu.querySelector(":is(.menu-items, .form) :is(input:not([type=hidden]), select, button)");
     field.focus();
     field.select?.();
   }

@@ -113,8 +113,7 @@ def new_tokens() -> dict[str, str]:
     """Makes a token of each kind. Those that are refused could do everything."""
     leo = User.objects.create_user("leo", is_active=False)
     made = {
-        permission: tokens.create(permission, permission, "*", by=as_admin("maria"))[1]
-        for permission in PERMISSIONS
+        permission: tokens.create(permission, permission, "*", by=as_admin("maria"))[1] for permission in PERMISSIONS
     }
     made |= {"no token": "", "unknown": tokens.PREFIX + "x" * 43}
     made["stranger"] = tokens.create("stranger", "admin", "support*", by=as_admin("maria"))[1]

@@ -28,11 +28,11 @@ TAGS: Final = frozenset(
 )
 ATTRIBUTES: Final = re.compile(
     r"""(data-[a-z-]+|aria-[a-z]+|accesskey|action|as|crossorigin
-    |hx-(get|include|post|preserve|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
+    |hx-(disabled-elt|get|include|post|preserve|push-url|target|select|swap|swap-oob|sync|trigger|headers|encoding)
     |alt|autocapitalize|autocomplete|autofocus|charset|checked|class|colspan|content|cx|cy|d|datetime|defer|dir|disabled|download|enctype
     |fill|for|form|inputmode
     |formnovalidate|hidden|href|id|lang|list|loading|max|maxlength|method|name|nonce|open|original|placeholder|plain|points
-    |popover|popovertarget|popovertargetaction|preserveaspectratio|r|rel|required|role|rows|rx|ry|scope|selected|spellcheck|src|start|stroke|tabindex|title|type|value|viewbox|height|width|x|y)""",
+    |popover|popovertarget|popovertargetaction|preserveaspectratio|r|rel|required|role|rows|rx|ry|scope|selected|spellcheck|src|start|stroke|tabindex|target|title|type|value|viewbox|height|width|x|y)""",
     re.VERBOSE,
 )
 ADDRESSES: Final = ("href", "src", "action", "hx-get", "hx-post")
@@ -260,6 +260,6 @@ def _problems(element: Element) -> Iterator[str]:
 
 
 def _leads_out(element: Element, name: str) -> bool:
-    """Tells whether an address is that of a link in rendered markdown, which takes nothing along."""
-    link = (element.tag, name) == ("a", "href") and element.attributes.keys() == {"href", "rel"}
+    """Tells whether an address is that of a link in rendered markdown or of a sign-in, which takes nothing along."""
+    link = (element.tag, name) == ("a", "href") and element.attributes.keys() - {"class", "target"} == {"href", "rel"}
     return link and element["rel"] == _REL and bool(_OUT.match(element["href"]))

@@ -40,9 +40,10 @@ NEEDS: Final[dict[str, str]] = {
     "read": """apps app users sessions state-health rule rule-trial schema schema-model schema-key schema-check app-value
         app-history save-view change-view
         app-export user user-sessions user-value user-history user-export session go events chat preview news stats strip
-        range trace state-at stretch queued session-value session-history compare compare-delta artifacts artifact-versions
-        artifact-file artifact-image context session-export drift event forks delivery event-json event-data""",
-    "operate": "dismiss",
+        range trace state-at stretch queued waits session-value session-history compare compare-delta artifacts
+        artifact-versions artifact-file artifact-image context session-export drift event forks delivery
+        event-json event-data""",
+    "operate": "dismiss answer stop",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
@@ -83,6 +84,8 @@ POSTED: Final = {
     "session-title",
     "session-tags",
     "dismiss",
+    "answer",
+    "stop",
     "schema-check",
     "chosen",
 }

@@ -29,6 +29,7 @@ from ...search import outline
 from ...search.conditions import time_of
 from ...search.outline import Reached
 from ...sources import database, errors
+from .. import answers
 from ..history.moment import chosen, panel, renamed
 from ..history.pins import MOST, pinned
 from ..html.render import page
@@ -80,6 +81,7 @@ def session(request: HttpRequest, **names: str) -> HttpResponse:
         "ordered": database.has_order(ref.source),
         "target": of_session(view, wrote, whole=whole),
         **labels.of_session(ref, actor(request)),
+        **answers.context_of(ref, actor(request)),
         **_timeline(request, ref, then.get("event"), upto),
     }
     pins = urlencode({"pin": [key.encode("utf-8", "replace") for key in pinned(request)]}, doseq=True)

@@ -1,0 +1,202 @@
+"""The cards of a session's calls that wait for an answer, below its timeline; and the answers that people give."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from ..access.actor import Actor
+from ..domain.answers import Field, SignIn, fields, sign_in_link
+from ..domain.errors import AgentError, Conflict, Error, Invalid, NotFound
+from ..domain.json_values import dumps, loads
+from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT
+from ..domain.session_ref import SessionRef, digest_of
+from ..http.problems import status_of
+from ..running import answers, runs
+from ..running.answers import Given
+from ..search import inbox
+from ..search.inbox import Waiting
+from .html.render import page
+from .inbox import Row
+from .request import actor, check_may
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that waits, as its card shows it. `fields` is the form of its schema, None if it has none; `payload` is JSON.
+    What was `typed` is shown again. The names of all its fields begin with the key of the call."""
+
+    row: Row
+    fields: list[Field] | None = None
+    payload: str = ""
+    sign_in: SignIn | None = None
+    typed: str = ""
+    error: str = ""
+
+    @property
+    def of(self) -> Waiting:
+        """Returns the call."""
+        return self.row.of
+
+    @classmethod
+    def about(cls, row: Row) -> "Question":
+        """Returns the question of a row of the inbox."""
+        asked = row.of.asked
+        if asked is None:
+            return cls(row)
+        if row.of.kind == INPUT:
+            return cls(row, fields(asked.schema))
+        if row.of.kind == CREDENTIAL:
+            return cls(row, sign_in=sign_in_link(row.of.call) if row.of.call else None)
+        return cls(row, payload="" if asked.payload is None else dumps(asked.payload, 2))
+
+    def read(self, sent: Mapping[str, str]) -> Given:
+        """Returns the answer that was sent. Raises Invalid."""
+        if self.of.kind == CONFIRMATION:
+            typed = self._sent(sent, "payload", self.payload)
+            payload = None if typed == self.payload or not typed.strip() else loads(typed)
+            return Given(confirmed=self._sent(sent, "confirmed") == "yes", value=payload)
+        if self.of.kind == CREDENTIAL:
+            return Given(value=self._sent(sent, "address").strip())
+        if self.fields is not None:
+            return Given(fields={each.name: self._sent(sent, f"field.{each.name}") for each in self.fields})
+        typed = self._sent(sent, "json")
+        try:
+            return Given(value=loads(typed))
+        except Invalid:
+            if self.of.kind == INPUT:
+                raise
+            return Given(value=typed)
+
+    def refused(self, sent: Mapping[str, str], error: str) -> "Question":
+        """Returns the question with what was sent, and what is wrong with it; "" if nothing is."""
+        form = self.fields and [replace(each, initial=self._sent(sent, f"field.{each.name}")) for each in self.fields]
+        typed = self._sent(sent, "address") or self._sent(sent, "json")
+        payload = self._sent(sent, "payload", self.payload)
+        return replace(self, fields=form, payload=payload, typed=typed, error=error)
+
+    def _sent(self, sent: Mapping[str, str], name: str, otherwise: str = "") -> str:
+        return sent.get(f"{self.of.key}.{name}", otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What one event asks: its questions, which are answered together. `why` says why that can't be done here."""
+
+    event_id: str
+    questions: list[Question]
+    error: str = ""
+
+    @property
+    def why(self) -> str:
+        """Returns why it can't be answered here; "" if it can."""
+        return self.questions[0].of.why
+
+    @property
+    def passed_over(self) -> bool:
+        """Returns whether the user said something else afterwards."""
+        return self.questions[0].of.passed_over
+
+    @property
+    def decides(self) -> bool:
+        """Returns whether it only asks for one yes or no."""
+        return len(self.questions) == 1 and self.questions[0].of.kind == CONFIRMATION
+
+
+def _cards(ref: SessionRef, who: Actor) -> list[Card]:
+    rows = [Row.about(each, who) for each in inbox.waiting(actor=who, ref=ref, passed_over=None).rows]
+    by_event = groupby(rows, lambda row: row.of.event_id)
+    return [Card(event_id, [Question.about(row) for row in some]) for event_id, some in by_event]
+
+
+@require_GET
+def of_session(request: HttpRequest, **names: str) -> HttpResponse:
+    """Renders the cards of a session's calls that wait, or nothing new if they are those that the page has (?have=)."""
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect(reverse("session", kwargs=names))
+    ref = SessionRef(**names)
+    return _page(request, ref, _cards(ref, actor(request)))
+
+
+def _page(request: HttpRequest, ref: SessionRef, cards: list[Card], status: int = 200) -> HttpResponse:
+    context = context_of(ref, actor(request), cards)
+    if request.GET.get("have") == context["have"]:
+        return HttpResponse(status=204)
+    return page(request, "answers/_cards.html", {"ref": ref, **context}, status)
+
+
+def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> dict[str, Any]:
+    """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice."""
+    run, shown = runs.running(ref), _cards(ref, who) if cards is None else cards
+    keys = [each.of.key for card in shown for each in card.questions]
+    return {
+        "cards": [card for card in shown if not card.passed_over],
+        "passed_over": [card for card in shown if card.passed_over],
+        "run": run,
+        "may_answer": who.may_write("operate", ref.source, ref.app_name),
+        "have": digest_of(*keys, run.step + run.stopped_by if run else "none"),
+    }
+
+
+@require_POST
+def answer(request: HttpRequest, **names: str) -> HttpResponse:
+    """Answers what an event asks."""
+    ref, event_id = SessionRef(**names), request.POST.get("event", "")
+    check_may(request, "operate", ref)
+    cards = _cards(ref, actor(request))
+    asked = {each.of.call_id: each for card in cards if card.event_id == event_id for each in card.questions}
+    call = ""
+    try:
+        given = {}
+        for call, question in asked.items():
+            given[call] = question.read(request.POST)
+        call = ""
+        answers.answer(ref, event_id, given, actor=actor(request))
+    except (Invalid, Conflict, AgentError) as error:
+        return _refused(request, ref, cards, event_id, error, call)
+    messages.success(request, _("Answered. The agent continues."))
+    return _back(request, ref)
+
+
+def _refused(
+    request: HttpRequest, ref: SessionRef, cards: list[Card], event_id: str, error: Error, call: str
+) -> HttpResponse:
+    """Shows the cards again with what was typed, and what is wrong beside the question that it is about."""
+    if not request.htmx:  # type: ignore[attr-defined]
+        messages.error(request, error.message)
+        return _back(request, ref)
+    call, shown = error.detail.get("call", call), []
+    for card in cards:
+        if card.event_id == event_id:
+            wrong = {each.of.call_id: error.message if each.of.call_id == call else "" for each in card.questions}
+            again = [each.refused(request.POST, wrong[each.of.call_id]) for each in card.questions]
+            card = replace(card, questions=again, error="" if call in wrong else error.message)
+        shown.append(card)
+    return _page(request, ref, shown, status_of(error))
+
+
+@require_POST
+def stop(request: HttpRequest, **names: str) -> HttpResponse:
+    """Asks the agent of adkweb's own run to stop."""
+    ref = SessionRef(**names)
+    check_may(request, "operate", ref)
+    try:
+        runs.stop(ref, actor=actor(request))
+    except NotFound as error:  # it has just ended
+        messages.info(request, error.message)
+    return _back(request, ref)
+
+
+def _back(request: HttpRequest, ref: SessionRef) -> HttpResponse:
+    if request.POST.get("next") == "inbox":
+        return redirect("inbox")
+    if request.htmx:  # type: ignore[attr-defined]
+        return _page(request, ref, _cards(ref, actor(request)))
+    return redirect(reverse("session", kwargs=ref._asdict()))

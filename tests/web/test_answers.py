@@ -1,0 +1,128 @@
+"""The cards of a session's calls that wait: what each kind shows, to whom, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from pytest_django import Settings
+
+from sessions_app.checks import mask_rules
+from sessions_app.domain.mask_patterns import DOTS
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import Job
+from sessions_app.writes.append import append_event
+from tests.search.finding import feed
+from tests.search.test_inbox import session
+from tests.support.people import ALICE, somebody
+from tests.web.conftest import Browser
+from tests.web.html import Element
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _agents(ref: SessionRef, settings: Settings) -> None:
+    settings.AGENTS, settings.RUN_AGENTS = {ref.source: str(Path("examples/agents").absolute())}, True
+
+
+def cards(browser: Browser, ref: SessionRef) -> list[Element]:
+    return browser.open("session", **ref._asdict()).one(id="waits").all("form", class_="card")
+
+
+def asks_alone(ref: SessionRef) -> SessionRef:
+    """The session, whose agent asks for one confirmation."""
+    args = {
+        "originalFunctionCall": {"name": "refund", "args": {"eur": 4}},
+        "toolConfirmation": {"hint": "Refund 4 EUR?"},
+    }
+    part = {"function_call": {"id": "c1", "name": "adk_request_confirmation", "args": args}}
+    append_event(ref, {"author": "agent", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
+    feed(ref.source)
+    return ref
+
+
+def waits(ref: SessionRef, name: str) -> SessionRef:
+    """A recorded session whose agent waits."""
+    asks = session(ref.source, name)
+    feed(ref.source)
+    return asks
+
+
+def test_each_kind_of_question_has_its_form(ref: SessionRef, maria: Browser) -> None:
+    (confirm,) = cards(maria, asks_alone(ref))
+    assert [button.text for button in confirm.all("button")] == ["Approve", "Decline"]
+    (form,) = cards(maria, waits(ref, "input_workflow"))
+    assert form.one("button").text == "Answer"
+    assert form.all("input", type="hidden") != form.all("input")
+    (job,) = cards(maria, waits(ref, "longrunning"))
+    assert "Result of the tool, as JSON or text" in job.text
+    (sign_in,) = cards(maria, waits(ref, "credential"))
+    link = sign_in.one("a", class_="btn")
+    assert (link["rel"], link["target"]) == ("noopener noreferrer nofollow", "_blank")
+    assert link.text.startswith("Sign in at ")
+    assert "secret" not in sign_in.text.casefold()
+
+
+def test_all_that_one_event_asks_is_one_form(ref: SessionRef, maria: Browser) -> None:
+    (card,) = cards(maria, waits(ref, "confirm"))
+    assert [each.text for each in card.all("legend")] == ["buy(n=1)", "buy(n=2)"]
+    assert [button.text for button in card.all("button")] == ["Answer"]
+
+
+def test_a_viewer_sees_the_question_and_who_may_answer(ref: SessionRef, guest: Browser) -> None:
+    guest.force_login(somebody("vera", "viewer"))
+    (card,) = cards(guest, asks_alone(ref))
+    assert not card.all("button")
+    assert "An operator of booking can answer this." in card.text
+
+
+def test_says_why_no_agent_can_be_started(ref: SessionRef, maria: Browser, settings: Settings) -> None:
+    settings.AGENTS = {}
+    asks = asks_alone(ref)
+    (card,) = cards(maria, asks)
+    assert not card.all("button")
+    assert f"--agents {ref.source}=FOLDER" in card.text
+    settings.RUN_AGENTS = None
+    assert "ADKWEB_RUN_AGENTS=true" in cards(maria, asks)[0].text
+
+
+def test_masked_arguments_stay_masked(ref: SessionRef, maria: Browser) -> None:
+    mask_rules.create("booking", "tool", "refund:eur", actor=ALICE)
+    (card,) = cards(maria, asks_alone(ref))
+    assert f"refund(eur={DOTS})" in card.text.replace('"', "")
+
+
+def test_an_unsafe_link_is_no_link(ref: SessionRef, maria: Browser) -> None:
+    oauth: dict[str, Any] = {"authUri": "javascript:alert(1)", "redirectUri": "https://a.example/", "state": "x"}
+    config = {"exchangedAuthCredential": {"oauth2": oauth}}
+    part = {"function_call": {"id": "c1", "name": "adk_request_credential", "args": {"authConfig": config}}}
+    append_event(ref, {"author": "agent", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
+    feed(ref.source)
+    (card,) = cards(maria, ref)
+    assert "no safe link" in card.text
+    assert not card.all("a", class_="btn")
+
+
+def test_what_was_typed_comes_back_with_what_is_wrong(ref: SessionRef, maria: Browser) -> None:
+    asks = waits(ref, "payload")
+    (card,) = cards(maria, asks)
+    (name,) = [each["name"] for each in card.all("textarea")]
+    answer = maria.post(
+        reverse("answer", kwargs=asks._asdict()),
+        {**card.fields(), name: "{oops", name.replace("payload", "confirmed"): "yes"},
+        headers={"HX-Request": "true"},
+    )
+    assert answer.status_code == 400
+    assert "{oops" in answer.content.decode()
+    assert not Job.objects.exists()
+
+
+def test_a_page_that_has_them_gets_nothing_again(ref: SessionRef, maria: Browser) -> None:
+    asks = asks_alone(ref)
+    have = maria.open("session", **asks._asdict()).one("input", name="have")["value"]
+    address = reverse("waits", kwargs=asks._asdict())
+    assert maria.get(address, {"have": have}, headers={"HX-Request": "true"}).status_code == 204
+    assert maria.get(address, {"have": "other"}, headers={"HX-Request": "true"}).status_code == 200
