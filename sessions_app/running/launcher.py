@@ -37,7 +37,8 @@ TRIES: Final = 10  # of one append, each of which may wait 5 seconds for a locke
 def main() -> None:
     """Serves until standard input ends."""
     atexit.register(os._exit, 0)  # runs last, and spares half a second of taking Python apart
-    sys.path.remove(str(Path(__file__).resolve().parent))  # an agent's `import agents` means its own
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [each for each in sys.path if Path(each).resolve() != here]  # an agent's `import runs` means its own
     lifeline, answer = _take_over_streams()
     order = json.loads(lifeline.readline())
     gate = Gate(order["token"])

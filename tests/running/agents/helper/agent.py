@@ -4,11 +4,14 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator
+from importlib.util import find_spec
 
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.tools import FunctionTool, ToolContext
 from google.genai import types
+
+assert find_spec("launcher") is None, "an agent's own modules come before adkweb's"
 
 print("helper is loaded")  # as agents do; this must not come before the port
 
