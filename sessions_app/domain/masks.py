@@ -199,6 +199,11 @@ class Mask:
         return not self.has_rules and not credentials.may_hold(text)
 
     @property
+    def hides_forms(self) -> bool:
+        """Returns whether what looks like a card number, an address or a key is hidden, wherever it is."""
+        return bool(self._forms)
+
+    @property
     def hides_ids(self) -> bool:
         """Returns whether any id of a user is hidden."""
         return bool(self._id_forms)

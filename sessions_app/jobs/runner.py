@@ -45,7 +45,6 @@ from .ticker import Ticker
 log = logging.getLogger("adkweb.jobs")
 
 SILENT_SECONDS: Final = LONGEST_SECONDS  # adkweb's own database may be away for a while
-PATIENCE_SECONDS: Final = 0.7  # most jobs are small, and done when their page is shown
 MOST_CRASHES: Final = 3  # of a job's processes, before it waits for a person
 BEAT_SECONDS: Final = 0.5  # between two notes of a job's progress
 ALIVE_SECONDS: Final = 10.0  # between two signs of life without progress: a source may keep a job waiting
@@ -62,12 +61,14 @@ def has_source(job: Job) -> bool:
 class Kind:
     """A kind of work. `run` does it, reports its progress, and may start where an earlier process stopped.
 
-    `can_run` returns whether this process can do it. `ended` is called with the row of a job that has ended."""
+    `can_run` returns whether this process can do it. `ended` is called with the row of a job that has ended. `start` waits
+    `patience` seconds for one to end: most are small, and done when their page is shown."""
 
     name: str
     run: Callable[[Job, Beat], Outcome]
     can_run: Callable[[Job], bool] = has_source
     ended: Callable[[Job], None] = lambda job: None
+    patience: float = 0.7
 
 
 kinds: dict[str, Kind] = {}
@@ -109,7 +110,7 @@ def start(job: Job, **fields: Any) -> bool:
     with transaction.atomic():
         lease = Lease.take(job, SILENT_SECONDS, message="", finished=None, crashes=0, done=0, total=0, **fields)
     if lease is not None:
-        _start(lease)
+        _start(lease, kinds[job.kind].patience)
     return lease is not None
 
 
@@ -132,7 +133,7 @@ def take_over() -> int:
             continue
         how = "ended" if was_let_go(job) else "died"
         log.warning("continuing the %s %s, whose process %s", job.kind, job.pk, how)
-        _start(claim, patience=0.0)
+        _start(claim)
         taken += 1
     return taken
 
@@ -203,7 +204,7 @@ class _Pulse(Ticker):
             connections["default"].close_if_unusable_or_obsolete()
 
 
-def _start(lease: Lease, patience: float = PATIENCE_SECONDS) -> None:
+def _start(lease: Lease, patience: float = 0.0) -> None:
     thread = threading.Thread(target=_run, args=[lease], name=f"adkweb-{lease.job.kind}", daemon=True)
 
     def start() -> None:

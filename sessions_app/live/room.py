@@ -12,10 +12,12 @@ from django.utils.translation import gettext as _
 
 from ..access import masking, roles, sign_in
 from ..access.actor import PEOPLE
+from ..access.shown import shown_words
 from ..domain.invocations import Running
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef
 from ..reads import newest, timeline, views
+from ..running import runs
 from ..sources.errors import unusable
 from ..web.session import updates
 from ..web.session.timeline import TurnRows
@@ -25,6 +27,7 @@ from .client import FAULT, GONE, SIGNED_OUT, Watcher, push, rest_after
 # `rest_after`.
 INTERVALS: Final = {"status": 0.0, "state": 0.25, "stats": 2.0}
 RUNNING_SECONDS: Final = 5.0  # how often to check whether a running invocation has fallen silent
+UNSURE: Final = 64  # characters at the end of a text that isn't complete: they may be the start of what a rule hides
 PRESENCE_SECONDS: Final = 20.0  # how often a process repeats who watches; the others forget it after three times this
 
 
@@ -124,6 +127,16 @@ class Room:
             if self._parts[language].get(part) != text:
                 self._parts[language][part] = text
                 self.due = 0.0
+
+    def speak(self) -> None:
+        """Gives every watcher what the agent has said so far, masked as a whole. It may be called from any thread."""
+        if (said := runs.spoken.get(self.ref)) is None:
+            return
+        text = shown_words(said.text, PEOPLE, self.ref.app_name)
+        if masking.mask(self.ref.app_name).hides_forms:
+            text = text[:-UNSURE]
+        may = self._may_watch(list(self.seats))
+        push([seat.watcher for seat, why in may.items() if not why], {"spoken": {"author": said.author, "text": text}})
 
     def people(self) -> tuple[str, ...]:
         """Returns the names of those who watch in this process, each browser once."""
@@ -244,17 +257,25 @@ class Room:
 
     def _allowed(self, seats: list[Seat]) -> list[Seat]:
         """Returns those who may still watch. People who signed out, or may no longer see the app, are removed."""
+        may = self._may_watch(list(seats))
+        for seat, why in may.items():
+            if why:
+                self.leave(seat, *why)
+        return [seat for seat, why in may.items() if not why]
+
+    def _may_watch(self, seats: list[Seat]) -> dict[Seat, tuple[int, str] | None]:
+        """Returns why each watcher may no longer watch: the code and the reason with which its socket is closed."""
         people = sign_in.signed_in({seat.watcher.sign_in for seat in seats})
-        kept = []
-        for seat in list(seats):
+        may: dict[Seat, tuple[int, str] | None] = {}
+        for seat in seats:
             person = people.get(seat.watcher.sign_in)
             if person is None:
-                self.leave(seat, SIGNED_OUT, "signed out")
+                may[seat] = SIGNED_OUT, "signed out"
             elif not roles.actor_of(person).may_see(self.ref.source, self.ref.app_name):
-                self.leave(seat, GONE, "no such session")
+                may[seat] = GONE, "no such session"
             else:
-                kept.append(seat)
-        return kept
+                may[seat] = None
+        return may
 
     def be_away(self) -> None:
         """Tells everyone once that the source does not answer. From now on, everyone is behind."""

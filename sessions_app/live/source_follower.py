@@ -106,6 +106,8 @@ class Follower(Ticker):
         elif room := self._rooms.get(move.ref):
             if move.what == "queued":
                 self.do(lambda: room.say("queued", str(time.time())))
+            elif move.what == "spoken":
+                room.speak()
             elif move.process != broadcast.PROCESS:
                 self.do(lambda: self._meet(room, move))
 

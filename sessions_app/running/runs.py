@@ -1,8 +1,6 @@
 """Runs of agents that adkweb started. A run is a job that holds one open stream, whatever browser looks at it.
 
-    with transaction.atomic():
-        job = make(ref, [{"functionResponse": {…}}], actor=actor, calls=[["e7", "c1"]])
-    runner.start(job)
+    say(ref, "Book the cheapest one", actor=actor)
     stop(ref, actor=actor)
 
 A session has one run at a time. A message is sent once: if its process dies, the next one looks at the session's events to
@@ -13,7 +11,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -22,7 +20,8 @@ from django.utils.translation import gettext as _
 from .. import broadcast
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
-from ..domain.errors import AgentError, Conflict, NotFound
+from ..access.shown import check_unmasked
+from ..domain.errors import AgentError, Conflict, Invalid, NotFound
 from ..domain.positions import NO_SEQ
 from ..domain.session_ref import SessionRef, digest_of
 from ..jobs import runner
@@ -39,6 +38,7 @@ from .session_uris import session_uri
 
 RUN: Final = "run"
 NOTE: Final = "adkweb_run"  # in custom_metadata of a run's events: the id of its job
+TEXT_LENGTH: Final = 100_000  # characters of a message
 SENT: Final = "sent"  # the step of a run whose message may have reached the agent
 _LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
 _SEALING_SECONDS: Final = 10.0  # that a stopped run may take until its last event is stored
@@ -61,6 +61,24 @@ def make(ref: SessionRef, parts: list[dict[str, Any]], *, actor: Actor, calls: S
     except IntegrityError as error:
         by = _waiting(ref).values_list("actor", flat=True).first() or ""
         raise Conflict(_("%(name)s is talking to the agent in this session right now.") % {"name": by}) from error
+
+
+def say(ref: SessionRef, text: str, *, actor: Actor) -> Job:
+    """Starts the run in which a session's agent answers a message of its user. Raises as `make`, Invalid, AgentError."""
+    actor.check_sees(ref)
+    actor.check_may("operate", ref.source, ref.app_name)
+    if why := agents.why_not(ref.source, ref.app_name):
+        raise AgentError(why)
+    if not text.strip():
+        raise Invalid(_("Enter a message."), field="text")
+    if len(text) > TEXT_LENGTH:
+        raise Invalid(_("A message can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field="text")
+    check_unmasked(text, actor, ref.app_name)
+    with transaction.atomic():
+        job = make(ref, [{"text": text}], actor=actor)
+        record("message-sent", actor.name, ref=ref, run=job.pk.hex)
+    runner.start(job)
+    return job
 
 
 def running(ref: SessionRef) -> Job | None:
@@ -129,7 +147,7 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     child = children.of(agent.folder, sessions=session_uri(ref.source), artifacts=_artifacts(ref.source))
     message = {"role": "user", "parts": task["parts"]}
     names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
-    body = {**names, "newMessage": message, "streaming": False, "customMetadata": {NOTE: job.pk.hex}}
+    body = {**names, "newMessage": message, "streaming": True, "customMetadata": {NOTE: job.pk.hex}}
     stream = Stream(child.url, child.headers, body)
     beat(Progress(step=SENT))
     Job.objects.filter(pk=job.pk).update(step=SENT)  # surely, before anything is sent
@@ -140,11 +158,16 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         try:
             for event in stream:
                 sent = True
-                if not event.get("partial"):
+                if event.get("partial"):
+                    _speak(ref, event)
+                else:
+                    spoken.pop(ref, None)
                     broadcast.tell("events", ref)
         except AgentError as error:
             why = error.message
             sent = sent or (None if stream.begun and not stream.refused else False)
+        finally:
+            spoken.pop(ref, None)
     if watch.lost:
         raise watch.lost
     job.refresh_from_db()
@@ -152,6 +175,26 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         _wait_for_seal(ref, task, job)
         return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=None)
     return _ended(job, ref, task, why, sent=sent)
+
+
+class Spoken(NamedTuple):
+    """What an agent has said so far of an event that isn't stored yet."""
+
+    author: str
+    text: str
+
+
+spoken: Final[dict[SessionRef, Spoken]] = {}  # of this process's runs
+
+
+def _speak(ref: SessionRef, event: dict[str, Any]) -> None:
+    parts = (event.get("content") or {}).get("parts") or []
+    said = "".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
+    before = spoken.get(ref, Spoken("", ""))
+    author = str(event.get("author") or "")
+    if said:
+        spoken[ref] = Spoken(author, (before.text if before.author == author else "") + said)
+        broadcast.tell("spoken", ref)
 
 
 def _artifacts(source: str) -> str | None:
@@ -203,4 +246,4 @@ def _close_claims(job: Job) -> None:
     Answer.objects.filter(run=job.pk, state="open").update(state=state)
 
 
-KIND: Final = runner.register(runner.Kind(RUN, _run, ended=_close_claims))
+KIND: Final = runner.register(runner.Kind(RUN, _run, ended=_close_claims, patience=0.0))

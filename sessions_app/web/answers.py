@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -23,6 +24,8 @@ from ..running import answers, runs
 from ..running.answers import Given
 from ..search import inbox
 from ..search.inbox import Waiting
+from ..sources import agents
+from .forms import Form, Text
 from .html.render import page
 from .inbox import Row
 from .request import actor, check_may
@@ -125,22 +128,26 @@ def of_session(request: HttpRequest, **names: str) -> HttpResponse:
     return _page(request, ref, _cards(ref, actor(request)))
 
 
-def _page(request: HttpRequest, ref: SessionRef, cards: list[Card], status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest, ref: SessionRef, cards: list[Card], status: int = 200, more: dict[str, str] | None = None
+) -> HttpResponse:
     context = context_of(ref, actor(request), cards)
     if request.GET.get("have") == context["have"]:
         return HttpResponse(status=204)
-    return page(request, "answers/_cards.html", {"ref": ref, **context}, status)
+    return page(request, "answers/_cards.html", {"ref": ref, **context, **(more or {})}, status)
 
 
 def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> dict[str, Any]:
     """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice."""
     run, shown = runs.running(ref), _cards(ref, who) if cards is None else cards
+    may = who.may_write("operate", ref.source, ref.app_name)
     keys = [each.of.key for card in shown for each in card.questions]
     return {
         "cards": [card for card in shown if not card.passed_over],
         "passed_over": [card for card in shown if card.passed_over],
         "run": run,
-        "may_answer": who.may_write("operate", ref.source, ref.app_name),
+        "may_answer": may,
+        "may_write": may and not agents.why_not(ref.source, ref.app_name),
         "have": digest_of(*keys, run.step + run.stopped_by if run else "none"),
     }
 
@@ -180,6 +187,28 @@ def _refused(
             card = replace(card, questions=again, error="" if call in wrong else error.message)
         shown.append(card)
     return _page(request, ref, shown, status_of(error))
+
+
+class MessageForm(Form):
+    """A message to the agent, from the session's user."""
+
+    text = Text(needed=True, widget=forms.Textarea)
+
+
+@require_POST
+def say(request: HttpRequest, **names: str) -> HttpResponse:
+    """Sends a message to the agent."""
+    ref = SessionRef(**names)
+    check_may(request, "operate", ref)
+    try:
+        runs.say(ref, MessageForm.of(request).read()["text"], actor=actor(request))
+    except (Invalid, Conflict, AgentError) as error:
+        if not request.htmx:  # type: ignore[attr-defined]
+            messages.error(request, error.message)
+            return _back(request, ref)
+        refused = {"unsent": request.POST.get("text", ""), "unsent_why": error.message}
+        return _page(request, ref, _cards(ref, actor(request)), status_of(error), refused)
+    return _back(request, ref)
 
 
 @require_POST

@@ -68,6 +68,7 @@ SAID: Final = {
     "session-held": pgettext_lazy("an act", "Session put on hold"),
     "session-unheld": pgettext_lazy("an act", "Session's hold ended"),
     "call-answered": pgettext_lazy("an act", "Waiting call answered"),
+    "message-sent": pgettext_lazy("an act", "Message sent to an agent"),
     "run-stopped": pgettext_lazy("an act", "Agent's run stopped"),
     "call-dismissed": pgettext_lazy("an act", "Waiting call dismissed"),
     "call-undismissed": pgettext_lazy("an act", "Dismissal undone"),

@@ -157,6 +157,7 @@ urlpatterns = [
     path(SESSION + "delete/", sessions.delete, name="delete-session"),
     path(SESSION + "waits/", answers.of_session, name="waits"),
     path(SESSION + "answer/", answers.answer, name="answer"),
+    path(SESSION + "say/", answers.say, name="say"),
     path(SESSION + "stop/", answers.stop, name="stop"),
     path(SESSION + "dismiss/", inbox.dismiss, name="dismiss"),
     path(SESSION + "hold/", retention.hold, name="hold-session"),

@@ -276,12 +276,13 @@
     if (message.events && "ranged" in box.dataset)
       document.querySelector("#strip")?.dispatchEvent(new Event("adkweb:redraw"));
     else if (message.events) addRows(message.events);
+    if (message.spoken || message.events) showSpoken(message.spoken);
     if (message.seq !== undefined) seq = message.seq;
     if (message.revision) revision = message.revision;
     if (message.state !== undefined && $("#groups")) showState(message.state);
     if (message.status !== undefined) {
       showStatus(parsed(message.status));
-      if ($("#status [data-waiting]") || $("#waits > :not(input)")) htmx.trigger(document.body, "adkweb:waits");
+      if ($("#status [data-waiting]") || $("#waits > :is(.card, .run, .passed)")) htmx.trigger(document.body, "adkweb:waits");
       tell(0);
     }
     if (message.status !== undefined || message.events) {
@@ -294,6 +295,17 @@
     if (message.sources && $("#sources") && $("#sources").dataset.sources !== message.sources) showSources();
     if (message.away !== undefined) notice(message.away, "warn");
     if (message.gone) end("gone", message.gone);
+  }
+
+  /** What the agent says is shown as it comes, until it is an event. */
+  function showSpoken(spoken) {
+    const line = $("#spoken");
+    if (!line) return;
+    const isFollowed = document.querySelector("[data-timeline]").dataset.following === "true";
+    line.hidden = !spoken?.text;
+    line.firstChild.textContent = spoken?.author ?? "";
+    line.lastChild.textContent = spoken?.text ?? "";
+    if (spoken && isFollowed) $("[data-timeline-end]").click();
   }
 
   /** A telephone has its sign in the bar on top. */

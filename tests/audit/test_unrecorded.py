@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -34,6 +35,9 @@ from sessions_app.domain.errors import NotRecorded
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits import reveal
 from sessions_app.privacy import erasures, holds, retention
+from sessions_app.reads import timeline
+from sessions_app.running import answers, runs
+from sessions_app.running.answers import Given
 from sessions_app.search import inbox
 from sessions_app.search.saved import views, webhooks
 from sessions_app.search.saved.views import ViewWatch
@@ -61,6 +65,7 @@ Act = Callable[[], Any]
 @pytest.fixture(autouse=True)
 def _settings(own: str, settings: Settings) -> None:
     settings.WEBHOOK_HOSTS = ["127.0.0.1"]
+    settings.AGENTS, settings.RUN_AGENTS = {"store": str(Path("examples/agents").absolute())}, True
     settings.OIDC_ISSUER, settings.OIDC_ROLES = ANA.issuer, [("support", "viewer", "*")]
 
 
@@ -171,11 +176,16 @@ def after_more(act: str, ref: SessionRef) -> Act:
         return lambda: (
             reveal.key(ref, "password", "why", actor=RITA) if hidden else mask_rules.delete(rule, actor=ALICE)
         )
+    if act == "message-sent":
+        return lambda: runs.say(ref, "hello", actor=ALICE)
     if act.startswith("call-"):
         part = {"function_call": {"id": "c1", "name": "approve"}}
         append_event(ref, {"author": "a", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
         feed(ref.source)
         key = inbox.waiting(actor=ALICE).rows[0].key
+        if act == "call-answered":
+            (event,) = timeline.events(ref, limit=1, actor=ALICE).rows
+            return lambda: answers.answer(ref, event.id, {"c1": Given(value="ok")}, actor=ALICE)
         if act == "call-dismissed":
             return lambda: inbox.dismiss(ref, key, "Late", actor=ALICE)
         inbox.dismiss(ref, key, "Late", actor=ALICE)

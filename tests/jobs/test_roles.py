@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 from django.conf import settings
+from django.test import override_settings
 
 from sessions_app.access import roles
 from sessions_app.access.actor import SYSTEM, Actor
@@ -22,6 +23,7 @@ from sessions_app.jobs.lease import Lease, Progress
 from sessions_app.models import Job, Rule
 from sessions_app.privacy import erasures, exports, retention, retention_job
 from sessions_app.privacy.retention import RetentionRule
+from sessions_app.running import children, runs
 from sessions_app.transfer import imports, uploads
 from sessions_app.writes.sessions import create_session
 from tests.support.at_work import settle
@@ -57,6 +59,7 @@ def _no_thread_is_left() -> Iterator[None]:
     yield
     for kind in KINDS:
         settle(kind)
+    children.stop_all(2)
     for path in (Path(settings.DATA_DIR) / "exports").glob("*"):
         path.unlink()
 
@@ -101,6 +104,12 @@ def a_retention(ref: SessionRef, actor: Actor) -> None:
     retention_job.begin_due()
 
 
+def a_run(ref: SessionRef, actor: Actor) -> None:
+    with override_settings(AGENTS={ref.source: str(Path("examples/agents").absolute())}, RUN_AGENTS=True):
+        runs.say(ref, "Book the cheapest one", actor=actor)
+        settle("run")
+
+
 KINDS: Final[dict[str, tuple[Callable[[SessionRef, Actor], None], set[str]]]] = {
     "batch": (an_edit, {"editor", "admin"}),
     "erase": (an_erasure, {"admin"}),
@@ -109,6 +118,7 @@ KINDS: Final[dict[str, tuple[Callable[[SessionRef, Actor], None], set[str]]]] = 
     "import": (an_import, {"admin"}),
     "retention": (a_retention, {"admin"}),
     "rule": (a_rule, {"editor", "admin"}),
+    "run": (a_run, {"operator", "editor", "admin"}),
 }
 EACH: Final = pytest.mark.parametrize("kind", KINDS)
 

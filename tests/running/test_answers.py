@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 
+from sessions_app import broadcast
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed, NotFound
 from sessions_app.domain.session_ref import SessionRef
@@ -107,6 +109,8 @@ def test_of_two_who_answer_at_once_one_answer_is_sent(source: str) -> None:
             jobs.append(answers.answer(ref, event, {call: YES}, actor=SYSTEM))
         except Conflict as error:
             refused.append(error.message)
+        finally:
+            connections.close_all()
 
     people = [threading.Thread(target=answer) for _ in range(6)]
     for person in people:
@@ -145,6 +149,25 @@ def test_who_may_not_answer_does_not(source: str, settings: Any) -> None:
     with pytest.raises(NotAllowed, match="--read-only"):
         answers.answer(ref, event, {call: YES}, actor=SYSTEM)
     assert paid(ref) == 0
+
+
+def test_what_the_agent_says_is_heard_before_it_is_stored(source: str) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s3", actor=SYSTEM)
+    heard: list[runs.Spoken] = []
+
+    def listen(move: broadcast.Move) -> None:
+        if move.what == "spoken":
+            heard.append(runs.spoken[move.ref])
+
+    broadcast.listen(listen)
+    try:
+        assert ended(runs.say(ref, "look", actor=SYSTEM)).message == ""
+    finally:
+        broadcast.stop_listening(listen)
+    assert heard == [("helper", "Do"), ("helper", "Done.")]
+    assert not runs.spoken
+    with pytest.raises(Invalid):
+        runs.say(ref, " ", actor=SYSTEM)
 
 
 def test_nothing_is_sent_while_the_agent_runs_and_a_stopped_run_is_sealed(source: str) -> None:

@@ -310,6 +310,7 @@ POSTS: Final = [
     Post("session-tags", "append", World.session, fixed(tag="vip")),
     Post("dismiss", "operate", World.asking, lambda world: {"key": world.key, "reason": "r"}),
     Post("answer", "operate", World.asking, lambda world: {"event": "e1", f"{world.key}.json": "1"}),
+    Post("say", "operate", World.session, fixed(text="hello")),
     Post("stop", "operate", World.session),
     Post("delete-session", "admin", World.session, fixed(confirm="s1")),
     Post("hold-session", "admin", World.session, fixed(reason="r")),

@@ -43,7 +43,7 @@ NEEDS: Final[dict[str, str]] = {
         range trace state-at stretch queued waits session-value session-history compare compare-delta artifacts
         artifact-versions artifact-file artifact-image context session-export drift event forks delivery
         event-json event-data""",
-    "operate": "dismiss answer stop",
+    "operate": "dismiss answer say stop",
     "append": """new-session app-edit user-edit session-title session-tags session-edit add-event undo
         restore rewind""",
     "admin": """imports fork delete-session export-everything everything-file erase-user hold-session
@@ -85,6 +85,7 @@ POSTED: Final = {
     "session-tags",
     "dismiss",
     "answer",
+    "say",
     "stop",
     "schema-check",
     "chosen",

@@ -1,5 +1,6 @@
 """A model that answers from a script: no key, no network, the same answer every time."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
@@ -96,14 +97,22 @@ class ScriptedModel(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Answer with one complete response, streaming or not."""
+        """Answer with one complete response, after its words one by one if it is streamed."""
         response = self.script.reply(Turn.read(llm_request))
+        for word in _words(response) if stream else ():
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=word)]), partial=True)
+            await asyncio.sleep(0.05)
         if not response.error_code:
             response.model_version = f"{self.model}.0"
             response.usage_metadata = usage(llm_request, response)
             if not response.interrupted:
                 response.finish_reason = types.FinishReason.STOP
         yield response
+
+
+def _words(response: LlmResponse) -> list[str]:
+    parts = (response.content and response.content.parts) or []
+    return [word for part in parts if part.text and not part.thought for word in re.findall(r"\S+\s*", part.text)]
 
 
 def usage(request: LlmRequest, response: LlmResponse) -> types.GenerateContentResponseUsageMetadata:

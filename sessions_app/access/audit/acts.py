@@ -21,6 +21,7 @@ MUST: Final = frozenset(
         "joined",
         "mask-rule-made",
         "mask-rule-removed",
+        "message-sent",
         "password-changed",
         "retention-changed",
         "revealed",

@@ -34,6 +34,8 @@ class Echo(BaseLlm):
         part = (
             types.Part(function_call=types.FunctionCall(name=words[0], args={})) if words else types.Part(text="Done.")
         )
+        for text in ("Do", "ne.") if stream and part.text else ():
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=True)
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
