@@ -121,11 +121,20 @@
     count();
   });
 
-  // The row that looks chosen as long as only what is around the list has the focus is the one that a key is about: the body,
-  // or #main, where who comes from another page begins.
+  // The row that looks chosen as long as only what is around it has the focus is the one that a key is about: the body, or
+  // #main, where who comes from another page begins.
+  function rowWithin(target) {
+    const row = results.querySelector(".previewed");
+    return target.contains(row) && !document.querySelector("dialog:modal") ? row : null;
+  }
   document.addEventListener("adkweb:key", ({ detail, target }) => {
-    if (!target.contains(results) || !["x", "X"].includes(detail)) return;
-    results.querySelector(".previewed .rowlink")?.focus({ preventScroll: true });
+    const row = rowWithin(target);
+    if (row?.querySelector(`[data-row-key="${CSS.escape(detail === "X" ? "x" : detail)}"]`))
+      row.querySelector(".rowlink").focus({ preventScroll: true });
+  });
+  document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey, altKey }) => {
+    if (key !== "Enter" || ctrlKey || metaKey || altKey || document.body.dataset.keys === "off") return;
+    rowWithin(target)?.querySelector(".rowlink").click();
   });
 
   results.addEventListener("focusin", ({ target }) => later(target.closest("[data-preview]"), KEYS));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.places import path
@@ -20,3 +21,11 @@ def test_keys_lead_to_what_waits_and_to_its_session(page: Page) -> None:
     page.wait_for_url("**/s/demo/**")
     expect(page.locator("#moment")).to_be_visible()
     assert path("s", "demo", "booking", "omar@example.com", "team-offsite") in page.url
+
+
+@pytest.mark.parametrize("key", ["o", "Enter"])
+def test_the_row_that_looks_chosen_opens_by_its_keys_at_once(page: Page, key: str) -> None:
+    page.goto("/inbox/")
+    address = page.locator(".inbox .previewed .rowlink").get_attribute("href") or ""
+    page.keyboard.press(key)
+    page.wait_for_url(f"**{address.partition('?')[0]}**")

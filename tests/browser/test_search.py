@@ -439,6 +439,14 @@ def test_the_row_that_looks_chosen_is_the_one_that_x_selects(page: Page, before:
     expect(titles(page).nth(1)).to_be_focused()
 
 
+def test_enter_opens_the_row_that_looks_chosen(page: Page) -> None:
+    page.goto("/sessions/")
+    expect(page.locator("#preview")).to_contain_text("enter opens")
+    address = page.locator(".sessions .previewed .rowlink").get_attribute("href") or ""
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{address}")
+
+
 def test_the_preview_follows_the_row_and_is_not_there_on_a_narrow_screen(page: Page) -> None:
     page.goto("/sessions/")
     title = page.locator("#preview h2")
