@@ -83,8 +83,10 @@ def context(request: HttpRequest, **names: str) -> HttpResponse:
     asked = _asked(request, SessionRef(**names))
     if request.htmx and request.method == "POST":  # type: ignore[attr-defined]
         return page(request, "agent_view/_preview.html", {"ref": asked.ref, **_instruction(request, asked)})
+    newest = timeline.newest_seq(asked.ref, actor=asked.who)  # first: what comes meanwhile is told of as new
     view = views.session(asked.ref, partly=True, actor=asked.who)
     context: dict[str, Any] = {
+        "newest": newest,
         "ref": asked.ref,
         "at": asked.event,
         "wanted": asked,

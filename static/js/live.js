@@ -277,7 +277,7 @@
       document.querySelector("#strip")?.dispatchEvent(new Event("adkweb:redraw"));
     else if (message.events) addRows(message.events);
     if (message.spoken || message.events) showSpoken(message.spoken);
-    if (message.seq !== undefined) seq = message.seq;
+    if (message.seq !== undefined) reach(message.seq);
     if (message.revision) revision = message.revision;
     if (message.state !== undefined && $("#groups")) showState(message.state);
     if (message.status !== undefined) {
@@ -308,6 +308,12 @@
     if (spoken && isFollowed) $("[data-timeline-end]").click();
   }
 
+  /** The timeline has the events up to this one; a page in the pane may be older. */
+  function reach(newest) {
+    seq = newest;
+    document.dispatchEvent(new CustomEvent("adkweb:seq", { detail: Number(seq) }));
+  }
+
   /** A telephone has its sign in the bar on top. */
   function showStatus(...parts) {
     $("#status").replaceChildren(...parts);
@@ -332,7 +338,7 @@
     if ($("#events .timeline") === before) return void setTimeout(loadAnew, 2 * FIRST_WAIT);
     if (row && document.activeElement === document.body)
       document.getElementById(row)?.querySelector("a.line, a.when")?.focus({ preventScroll: true });
-    seq = $("#events .timeline[data-seq]")?.dataset.seq ?? seq;
+    reach($("#events .timeline[data-seq]")?.dataset.seq ?? seq);
     missed = 0;
     showWords();
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ after: Number(seq) }));

@@ -6,12 +6,14 @@
 // the edit form of #edit ends the same way. What is undone at once by a message is asked about here, if there is something to ask. Going to an event closes it, too, by a link in it or in the timeline: beside the
 // timeline stands one thing, and going back shows the other again. What was typed is kept by guard.js: who closes the pane is
 // told so, and can open it again.
+// A page may say with data-newest which event was the newest when it was made: when later ones come, #pane-again offers to load
+// it again, at a moment that the reader chooses.
 // a[data-follows], and the page that it leads to while it is open, are about the event that is chosen in the timeline.
 (() => {
   const { kept, addressWith, isNarrow, showTab, opensElsewhere } = window.adkweb;
   const pane = document.querySelector("#pane");
   if (!pane) return;
-  const [title, alone, page] = ["#pane-title", "#pane-alone", "#pane-page"].map((each) => pane.querySelector(each));
+  const [title, again, alone, page] = ["title", "again", "alone", "page"].map((each) => pane.querySelector(`#pane-${each}`));
   const [side, moment, toasts] = [".side", "#moment", "#toasts"].map((each) => document.querySelector(each));
   const following = document.querySelector("a[data-follows]");
 
@@ -104,7 +106,8 @@
   /** The page is there: its heading becomes the pane's, and its addresses are those that they would be alone. */
   function arrive({ xhr }) {
     const { url } = wanted;
-    alone.href = url.href;
+    again.hidden = true;
+    again.href = alone.href = url.href;
     const heading = page.querySelector("h1");
     title.replaceChildren(...(heading?.childNodes ?? []));
     title.className = heading?.className ?? "";
@@ -285,6 +288,10 @@
     if (at && at !== before && elsewhere && !isFollowing()) close("push", { focus: false });
     before = at;
   }).observe(moment, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-at"] });
+
+  document.addEventListener("adkweb:seq", ({ detail: seq }) => {
+    if (seq > page.querySelector("[data-newest]")?.dataset.newest) again.hidden = false;
+  });
 
   // --- What follows the event that is chosen -------------------------------------------------------------------------
 

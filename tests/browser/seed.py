@@ -51,6 +51,7 @@ SESSIONS: Final = (
     "pinned",
     "pane-undo",
     "pane-edit",
+    "pane-live",
     "pane-late",
     "pane-left",
     "pane-fork",

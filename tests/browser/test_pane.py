@@ -241,6 +241,23 @@ def test_what_the_model_got_follows_the_event_that_is_chosen(page: Page) -> None
     expect(button).to_have_text("What the model got")
 
 
+def test_what_the_model_gets_next_says_that_events_have_come_since_and_loads_them(page: Page, visit: Visit) -> None:
+    address = path("s", *own("pane-live"))
+    page.goto(with_pane("context", address))
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    again = pane(page).get_by_role("link", name="New events: refresh")
+    expect(page.locator(".sizes")).to_be_visible()
+    other = visit()
+    other.goto(address + "add/")
+    type_json(other, '{"author": "user", "content": {"role": "user", "parts": [{"text": "Are you there?"}]}}')
+    other.get_by_role("button", name="Add event").click()
+    expect(again).to_be_visible()
+    expect(page.locator("#pane-page")).not_to_contain_text("Are you there?")
+    again.click()
+    expect(page.locator("#pane-page")).to_contain_text("Are you there?")
+    expect(again).to_be_hidden()
+
+
 def test_what_the_model_got_has_the_cursor_in_its_address_however_soon_it_is_asked_for(page: Page) -> None:
     page.add_init_script("const wait = setTimeout; window.setTimeout = (f, ms) => (ms === 400 ? 0 : wait(f, ms));")
     page.goto(SESSION)  # travel.js writes no address by itself
