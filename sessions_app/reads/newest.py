@@ -52,10 +52,11 @@ class NewTurn:
 
 
 class Happening(NamedTuple):
-    """What runs now in a source, and its newest turns, the newest first."""
+    """What runs now in a source, its newest turns, the newest first, and the id of its newest event, empty without one."""
 
     running: list[RunningSession]
     turns: list[NewTurn]
+    newest: str
 
 
 class Revision(NamedTuple):
@@ -153,7 +154,7 @@ def happening(source: str, *, actor: Actor) -> Happening:
         running = [RunningSession(ref, titles.get(ref, ""), flight, by_session[ref][0]) for ref, flight in busy.items()]
         for turn in turns:
             turn.title = titles.get(turn.ref, "")
-        return Happening(running, turns)
+        return Happening(running, turns, near[0].id if near else "")
 
 
 def _turns(newest: Iterable[EventView], open_in: Collection[SessionRef]) -> list[NewTurn]:

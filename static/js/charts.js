@@ -79,10 +79,13 @@
         begun = null;
       });
     }
-    document.addEventListener("pointerdown", ({ target }) => target.closest(".plot") || hide());
+    document.addEventListener("pointerdown", function leave({ target }) {
+      if (!section.isConnected) document.removeEventListener("pointerdown", leave);
+      else if (!target.closest(".plot")) hide();
+    });
   }
 
-  // At first, and when home has asked for its sources anew.
+  // At first, and when home has asked for its charts anew.
   document.addEventListener("htmx:load", ({ target }) => {
     for (const section of target.querySelectorAll(".charts")) listen(section);
   });

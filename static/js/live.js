@@ -2,7 +2,7 @@
 // connection is (its data-word-…), in [data-live-people] who else watches, and [data-live-pause] stops and goes on; meanwhile it
 // counts what is new. [data-live-retry] connects at once.
 // Rows go to the end of the last .timeline, the state to #groups, #status and #stats, home's to #running and #feed; home's
-// list of sources (#sources) is asked for when they are others. A source that is away, and a session that is gone, are told
+// other panels (data-panel) are asked for when there are other sources, and a while after an event. A source that is away, and a session that is gone, are told
 // in [data-live-notice]. A socket says where it was (data-after), and is sent what it missed. Where none can be opened,
 // data-news is asked every few seconds for the same. A page that was made by other rules of masking (data-mask) than hold now
 // is reloaded. With data-ranged, the timeline has no place for new rows, only the strip.
@@ -14,6 +14,8 @@
   const FIRST_WAIT = 500;
   const LONGEST_WAIT = 15_000;
   const POLL = 5_000;
+  const INDEXED = 2_000; // the search index has an event after this
+  const SHARE = 20; // home's panels are asked for again only after this many times the time that it took
   const TRIES = 3; // before it is also asked without a socket
   const HIDDEN = 30_000; // a tab that nobody sees is left alone after this, and catches up when it is shown
   const MARKED = 8_000;
@@ -179,7 +181,7 @@
   }
 
   const sources = new WeakMap(); // a row → its HTML as the server wrote it
-  for (const row of document.querySelectorAll("[data-key-row], [data-feed]")) sources.set(row, row.outerHTML);
+  for (const row of document.querySelectorAll("[data-key-row], [data-feed], [data-panel]")) sources.set(row, row.outerHTML);
   let state = $("#groups")?.innerHTML.trim(); // as the server wrote it
 
   /** Tells of each fresh row, which an attribute names, what is to be shown: the one that is there, with what a reader has opened
@@ -292,7 +294,8 @@
     if (message.watching) showPeople(message.watching);
     if (message.queued) for (const name of ["queued", "waits"]) htmx.trigger(document.body, `adkweb:${name}`);
     for (const name of ["running", "feed"]) if (message[name] && $(`#${name}`)) showFeed($(`#${name}`), message[name]);
-    if (message.sources && $("#sources") && $("#sources").dataset.sources !== message.sources) showSources();
+    if (message.sources && $("#sources") && $("#sources").dataset.sources !== message.sources) showPanels();
+    if (message.newest) showPanelsLater(message.newest);
     if (message.away !== undefined) notice(message.away, "warn");
     if (message.gone) end("gone", message.gone);
   }
@@ -320,9 +323,56 @@
     $(".crumbs > span").className = $("#status .status")?.className ?? "";
   }
 
-  /** A source has appeared, is away or back, or has its first session: home's list of them is asked for. */
-  function showSources() {
-    htmx.ajax("GET", location.pathname, { target: "#sources", select: "#sources", swap: "outerHTML" });
+  // Home's panels are made of much more than one event, so they wait until it is in the index, and rest afterwards. A page that
+  // nobody sees asks for nothing.
+  let [panelsOf, newest] = Array(2).fill($("#sources")?.dataset.newest);
+  let resting = false;
+
+  async function showPanelsLater(event = newest) {
+    newest = event;
+    if (resting || over || document.hidden || newest === panelsOf) return;
+    resting = true;
+    await new Promise((resolve) => setTimeout(resolve, INDEXED));
+    const [began, asked] = [performance.now(), newest];
+    if (await showPanels()) panelsOf = asked;
+    const rest = Math.max(POLL, SHARE * (performance.now() - began));
+    setTimeout(() => {
+      resting = false;
+      showPanelsLater();
+    }, rest);
+  }
+
+  /** Puts home's panels that are others now in the place of the old ones, but not while someone reads a number in a chart. What
+   * had the focus in one has it again. Tells whether it did. */
+  async function showPanels() {
+    if ($(".plot.pointed")) return false;
+    const answer = await askFor(location.href).catch(() => null);
+    const page = answer?.ok && parsed(await answer.text());
+    if (!page || !page.querySelector("#sources")) return false;
+    const focused = document.activeElement;
+    const fresh = [];
+    let place = null; // the panel that takes the place of the one with the focus
+    for (const box of [$("#sources"), $("#activity")]) {
+      const now = page.querySelector(`#${box.id}`);
+      const choose = chooser(box, "data-panel", (panel, before) => {
+        openAgain(panel, opened(before));
+        fresh.push(panel);
+        if (before?.contains(focused)) place = panel;
+      });
+      const panels = [...now.children].map((each) =>
+        "panel" in each.dataset ? choose(each) : ((each.id && document.getElementById(each.id)) ?? each),
+      );
+      arrange(box, panels);
+      box.className = now.className;
+      Object.assign(box.dataset, now.dataset);
+    }
+    for (const panel of fresh) {
+      htmx.process(panel);
+      htmx.trigger(panel, "htmx:load", { elt: panel }); // charts.js
+    }
+    const same = focused.matches("a") ? `a[href="${CSS.escape(focused.getAttribute("href"))}"]` : focused.localName;
+    place?.querySelector(same)?.focus({ preventScroll: true });
+    return true;
   }
 
   /** What was missed is too much to be added: the timeline's newest page takes its place; the row that has the focus keeps it. */
@@ -490,7 +540,10 @@
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hiding);
     if (document.hidden) hiding = setTimeout(leave, HIDDEN);
-    else if (!paused && !over) start();
+    else if (!paused && !over) {
+      start();
+      showPanelsLater();
+    }
   });
   function leave() {
     if ($("#status [data-running]"))

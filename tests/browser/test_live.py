@@ -404,6 +404,29 @@ def test_who_watches_is_told_and_who_pauses_sees_nothing_new_until_going_on(
     expect(people).to_have_text("1 watching")
 
 
+def test_the_figures_of_an_open_home_follow_what_agents_do_and_the_focus_stays(
+    agent: Agent, session: str, me: Callable[..., Page]
+) -> None:
+    home = me()
+    home.goto("/?range=24h")
+    expect_state(home, "live")
+    home.evaluate("window.same = true")
+    sessions = home.locator(".chart.sessions")
+    before = int(sessions.locator("b").inner_text())
+    app = home.locator("[data-panel='source lite']").get_by_role("link", name="booking", exact=True)
+    time_of = home.locator("[data-panel='source lite'] tbody time")
+    last = time_of.get_attribute("datetime") or ""
+    app.focus()
+    agent.do(session, say=FLIGHT)
+    expect(sessions.locator("b")).to_have_text(str(before + 1), timeout=10_000)
+    expect(time_of).not_to_have_attribute("datetime", last)
+    expect(app).to_be_focused()
+    assert home.evaluate("window.same")
+    plot = sessions.locator(".plot")
+    plot.hover()
+    expect(plot.locator(".tip")).to_be_visible()  # the new chart tells its numbers, too
+
+
 # --- Connections ------------------------------------------------------------------------------------------------------
 
 

@@ -30,11 +30,12 @@ from .figures import figures
 class Activity:
     """The sessions whose agent is running, the longest silent last, and the newest turns, the newest first.
 
-    `mask` stands for the rules that hide values in them (masking.digest)."""
+    `newest` changes with every event. `mask` stands for the rules that hide values in them (masking.digest)."""
 
     running: list[reads_newest.RunningSession]
     turns: list[reads_newest.NewTurn]
     sources: str  # changes when a source appears, goes away, comes back, or gets its first session
+    newest: str
     away: bool  # whether a source did not answer
     mask: int
 
@@ -45,6 +46,7 @@ def activity(who: Actor, away: Collection[str] = ()) -> Activity:
     mask = masking.digest()
     running, turns = [], []
     states: list[tuple[str, bool | None]] = []
+    events: list[str] = []
     for source in registry.listed():
         if source.alias in away:
             states.append((source.alias, None))
@@ -53,21 +55,30 @@ def activity(who: Actor, away: Collection[str] = ()) -> Activity:
             there = reads_newest.happening(source.alias, actor=who)
             running += there.running
             turns += there.turns
+            events.append(there.newest)
             states.append((source.alias, bool(there.turns) or lists.has_sessions(source.alias, actor=who)))
         except SourceError:
             states.append((source.alias, None))
     running.sort(key=lambda session: session.flight.last, reverse=True)
     turns.sort(key=lambda turn: turn.last.timestamp, reverse=True)
-    digest = hashlib.sha256(repr(states).encode()).hexdigest()[:16]
     return Activity(
-        running, turns[: reads_newest.TURNS], digest, any(has_any is None for _alias, has_any in states), mask
+        running,
+        turns[: reads_newest.TURNS],
+        _digest(states),
+        _digest(events),
+        any(has_any is None for _alias, has_any in states),
+        mask,
     )
 
 
+def _digest(of: object) -> str:
+    return hashlib.sha256(repr(of).encode()).hexdigest()[:16]
+
+
 def parts(activity: Activity) -> dict[str, str]:
-    """Returns home's fragments by name, and digests of the list of sources and of the rules of masking."""
+    """Returns home's fragments by name, and digests of the list of sources, the newest events and the rules of masking."""
     fragments = {name: fragment(f"home/home/_{name}.html", activity=activity) for name in ("running", "feed")}
-    return {**fragments, "sources": activity.sources, "mask": str(activity.mask)}
+    return {**fragments, "sources": activity.sources, "newest": activity.newest, "mask": str(activity.mask)}
 
 
 @require_GET
@@ -110,7 +121,7 @@ class AppOf:
 
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
-    """Shows the charts of ?range=, what needs attention, and lists the sources and their apps."""
+    """Shows the charts of ?range=, what needs attention, and lists the sources and their apps. htmx gets the panels."""
     mask = masking.digest()
     edits = last_edits(actor(request))  # first: it reads what is new, and does not wait long for it
     shown_figures = figures(request)
@@ -139,7 +150,8 @@ def home(request: HttpRequest) -> HttpResponse:
         "folders": registry.folders() if who.runs_everything else [],
         "refused": registry.refused() if who.runs_everything else [],
     }
-    return page(request, "home/home/home.html", context)
+    is_asked_again = request.htmx  # type: ignore[attr-defined]
+    return page(request, f"home/home/{'_panels' if is_asked_again else 'home'}.html", context)
 
 
 def _app(row: lists.AppRow, shown: OfPage) -> AppOf:
