@@ -83,6 +83,11 @@ class Reached(NamedTuple):
         return self.newer[-1].seq or 0 if self.newer else self.so_far.read
 
     @property
+    def events(self) -> int:
+        """Returns how many events the session has, as far as it is read; 0 if too many are newer."""
+        return 0 if self.newer is None else self.so_far.events + len(self.newer)
+
+    @property
     def has_errors(self) -> bool:
         """Tells whether it knows an error of the session."""
         return bool(self.so_far.errors) or any(view.description.failed for view in self.newer or ())

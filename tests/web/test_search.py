@@ -631,12 +631,14 @@ def test_the_preview_shows_the_events_around_the_match_and_the_state(
     lines = [line.one("a", "line").text for line in pane.all("li", "ev")]
     assert lines == [f"word {number}" for number in range(3, 10)]
     assert pane.one("li", "selected").one("a", "line").text == "word 6"
+    assert pane.one("ol", "timeline").all("li")[-1].text == "2 later events"
     heads = [head.text.split()[0] for head in pane.all("h3")]
     assert heads == ["Session", "User", "App"]
     assert "k11" in pane.text
     assert "limit" in pane.text
     newest = maria.open("preview", htmx=True, **ref._asdict())
     assert newest.all("li", "ev")[-1].one("a", "line").text == "word 11"
+    assert "later event" not in newest.text
 
 
 def test_the_preview_says_how_many_events_of_a_turn_it_hides_and_tells_no_time_over_them(

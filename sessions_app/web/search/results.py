@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET
 from ...access.actor import Actor
 from ...domain.errors import Invalid, Slow
 from ...domain.mask_patterns import DOTS
-from ...domain.positions import Seq
+from ...domain.positions import NO_SEQ, Seq
 from ...domain.session_ref import SessionRef
 from ...domain.shorten import words
 from ...reads import timeline, views
@@ -37,7 +37,7 @@ from ...search.tree import Query, State, leaves, quoted
 from ..html.render import page
 from ..html.state_panel import Group, of_session, who_wrote
 from ..request import actor, person_of
-from ..session.timeline import grouped, note_gaps
+from ..session.timeline import TurnRows, grouped, note_gaps
 from ..session.updates import number_in
 from . import columns
 from .columns import Column, Shape, shape_of
@@ -275,6 +275,7 @@ def preview(request: HttpRequest, **names: str) -> HttpResponse:
         "view": view,
         "matched": seqs,
         "turns": turns,
+        "later": _later(turns, upto),
         "scopes": _scopes(view, who),
         "tags": labels_of([ref], actor=who).get(ref, Labels()).tags,
     }
@@ -298,6 +299,13 @@ def _with_first_lines(ref: SessionRef, events: list[EventView], upto: Reached, w
     begun = {turn.seq for seq in seqs if (turn := known.turn_of(seq))}
     first = timeline.events_at(ref, begun.difference(seqs), actor=who)
     return sorted([*first, *events], key=lambda event: event.seq or 0) if first else events
+
+
+def _later(turns: Sequence[TurnRows], upto: Reached) -> int:
+    """Returns how many events of the session come after the rows, if their numbers are known."""
+    lines = turns[-1].invocations[-1].lines if turns else []
+    number = lines[-1].numbers.get(lines[-1].event.seq or NO_SEQ) if lines else None
+    return max(0, upto.events - number) if number else 0
 
 
 def _scopes(view: views.SessionView, who: Actor) -> list[Scope]:
