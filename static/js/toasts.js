@@ -1,7 +1,8 @@
 // .toasts > .toast: says what happened, and goes by itself; not while the pointer or the focus is on it or nobody sees the
 // page, and not with [data-stay]. [data-toast-close] closes it. A form[data-toast-gone] in it is sent when it goes: nothing
-// is told twice. Of two with the same data-about the later one stays, and has the focus of the other. The event adkweb:toast { text } shows an error,
-// and { text, link: { href, text } } something that one may want to go to. So is said where its key has nothing to undo.
+// is told twice. Of two with the same data-about the later one stays, and has the focus of the other. The event adkweb:toast
+// { text } shows an error, { text, isNotice } what is none, and { text, link: { href, text } } something that one may want to
+// go to. So is said where its key has nothing to undo.
 (() => {
   const SHOWN = 6_000;
   const UNDOABLE = 20_000; // its key takes back what was just done
@@ -49,7 +50,7 @@
     for (const toast of list.querySelectorAll(".toast")) start(toast);
   }
 
-  function add(text, link) {
+  function add({ text, link, isNotice }) {
     // The same sentence is not stacked up.
     const errors = [...list.querySelectorAll(":scope > [data-error]")];
     for (const shown of errors) if (shown.firstChild.textContent === text) shown.remove();
@@ -67,28 +68,30 @@
     close.setAttribute("aria-label", document.body.dataset.wordClose);
     box.append(words, close);
     list.append(box);
-    if (link) offer(box, link);
+    if (link || isNotice) ease(box, text, link);
   }
 
   /** It is no error, and goes by itself. */
-  function offer(box, link) {
+  function ease(box, text, link) {
     Object.assign(box, { className: "toast info", role: "status" });
     delete box.dataset.error;
     delete box.dataset.stay;
-    box.dataset.about = link.href;
-    const anchor = Object.assign(document.createElement("a"), { href: link.href, textContent: link.text });
-    box.querySelector(".words").append(" ", anchor);
+    box.dataset.about = link?.href ?? text;
+    if (link) {
+      const anchor = Object.assign(document.createElement("a"), { href: link.href, textContent: link.text });
+      box.querySelector(".words").append(" ", anchor);
+    }
     start(box);
   }
 
   startAll();
   document.addEventListener("htmx:afterSwap", startAll);
-  document.addEventListener("adkweb:toast", ({ detail }) => add(detail.text, detail.link));
+  document.addEventListener("adkweb:toast", ({ detail }) => add(detail));
   document.addEventListener("adkweb:key", (event) => {
     const { wordNothing, wordEdits, edits } = list.dataset;
     if (event.detail !== "u" || !edits || document.querySelector('[data-key="u"]')) return;
     event.preventDefault();
-    add(wordNothing, { href: edits, text: wordEdits });
+    add({ text: wordNothing, link: { href: edits, text: wordEdits } });
   });
   document.addEventListener("click", (event) => {
     const toast = event.target.closest?.("[data-toast-close]")?.closest(".toast");

@@ -56,7 +56,7 @@
   /** So many events on; `to` says of which kind they are. */
   function step(number, to) {
     const newest = { seq: Number.MAX_SAFE_INTEGER };
-    if (!shown && !wish && !asking) return travel(to === "errors" ? { ...newest, step: number, errors: 1 } : newest);
+    if (!shown && !wish && !asking) return travel(to ? { ...newest, step: number, [to]: 1 } : newest);
     const { step: before = 0, writes, errors, ...from } = wish ?? {};
     const carried = (to && wish?.[to]) || !(to || writes || errors) ? before : 0;
     return travel({ ...from, step: carried + number, ...(to && { [to]: 1 }) });
@@ -123,6 +123,8 @@
       if (answer.redirected)
         location.reload(); // to the sign-in, which leads back here
       else if (answer.headers.get("Content-Type")?.startsWith("text/html")) return text;
+      else if (asked.errors && answer.status === 404)
+        document.dispatchEvent(new CustomEvent("adkweb:toast", { detail: { text, isNotice: true } })); // there is no other
       else said("htmx:responseError", { status: answer.status, responseText: text, type: "text/plain" });
     } catch {
       said("htmx:sendError", {});
@@ -364,12 +366,15 @@
     else here();
   });
 
-  // The button with this key gives way where there is no room for it. From now, the first step back leads to the past.
+  // The button with this key gives way where there is no room for it. From now, the first step back leads to the past: to the
+  // newest event, or to the newest that changed state.
   document.addEventListener("adkweb:key", (event) => {
-    const back = event.detail === "[" && !shown;
-    if (event.detail !== "t" && !back) return;
+    const { detail: key } = event;
+    const isBack = !shown && (key === "[" || (key === "{" && document.querySelector("[data-travel-to]")));
+    if (key !== "t" && !isBack) return;
     event.preventDefault();
-    if (back && (wish || asking)) step(-1);
+    if (key === "{") step(-1, "writes");
+    else if (isBack && (wish || asking)) step(-1);
     else here();
   });
 

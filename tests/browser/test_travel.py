@@ -11,7 +11,7 @@ from tests.browser.conftest import Visit, Watch
 from tests.browser.places import SEOUL, own, path
 from tests.browser.seed import LONG, LONG_EVENTS, TRAVEL, TRAVEL_EVENTS
 from tests.browser.serving import Adkweb
-from tests.browser.watching import AS_CLICKED, insert, two_frames, until
+from tests.browser.watching import AS_CLICKED, HURRY, insert, two_frames, until
 from tests.parts import long_but
 
 SESSION = path("s", *TRAVEL)
@@ -309,6 +309,20 @@ def test_by_keyboard_there_is_one_cursor_in_the_past(page: Page) -> None:
     page.keyboard.press("k")
     expect(page.locator("#event-t390 .line")).to_be_focused()
     expect(moment(page)).to_be_hidden()  # now is not left by moving
+
+
+def test_keys_lead_from_now_to_the_last_change_and_say_calmly_where_there_is_no_error(page: Page, watch: Watch) -> None:
+    watch.allow(404)
+    page.add_init_script(HURRY)
+    go(page)
+    page.keyboard.press("{")
+    expect(moment(page).locator("[data-moment]")).to_have_attribute("data-at", "t400")  # it changed state itself
+    page.keyboard.press("Escape")
+    expect(moment(page)).to_be_hidden()
+    page.keyboard.press(">")
+    toast = page.get_by_role("status").filter(has_text="No later errors.")
+    expect(toast).to_have_class("toast info")
+    expect(toast).to_have_count(0)  # it goes by itself
 
 
 @pytest.mark.parametrize("density", ["chat", "trace"])
