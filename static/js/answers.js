@@ -9,7 +9,8 @@
   const fields = () => [...box.querySelectorAll(":is(input, textarea, select)[id]")];
 
   box.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing || !event.target.matches("[data-enter-sends]")) return;
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || !event.target.matches("[data-enter-sends]"))
+      return;
     event.preventDefault();
     event.target.form.requestSubmit();
   });

@@ -181,7 +181,8 @@
   }
 
   const sources = new WeakMap(); // a row → its HTML as the server wrote it
-  for (const row of document.querySelectorAll("[data-key-row], [data-feed], [data-panel]")) sources.set(row, row.outerHTML);
+  for (const row of document.querySelectorAll("[data-key-row], [data-feed], [data-panel]"))
+    sources.set(row, row.outerHTML);
   let state = $("#groups")?.innerHTML.trim(); // as the server wrote it
 
   /** Tells of each fresh row, which an attribute names, what is to be shown: the one that is there, with what a reader has opened
@@ -284,7 +285,8 @@
     if (message.state !== undefined && $("#groups")) showState(message.state);
     if (message.status !== undefined) {
       showStatus(parsed(message.status));
-      if ($("#status [data-waiting]") || $("#waits > :is(.card, .run, .passed)")) htmx.trigger(document.body, "adkweb:waits");
+      if ($("#status [data-waiting]") || $("#waits > :is(.card, .run, .passed)"))
+        htmx.trigger(document.body, "adkweb:waits");
       tell(0);
     }
     if (message.status !== undefined || message.events) {
@@ -348,7 +350,7 @@
     if ($(".plot.pointed")) return false;
     const answer = await askFor(location.href).catch(() => null);
     const page = answer?.ok && parsed(await answer.text());
-    if (!page || !page.querySelector("#sources")) return false;
+    if (!page?.querySelector("#sources")) return false;
     const focused = document.activeElement;
     const fresh = [];
     let place = null; // the panel that takes the place of the one with the focus

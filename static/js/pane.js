@@ -13,7 +13,9 @@
   const { kept, addressWith, isNarrow, showTab, opensElsewhere } = window.adkweb;
   const pane = document.querySelector("#pane");
   if (!pane) return;
-  const [title, again, alone, page] = ["title", "again", "alone", "page"].map((each) => pane.querySelector(`#pane-${each}`));
+  const [title, again, alone, page] = ["title", "again", "alone", "page"].map((each) =>
+    pane.querySelector(`#pane-${each}`),
+  );
   const [side, moment, toasts] = [".side", "#moment", "#toasts"].map((each) => document.querySelector(each));
   const following = document.querySelector("a[data-follows]");
 
