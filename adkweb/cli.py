@@ -25,6 +25,9 @@ COMMANDS: Final = {
     "import": "import sessions into a source",
     "find": "search sessions, as on pages",
     "inbox": "list what waits for an answer",
+    "answer": "answer what waits",
+    "say": "send a message to an agent",
+    "stop": "stop an agent that adkweb runs",
     "tail": "follow a source in the terminal",
     "doctor": "check databases, sources and settings, and say what to do",
     "audit-head": "print the newest head of the audit, to keep elsewhere",
@@ -37,6 +40,7 @@ COMMANDS: Final = {
 }
 ACCOUNTS: Final = ("token", "createsuperuser", "changepassword")
 HELP: Final = """usage: adkweb [SOURCE …] [--host HOST] [--port PORT] [--read-only] [--adopt] [--demo]
+              [--agents SOURCE=FOLDER]
        adkweb COMMAND …
 
 Opens ADK's session databases in the browser. A SOURCE is a folder (searched for .adk/session.db), a SQLite file or a

@@ -208,7 +208,7 @@ def _artifacts(source: str) -> str | None:
 def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: bool | None) -> Outcome:
     """Returns the outcome of a run. `sent` says what is known of the message if no event of the run is stored: None if it
     may still arrive."""
-    events = list(_events(ref, task, job))
+    events = list(events_of_run(ref, job))
     sent = True if events else sent
     if events and not why:
         why = str(events[-1].data.get("error_message") or events[-1].data.get("error_code") or "")
@@ -219,9 +219,9 @@ def _ended(job: Job, ref: SessionRef, task: dict[str, Any], why: str, *, sent: b
     return Outcome(state, why, {"result": json.dumps({"sent": sent}), "task": json.dumps(kept)})
 
 
-def _events(ref: SessionRef, task: dict[str, Any], job: Job) -> Iterator[EventView]:
-    """Yields the stored events of a run."""
-    after = task["after"]
+def events_of_run(ref: SessionRef, job: Job) -> Iterator[EventView]:
+    """Yields the stored events of a run, as they are stored."""
+    after = json.loads(job.task)["after"]
     while True:
         page = timeline.events_after(ref, after or NO_SEQ, actor=SYSTEM)
         for view in page.rows:
@@ -235,7 +235,7 @@ def _events(ref: SessionRef, task: dict[str, Any], job: Job) -> Iterator[EventVi
 def _wait_for_seal(ref: SessionRef, task: dict[str, Any], job: Job) -> None:
     until = time.monotonic() + _SEALING_SECONDS
     while time.monotonic() < until:
-        if any(each.data.get("error_code") == "INVOCATION_ABORTED" for each in _events(ref, task, job)):
+        if any(each.data.get("error_code") == "INVOCATION_ABORTED" for each in events_of_run(ref, job)):
             return
         time.sleep(_LOOK_SECONDS / 2)
 

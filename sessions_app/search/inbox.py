@@ -39,7 +39,7 @@ _FROM: Final = """FROM sessions_app_searchpending AS p JOIN sessions_app_searchs
     JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
 _DISMISSED: Final = """EXISTS (SELECT 1 FROM sessions_app_dismissal AS d
     WHERE d."where" = w."where" AND d.digest = s.digest AND d.asked = p.asked)"""
-_ID: Final = "call-"
+ID_PREFIX: Final = "call-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +234,16 @@ def _of_call(ref: SessionRef, key: str, actor: Actor) -> dict[str, Any]:
 
 def id_of(each: Waiting, actor: Actor) -> str:
     """Returns one word that names a call: its source and session, as the actor may see them, its event, and itself."""
-    return _ID + write_cursor(*shown_ref(each.ref, actor), each.event_id, each.call_id)
+    return ID_PREFIX + write_cursor(*shown_ref(each.ref, actor), each.event_id, each.call_id)
 
 
 def read_id(text: str) -> tuple[SessionRef, str, str]:
     """Returns what such a word names: a session, whose user may be a handle, the id of an event, and that of its call.
     Raises Invalid for any other text."""
     try:
-        if not text.startswith(_ID):
+        if not text.startswith(ID_PREFIX):
             raise Invalid
-        source, app, user, session, event, call = read_cursor(text.removeprefix(_ID), *[str] * 6)
+        source, app, user, session, event, call = read_cursor(text.removeprefix(ID_PREFIX), *[str] * 6)
     except Invalid as error:
         raise Invalid(
             _("“%(text)s” isn't the id of a call. Copy the whole id from the inbox.") % {"text": words(text, 40)}

@@ -20,7 +20,7 @@ from tests.web.conftest import DEMO
 CHANGES: Final = {
     "nothing": "backup export export-user find inbox tail doctor audit-head completion",
     "own": "migrate reindex restore token createsuperuser changepassword",
-    "source": "create adopt release import serve",
+    "source": "create adopt release import serve answer say stop",
 }
 CHANGED: Final = {name: what for what, names in CHANGES.items() for name in names.split()}
 WORDS: Final[dict[str, tuple[str, ...]]] = {
@@ -38,6 +38,9 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "adopt": ("agent.db",),
     "release": ("agent.db",),
     "import": ("file.jsonl", "--into", "agent.db"),
+    "answer": ("call-x", "agent.db", "--approve"),
+    "say": ("booking/ana/s1", "hello", "agent.db"),
+    "stop": ("booking/ana/s1", "agent.db"),
 }
 
 

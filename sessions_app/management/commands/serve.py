@@ -7,7 +7,6 @@ import os
 import socket
 from argparse import ArgumentParser
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -26,6 +25,7 @@ from ...sources import adopt_job, database, demo, identity, registry
 from ...sources.finding import SESSION_FILE, in_shell
 from ...transfer import uploads
 from ._demo import copied, fill
+from ._running import add_agents, agents_named
 from ._server import Protocol, Server
 from ._terminal import plain
 
@@ -58,13 +58,7 @@ class Command(BaseCommand):
             "--adopt", action="store_true", help="adopt PostgreSQL databases without asking; agents can keep writing"
         )
         parser.add_argument("--demo", action="store_true", help="also open the demo")
-        parser.add_argument(
-            "--agents",
-            action="append",
-            default=[],
-            metavar="SOURCE=FOLDER",
-            help="the folder of the agents that write a source, so that adkweb can start them",
-        )
+        add_agents(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Prepares adkweb's own database, opens the sources, prints the link and serves."""
@@ -72,7 +66,7 @@ class Command(BaseCommand):
             settings.READ_ONLY = True
         if settings.RUN_AGENTS is None:
             settings.RUN_AGENTS = sign_in.is_loopback(options["host"])
-        settings.AGENTS = {**settings.AGENTS, **dict(map(_agents, options["agents"]))}
+        settings.AGENTS = {**settings.AGENTS, **agents_named(options["agents"])}
         call_command("migrate", verbosity=0, interactive=False)
         identities.keep_roles()
         uploads.sweep()
@@ -173,15 +167,6 @@ class Command(BaseCommand):
             self.stderr.write(_UNENCRYPTED)
         self.stdout.flush()
         logging.getLogger("adkweb").setLevel(logging.INFO)
-
-
-def _agents(text: str) -> tuple[str, str]:
-    """Reads `prod=/srv/agents`. Raises CommandError."""
-    source, equals, folder = text.partition("=")
-    path = Path(folder).expanduser().absolute()
-    if not (source and equals and path.is_dir()):
-        raise CommandError(f"--agents {text}: not like prod=FOLDER, with a folder of agents that exists.", returncode=2)
-    return source, str(path)
 
 
 def _allow(host: str) -> None:

@@ -77,7 +77,7 @@ class Command(BaseCommand):
         feeds = {source.alias: _Feed(source, only) for source in sources}
         if not folder:
             self._first(feeds[sources[0].alias])
-        line = _Line(only, several=folder)
+        line = Line(only, several=folder)
         for view in _newest(feeds.values(), options["lines"]):
             self._show(line.of(view))
         while True:
@@ -88,7 +88,7 @@ class Command(BaseCommand):
                     feeds.setdefault(source.alias, _Feed(source, only, whole=True))
             _wait(min((feed.look_seconds for feed in feeds.values()), default=0.5))
 
-    def _tell(self, feed: "_Feed", line: "_Line") -> None:
+    def _tell(self, feed: "_Feed", line: "Line") -> None:
         """Prints what is new, and what is wrong with the source."""
         for view in feed.more():
             self._show(line.of(view))
@@ -155,7 +155,7 @@ class _Feed:
             self._pause = min(_LONGEST_AWAY_SECONDS, self._pause * 2)
 
 
-class _Line:
+class Line:
     """Formats events as lines. On a terminal, they have colours and are not wider than it."""
 
     def __init__(self, only: Only, *, several: bool) -> None:

@@ -1,0 +1,148 @@
+"""Holds what the commands share that touch a running agent: which session is meant, and following a run to its end."""
+
+import json
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from ...access.actor import TERMINAL
+from ...domain.errors import AgentError, Error, NotFound, SourceError
+from ...domain.session_ref import SessionRef
+from ...jobs.lease import WAITING
+from ...models import Job
+from ...reads import timeline, views
+from ...reads.changes import Only
+from ...running import children, runs
+from ...sources import database, registry
+from ._sources import named_sources
+from ._terminal import plain, silence_logs
+from .tail import Line
+
+REFUSED, NOT_REACHED, FAILED = 1, 2, 3  # exit codes
+_LOOK_SECONDS: Final = 0.1
+_LEAVING_SECONDS: Final = 4.0
+
+
+def add_sources(parser: ArgumentParser) -> None:
+    """Defines [SOURCE …] [--agents]"""
+    parser.add_argument(
+        "source",
+        nargs="*",
+        metavar="SOURCE",
+        help="a folder, a SQLite file or a postgresql:// URL; by default, those of ADKWEB_SOURCES",
+    )
+    add_agents(parser)
+
+
+def add_agents(parser: ArgumentParser) -> None:
+    """Defines [--agents]"""
+    parser.add_argument(
+        "--agents",
+        action="append",
+        default=[],
+        metavar="SOURCE=FOLDER",
+        help="the folder of the agents that write a source, so that adkweb can start them",
+    )
+
+
+def agents_named(texts: Sequence[str]) -> dict[str, str]:
+    """Reads `prod=/srv/agents`, any number of times. Raises CommandError."""
+    named = {}
+    for text in texts:
+        source, equals, folder = text.partition("=")
+        path = Path(folder).expanduser().absolute()
+        if not (source and equals and path.is_dir()):
+            raise CommandError(
+                f"--agents {text}: not like prod=FOLDER, with a folder of agents that exists.", returncode=2
+            )
+        named[source] = str(path)
+    return named
+
+
+@contextmanager
+def reaching(sources: Sequence[str], agents: Sequence[str]) -> Iterator[None]:
+    """Opens sources, and lets their agents be started within its block. Raises CommandError for what goes wrong there."""
+    silence_logs()
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if settings.READ_ONLY:
+        raise CommandError("ADKWEB_READ_ONLY is set: nothing is written.", returncode=NOT_REACHED)
+    settings.AGENTS = {**settings.AGENTS, **agents_named(agents)}
+    settings.RUN_AGENTS = settings.RUN_AGENTS is not False  # whoever runs a command is on this machine
+    if not (sources or settings.SOURCES):
+        raise CommandError("Name a source at the end, or set ADKWEB_SOURCES.", returncode=NOT_REACHED)
+    try:
+        call_command("migrate", verbosity=0, interactive=False)
+        for source in named_sources(sources or settings.SOURCES):
+            database.open_source(source)
+        yield
+    except (SourceError, AgentError) as error:
+        raise CommandError(error.message, returncode=NOT_REACHED) from error
+    except Error as error:
+        raise CommandError(error.message, returncode=REFUSED) from error
+    except DatabaseError as error:
+        why = f"adkweb's own database (ADKWEB_DATABASE_URL) cannot be used: {error}"
+        raise CommandError(why, returncode=NOT_REACHED) from error
+    finally:
+        children.stop_all(_LEAVING_SECONDS)
+
+
+def session_named(text: str) -> SessionRef:
+    """Returns the session that `APP/USER/SESSION` names in one of the open sources. Raises CommandError."""
+    app, *rest = text.split("/", 2)
+    if len(rest) != 2:
+        raise CommandError(f"{plain(text)}: not like APP/USER/SESSION.", returncode=REFUSED)
+    found = [ref for each in registry.listed() if _exists(ref := SessionRef(each.alias, app, *rest))]
+    if not found:
+        raise CommandError(f"There's no session {plain(text)}.", returncode=REFUSED)
+    if len(found) > 1:
+        names = ", ".join(plain(ref.source) for ref in found)
+        raise CommandError(f"Several sources have {plain(text)}: {names}. Name one of them.", returncode=REFUSED)
+    return found[0]
+
+
+def _exists(ref: SessionRef) -> bool:
+    try:
+        views.session(ref, partly=True, actor=TERMINAL)
+    except NotFound:
+        return False
+    return True
+
+
+def follow(command: BaseCommand, ref: SessionRef, job: Job) -> None:
+    """Prints the events of a run until it ends; Ctrl+C stops the agent. Raises CommandError for a run that failed."""
+    line, shown = Line(Only(*ref[1:]), several=False), 0
+    stopping = False
+    while True:
+        try:
+            job.refresh_from_db()
+            ended = job.state != WAITING
+            events = list(runs.events_of_run(ref, job))
+            for view in events[shown:]:
+                command.stdout.write(line.of(view))
+            command.stdout.flush()
+            shown = len(events)
+            if ended:
+                break
+            time.sleep(_LOOK_SECONDS)
+        except KeyboardInterrupt:
+            if stopping:
+                raise
+            stopping = True
+            runs.stop(ref, actor=TERMINAL)
+            command.stderr.write("Stopping the agent …")
+    sent = json.loads(job.result or "{}").get("sent", False)
+    if sent is False:
+        raise CommandError(job.message, returncode=NOT_REACHED if job.state != "refused" else REFUSED)
+    if job.message:
+        raise CommandError(job.message, returncode=FAILED)
+    if timeline.status_of(ref, actor=TERMINAL).name == "waiting":
+        command.stderr.write("The agent waits for an answer: adkweb inbox")

@@ -1,0 +1,32 @@
+"""`adkweb say APP/USER/SESSION TEXT [SOURCE …]`: sends a message to an agent, and prints its reply."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from ...access.actor import TERMINAL
+from ...running import runs
+from ._running import add_sources, follow, reaching, session_named
+
+
+class Command(BaseCommand):
+    """Starts the agent if needed, and waits until it is done."""
+
+    help = (
+        "Send a message to an agent as the session's user, and print what the agent does. Exit code: 0, or 1 if it was "
+        "refused, 2 if the source or the agent can't be reached, 3 if the agent failed."
+    )
+    requires_system_checks = ()  # they load every page and route, which takes longer than the work
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Defines APP/USER/SESSION TEXT [SOURCE …] [--agents]"""
+        parser.add_argument("session", metavar="APP/USER/SESSION", help="the session that it is about")
+        parser.add_argument("text", metavar="TEXT", help="the message")
+        add_sources(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Sends the message and follows the run."""
+        with reaching(options["source"], options["agents"]):
+            ref = session_named(options["session"])
+            follow(self, ref, runs.say(ref, options["text"], actor=TERMINAL))
