@@ -22,6 +22,7 @@ from ..domain.json_values import dumps
 from ..domain.pending import asked
 from ..domain.session_ref import SessionRef, digest_of
 from ..jobs import runner
+from ..jobs.lease import WAITING
 from ..models import Answer, Job
 from ..search.index.tables import names_of
 from ..sources import agents, registry
@@ -95,6 +96,9 @@ def _part(question: Question, seen: Question, given: Given, ref: SessionRef, act
 def _claim(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], job: Job) -> None:
     common = {"where": job.where, "digest": digest_of(*ref[1:]), "names": names_of(ref), "run": job.pk}
     said = [part["functionResponse"] for part in parts]
+    left = of_calls(ref, [(event_id, each["id"]) for each in said]).filter(state="open").values_list("run", flat=True)
+    for ended in Job.objects.filter(pk__in=left).exclude(state=WAITING):  # its process died before it closed them
+        runs.close_claims(ended)
     try:
         with transaction.atomic():
             for each in said:

@@ -240,10 +240,12 @@ def _wait_for_seal(ref: SessionRef, task: dict[str, Any], job: Job) -> None:
         time.sleep(_LOOK_SECONDS / 2)
 
 
-def _close_claims(job: Job) -> None:
-    sent = json.loads(job.result or "{}").get("sent", False)
+def close_claims(job: Job) -> None:
+    """Closes what a run that has ended claimed. If it failed before it could look at the events, it is unknown whether its
+    message arrived."""
+    sent = json.loads(job.result or "{}").get("sent", None if job.step == SENT else False)
     state = {True: "sent", False: "refused", None: "unknown"}[sent]
     Answer.objects.filter(run=job.pk, state="open").update(state=state)
 
 
-KIND: Final = runner.register(runner.Kind(RUN, _run, ended=_close_claims, patience=0.0))
+KIND: Final = runner.register(runner.Kind(RUN, _run, ended=close_claims, patience=0.0))

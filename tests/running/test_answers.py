@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.db import connections
 
 from sessions_app import broadcast
 from sessions_app.access.actor import SYSTEM, Actor
-from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed, NotFound
+from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed, NotFound, SourceError
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.edits.rewind import rewind
 from sessions_app.jobs import runner
@@ -196,5 +197,30 @@ def test_an_answer_whose_process_died_after_it_may_have_been_sent_is_not_sent_ag
     job = ended(job)
     assert (job.state, json.loads(job.result)) == ("stopped", {"sent": False})
     assert rows(ref)[-1].description.author != "user"
+    assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
+    assert paid(ref) == 1
+
+
+def test_an_answer_whose_run_failed_after_it_was_sent_is_not_sent_again(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref, event, call = asking(source)
+
+    def away(*args: object, **options: object) -> None:
+        raise SourceError("away")
+
+    monkeypatch.setattr(runs, "_ended", away)
+    assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "stopped"
+    assert Answer.objects.get().state == "unknown"
+    assert paid(ref) == 1
+
+
+def test_a_process_that_dies_as_its_run_ends_leaves_no_claim(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, event, call = asking(source)
+    with monkeypatch.context() as patched:
+        patched.setitem(runner.kinds, runs.RUN, replace(runs.KIND, ended=lambda job: None))
+        patched.delattr(runs, "session_uri")
+        assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "stopped"
+    assert Answer.objects.get().state == "open"
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
     assert paid(ref) == 1
