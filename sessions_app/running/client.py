@@ -29,14 +29,17 @@ class Stream:
         self._path = parts.path.rstrip("/") + "/run_sse"
         self._headers = {**headers, "Content-Type": "application/json", "Accept": "text/event-stream"}
         self._body = json.dumps(body).encode()
+        self._socket: socket.socket | None = None
         self.begun = self.refused = self.closed = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Sends the message, and yields each event. Raises AgentError with what went wrong there; after `close`, ends."""
         try:
             self._connection.connect()
-            if self._connection.sock:
-                self._connection.sock.settimeout(None)  # an agent may think for as long as it likes
+            self._socket = self._connection.sock  # which the connection forgets if the server won't keep it open
+            self._socket.settimeout(None)  # an agent may think for as long as it likes
+            if self.closed:
+                return
             self.begun = True
             self._connection.request("POST", self._path, self._body, self._headers)
             answer = self._connection.getresponse()
@@ -55,9 +58,9 @@ class Stream:
     def close(self) -> None:
         """Ends the run: ADK seals it as soon as the agent notices."""
         self.closed = True
-        if self._connection.sock:
+        if self._socket:
             with suppress(OSError):  # the other side was faster
-                self._connection.sock.shutdown(socket.SHUT_RDWR)
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def _event(text: bytes) -> dict[str, Any] | None:

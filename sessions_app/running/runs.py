@@ -150,14 +150,16 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     body = {**names, "newMessage": message, "streaming": True, "customMetadata": {NOTE: job.pk.hex}}
     stream = Stream(child.url, child.headers, body)
     beat(Progress(step=SENT))
-    Job.objects.filter(pk=job.pk).update(step=SENT)  # surely, before anything is sent
+    if not Job.objects.filter(pk=job.pk, stopped_by="").update(step=SENT):  # surely, before anything is sent
+        job.refresh_from_db()
+        return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=False)
     broadcast.tell("queued", ref)
-    sent: bool | None = False
+    heard = False
     why = ""
     with child.in_use(), _Watch(job, stream, beat) as watch:
         try:
             for event in stream:
-                sent = True
+                heard = True
                 if event.get("partial"):
                     _speak(ref, event)
                 else:
@@ -165,15 +167,17 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
                     broadcast.tell("events", ref)
         except AgentError as error:
             why = error.message
-            sent = sent or (None if stream.begun and not stream.refused else False)
+            time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone
         finally:
             spoken.pop(ref, None)
     if watch.lost:
         raise watch.lost
     job.refresh_from_db()
+    sent = heard or (None if stream.begun and not stream.refused and child.is_running else False)
     if job.stopped_by:
-        _wait_for_seal(ref, task, job)
-        return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=None)
+        if sent is not False:
+            _wait_for_seal(ref, task, job)
+        why = _("Stopped by %(name)s.") % {"name": job.stopped_by}
     return _ended(job, ref, task, why, sent=sent)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from sessions_app.models import Answer, AuditRow, Job
 from sessions_app.reads import timeline
 from sessions_app.running import answers, runs
 from sessions_app.running.answers import Given
+from sessions_app.running.client import Stream
 from sessions_app.writes.sessions import create_session
 
 BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql",) * 2], indirect=True)
@@ -224,3 +226,39 @@ def test_a_process_that_dies_as_its_run_ends_leaves_no_claim(source: str, monkey
     assert Answer.objects.get().state == "open"
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
     assert paid(ref) == 1
+
+
+def test_a_run_that_is_stopped_while_its_agent_starts_sends_nothing(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref, event, call = asking(source)
+    start = runs.children.of
+
+    def stopped(*args: Any, **options: Any) -> Any:
+        runs.stop(ref, actor=SYSTEM)
+        return start(*args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs.children, "of", stopped)
+        job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM), 5)
+    assert (job.message, paid(ref)) == ("Stopped by adkweb.", 0)
+    assert rows(ref)[-1].description.author != "user"
+    assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
+
+
+@pytest.mark.parametrize("kept", ["HTTP/1.1 200 OK\r\n", "HTTP/1.0 200 OK\r\n"])
+def test_a_server_that_hangs_after_its_first_words_can_be_left(kept: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream = Stream(f"http://127.0.0.1:{server.getsockname()[1]}", {}, {})
+        heard: list[Any] = []
+        listening = threading.Thread(target=lambda: heard.extend(stream), daemon=True)
+        listening.start()
+        with server.accept()[0] as told:
+            told.sendall(f"{kept}Content-Type: text/event-stream\r\n\r\ndata: {{}}\n".encode())
+            until = time.monotonic() + 5
+            while not heard and time.monotonic() < until:
+                time.sleep(0.01)
+            stream.close()
+            listening.join(2)
+            assert not listening.is_alive()
+    assert heard == [{}]
