@@ -16,6 +16,7 @@ from ..access.handles import shown_ref
 from ..access.shown import check_unmasked, shown_words
 from ..domain.description import Part
 from ..domain.errors import Invalid, NotFound, SourceError
+from ..domain.invocations import ASKING_CALLS
 from ..domain.pending import Asked, asked
 from ..domain.positions import Seq
 from ..domain.session_ref import SessionRef, digest_of
@@ -39,14 +40,17 @@ _FROM: Final = """FROM sessions_app_searchpending AS p JOIN sessions_app_searchs
     JOIN sessions_app_searchsource AS w ON w.id = s.source_id"""
 _DISMISSED: Final = """EXISTS (SELECT 1 FROM sessions_app_dismissal AS d
     WHERE d."where" = w."where" AND d.digest = s.digest AND d.asked = p.asked)"""
+_ANSWERABLE: Final = f"""EXISTS (SELECT 1 FROM sessions_app_searchpending AS q
+    WHERE q.session_id = p.session_id AND q.event = p.event AND NOT {_DISMISSED.replace("p.asked", "q.asked")})"""
 ID_PREFIX: Final = "call-"
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A call that waits for an answer: domain/pending.Pending, with its session and the call. `call` is None if the event
-    can't be read now. `why` says why it can't be answered; it is empty if it can, as far as adkweb knows. `dismissal`
-    is set if someone decided that it won't be answered."""
+    can't be read now. `alone` tells that its event asks nothing else: all that an event asks is answered together. `why`
+    says why it can't be answered; it is empty if it can, as far as adkweb knows. `dismissal` is set if someone decided
+    that it won't be answered."""
 
     ref: SessionRef
     title: str
@@ -59,6 +63,7 @@ class Waiting:
     passed_over: bool
     key: str  # what stands for the call in adkweb's own tables
     call: Part | None = None
+    alone: bool = False
     why: str = ""
     dismissal: Dismissal | None = None
 
@@ -79,14 +84,14 @@ def waiting(
     limit: int = PAGE,
 ) -> Page[Waiting]:
     """Returns a page of the calls that wait in the sessions that a query selects, the oldest first; or of those that the
-    user passed over (with None, both), or that were dismissed; with `ref`, of one session. Raises Invalid for a cursor that
-    isn't one."""
+    user passed over, or that were dismissed; with `ref`, of one session. With `passed_over` None, all that can be answered:
+    those that were dismissed are needed to answer the rest of their event. Raises Invalid for a cursor that isn't one."""
     selection = select(query, actor)
     keys, types = _order()
     which, beyond = f"p.passed_over = %s AND NOT {_DISMISSED}", ""
     values: list[Any] = [passed_over]
     if dismissed or passed_over is None:
-        which, values = _DISMISSED if dismissed else f"NOT {_DISMISSED}", []
+        which, values = _DISMISSED if dismissed else _ANSWERABLE, []
     if ref:
         which += ' AND w."where" = %s AND s.digest = %s'
         values += [registry.identity(ref.source), digest_of(*ref[1:])]
@@ -143,7 +148,10 @@ def _with_events(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
         for each in some:
             if each.ref in titles:
                 why_not = why or agents.why_not(source, each.ref.app_name)
-                calls[each] = replace(each, title=titles[each.ref], call=_call(each, events), why=why_not)
+                asking = [call for call in _calls(each, events) if call.waiting or call.name in ASKING_CALLS]
+                call = next((call for call in asking if call.id == each.call_id), None)
+                alone = len(asking) == 1
+                calls[each] = replace(each, title=titles[each.ref], call=call, alone=alone, why=why_not)
             else:
                 del calls[each]
     return list(calls.values())
@@ -173,9 +181,9 @@ def _key(each: Waiting) -> tuple[str, str, str, str]:
     return each.ref.app_name, each.ref.user_id, each.ref.session_id, each.event_id
 
 
-def _call(each: Waiting, events: dict[tuple[SessionRef, str], EventView]) -> Part | None:
+def _calls(each: Waiting, events: dict[tuple[SessionRef, str], EventView]) -> Sequence[Part]:
     view = events.get((each.ref, each.event_id))
-    return next((call for call in view.description.calls if call.id == each.call_id), None) if view else None
+    return view.description.calls if view else ()
 
 
 def _with_dismissals(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:

@@ -1,5 +1,6 @@
 """The cards of a session's calls that wait for an answer, below its timeline; and the answers that people give."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -17,7 +18,7 @@ from ..access.actor import Actor
 from ..domain.answers import Field, SignIn, fields, sign_in_link
 from ..domain.errors import AgentError, Conflict, Error, Invalid, NotFound
 from ..domain.json_values import dumps, loads
-from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT
+from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, MOST
 from ..domain.session_ref import SessionRef, digest_of
 from ..http.problems import status_of
 from ..running import answers, runs
@@ -65,7 +66,9 @@ class Question:
         if self.of.kind == CONFIRMATION:
             typed = self._sent(sent, "payload", self.payload)
             payload = None if typed == self.payload or not typed.strip() else loads(typed)
-            return Given(confirmed=self._sent(sent, "confirmed") == "yes", value=payload)
+            if (decision := self._sent(sent, "confirmed")) not in ("yes", "no"):
+                raise Invalid(_("Approve or decline this call."))
+            return Given(confirmed=decision == "yes", value=payload)
         if self.of.kind == CREDENTIAL:
             return Given(value=self._sent(sent, "address").strip())
         if self.fields is not None:
@@ -114,7 +117,7 @@ class Card:
 
 
 def _cards(ref: SessionRef, who: Actor) -> list[Card]:
-    rows = [Row.about(each, who) for each in inbox.waiting(actor=who, ref=ref, passed_over=None).rows]
+    rows = [Row.about(each, who) for each in inbox.waiting(actor=who, ref=ref, passed_over=None, limit=MOST).rows]
     by_event = groupby(rows, lambda row: row.of.event_id)
     return [Card(event_id, [Question.about(row) for row in some]) for event_id, some in by_event]
 
@@ -186,7 +189,10 @@ def _refused(
             again = [each.refused(request.POST, wrong[each.of.call_id]) for each in card.questions]
             card = replace(card, questions=again, error="" if call in wrong else error.message)
         shown.append(card)
-    return _page(request, ref, shown, status_of(error))
+    answer = _page(request, ref, shown, status_of(error))
+    if event_id not in [card.event_id for card in cards]:  # it is gone, and no card says so
+        answer["HX-Trigger"] = json.dumps({"adkweb:toast": {"text": error.message}})
+    return answer
 
 
 class MessageForm(Form):

@@ -1,7 +1,6 @@
 """The inbox: lists the calls that wait for an answer, the oldest first, and dismisses those that no one will answer."""
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -46,13 +45,13 @@ class Row:
     address: str
     preview: str
     decides: bool
-    alone: bool = True  # its event asks nothing else that waits
 
     @property
     def approves(self) -> bool:
-        """Returns whether the call can be approved or declined in the list: a payload needs to be looked at first."""
+        """Returns whether the call can be approved or declined in the list: a payload, or what else its event asks, needs to
+        be looked at first."""
         simple = self.of.kind == CONFIRMATION and self.of.asked is not None and self.of.asked.payload is None
-        return simple and self.alone and not (self.of.why or self.of.dismissal)
+        return simple and self.of.alone and not (self.of.why or self.of.dismissal)
 
     @classmethod
     def about(cls, each: Waiting, who: Actor) -> "Row":
@@ -85,8 +84,7 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
     show, cursor = request.GET.get("show", ""), request.GET.get("after")
     who = actor(request)
     listed = waiting.waiting(actor=who, passed_over=show == "passed", dismissed=show == "dismissed", cursor=cursor)
-    asked = Counter((each.ref, each.event_id) for each in listed.rows)
-    rows = [replace(Row.about(each, who), alone=asked[each.ref, each.event_id] == 1) for each in listed.rows]
+    rows = [Row.about(each, who) for each in listed.rows]
     context = {
         "rows": rows,
         "approves": any(row.decides and row.approves for row in rows),

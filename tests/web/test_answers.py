@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from pytest_django import Settings
 from sessions_app.checks import mask_rules
 from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.jobs import runner
 from sessions_app.models import Job
 from sessions_app.writes.append import append_event
 from tests.search.finding import feed
 from tests.search.test_inbox import session
 from tests.support.people import ALICE, somebody
 from tests.web.conftest import Browser
-from tests.web.html import Element
+from tests.web.html import Element, page_of
 
 pytestmark = pytest.mark.django_db
 
@@ -126,3 +128,50 @@ def test_a_page_that_has_them_gets_nothing_again(ref: SessionRef, maria: Browser
     address = reverse("waits", kwargs=asks._asdict())
     assert maria.get(address, {"have": have}, headers={"HX-Request": "true"}).status_code == 204
     assert maria.get(address, {"have": "other"}, headers={"HX-Request": "true"}).status_code == 200
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The responses of the runs that are started, in place of an agent."""
+    said: list[Any] = []
+    monkeypatch.setattr(
+        runner,
+        "start",
+        lambda job: said.extend(part["functionResponse"]["response"] for part in json.loads(job.task)["parts"]),
+    )
+    return said
+
+
+def post(browser: Browser, ref: SessionRef, fields: dict[str, str]) -> Any:
+    return browser.post(reverse("answer", kwargs=ref._asdict()), fields, headers={"HX-Request": "true"})
+
+
+def test_what_nobody_decided_is_not_declined(ref: SessionRef, maria: Browser, sent: list[Any]) -> None:
+    asks = waits(ref, "confirm")
+    page = maria.open("inbox")
+    assert not page.all("form", action=reverse("answer", kwargs=asks._asdict()))
+    (card,) = cards(maria, asks)
+    first = card.all("input", type="radio")[0]
+    refused = post(maria, asks, {**card.fields(), first["name"]: "yes"})
+    assert (refused.status_code, sent) == (400, [])
+    assert "Approve or decline this call." in page_of(refused).text
+
+
+def test_a_dismissed_call_is_answered_with_the_rest_of_its_event(ref: SessionRef, maria: Browser) -> None:
+    asks = waits(ref, "confirm")
+    dismissing = reverse("dismiss", kwargs=asks._asdict())
+    for left in (2, 0):
+        form = maria.open("inbox").all("form", action=dismissing)[0]
+        maria.send("dismiss", {**form.fields(), "reason": "Closed"}, **asks._asdict())
+        assert sum(len(card.all("legend")) for card in cards(maria, asks)) == left
+
+
+def test_who_answers_too_late_reads_why(ref: SessionRef, maria: Browser, sent: list[Any]) -> None:
+    asks = asks_alone(ref)
+    (card,) = cards(maria, asks)
+    part = {"function_response": {"id": "c1", "name": "adk_request_confirmation", "response": {"confirmed": False}}}
+    append_event(asks, {"author": "user", "content": {"parts": [part]}}, actor=ALICE)
+    feed(ref.source)
+    late = post(maria, asks, {**card.fields(), card.all("button")[0]["name"]: "yes"})
+    assert (late.status_code, sent) == (409, [])
+    assert "doesn't wait for an answer any longer" in json.loads(late["HX-Trigger"])["adkweb:toast"]["text"]
