@@ -15,9 +15,9 @@ from django.utils.translation import gettext as _
 
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
-from ..access.shown import check_unmasked
+from ..access.shown import check_unmasked, shown_words
 from ..domain.answers import fields, read, response
-from ..domain.errors import AgentError, Conflict, Invalid
+from ..domain.errors import AgentError, Conflict, Error, Invalid
 from ..domain.json_values import dumps
 from ..domain.pending import asked
 from ..domain.session_ref import SessionRef, digest_of
@@ -64,10 +64,12 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
         _claim(ref, event_id, parts, job)
     try:
         check_waits(ref, calls, actor=SYSTEM)  # someone may have answered between the first look and the claim
-    except Conflict as error:
+    except Error as error:
         Answer.objects.filter(run=job.pk).delete()
         runner.cancel(job)
-        raise Conflict(_answered(ref, event_id, questions)) from error
+        if isinstance(error, Conflict):
+            raise Conflict(_answered(ref, event_id, questions)) from error
+        raise  # such as a database that is away: nothing may be sent later, either
     runner.start(job)
     return job
 
@@ -76,20 +78,27 @@ def _part(question: Question, seen: Question, given: Given, ref: SessionRef, act
     """Returns the function response that answers a question. `seen` is the question as the actor sees it."""
     stored, shown = asked(question.call), asked(seen.call)
     value = given.value
+    checked = False
     try:
         if given.fields is not None:
+            texts = {name: text.replace("\r\n", "\n") for name, text in given.fields.items()}  # as no browser posts it
             as_shown = {each.name: each.initial for each in fields(shown.schema) or ()}
             as_stored = {each.name: each.initial for each in fields(stored.schema) or ()}
-            kept = {name for name, text in given.fields.items() if name in as_stored and text == as_shown.get(name)}
-            check_unmasked({name: text for name, text in given.fields.items() if name not in kept}, actor, ref.app_name)
-            value = read(stored.schema, {**given.fields, **{name: as_stored[name] for name in kept}})
+            kept = {name for name, text in texts.items() if name in as_stored and text == as_shown.get(name)}
+            check_unmasked({name: text for name, text in texts.items() if name not in kept}, actor, ref.app_name)
+            checked = True
+            value = read(stored.schema, {**texts, **{name: as_stored[name] for name in kept}})
         elif value is not None and value == shown.payload:
             value = stored.payload
         else:
             check_unmasked(value, actor, ref.app_name)
+        checked = True
         name, content = response(question.of.kind, question.call, value, confirmed=given.confirmed)
     except Invalid as error:
-        raise Invalid(error.message, field=error.detail.get("field", ""), call=question.of.call_id) from error
+        message = shown_words(error.message, actor, ref.app_name)
+        if checked and stored.schema != shown.schema:  # the message may name what is hidden
+            message = _("%(field)s isn't what the agent asks for.") % {"field": _("The answer")}
+        raise Invalid(message, field=error.detail.get("field", ""), call=question.of.call_id) from error
     return {"functionResponse": {"id": question.of.call_id, "name": name, "response": content}}
 
 

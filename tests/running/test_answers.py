@@ -262,3 +262,16 @@ def test_a_server_that_hangs_after_its_first_words_can_be_left(kept: str) -> Non
             listening.join(2)
             assert not listening.is_alive()
     assert heard == [{}]
+
+
+def test_an_answer_that_could_not_be_checked_is_not_sent_later(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, event, call = asking(source)
+
+    def away(*args: object, **options: object) -> None:
+        raise SourceError("away")
+
+    monkeypatch.setattr(answers, "check_waits", away)
+    with pytest.raises(SourceError):
+        answers.answer(ref, event, {call: YES}, actor=SYSTEM)
+    assert not Answer.objects.exists()
+    assert runs.running(ref) is None

@@ -130,6 +130,15 @@ def test_a_page_that_has_them_gets_nothing_again(ref: SessionRef, maria: Browser
     assert maria.get(address, {"have": "other"}, headers={"HX-Request": "true"}).status_code == 200
 
 
+def asks_for(ref: SessionRef, schema: dict[str, Any]) -> SessionRef:
+    """The session, whose agent asks for an answer that fits a schema."""
+    args = {"message": "Which?", "response_schema": {"type": "object", **schema}}
+    part = {"function_call": {"id": "c1", "name": "adk_request_input", "args": args}}
+    append_event(ref, {"author": "agent", "content": {"parts": [part]}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
+    feed(ref.source)
+    return ref
+
+
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The responses of the runs that are started, in place of an agent."""
@@ -175,3 +184,22 @@ def test_who_answers_too_late_reads_why(ref: SessionRef, maria: Browser, sent: l
     late = post(maria, asks, {**card.fields(), card.all("button")[0]["name"]: "yes"})
     assert (late.status_code, sent) == (409, [])
     assert "doesn't wait for an answer any longer" in json.loads(late["HX-Trigger"])["adkweb:toast"]["text"]
+
+
+def test_what_is_wrong_names_nothing_that_is_hidden(ref: SessionRef, maria: Browser) -> None:
+    mask_rules.create("booking", "form", "email", actor=ALICE)
+    (card,) = cards(maria, asks_for(ref, {"properties": {"to": {"enum": ["ana@example.com", "bob@example.com"]}}}))
+    (field,) = [each["name"] for each in card.all("textarea")]
+    refused = post(maria, ref, {**card.fields(), field: '"eve"'})
+    assert refused.status_code == 400
+    assert "The answer isn't what the agent asks for." in page_of(refused).text
+    assert "example.com" not in refused.content.decode()
+
+
+def test_a_hidden_field_of_several_lines_is_sent_as_stored(ref: SessionRef, maria: Browser, sent: list[Any]) -> None:
+    mask_rules.create("booking", "form", "email", actor=ALICE)
+    lines = {"type": "array", "items": {"type": "string"}, "default": ["ana@example.com", "bob@example.com"]}
+    (card,) = cards(maria, asks_for(ref, {"properties": {"to": lines}}))
+    as_browsers_do = {name: text.replace("\n", "\r\n") for name, text in card.fields().items()}
+    assert post(maria, ref, as_browsers_do).status_code == 200
+    assert sent == [{"result": {"to": ["ana@example.com", "bob@example.com"]}}]
