@@ -45,7 +45,7 @@ class Stream:
             answer = self._connection.getresponse()
             self.refused = answer.status != 200
             if self.refused:
-                raise AgentError(_refusal(answer.status, answer.read(_LONGEST)))
+                raise AgentError(_refusal(answer.status, answer.read(_LONGEST)), status=answer.status)
             while line := answer.readline(_LONGEST):
                 if line.startswith(b"data:") and (event := _event(line[5:])) is not None:
                     yield event

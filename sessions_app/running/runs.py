@@ -7,6 +7,7 @@ A session has one run at a time. A message is sent once: if its process dies, th
 see whether it arrived, and never sends it again.
 """
 
+import http
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,7 @@ RUN: Final = "run"
 NOTE: Final = "adkweb_run"  # in custom_metadata of a run's events: the id of its job
 TEXT_LENGTH: Final = 100_000  # characters of a message
 SENT: Final = "sent"  # the step of a run whose message may have reached the agent
+_REMEMBERED_SECONDS: Final = 3600.0  # that a page says how the last run ended, if it didn't end well
 _LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
 _SEALING_SECONDS: Final = 10.0  # that a stopped run may take until its last event is stored
 _DYING_SECONDS: Final = 4.0  # that a child may still write after its adkweb died
@@ -85,6 +87,20 @@ def running(ref: SessionRef) -> Job | None:
     """Returns the run that adkweb holds in a session."""
     run: Job | None = _waiting(ref).first()
     return run
+
+
+def failed(ref: SessionRef) -> Job | None:
+    """Returns the last run in a session, if it didn't end well and that wasn't long ago."""
+    last: Job | None = Job.objects.filter(kind=RUN, lane=_lane(ref)).order_by("-created").first()
+    recent = last is not None and (last.finished or 0.0) > time.time() - _REMEMBERED_SECONDS
+    return last if last and recent and last.message else None
+
+
+def unsent(job: Job) -> str:
+    """Returns the text of a message that didn't reach the agent."""
+    if json.loads(job.result or "{}").get("sent", False) is not False:
+        return ""
+    return "".join(part.get("text", "") for part in json.loads(job.task)["parts"])
 
 
 def stop(ref: SessionRef, *, actor: Actor) -> None:
@@ -145,6 +161,11 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     if agent is None or agents.why_not(ref.source, ref.app_name):
         raise AgentError(agents.why_not(ref.source, ref.app_name))
     child = children.of(agent.folder, sessions=session_uri(ref.source), artifacts=_artifacts(ref.source))
+    return _send(job, ref, task, child, beat)
+
+
+def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child, beat: runner.Beat) -> Outcome:
+    """Sends the message, and listens until the agent is done, or someone stops it."""
     message = {"role": "user", "parts": task["parts"]}
     names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
     body = {**names, "newMessage": message, "streaming": True, "customMetadata": {NOTE: job.pk.hex}}
@@ -154,20 +175,14 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
         job.refresh_from_db()
         return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=False)
     broadcast.tell("queued", ref)
-    heard = False
-    why = ""
+    heard, why = False, ""
     with child.in_use(), _Watch(job, stream, beat) as watch:
         try:
             for event in stream:
                 heard = True
-                if event.get("partial"):
-                    _speak(ref, event)
-                else:
-                    spoken.pop(ref, None)
-                    broadcast.tell("events", ref)
+                _hear(ref, event)
         except AgentError as error:
-            why = error.message
-            time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone
+            why = _reason(error, child)
         finally:
             spoken.pop(ref, None)
     if watch.lost:
@@ -181,6 +196,14 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
     return _ended(job, ref, task, why, sent=sent)
 
 
+def _reason(error: AgentError, child: children.Child) -> str:
+    """Returns what went wrong; for an agent that can't be loaded, what its server says."""
+    time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone, and one that lives has printed why
+    if error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR:
+        return error.message
+    return f"{error.message}\n{next((line for line in reversed(child.log) if line.strip()), '')}"
+
+
 class Spoken(NamedTuple):
     """What an agent has said so far of an event that isn't stored yet."""
 
@@ -191,7 +214,12 @@ class Spoken(NamedTuple):
 spoken: Final[dict[SessionRef, Spoken]] = {}  # of this process's runs
 
 
-def _speak(ref: SessionRef, event: dict[str, Any]) -> None:
+def _hear(ref: SessionRef, event: dict[str, Any]) -> None:
+    """Tells everyone who watches what the agent has said so far, or that an event is stored."""
+    if not event.get("partial"):
+        spoken.pop(ref, None)
+        broadcast.tell("events", ref)
+        return
     parts = (event.get("content") or {}).get("parts") or []
     said = "".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
     before = spoken.get(ref, Spoken("", ""))

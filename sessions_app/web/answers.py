@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from ..access.actor import Actor
+from ..access.shown import shown_words
 from ..domain.answers import Field, SignIn, fields, sign_in_link
 from ..domain.errors import AgentError, Conflict, Error, Invalid, NotFound
 from ..domain.json_values import dumps, loads
@@ -144,14 +145,17 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> 
     """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice."""
     run, shown = runs.running(ref), _cards(ref, who) if cards is None else cards
     may = who.may_write("operate", ref.source, ref.app_name)
+    failed = runs.failed(ref) if may and not run else None
     keys = [each.of.key for card in shown for each in card.questions]
     return {
         "cards": [card for card in shown if not card.passed_over],
         "passed_over": [card for card in shown if card.passed_over],
         "run": run,
+        "failed_run": shown_words(failed.message, who, ref.app_name) if failed else "",
+        "unsent": shown_words(runs.unsent(failed), who, ref.app_name) if failed else "",
         "may_answer": may,
         "may_write": may and not agents.why_not(ref.source, ref.app_name),
-        "have": digest_of(*keys, run.step + run.stopped_by if run else "none"),
+        "have": digest_of(*keys, run.step + run.stopped_by if run else str(failed and failed.pk)),
     }
 
 

@@ -280,9 +280,12 @@ def test_the_tour_hides_nothing_of_its_page(page: Page, size: tuple[int, int]) -
     page.goto("/demo/")
     step(page, "1/5")
     last, bar = page.locator(".ev").last.bounding_box(), page.locator("#tour").bounding_box()
+    message = page.locator("#waits").bounding_box()
     assert last
     assert bar
-    assert 0 <= bar["y"] - last["y"] - last["height"] < 40  # the last event stands right above it
+    assert message
+    assert 0 <= message["y"] - last["y"] - last["height"] < 40  # the last event is right above the field for a message
+    assert abs(bar["y"] - message["y"] - message["height"]) < 2
     assert bar["height"] < size[1] / 4
     assert bar["height"] < 80 or size[0] >= 640  # on a phone it is words alone, with two buttons beside them
     for row in page.locator(".ev").all()[-3:]:
@@ -429,3 +432,22 @@ def test_nothing_of_a_demo_is_there_outside_one(visit: Visit) -> None:
         assert "demo.js" not in page.content()
         assert "tour.js" not in page.content()
         assert "data-term" not in page.content()
+
+
+def test_an_agent_that_waits_is_answered_and_then_written_to(page: Page) -> None:
+    page.goto(path("s", "demo", "booking", "omar@example.com", "team-offsite"))
+    waits = page.locator("#waits")
+    check(page)
+    waits.locator(".card textarea").fill('{"status": "approved"}')
+    waits.get_by_role("button", name="Answer").click()
+    expect(page.locator("#events")).to_contain_text("All paid: your booking is confirmed", timeout=30_000)
+    expect(waits.locator(".card, .run")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.keyboard.press("w")
+    page.keyboard.type("Find me a flight from Lisbon to Seoul on 2026-12-01")
+    page.keyboard.press("Enter")
+    expect(page.locator("#spoken")).to_contain_text("I found", timeout=30_000)  # as it is said
+    expect(page.locator("#events")).to_contain_text("I found 3 flights.", timeout=30_000)
+    expect(page.locator("#message")).to_be_focused()
+    page.goto("/inbox/")
+    expect(page.locator("#results")).to_contain_text("Nothing waits for an answer")

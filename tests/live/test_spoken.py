@@ -26,7 +26,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def speak(ref: SessionRef, *pieces: str) -> None:
     here: Any = room.Room(ref)
     for piece in pieces:
-        runs._speak(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": piece}]}})
+        runs._hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": piece}]}})
         here.speak()
     runs.spoken.clear()
 

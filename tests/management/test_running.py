@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     folder = Path(shutil.copytree(AGENTS, tmp_path / "agents"))
     (folder / "helper" / ".adk").mkdir()
     service = SqliteSessionService(str(folder / "helper" / ".adk" / "session.db"))
-    asyncio.run(service.create_session(app_name="helper", user_id="ana", session_id="s1", state={"seconds": 30}))
+    asyncio.run(service.create_session(app_name="helper", user_id="ana", session_id="s1", state={"seconds": 60}))
     return folder
 
 
@@ -67,7 +67,7 @@ def test_one_process_stops_the_agent_that_another_runs(tmp_path: Path, folder: P
     said: list[tuple[int, str, str]] = []
     talking = threading.Thread(target=lambda: said.append(run(tmp_path, "say", "helper/ana/s1", "pause", "agents")))
     talking.start()
-    until = time.monotonic() + 15
+    until = time.monotonic() + 45
     while (stopped := run(tmp_path, "stop", "helper/ana/s1", "agents"))[0] == 2:
         assert time.monotonic() < until, stopped
         time.sleep(0.2)

@@ -275,3 +275,21 @@ def test_an_answer_that_could_not_be_checked_is_not_sent_later(source: str, monk
         answers.answer(ref, event, {call: YES}, actor=SYSTEM)
     assert not Answer.objects.exists()
     assert runs.running(ref) is None
+
+
+def test_why_a_message_did_not_reach_the_agent_is_kept_with_its_text(
+    source: str, agents: Path, tmp_path: Path, settings: Any
+) -> None:
+    broken = tmp_path / "broken" / "helper"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("from . import agent")
+    (broken / "agent.py").write_text("raise ImportError('no such model')")
+    settings.AGENTS = {source: str(broken.parent)}
+    ref = create_session(source, "helper", "ana", session_id="s4", actor=SYSTEM)
+    job = ended(runs.say(ref, "hello", actor=SYSTEM))
+    assert "no such model" in job.message
+    assert runs.failed(ref) == job
+    assert runs.unsent(job) == "hello"
+    settings.AGENTS = {source: str(agents)}
+    assert ended(runs.say(ref, "look", actor=SYSTEM)).message == ""
+    assert runs.failed(ref) is None

@@ -45,6 +45,7 @@ class Command(BaseCommand):
         """Prints the calls, and on standard error how many others were passed over."""
         read_only = settings.READ_ONLY
         with up_to_date(options["source"]):
+            settings.RUN_AGENTS = settings.RUN_AGENTS is not False  # by whoever runs this
             settings.READ_ONLY = read_only  # whether a call can be answered doesn't depend on this command
             shown = self._show(_waiting(options["passed_over"]), as_json=options["json"])
             for note in _notes(shown, options["passed_over"]):
