@@ -10,6 +10,7 @@ see whether it arrived, and never sends it again.
 import http
 import json
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -94,6 +95,17 @@ def failed(ref: SessionRef) -> Job | None:
     last: Job | None = Job.objects.filter(kind=RUN, lane=_lane(ref)).order_by("-created").first()
     recent = last is not None and (last.finished or 0.0) > time.time() - _REMEMBERED_SECONDS
     return last if last and recent and last.message else None
+
+
+def sender(event: EventView) -> str:
+    """Returns who started the run of an event, by adkweb's own table: an id that someone made up, or copied from another
+    session, says nothing. Returns "" if adkweb didn't."""
+    try:
+        number = uuid.UUID(hex=str((event.data.get("custom_metadata") or {}).get(NOTE)))
+    except ValueError:
+        return ""
+    name: str | None = Job.objects.filter(pk=number, lane=_lane(event.ref)).values_list("actor", flat=True).first()
+    return name or ""
 
 
 def unsent(job: Job) -> str:

@@ -25,6 +25,7 @@ from sessions_app.reads import timeline
 from sessions_app.running import answers, runs
 from sessions_app.running.answers import Given
 from sessions_app.running.client import Stream
+from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
 
 BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql",) * 2], indirect=True)
@@ -89,6 +90,15 @@ def test_an_approval_reaches_the_agent_and_the_run_says_whose_it_was(source: str
     assert [(each.by, each.state, json.loads(each.response)) for each in Answer.objects.all()] == [
         ("adkweb", "sent", {"confirmed": True})
     ]
+    assert [runs.sender(each) for each in rows(ref)[-3:]] == ["adkweb"] * 3
+    forged = append_event(
+        create_session(source, "helper", "eve", session_id="s1", actor=SYSTEM),
+        {"author": "user", "custom_metadata": {runs.NOTE: job.pk.hex}},
+        actor=SYSTEM,
+    )
+    assert (
+        runs.sender(timeline.event(SessionRef(source, "helper", "eve", "s1"), forged.event["id"], actor=SYSTEM)) == ""
+    )
     assert "call-answered" in [row.act for row in AuditRow.objects.all()]
 
 

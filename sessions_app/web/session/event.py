@@ -36,6 +36,7 @@ from ...http.streaming import streamed
 from ...reads import event_views, timeline, views
 from ...reads import views as reads_views
 from ...reads.event_views import EventView, timed
+from ...running import runs
 from ...search import outline, sharing
 from ...search.sharing import Readers
 from ...sources import database
@@ -128,6 +129,7 @@ def about(view: EventView, who: Actor, parts: int = 0, changes: int = 0, *, raw_
     return {
         "event": view,
         "is_answer": is_answer(view.data),
+        "sent_by": runs.sender(view),
         "ordered": database.has_order(view.ref.source),
         "parts": shown,
         "texts": Texts(raw=raw_texts),
