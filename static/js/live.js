@@ -327,7 +327,8 @@
 
   // Home's panels are made of much more than one event, so they wait until it is in the index, and rest afterwards. A page that
   // nobody sees asks for nothing.
-  let [panelsOf, newest] = Array(2).fill($("#sources")?.dataset.newest);
+  let newest = $("#sources")?.dataset.newest; // event
+  let panelsOf = newest;
   let resting = false;
 
   async function showPanelsLater(event = newest) {
@@ -349,17 +350,17 @@
   async function showPanels() {
     if ($(".plot.pointed")) return false;
     const answer = await askFor(location.href).catch(() => null);
-    const page = answer?.ok && parsed(await answer.text());
+    const page = answer?.ok ? parsed(await answer.text()) : null;
     if (!page?.querySelector("#sources")) return false;
     const focused = document.activeElement;
     const fresh = [];
-    let place = null; // the panel that takes the place of the one with the focus
+    let heir = null; // of the panel with the focus
     for (const box of [$("#sources"), $("#activity")]) {
       const now = page.querySelector(`#${box.id}`);
       const choose = chooser(box, "data-panel", (panel, before) => {
         openAgain(panel, opened(before));
         fresh.push(panel);
-        if (before?.contains(focused)) place = panel;
+        if (before?.contains(focused)) heir = panel;
       });
       const panels = [...now.children].map((each) =>
         "panel" in each.dataset ? choose(each) : ((each.id && document.getElementById(each.id)) ?? each),
@@ -373,7 +374,7 @@
       htmx.trigger(panel, "htmx:load", { elt: panel }); // charts.js
     }
     const same = focused.matches("a") ? `a[href="${CSS.escape(focused.getAttribute("href"))}"]` : focused.localName;
-    place?.querySelector(same)?.focus({ preventScroll: true });
+    heir?.querySelector(same)?.focus({ preventScroll: true });
     return true;
   }
 
