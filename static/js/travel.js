@@ -224,10 +224,22 @@
     const focused = document.activeElement?.closest(".ev");
     const rides = focused ? focused !== row : riding && document.activeElement === document.body;
     if (rides && wish?.at === undefined) focusOn(row); // who moves by j and k is ahead of what is shown
-    row.scrollIntoView({ block: "nearest" });
+    bring(row);
     const lanes = [...events.querySelectorAll(".lane .shown")].map((part) => part.closest(".lane")); // of a trace
     const lane = lanes.find((each) => each.contains(document.activeElement)) ?? lanes.at(-1);
     lane?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Who is led up to a row sees the heading of its turn as well, if there is room for both. */
+  function bring(row) {
+    const box = isNarrow() ? document.scrollingElement : row.closest("[data-timeline]");
+    const { scrollTop } = box;
+    row.scrollIntoView({ block: "nearest" });
+    if (box.scrollTop >= scrollTop) return;
+    let heading = row;
+    while (heading && !heading.matches(".turn")) heading = heading.previousElementSibling;
+    heading?.scrollIntoView({ block: "nearest" });
+    row.scrollIntoView({ block: "nearest" });
   }
 
   /** A row that says nothing, as some do in a chat, takes no focus: no other row has it then, and the next one gets it. */

@@ -30,6 +30,13 @@ def test_a_heading_hides_its_turn_and_shows_it_again(page: Page) -> None:
     expect(rows.last).to_be_visible()
 
 
+# Whether nothing covers an element, such as the strip.
+ON_TOP = """(element) => {
+    const { x, y } = element.getBoundingClientRect();
+    return element.contains(document.elementFromPoint(x + 1, y + 1));
+}"""
+
+
 def opened(page: Page) -> Locator:
     return page.locator(".turn", has=page.locator("[aria-expanded=true]"))
 
@@ -105,6 +112,17 @@ def test_a_step_opens_the_turn_that_it_leads_to_and_shows_its_bar(page: Page) ->
     expect(page.locator("#turn-11 ~ .waterfall .lane:has(.shown)").first).to_be_in_viewport(ratio=1)
     page.keyboard.press("<")  # in a turn that is not there as a whole
     expect(opened(page).first).to_have_id("turn-7")
+
+
+def test_a_step_up_shows_the_heading_of_the_turn_that_it_leads_to(page: Page) -> None:
+    page.goto(f"{path('s', *SEOUL)}?density=events")
+    expect(page.locator(".ev").last).to_be_in_viewport()
+    expect(page.locator("#travel")).to_be_visible()
+    page.keyboard.press("<")  # the last error
+    expect(page.locator(".ev.selected")).to_be_in_viewport()
+    heading = page.locator("#turn-11 .turnname")
+    expect(heading).to_be_in_viewport(ratio=1)
+    assert heading.evaluate(ON_TOP)
 
 
 def test_keys_move_over_the_rows_of_an_open_turn_and_lead_to_their_events(page: Page) -> None:
