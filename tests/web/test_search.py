@@ -334,6 +334,27 @@ def test_what_is_wrong_is_marked_and_the_rest_is_used(world: World, maria: Brows
     assert "aria-invalid" not in open_(maria, "late").one(id="query")
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("late booking_step:choose fee", "late booking_step = choose fee"),
+        ('tier:"very gold"', 'user:tier = "very gold"'),
+        ("planet:choose", ""),
+        ("user:nadia", ""),
+        ("state.booking_step = choose", ""),
+    ],
+)
+def test_a_filter_that_is_called_like_a_key_leads_to_the_condition_on_it(
+    ref: SessionRef, maria: Browser, add: Callable[..., str], typed: str, meant: str
+) -> None:
+    add(ref, {"text": "late"}, actions={"state_delta": {"booking_step": "choose", "user:tier": "very gold"}})
+    feed(ref.source)
+    links = open_(maria, typed).one(id="problems").all("a")
+    assert [asked_of(each["href"])["q"] for each in links] == ([meant] if meant else [])
+    assert [each.text for each in links] == ([f"Did you mean “{meant}”?"] if meant else [])
+    assert len(open_(maria, "booking_step = choose").all("a", "rowlink")) == 1
+
+
 def test_htmx_gets_the_results_and_tells_the_bar(world: World, maria: Browser) -> None:
     fragment = open_(maria, "late", htmx=True)
     assert fragment.all("html") == []

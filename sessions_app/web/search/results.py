@@ -26,6 +26,8 @@ from ...reads.event_views import EventView
 from ...reads.labels import Labels, labels_of
 from ...reads.paging import write_cursor
 from ...search import labels
+from ...search.completing import names_of_key
+from ...search.conditions import FILTERS
 from ...search.instead import MANY, Unmatched, Way, instead
 from ...search.language import parse, with_filter, without
 from ...search.outline import Reached, outline, reached
@@ -113,6 +115,7 @@ def _results(request: HttpRequest, asked: Asked) -> HttpResponse:
         "is_watched": asked.view and asked.view.is_watched_by(person),
         "pieces": list(pieces(asked.text, query)),
         "wrong": [(asked.text[each.start : each.end], each.message) for each in query.problems],
+        "meant": _meant(asked, query, actor(request)),
         "heads": list(_heads(asked)),
         "menu": _menu(asked),
         "is_chosen": chosen_range(query.tree) != (None, None),
@@ -191,6 +194,20 @@ def _statuses(asked: Asked, selected: Results, who: Actor) -> Iterator[tuple[str
         text = with_filter(rest, "status", status) if status else rest
         is_this = tree == parse(text, now=asked.now, zone=asked.zone).tree
         yield name, asked.with_text(text).address, is_this, counted[status]
+
+
+def _meant(asked: Asked, query: Query, who: Actor) -> Asked | None:
+    """Returns the query with a condition on a key in place of its first mistake, if that is a filter that is called like a
+    key: `booking_step = choose` for `booking_step:choose`."""
+    if not query.problems or len(asked.text) > LINKED:
+        return None
+    start, end = query.problems[0].start, query.problems[0].end
+    name, colon, value = asked.text[start:end].partition(":")
+    if not colon or name.lower() in FILTERS:
+        return None
+    keys = (scope + name for scope in ("", "user:", "app:"))
+    key = next((key for key in keys if names_of_key(key, actor=who)), "")
+    return asked.with_text(f"{asked.text[:start]}{key} = {value}{asked.text[end:]}") if key else None
 
 
 @dataclass(frozen=True, slots=True)
