@@ -89,6 +89,13 @@ def test_home_names_the_newest_turns_and_edits(demo: str, maria: Browser, actor:
     assert edits.texts("p")[0].startswith("a test")
 
 
+def test_panels_say_which_time_they_are_about(demo: str, ref: SessionRef, maria: Browser, actor: Actor) -> None:
+    edit_state(ref, [Entry("x", 1, ABSENT)], actor=actor)
+    page = maria.open("home", query={"from": 1_000, "to": 9_000})
+    told = {head.one("h2").text: head.texts("span")[:1] for head in page.all("header") if head.all("h2")}
+    assert told["Newest turns"] == told["Latest edits"] == ["any time"]
+
+
 def test_a_broken_source_says_what_is_wrong_and_the_others_still_work(
     demo: str, maria: Browser, tmp_path: Path, open_source: Callable[[str], str]
 ) -> None:
