@@ -194,6 +194,7 @@ class _Pulse(Ticker):
         except Lost:
             self._lost = True
             self.end()
+        connections.close_all()  # a database has few, and the next sign of life is far
 
     def _beat(self, progress: Progress | None = None) -> None:
         try:

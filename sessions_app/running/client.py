@@ -66,7 +66,7 @@ class Stream:
 def _event(text: bytes) -> dict[str, Any] | None:
     try:
         event = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(event, dict):
         return None
@@ -78,6 +78,6 @@ def _event(text: bytes) -> dict[str, Any] | None:
 def _refusal(status: int, body: bytes) -> str:
     try:
         why = str(json.loads(body)["detail"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, RecursionError, TypeError, KeyError):
         why = http.client.responses.get(status, "")
     return _("The agent's server refused: %(why)s (%(status)s)") % {"why": why[:_WORDS], "status": status}

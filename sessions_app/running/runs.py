@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connections, transaction
 from django.utils.translation import gettext as _
 
 from .. import broadcast
@@ -188,6 +188,7 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child
         return _ended(job, ref, task, _("Stopped by %(name)s.") % {"name": job.stopped_by}, sent=False)
     broadcast.tell("queued", ref)
     heard, why = False, ""
+    connections.close_all()  # an agent may run for hours, and a database has few
     with child.in_use(), _Watch(job, stream, beat) as watch:
         try:
             for event in stream:

@@ -7,12 +7,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 
 from sessions_app import broadcast
 from sessions_app.access.actor import SYSTEM, Actor
@@ -303,3 +305,43 @@ def test_why_a_message_did_not_reach_the_agent_is_kept_with_its_text(
     settings.AGENTS = {source: str(agents)}
     assert ended(runs.say(ref, "look", actor=SYSTEM)).message == ""
     assert runs.failed(ref) is None
+
+
+@pytest.mark.parametrize(("own", "source"), [("postgresql",) * 2], indirect=True)
+def test_a_run_keeps_one_connection_to_adkweb_s_database(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessions_app.jobs.runner.ALIVE_SECONDS", 0.1)  # between signs of life
+    refs = [create_session(source, "helper", "ana", session_id=f"s{n}", actor=SYSTEM) for n in range(4)]
+    with socket.create_server(("127.0.0.1", 0)) as server:  # which never answers
+        child = SimpleNamespace(
+            url=f"http://127.0.0.1:{server.getsockname()[1]}", headers={}, in_use=nullcontext, is_running=False
+        )
+        monkeypatch.setattr(runs.children, "of", lambda *names, **options: child)
+        for ref in refs:
+            runner.start(runs.make(ref, [{"text": "look"}], actor=SYSTEM))
+        heard = [server.accept()[0] for _ref in refs]
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+            assert cursor.fetchone()[0] <= len(refs) + 2
+        for ref in refs:
+            runs.stop(ref, actor=SYSTEM)
+            while runs.running(ref):
+                time.sleep(0.02)
+        for each in heard:
+            each.close()
+
+
+def test_nonsense_of_a_server_is_no_event_and_breaks_nothing() -> None:
+    lines = b"data: " + b"[" * 100_000 + b"\ndata: [1]\nhello\ndata: {\n\ndata: {}\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream = iter(Stream(f"http://127.0.0.1:{server.getsockname()[1]}", {}, {}))
+        told = threading.Thread(target=lambda: tell(server.accept()[0], lines))
+        told.start()
+        assert list(stream) == [{}]
+        told.join()
+
+
+def tell(heard: socket.socket, lines: bytes) -> None:
+    with heard:
+        heard.recv(65_536)
+        heard.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(lines)}\r\n\r\n".encode() + lines)
+        heard.recv(1)  # until the other side has gone
