@@ -20,7 +20,8 @@ _WORDS: Final = 1_000  # characters of an error that are shown
 class Stream:
     """The open `/run_sse` of an ADK server: iterate over it for the events. `close` ends the agent's run, from any thread.
 
-    `begun` is set as soon as the message may have reached the server, `refused` if the server said that it won't run it."""
+    `begun` is set as soon as the message may have reached the server, `refused` if the server said that it won't run it, or
+    not any longer."""
 
     def __init__(self, url: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
         parts = urlsplit(url)
@@ -49,6 +50,9 @@ class Stream:
             while line := answer.readline(_LONGEST):
                 if line.startswith(b"data:") and (event := _event(line[5:])) is not None:
                     yield event
+        except AgentError:  # its last word: what it hasn't stored by now won't be
+            self.refused = True
+            raise
         except (OSError, http.client.HTTPException) as error:
             if not self.closed:
                 raise AgentError(_("The connection to the agent broke: %(why)s") % {"why": str(error)}) from error

@@ -345,3 +345,16 @@ def tell(heard: socket.socket, lines: bytes) -> None:
         heard.recv(65_536)
         heard.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(lines)}\r\n\r\n".encode() + lines)
         heard.recv(1)  # until the other side has gone
+
+
+def test_what_the_agent_s_server_refused_can_be_answered_again(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, event, call = asking(source)
+    with socket.create_server(("127.0.0.1", 0)) as server, monkeypatch.context() as patched:
+        child = SimpleNamespace(
+            url=f"http://127.0.0.1:{server.getsockname()[1]}", headers={}, in_use=nullcontext, is_running=True
+        )
+        patched.setattr(runs.children, "of", lambda *names, **options: child)
+        threading.Thread(target=lambda: tell(server.accept()[0], b'data: {"error": "No such call."}\n')).start()
+        job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM))
+    assert (job.state, job.message, Answer.objects.get().state) == ("stopped", "No such call.", "refused")
+    assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
