@@ -66,7 +66,10 @@ class Question:
         """Returns the answer that was sent. Raises Invalid."""
         if self.of.kind == CONFIRMATION:
             typed = self._sent(sent, "payload", self.payload)
-            payload = None if typed == self.payload or not typed.strip() else loads(typed)
+            changed = typed.replace("\r\n", "\n") != self.payload
+            if changed and typed.strip() in ("", "null"):  # which would be sent as it was
+                raise Invalid(_("%(field)s is missing.") % {"field": _("Payload")})
+            payload = loads(typed) if changed else None
             if (decision := self._sent(sent, "confirmed")) not in ("yes", "no"):
                 raise Invalid(_("Approve or decline this call."))
             return Given(confirmed=decision == "yes", value=payload)

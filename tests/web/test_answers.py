@@ -203,3 +203,13 @@ def test_a_hidden_field_of_several_lines_is_sent_as_stored(ref: SessionRef, mari
     as_browsers_do = {name: text.replace("\n", "\r\n") for name, text in card.fields().items()}
     assert post(maria, ref, as_browsers_do).status_code == 200
     assert sent == [{"result": {"to": ["ana@example.com", "bob@example.com"]}}]
+
+
+def test_a_payload_that_was_emptied_is_not_sent_as_it_was(ref: SessionRef, maria: Browser, sent: list[Any]) -> None:
+    asks = waits(ref, "payload")
+    (card,) = cards(maria, asks)
+    (name,) = [each["name"] for each in card.all("textarea")]
+    for typed in ("", " null "):
+        refused = post(maria, asks, {**card.fields(), name: typed, name.replace("payload", "confirmed"): "yes"})
+        assert (refused.status_code, sent) == (400, [])
+        assert "Payload is missing." in page_of(refused).text
