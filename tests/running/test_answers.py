@@ -28,7 +28,7 @@ from sessions_app.running import answers, runs
 from sessions_app.running.answers import Given
 from sessions_app.running.client import Stream
 from sessions_app.writes.append import append_event
-from sessions_app.writes.sessions import create_session
+from sessions_app.writes.sessions import create_session, delete_session
 
 BOTH = pytest.mark.parametrize(("own", "source"), [("sqlite",) * 2, ("postgresql",) * 2], indirect=True)
 YES = Given(confirmed=True)
@@ -358,3 +358,18 @@ def test_what_the_agent_s_server_refused_can_be_answered_again(source: str, monk
         job = ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM))
     assert (job.state, job.message, Answer.objects.get().state) == ("stopped", "No such call.", "refused")
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
+
+
+def test_deleting_a_session_ends_its_run(source: str) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
+    runner.start(runs.make(ref, [{"text": "pause"}], actor=SYSTEM))
+    while not rows(ref) or not rows(ref)[-1].description.calls:
+        time.sleep(0.02)
+    delete_session(ref, actor=SYSTEM)
+    assert runs.running(ref) is None
+    create_session(source, "helper", "ana", session_id="s2", actor=SYSTEM)
+    assert say(ref, "look").state == "done"
+    for thread in threading.enumerate():
+        if thread.name == "adkweb-run":
+            thread.join(5)
+            assert not thread.is_alive()
