@@ -33,14 +33,13 @@ _LEAVING_SECONDS: Final = 4.0
 
 
 def add_sources(parser: ArgumentParser) -> None:
-    """Defines [SOURCE …] [--agents]"""
+    """Defines [SOURCE …]"""
     parser.add_argument(
         "source",
         nargs="*",
         metavar="SOURCE",
         help="a folder, a SQLite file or a postgresql:// URL; by default, those of ADKWEB_SOURCES",
     )
-    add_agents(parser)
 
 
 def add_agents(parser: ArgumentParser) -> None:
@@ -69,7 +68,7 @@ def agents_named(texts: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def reaching(sources: Sequence[str], agents: Sequence[str]) -> Iterator[None]:
+def reaching(sources: Sequence[str], agents: Sequence[str] = ()) -> Iterator[None]:
     """Opens sources, and lets their agents be started within its block. Raises CommandError for what goes wrong there."""
     silence_logs()
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -100,13 +99,13 @@ def session_named(text: str) -> SessionRef:
     app, *rest = text.split("/", 2)
     if len(rest) != 2:
         raise CommandError(f"{plain(text)}: not like APP/USER/SESSION.", returncode=REFUSED)
-    found = [ref for each in registry.listed() if _exists(ref := SessionRef(each.alias, app, *rest))]
-    if not found:
+    meant = [ref for each in registry.listed() if _exists(ref := SessionRef(each.alias, app, *rest))]
+    if not meant:
         raise CommandError(f"There's no session {plain(text)}.", returncode=REFUSED)
-    if len(found) > 1:
-        names = ", ".join(plain(ref.source) for ref in found)
+    if len(meant) > 1:
+        names = ", ".join(plain(ref.source) for ref in meant)
         raise CommandError(f"Several sources have {plain(text)}: {names}. Name one of them.", returncode=REFUSED)
-    return found[0]
+    return meant[0]
 
 
 def _exists(ref: SessionRef) -> bool:

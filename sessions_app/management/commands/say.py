@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 
 from ...access.actor import TERMINAL
 from ...running import runs
-from ._running import add_sources, follow, reaching, session_named
+from ._running import add_agents, add_sources, follow, reaching, session_named
 
 
 class Command(BaseCommand):
@@ -24,6 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("session", metavar="APP/USER/SESSION", help="the session that it is about")
         parser.add_argument("text", metavar="TEXT", help="the message")
         add_sources(parser)
+        add_agents(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sends the message and follows the run."""

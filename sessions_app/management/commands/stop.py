@@ -23,13 +23,13 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load every page and route, which takes longer than the work
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Defines APP/USER/SESSION [SOURCE …] [--agents]"""
+        """Defines APP/USER/SESSION [SOURCE …]"""
         parser.add_argument("session", metavar="APP/USER/SESSION", help="the session in which the agent runs")
         add_sources(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Stops the run."""
-        with reaching(options["source"], options["agents"]):
+        with reaching(options["source"]):
             ref = session_named(options["session"])
             if runs.running(ref) is None:
                 raise CommandError("adkweb isn't running the agent in this session.", returncode=NOT_REACHED)
