@@ -139,7 +139,7 @@ def follow(command: BaseCommand, ref: SessionRef, job: Job) -> None:
             runs.stop(ref, actor=TERMINAL)
             command.stderr.write("Stopping the agent …")
     sent = json.loads(job.result or "{}").get("sent", False)
-    if sent is False:
+    if sent is False and not job.stopped_by:
         raise CommandError(job.message, returncode=NOT_REACHED if job.state != "refused" else REFUSED)
     if job.message:
         raise CommandError(job.message, returncode=FAILED)
