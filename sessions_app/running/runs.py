@@ -92,7 +92,7 @@ def running(ref: SessionRef) -> Job | None:
 
 def failed(ref: SessionRef) -> Job | None:
     """Returns the last run in a session, if it didn't end well and that wasn't long ago."""
-    last: Job | None = Job.objects.filter(kind=RUN, lane=_lane(ref)).order_by("-created").first()
+    last: Job | None = _of(ref).order_by("-created").first()
     recent = last is not None and (last.finished or 0.0) > time.time() - _REMEMBERED_SECONDS
     return last if last and recent and last.message else None
 
@@ -104,7 +104,7 @@ def sender(event: EventView) -> str:
         number = uuid.UUID(hex=str((event.data.get("custom_metadata") or {}).get(NOTE)))
     except ValueError:
         return ""
-    name: str | None = Job.objects.filter(pk=number, lane=_lane(event.ref)).values_list("actor", flat=True).first()
+    name: str | None = _of(event.ref).filter(pk=number).values_list("actor", flat=True).first()
     return name or ""
 
 
@@ -129,8 +129,13 @@ def _lane(ref: SessionRef) -> str:
     return f"run {registry.identity(ref.source)} {digest_of(*ref[1:])}"
 
 
+def _of(ref: SessionRef) -> Any:
+    names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
+    return Job.objects.filter(kind=RUN, where=registry.identity(ref.source), **names)
+
+
 def _waiting(ref: SessionRef) -> Any:
-    return Job.objects.filter(kind=RUN, state=WAITING, lane=_lane(ref))
+    return _of(ref).filter(state=WAITING)
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------

@@ -91,6 +91,17 @@ def test_says_why_no_agent_can_be_started(ref: SessionRef, maria: Browser, setti
     assert "ADKWEB_RUN_AGENTS=true" in cards(maria, asks)[0].text
 
 
+def test_says_that_nothing_can_be_sent_where_adkweb_only_reads(
+    ref: SessionRef, maria: Browser, settings: Settings
+) -> None:
+    asks = asks_alone(ref)
+    settings.READ_ONLY = True
+    (card,) = cards(maria, asks)
+    assert not card.all("button")
+    assert "--read-only" in card.text
+    assert not maria.open("session", **asks._asdict()).all("form", class_="composer")
+
+
 def test_masked_arguments_stay_masked(ref: SessionRef, maria: Browser) -> None:
     mask_rules.create("booking", "tool", "refund:eur", actor=ALICE)
     (card,) = cards(maria, asks_alone(ref))
