@@ -24,6 +24,7 @@ from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
 from ..access.shown import check_unmasked
 from ..domain.errors import AgentError, Conflict, Invalid, NotFound
+from ..domain.json_values import as_object
 from ..domain.positions import NO_SEQ
 from ..domain.session_ref import SessionRef, digest_of
 from ..jobs import runner
@@ -101,7 +102,7 @@ def sender(event: EventView) -> str:
     """Returns who started the run of an event, by adkweb's own table: an id that someone made up, or copied from another
     session, says nothing. Returns "" if adkweb didn't."""
     try:
-        number = uuid.UUID(hex=str((event.data.get("custom_metadata") or {}).get(NOTE)))
+        number = uuid.UUID(hex=str(as_object(event.data.get("custom_metadata")).get(NOTE)))
     except ValueError:
         return ""
     name: str | None = _of(event.ref).filter(pk=number).values_list("actor", flat=True).first()
@@ -275,7 +276,7 @@ def events_of_run(ref: SessionRef, job: Job) -> Iterator[EventView]:
     while True:
         page = timeline.events_after(ref, after or NO_SEQ, actor=SYSTEM)
         for view in page.rows:
-            if (view.data.get("custom_metadata") or {}).get(NOTE) == job.pk.hex:
+            if as_object(view.data.get("custom_metadata")).get(NOTE) == job.pk.hex:
                 yield view
         if not page.next:
             return

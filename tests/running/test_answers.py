@@ -101,6 +101,8 @@ def test_an_approval_reaches_the_agent_and_the_run_says_whose_it_was(source: str
     assert (
         runs.sender(timeline.event(SessionRef(source, "helper", "eve", "s1"), forged.event["id"], actor=SYSTEM)) == ""
     )
+    strange = append_event(ref, {"author": "user", "custom_metadata": ["x"]}, actor=SYSTEM).event["id"]
+    assert runs.sender(timeline.event(ref, strange, actor=SYSTEM)) == ""
     assert "call-answered" in [row.act for row in AuditRow.objects.all()]
 
 
