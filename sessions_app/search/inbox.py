@@ -149,7 +149,9 @@ def _with_events(page: Sequence[Waiting], actor: Actor) -> list[Waiting]:
             if each.ref in titles:
                 why_not = why or agents.why_not(source, each.ref.app_name)
                 asking = [call for call in _calls(each, events) if call.waiting or call.name in ASKING_CALLS]
-                call = next((call for call in asking if call.id == each.call_id), None)
+                call = {call.id: call for call in asking}.get(
+                    each.call_id
+                )  # of two with the same id, the later one counts
                 alone = len(asking) == 1
                 calls[each] = replace(each, title=titles[each.ref], call=call, alone=alone, why=why_not)
             else:

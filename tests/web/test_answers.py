@@ -15,6 +15,8 @@ from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.models import Job
+from sessions_app.reads import timeline
+from sessions_app.running.questions import asked_by
 from sessions_app.writes.append import append_event
 from tests.search.finding import feed
 from tests.search.test_inbox import session
@@ -224,3 +226,15 @@ def test_a_payload_that_was_emptied_is_not_sent_as_it_was(ref: SessionRef, maria
         refused = post(maria, asks, {**card.fields(), name: typed, name.replace("payload", "confirmed"): "yes"})
         assert (refused.status_code, sent) == (400, [])
         assert "Payload is missing." in page_of(refused).text
+
+
+def test_of_two_calls_with_one_id_the_one_that_is_answered_is_shown(ref: SessionRef, maria: Browser) -> None:
+    parts = [
+        {"function_call": {"id": "c1", "name": "adk_request_input", "args": {"message": words}}}
+        for words in ("Harmless?", "Pay it all?")
+    ]
+    append_event(ref, {"author": "agent", "content": {"parts": parts}, "long_running_tool_ids": ["c1"]}, actor=ALICE)
+    feed(ref.source)
+    asked = asked_by(ref, timeline.events(ref, limit=1, actor=ALICE).rows[-1].id, actor=ALICE)
+    assert [each.call.value["message"] for each in asked] == ["Pay it all?"]
+    assert [card.one("legend").text for card in cards(maria, ref)] == ["Pay it all?"]
