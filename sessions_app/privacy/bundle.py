@@ -26,7 +26,7 @@ from ..artifacts.saved import Save
 from ..artifacts.storages import USER
 from ..domain.errors import Behind, Invalid, NotFound
 from ..domain.session_ref import SessionRef
-from ..models import Answer, Dismissal, SessionTag, SessionTitle
+from ..models import Answer, Dismissal, Job, SessionTag, SessionTitle
 from ..models.pages import in_pages
 from ..sources import registry
 from ..transfer import exporting
@@ -206,7 +206,22 @@ def _about(writing: _Writing) -> dict[str, Any]:
         "tags": _labels(writing, SessionTag, "tag"),
         "dismissals": _labels(writing, Dismissal, "reason"),
         "answers": _labels(writing, Answer, "response", shown_text),
+        "unsent": _unsent(writing),
     }
+
+
+def _unsent(writing: _Writing) -> list[dict[str, str]]:
+    """Returns the messages to the user's agents that didn't reach them, as JSON: those that did are among the events."""
+    names = {"app_name": writing.app_name, "user_id": writing.user_id}
+    rows = Job.objects.filter(kind="run", where=registry.identity(writing.source), **names)
+    unsent = [(row.session_id, {"parts": parts}) for row in in_pages(rows) if (parts := json.loads(row.task)["parts"])]
+    return [
+        {
+            "session": session,
+            "message": shown_text(json.dumps({"content": message}), writing.actor, writing.app_name, "event"),
+        }
+        for session, message in unsent
+    ]
 
 
 def _labels(writing: _Writing, model: Any, name: str, seen: Seen = shown_words) -> list[dict[str, str]]:

@@ -18,11 +18,13 @@ from sessions_app.access.actor import SYSTEM, Actor, Grant
 from sessions_app.access.handles import handle_of
 from sessions_app.checks import mask_rules
 from sessions_app.domain.errors import Conflict, NotAllowed, NotFound
+from sessions_app.domain.mask_patterns import DOTS
 from sessions_app.domain.session_ref import SessionRef
 from sessions_app.jobs import runner
 from sessions_app.jobs.lease import DONE, REFUSED
 from sessions_app.models import AuditRow, Job
 from sessions_app.privacy import bundle, exports
+from sessions_app.running import runs
 from sessions_app.search import labels
 from sessions_app.sources import registry
 from sessions_app.writes.append import append_event
@@ -83,6 +85,15 @@ def test_a_file_has_all_of_the_user_and_nothing_of_others(
     assert lines_of(files)[1]["state"] == {"tier": "gold", "card": "4111"}
     assert (about["sessions"], about["events"], about["titles"]) == (1, 1, [{"session": "s1", "title": "Seoul"}])
     assert not any(b"of-" in content for content in files.values())
+
+
+def test_a_message_that_did_not_reach_an_agent_is_in_the_file_as_far_as_it_may_be_seen(ref: SessionRef) -> None:
+    mask_rules.create("booking", "form", "email", actor=SYSTEM)
+    runs.make(ref, [{"text": "Write to ana@example.com"}], actor=SYSTEM)
+    runs.make(create_session(ref.source, "booking", "ana", session_id="s2", actor=SYSTEM), [], actor=SYSTEM)
+    _files, about = written(ref.source, actor=ALICE)
+    ((session, message),) = [each.values() for each in about["unsent"]]
+    assert (session, json.loads(message)["content"]["parts"]) == ("s1", [{"text": f"Write to {DOTS}"}])
 
 
 def test_a_user_who_has_only_state_is_exported_and_one_who_is_not_there_is_refused(
