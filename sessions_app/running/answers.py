@@ -57,8 +57,9 @@ def answer(ref: SessionRef, event_id: str, given: Mapping[str, Given], *, actor:
     seen = {each.of.call_id: each for each in asked_by(ref, event_id, actor=actor)}
     parts = [_part(each, seen[call], given[call], ref, actor) for call, each in questions.items()]
     calls = [[event_id, call] for call in questions]
+    after = runs.newest(ref, actor=actor)
     with transaction.atomic():
-        job = runs.make(ref, parts, actor=actor, calls=calls)
+        job = runs.make(ref, parts, after, actor=actor, calls=calls)
         tools = sorted({each.of.tool for each in questions.values()})
         record("call-answered", actor.name, ref=ref, tools=tools, run=job.pk.hex)
         _claim(ref, event_id, parts, job)

@@ -49,14 +49,21 @@ _SEALING_SECONDS: Final = 10.0  # that a stopped run may take until its last eve
 _DYING_SECONDS: Final = 4.0  # that a child may still write after its adkweb died
 
 
-def make(ref: SessionRef, parts: list[dict[str, Any]], *, actor: Actor, calls: Sequence[Sequence[str]] = ()) -> Job:
-    """Makes the run that sends a message to a session's agent; `calls` are the events and calls that it answers.
-
-    Raises Conflict if adkweb or, as far as it knows, someone else runs the agent in this session now."""
+def newest(ref: SessionRef, *, actor: Actor) -> str:
+    """Returns the cursor of a session's newest event, "" if it has none: what `make` needs. It reads the source, which may
+    be slow, so call it before a transaction. Raises Conflict if someone seems to run the agent in this session now."""
     if timeline.status_of(ref, actor=actor).name == "running":
         raise Conflict(_("The agent is running in this session. Wait until it is done, then send this again."))
-    newest = timeline.events(ref, limit=1, actor=SYSTEM).rows
-    task = {"parts": parts, "calls": [list(call) for call in calls], "after": newest[-1].cursor if newest else ""}
+    events = timeline.events(ref, limit=1, actor=SYSTEM).rows
+    return events[-1].cursor if events else ""
+
+
+def make(
+    ref: SessionRef, parts: list[dict[str, Any]], after: str, *, actor: Actor, calls: Sequence[Sequence[str]] = ()
+) -> Job:
+    """Makes the run that sends a message to a session's agent, whose events come `after` those that are there; `calls` are
+    the events and calls that it answers. Raises Conflict if adkweb runs the agent in this session now."""
+    task = {"parts": parts, "calls": [list(call) for call in calls], "after": after}
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
     try:
         with transaction.atomic():
@@ -78,8 +85,9 @@ def say(ref: SessionRef, text: str, *, actor: Actor) -> Job:
     if len(text) > TEXT_LENGTH:
         raise Invalid(_("A message can have up to %(n)s characters.") % {"n": TEXT_LENGTH}, field="text")
     check_unmasked(text, actor, ref.app_name)
+    after = newest(ref, actor=actor)
     with transaction.atomic():
-        job = make(ref, [{"text": text}], actor=actor)
+        job = make(ref, [{"text": text}], after, actor=actor)
         record("message-sent", actor.name, ref=ref, run=job.pk.hex)
     runner.start(job)
     return job

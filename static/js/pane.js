@@ -292,7 +292,10 @@
   }).observe(moment, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-at"] });
 
   document.addEventListener("adkweb:seq", ({ detail: seq }) => {
-    if (seq > page.querySelector("[data-newest]")?.dataset.newest) again.hidden = false;
+    const claim = page.querySelector("[data-newest]"); // that it is about now
+    if (!(seq > claim?.dataset.newest)) return;
+    claim.hidden = true;
+    again.hidden = false;
   });
 
   // --- What follows the event that is chosen -------------------------------------------------------------------------

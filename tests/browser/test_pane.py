@@ -253,9 +253,12 @@ def test_what_the_model_gets_next_says_that_events_have_come_since_and_loads_the
     other.get_by_role("button", name="Add event").click()
     expect(again).to_be_visible()
     expect(page.locator("#pane-page")).not_to_contain_text("Are you there?")
+    claim = page.get_by_text("the state and events as they are now")
+    expect(claim).to_be_hidden()
     again.click()
     expect(page.locator("#pane-page")).to_contain_text("Are you there?")
     expect(again).to_be_hidden()
+    expect(claim).to_be_visible()
 
 
 def test_what_the_model_got_has_the_cursor_in_its_address_however_soon_it_is_asked_for(page: Page) -> None:

@@ -89,8 +89,8 @@ def test_a_file_has_all_of_the_user_and_nothing_of_others(
 
 def test_a_message_that_did_not_reach_an_agent_is_in_the_file_as_far_as_it_may_be_seen(ref: SessionRef) -> None:
     mask_rules.create("booking", "form", "email", actor=SYSTEM)
-    runs.make(ref, [{"text": "Write to ana@example.com"}], actor=SYSTEM)
-    runs.make(create_session(ref.source, "booking", "ana", session_id="s2", actor=SYSTEM), [], actor=SYSTEM)
+    runs.make(ref, [{"text": "Write to ana@example.com"}], "", actor=SYSTEM)
+    runs.make(create_session(ref.source, "booking", "ana", session_id="s2", actor=SYSTEM), [], "", actor=SYSTEM)
     _files, about = written(ref.source, actor=ALICE)
     ((session, message),) = [each.values() for each in about["unsent"]]
     assert (session, json.loads(message)["content"]["parts"]) == ("s1", [{"text": f"Write to {DOTS}"}])

@@ -49,9 +49,13 @@ def source(
     return alias
 
 
+def made(ref: SessionRef, parts: list[dict[str, Any]]) -> Job:
+    return runs.make(ref, parts, runs.newest(ref, actor=SYSTEM), actor=SYSTEM)
+
+
 def say(ref: SessionRef, tools: str) -> Job:
     """Has the agent call these tools, and returns when it has."""
-    job = runs.make(ref, [{"text": tools}], actor=SYSTEM)
+    job = made(ref, [{"text": tools}])
     runner.start(job)
     return ended(job)
 
@@ -101,8 +105,7 @@ def test_an_approval_reaches_the_agent_and_the_run_says_whose_it_was(source: str
     assert (
         runs.sender(timeline.event(SessionRef(source, "helper", "eve", "s1"), forged.event["id"], actor=SYSTEM)) == ""
     )
-    strange = append_event(ref, {"author": "user", "custom_metadata": ["x"]}, actor=SYSTEM).event["id"]
-    assert runs.sender(timeline.event(ref, strange, actor=SYSTEM)) == ""
+    assert runs.sender(replace(rows(ref)[-1], data={"custom_metadata": ["of another program"]})) == ""
     assert "call-answered" in [row.act for row in AuditRow.objects.all()]
 
 
@@ -189,12 +192,12 @@ def test_what_the_agent_says_is_heard_before_it_is_stored(source: str) -> None:
 
 def test_nothing_is_sent_while_the_agent_runs_and_a_stopped_run_is_sealed(source: str) -> None:
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
-    job = runs.make(ref, [{"text": "pause"}], actor=SYSTEM)
+    job = made(ref, [{"text": "pause"}])
     runner.start(job)
     while not rows(ref) or not rows(ref)[-1].description.calls:
         time.sleep(0.02)
     with pytest.raises(Conflict, match=r"running|talking"):
-        runs.make(ref, [{"text": "look"}], actor=SYSTEM)
+        made(ref, [{"text": "look"}])
     began = time.monotonic()
     runs.stop(ref, actor=SYSTEM)
     job = ended(job)
@@ -207,7 +210,7 @@ def test_nothing_is_sent_while_the_agent_runs_and_a_stopped_run_is_sealed(source
 def test_an_answer_whose_process_died_after_it_may_have_been_sent_is_not_sent_again(source: str) -> None:
     ref, event, call = asking(source)
     part = {"functionResponse": {"id": call, "name": "adk_request_confirmation", "response": {"confirmed": True}}}
-    job = runs.make(ref, [part], actor=SYSTEM)
+    job = made(ref, [part])
     Job.objects.filter(pk=job.pk).update(step=runs.SENT)
     runner.start(Job.objects.get(pk=job.pk))
     job = ended(job)
@@ -319,7 +322,7 @@ def test_a_run_keeps_one_connection_to_adkweb_s_database(source: str, monkeypatc
         )
         monkeypatch.setattr(runs.children, "of", lambda *names, **options: child)
         for ref in refs:
-            runner.start(runs.make(ref, [{"text": "look"}], actor=SYSTEM))
+            runner.start(made(ref, [{"text": "look"}]))
         heard = [server.accept()[0] for _ref in refs]
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
@@ -364,7 +367,7 @@ def test_what_the_agent_s_server_refused_can_be_answered_again(source: str, monk
 
 def test_deleting_a_session_ends_its_run(source: str) -> None:
     ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
-    runner.start(runs.make(ref, [{"text": "pause"}], actor=SYSTEM))
+    runner.start(made(ref, [{"text": "pause"}]))
     while not rows(ref) or not rows(ref)[-1].description.calls:
         time.sleep(0.02)
     delete_session(ref, actor=SYSTEM)
