@@ -8,7 +8,7 @@ All calls of one event are answered in one message: the agent would otherwise be
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
@@ -28,6 +28,8 @@ from ..search.index.tables import names_of
 from ..sources import agents, registry
 from . import runs
 from .questions import Question, asked_by, check_waits
+
+_ARRIVAL_SECONDS: Final = 60.0  # within which an answer is stored that arrived at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,16 @@ def _part(question: Question, seen: Question, given: Given, ref: SessionRef, act
 def _claim(ref: SessionRef, event_id: str, parts: list[dict[str, Any]], job: Job) -> None:
     common = {"where": job.where, "digest": digest_of(*ref[1:]), "names": names_of(ref), "run": job.pk}
     said = [part["functionResponse"] for part in parts]
-    left = of_calls(ref, [(event_id, each["id"]) for each in said]).filter(state="open").values_list("run", flat=True)
+    earlier = of_calls(ref, [(event_id, each["id"]) for each in said])
+    left = earlier.filter(state="open").values_list("run", flat=True)
     for ended in Job.objects.filter(pk__in=left).exclude(state=WAITING):  # its process died before it closed them
         runs.close_claims(ended)
+    # ADK stores an answer as soon as it has it. One that isn't there long after its run ended never arrived.
+    lost = Job.objects.filter(
+        pk__in=earlier.filter(state="unknown").values_list("run", flat=True),
+        finished__lt=time.time() - _ARRIVAL_SECONDS,
+    )
+    earlier.filter(state="unknown", run__in=lost.values_list("pk", flat=True)).update(state="refused")
     try:
         with transaction.atomic():
             for each in said:
@@ -126,7 +135,9 @@ def _answered(ref: SessionRef, event_id: str, calls: Any) -> str:
     if last is None or last.state == "refused":
         return _("This doesn't wait for an answer any longer. Nothing was sent.")
     if last.state == "unknown":
-        return _("%(name)s answered this, but it's unknown whether the agent got the answer.") % {"name": last.by}
+        return _(
+            "%(name)s answered this, but it's unknown whether the agent got the answer. Try again in a minute."
+        ) % {"name": last.by}
     return _("%(name)s has answered this already. Nothing was sent.") % {"name": last.by}
 
 

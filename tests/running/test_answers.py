@@ -19,7 +19,7 @@ from django.db import connection, connections
 from sessions_app import broadcast
 from sessions_app.access.actor import SYSTEM, Actor
 from sessions_app.domain.errors import AgentError, Conflict, Invalid, NotAllowed, NotFound, SourceError
-from sessions_app.domain.session_ref import SessionRef
+from sessions_app.domain.session_ref import SessionRef, digest_of
 from sessions_app.edits.rewind import rewind
 from sessions_app.jobs import runner
 from sessions_app.models import Answer, AuditRow, Job
@@ -231,6 +231,19 @@ def test_an_answer_whose_run_failed_after_it_was_sent_is_not_sent_again(
     monkeypatch.setattr(runs, "_ended", away)
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "stopped"
     assert Answer.objects.get().state == "unknown"
+    assert paid(ref) == 1
+
+
+def test_an_answer_that_never_arrived_is_given_again_after_a_minute(source: str) -> None:
+    ref, event, call = asking(source)
+    lost = made(ref, [])
+    Job.objects.filter(pk=lost.pk).update(state="stopped", finished=time.time())
+    names = {"where": lost.where, "digest": digest_of(*ref[1:]), "names": "[]", "asked": digest_of(event, call)}
+    Answer.objects.create(**names, run=lost.pk, state="unknown", response="{}", by="olga", at=time.time())
+    with pytest.raises(Conflict, match="olga answered this, but it's unknown"):
+        answers.answer(ref, event, {call: YES}, actor=SYSTEM)
+    Job.objects.filter(pk=lost.pk).update(finished=time.time() - 61)
+    assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "done"
     assert paid(ref) == 1
 
 
