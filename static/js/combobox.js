@@ -101,6 +101,7 @@
       if (press(event)) event.preventDefault();
     });
     field.addEventListener("input", () => {
+      if (field.value.length === 1) close(); // what was offered for nothing is no answer
       clearTimeout(waiting);
       waiting = setTimeout(ask, WAIT);
     });

@@ -98,6 +98,7 @@
     if (!target.matches(TYPING)) return target.click();
     target.focus();
     target.select?.();
+    target.dispatchEvent(new Event("adkweb:used"));
   }
 
   /** Escape leads back there: what it closes gives the focus to the target, or to nothing. */

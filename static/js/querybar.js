@@ -17,6 +17,11 @@
   const list = bar.querySelector("#queryoptions");
   const below = bar.querySelector("#querymarks");
 
+  // Who comes by a key, and has nothing typed yet, sees what there is.
+  field.addEventListener("adkweb:used", () => {
+    if (!field.value) field.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown" }));
+  });
+
   window.adkweb.combobox(field, list, {
     offer: (answer) => {
       list.innerHTML = answer;

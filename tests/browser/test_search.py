@@ -51,6 +51,7 @@ def test_the_failing_event_is_opened_by_keyboard_alone(page: Page) -> None:
     page.keyboard.press("/")
     field = page.get_by_role("combobox", name="Find sessions")
     expect(field).to_be_focused()
+    expect(page.get_by_role("option").first).to_have_text(re.compile("app:"))  # what there is, before anything is typed
     page.keyboard.type("use")
     expect(page.get_by_role("option", name="user: filter")).to_be_visible()
     page.keyboard.press("Tab")
