@@ -99,11 +99,15 @@ def running(ref: SessionRef) -> Job | None:
     return run
 
 
-def failed(ref: SessionRef) -> Job | None:
-    """Returns the last run in a session, if it didn't end well and that wasn't long ago."""
-    last: Job | None = _of(ref).order_by("-created").first()
-    recent = last is not None and (last.finished or 0.0) > time.time() - _REMEMBERED_SECONDS
-    return last if last and recent and last.message else None
+def last(ref: SessionRef) -> Job | None:
+    """Returns the last run in a session, whether it has ended or not."""
+    run: Job | None = _of(ref).order_by("-created").first()
+    return run
+
+
+def ended_badly(run: Job | None) -> bool:
+    """Returns whether a run didn't end well, and that wasn't long ago."""
+    return bool(run and run.message and (run.finished or 0.0) > time.time() - _REMEMBERED_SECONDS)
 
 
 def sender(event: EventView) -> str:
@@ -207,7 +211,7 @@ def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child
         try:
             for event in stream:
                 heard = True
-                _hear(ref, event)
+                hear(ref, event)
         except AgentError as error:
             why = _reason(error, child)
         finally:
@@ -241,7 +245,7 @@ class Spoken(NamedTuple):
 spoken: Final[dict[SessionRef, Spoken]] = {}  # of this process's runs
 
 
-def _hear(ref: SessionRef, event: dict[str, Any]) -> None:
+def hear(ref: SessionRef, event: dict[str, Any]) -> None:
     """Tells everyone who watches what the agent has said so far, or that an event is stored."""
     if not event.get("partial"):
         spoken.pop(ref, None)

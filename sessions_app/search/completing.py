@@ -122,7 +122,9 @@ def _piece(before: str, actor: Actor) -> list[Suggestion]:
     if not name:
         names = [f"{each}:" for each in FILTERS if each.startswith(typed.lower())]
         names += ["was."] if typed and "was.".startswith(typed.lower()) else []
-        said = [f"status:{each}" for each in tree.STATUSES if typed[2:] and each.startswith(typed.lower())]  # by its word
+        said = [
+            f"status:{each}" for each in tree.STATUSES if typed[2:] and each.startswith(typed.lower())
+        ]  # by its word
         keys = [f"state.{key}" for key in _keys("", typed, actor)] if typed else []
         labelled = [*((each, _("filter")) for each in (*names, *said)), *((each, _("key")) for each in keys)]
         return [Suggestion(text, start, label) for text, label in labelled] or _respelt(typed, start, actor)

@@ -22,6 +22,7 @@ from ..domain.json_values import dumps, loads
 from ..domain.pending import CONFIRMATION, CREDENTIAL, INPUT, MOST
 from ..domain.session_ref import SessionRef, digest_of
 from ..http.problems import status_of
+from ..jobs.lease import WAITING
 from ..running import answers, runs
 from ..running.answers import Given
 from ..search import inbox
@@ -146,9 +147,10 @@ def _page(
 
 def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> dict[str, Any]:
     """Returns the context of answers/_cards.html. `have` names what is shown, so that nothing is sent twice."""
-    run, shown = runs.running(ref), _cards(ref, who) if cards is None else cards
+    last, shown = runs.last(ref), _cards(ref, who) if cards is None else cards
+    run = last if last and last.state == WAITING else None
     may = who.may_write("operate", ref.source, ref.app_name)
-    failed = runs.failed(ref) if may and not run else None
+    failed = last if may and runs.ended_badly(last) else None
     keys = [each.of.key for card in shown for each in card.questions]
     return {
         "cards": [card for card in shown if not card.passed_over],

@@ -38,7 +38,8 @@ def waits(program: Program, **query: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_call_is_told_with_all_that_an_answer_needs(source: str, reader: Program) -> None:
+def test_a_call_is_told_with_all_that_an_answer_needs(source: str, reader: Program, settings: Any) -> None:
+    settings.AGENTS, settings.RUN_AGENTS = {source: str(Path("examples/agents").absolute())}, True
     session(source, "payload")
     feed(source)
     (call,) = pending(recorded("payload"))

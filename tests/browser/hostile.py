@@ -106,7 +106,7 @@ STATUSES: Final = {"error 404": 404, "error, no such page": 404}
 # The other addresses that are read, with the reason why nobody looks at them here.
 ELSEWHERE: Final = {
     "is a part of a page, which loads it": """feed histogram complete palette rule-trial events chat preview news
-        stats strip range trace state-at stretch queued queued-outcomes deliveries delivery schema-key compare-delta
+        stats strip range trace state-at stretch queued waits queued-outcomes deliveries delivery schema-key compare-delta
         app-value user-value session-value""",
     "is a file or JSON, which a browser saves or shows as text": """schema-model audit-export app-export user-export
         session-export everything-file artifact-file artifact-image event-json event-data queued-json""",

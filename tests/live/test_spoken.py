@@ -26,12 +26,12 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def speak(ref: SessionRef, *pieces: str) -> None:
     here: Any = room.Room(ref)
     for piece in pieces:
-        runs._hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": piece}]}})
+        runs.hear(ref, {"author": "booking", "partial": True, "content": {"parts": [{"text": piece}]}})
         here.speak()
     runs.spoken.clear()
 
 
-@pytest.mark.guarantee("Masking", "What an agent says is masked as it comes, wherever its words are split.")
+@pytest.mark.guarantee("Safety", "What an agent says is masked as it comes, wherever its words are split.")
 @pytest.mark.parametrize("secret", [CARD, MAIL])
 @pytest.mark.usefixtures("own")
 def test_a_secret_that_comes_in_two_pieces_is_never_shown(heard: list[str], secret: str) -> None:

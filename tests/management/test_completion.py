@@ -50,7 +50,7 @@ def completed(tmp_path: Path, script: str, line: str) -> set[str]:
     ("line", "offered"),
     [
         ("adkweb do", {"doctor"}),
-        ("adkweb a", {"adopt", "audit-head", "agent.db"}),
+        ("adkweb a", {"adopt", "answer", "audit-head", "agent.db"}),
         ("adkweb my", {"my agents"}),
         ("adkweb --re", {"--read-only"}),
         ("adkweb agent.db --p", {"--port"}),

@@ -228,7 +228,7 @@ def test_an_answer_whose_run_failed_after_it_was_sent_is_not_sent_again(
     def away(*args: object, **options: object) -> None:
         raise SourceError("away")
 
-    monkeypatch.setattr(runs, "_ended", away)
+    monkeypatch.setattr(runs, "Outcome", away)
     assert ended(answers.answer(ref, event, {call: YES}, actor=SYSTEM)).state == "stopped"
     assert Answer.objects.get().state == "unknown"
     assert paid(ref) == 1
@@ -318,11 +318,12 @@ def test_why_a_message_did_not_reach_the_agent_is_kept_with_its_text(
     ref = create_session(source, "helper", "ana", session_id="s4", actor=SYSTEM)
     job = ended(runs.say(ref, "hello", actor=SYSTEM))
     assert "no such model" in job.message
-    assert runs.failed(ref) == job
+    assert runs.last(ref) == job
+    assert runs.ended_badly(job)
     assert runs.unsent(job) == "hello"
     settings.AGENTS = {source: str(agents)}
     assert ended(runs.say(ref, "look", actor=SYSTEM)).message == ""
-    assert runs.failed(ref) is None
+    assert not runs.ended_badly(runs.last(ref))
 
 
 @pytest.mark.parametrize(("own", "source"), [("postgresql",) * 2], indirect=True)
