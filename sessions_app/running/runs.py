@@ -232,7 +232,8 @@ def _reason(error: AgentError, child: children.Child) -> str:
     time.sleep(_LOOK_SECONDS)  # then a child that was killed is gone, and one that lives has printed why
     if error.detail.get("status") != http.HTTPStatus.INTERNAL_SERVER_ERROR:
         return error.message
-    return f"{error.message}\n{next((line for line in reversed(child.log) if line.strip()), '')}"
+    why = next((line for line in reversed(child.log) if line.strip()), error.message)
+    return _("The agent can't run: %(why)s") % {"why": why}
 
 
 class Spoken(NamedTuple):
