@@ -166,6 +166,33 @@ class Inbox(Schema):
     behind: list[SourceBehind]
 
 
+class Answers(Schema):
+    """The answers to all calls of an event that wait, by the id of the call."""
+
+    event_id: str = Field(description="the event that asks")
+    answers: dict[str, Json] = Field(
+        description="for a confirmation `confirmed`, and perhaps a `payload`; for any other call its `response`"
+    )
+
+
+class Message(Schema):
+    """A message to an agent."""
+
+    text: str
+
+
+class Run(Schema):
+    """A run of an agent that adkweb started."""
+
+    id: str
+    state: str = Field(description="waiting until it ends, then done, refused or stopped")
+    sent: bool | None = Field(description="whether the agent got the message; null while that isn't known")
+    message: str = Field(description="why it didn't end well; empty if it did")
+    started_by: str
+    created: float
+    finished: float | None
+
+
 class SessionState(Schema):
     """A session in a list, with its own state. Keys have no prefix."""
 

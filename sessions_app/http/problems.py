@@ -33,7 +33,7 @@ STATUS: Final[dict[type[Error], int]] = {
     Conflict: 409,
     TooOften: 429,
     Slow: 503,
-    AgentError: 503,
+    AgentError: 409,
     NotRecorded: 503,
     NotKept: 503,
     SourceError: 503,

@@ -101,7 +101,7 @@ def running(ref: SessionRef) -> Job | None:
 
 def last(ref: SessionRef) -> Job | None:
     """Returns the last run in a session, whether it has ended or not."""
-    run: Job | None = _of(ref).order_by("-created").first()
+    run: Job | None = of(ref).order_by("-created").first()
     return run
 
 
@@ -117,7 +117,7 @@ def sender(event: EventView) -> str:
         number = uuid.UUID(hex=str(as_object(event.data.get("custom_metadata")).get(NOTE)))
     except ValueError:
         return ""
-    name: str | None = _of(event.ref).filter(pk=number).values_list("actor", flat=True).first()
+    name: str | None = of(event.ref).filter(pk=number).values_list("actor", flat=True).first()
     return name or ""
 
 
@@ -142,13 +142,14 @@ def _lane(ref: SessionRef) -> str:
     return f"run {registry.identity(ref.source)} {digest_of(*ref[1:])}"
 
 
-def _of(ref: SessionRef) -> Any:
+def of(ref: SessionRef) -> Any:
+    """Returns the query of the runs that adkweb started in a session."""
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
     return Job.objects.filter(kind=RUN, where=registry.identity(ref.source), **names)
 
 
 def _waiting(ref: SessionRef) -> Any:
-    return _of(ref).filter(state=WAITING)
+    return of(ref).filter(state=WAITING)
 
 
 # --- At work ----------------------------------------------------------------------------------------------------------

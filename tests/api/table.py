@@ -100,6 +100,10 @@ TABLE: Final = f"""
     POST   {_SESSION}/rewind                append  201  404
     POST   {_SESSION}/instruction           read    200  404
     GET    {_SESSION}/context               read    200  404
+    POST   {_SESSION}/answers               operate 409  404
+    POST   {_SESSION}/runs                  operate 409  404
+    GET    {_SESSION}/runs/{{run_id}}       read    200  404
+    DELETE {_SESSION}/runs/{{run_id}}       operate 202  404
     GET    {_SESSION}/artifacts             read    200  404
     GET    {_SESSION}/artifacts/versions    read    200  404
     GET    {_SESSION}/artifacts/content     read    200  404
@@ -133,6 +137,8 @@ BODIES: Final = {
     f"POST {_SESSION}/restore": '{"to": "e1", "scopes": ["session"]}',
     f"POST {_SESSION}/rewind": '{"before": "i2"}',
     f"POST {_SESSION}/drift": '{"put_back": ["step"]}',
+    f"POST {_SESSION}/answers": '{"event_id": "e1", "answers": {}}',
+    f"POST {_SESSION}/runs": '{"text": "hello"}',
     f"POST {_SESSION}/instruction": '{"template": "Step {step}"}',
     f"POST {_APP}/expiring-edits/{{expiry_id}}/extend": '{"lasts": 7200}',
     f"POST {_APP}/rules": '{"condition": "step exists", "title": "Rule NUMBER"}',

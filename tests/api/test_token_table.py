@@ -23,6 +23,7 @@ from sessions_app.api.openapi import PERMISSION
 from sessions_app.api.routes import document
 from sessions_app.domain.roles import PERMISSIONS
 from sessions_app.domain.session_ref import SessionRef
+from sessions_app.models import Job
 from sessions_app.sources import database, registry
 from sessions_app.writes.append import append_event
 from sessions_app.writes.sessions import create_session
@@ -48,7 +49,7 @@ CREATE: Final = "POST /apps/{app_name}/users/{user_id}/sessions/{session_id}"
 HELD: Final = "held"  # a key that needs a second person
 NAMES: Final = {
     **dict.fromkeys(("source", "app_name", "user_id", "session_id", "event_id", "number", "file"), "1"),
-    **dict.fromkeys(("expiry_id", "proposal_id"), str(UUID(int=1))),
+    **dict.fromkeys(("expiry_id", "proposal_id", "run_id"), str(UUID(int=1))),
 }
 STATE_OF: Final = "/api/apps/booking/users/ana/sessions/{}/state"
 
@@ -89,6 +90,10 @@ class World:
         elif "{proposal_id}" in operation.path:
             held = asking.ask("PATCH", state, json={"set": {HELD: next(self.numbers)}})
             given["proposal_id"] = held.json()["proposal"]
+        elif "{run_id}" in operation.path:
+            of = {"app_name": "booking", "user_id": "ana", "session_id": session, "actor": "maria"}
+            run = Job.objects.make("run", registry.identity(self.source), {"parts": []}, **of)
+            given["run_id"] = str(run.pk)
         elif "{number}" in operation.path:
             rule = {"condition": "step exists", "title": f"Rule {next(self.numbers)}"}
             given["number"] = str(asking.ask("POST", "/api/apps/booking/rules", json=rule).json()["number"])

@@ -1,0 +1,114 @@
+"""Runs of agents: answering what waits, writing to an agent, and stopping it."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Router
+
+from ..access.actor import Actor
+from ..access.shown import shown_words
+from ..domain.errors import Invalid, NotFound
+from ..domain.session_ref import SessionRef
+from ..models import Job
+from ..running import answers, runs
+from ..running.answers import Given
+from . import schemas
+from .authorize import actor_of, ref_of
+from .bodies import answer, body_of, body_schema
+from .openapi import needs
+from .sessions import SESSION
+
+router = Router()
+
+
+@router.post(
+    SESSION + "/answers",
+    response={202: schemas.Run},
+    summary="Answer what an event asks",
+    openapi_extra=body_schema(schemas.Answers, required=True) | needs("operate"),
+)
+def answer_event(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None
+) -> HttpResponse:
+    """Answers all calls of an event that wait, in one message, and returns the run in which the agent continues.
+
+    Answers 400 for an answer that doesn't fit, 409 if someone else answered, the agent runs, or adkweb can't start it.
+    Nothing is sent then."""
+    ref = ref_of(request, app_name, user_id, session_id, source, "operate")
+    body = body_of(request, schemas.Answers)
+    given = {call: _given(call, each) for call, each in body.answers.items()}
+    return _started(answers.answer(ref, body.event_id, given, actor=actor_of(request)), ref, actor_of(request))
+
+
+def _given(call: str, said: dict[str, Any]) -> Given:
+    if said.keys() == {"response"}:
+        return Given(value=said["response"])
+    if isinstance(said.get("confirmed"), bool) and said.keys() <= {"confirmed", "payload"}:
+        return Given(confirmed=said["confirmed"], value=said.get("payload"))
+    raise Invalid(
+        _("answers.%(call)s: give confirmed (true or false), with or without a payload, or a response.")
+        % {"call": call}
+    )
+
+
+@router.post(
+    SESSION + "/runs",
+    response={202: schemas.Run},
+    summary="Write to the agent",
+    openapi_extra=body_schema(schemas.Message, required=True) | needs("operate"),
+)
+def say(request: HttpRequest, app_name: str, user_id: str, session_id: str, source: str | None = None) -> HttpResponse:
+    """Sends a message to the agent as the session's user, and returns the run in which it replies."""
+    ref = ref_of(request, app_name, user_id, session_id, source, "operate")
+    body, who = body_of(request, schemas.Message), actor_of(request)
+    return _started(runs.say(ref, body.text, actor=who), ref, who)
+
+
+@router.get(SESSION + "/runs/{uuid:run_id}", response=schemas.Run, summary="How a run is doing")
+def run(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, run_id: UUID, source: str | None = None
+) -> HttpResponse:
+    """Returns a run of the agent that adkweb started."""
+    ref = ref_of(request, app_name, user_id, session_id, source)
+    actor_of(request).check_sees(ref)
+    return answer(_as_json(_named(ref, run_id), ref, actor_of(request)))
+
+
+@router.delete(
+    SESSION + "/runs/{uuid:run_id}", response={202: schemas.Run}, summary="Stop a run", openapi_extra=needs("operate")
+)
+def stop(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str, run_id: UUID, source: str | None = None
+) -> HttpResponse:
+    """Asks the agent to stop. Tools of its current step may already have run. The run ends a moment later."""
+    ref = ref_of(request, app_name, user_id, session_id, source, "operate")
+    asked = _named(ref, run_id)
+    runs.stop(ref, actor=actor_of(request))
+    return _started(asked, ref, actor_of(request))
+
+
+def _named(ref: SessionRef, run_id: UUID) -> Job:
+    job: Job | None = runs.of(ref).filter(pk=run_id).first()
+    if job is None:
+        raise NotFound(_("adkweb started no such run in this session."))
+    return job
+
+
+def _started(job: Job, ref: SessionRef, who: Actor) -> HttpResponse:
+    return answer(_as_json(job, ref, who), 202)
+
+
+def _as_json(job: Job, ref: SessionRef, who: Actor) -> dict[str, Any]:
+    job.refresh_from_db()
+    return {
+        "id": str(job.pk),
+        "state": job.state,
+        "sent": json.loads(job.result or "{}").get("sent"),
+        "message": shown_words(job.message, who, ref.app_name),
+        "started_by": job.actor,
+        "created": job.created,
+        "finished": job.finished,
+    }

@@ -1,0 +1,73 @@
+"""A program writes to an agent, answers it and stops it, over the API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions_app.access import tokens
+from sessions_app.access.actor import SYSTEM
+from sessions_app.domain.session_ref import SessionRef
+from sessions_app.reads import timeline
+from sessions_app.writes.sessions import create_session
+from tests.api.program import Program
+from tests.support.people import as_admin
+
+ADDRESS = "/api/apps/helper/users/ana/sessions/s1"
+
+
+@pytest.fixture
+def ref(
+    own: str, agents: Path, settings: Any, new_store: Callable[[str], str], open_source: Callable[[str], str]
+) -> SessionRef:
+    """A session whose agent may be started."""
+    source = open_source(new_store("sqlite"))
+    settings.AGENTS, settings.RUN_AGENTS = {source: str(agents)}, True
+    return create_session(source, "helper", "ana", session_id="s1", state={"seconds": 30}, actor=SYSTEM)
+
+
+@pytest.fixture
+def program(ref: SessionRef) -> Program:
+    """A program that may operate."""
+    return Program(tokens.create("desk", "operate", "*", by=as_admin("maria"))[1])
+
+
+def ended(program: Program, run: dict[str, Any]) -> dict[str, Any]:
+    until = time.monotonic() + 20
+    while (told := program.get(f"{ADDRESS}/runs/{run['id']}").json())["state"] == "waiting":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return dict(told)
+
+
+def send(program: Program, path: str, body: dict[str, Any]) -> Any:
+    return program.post(ADDRESS + path, body)
+
+
+def test_an_agent_is_written_to_and_answered(ref: SessionRef, program: Program) -> None:
+    sent = send(program, "/runs", {"text": "pay"})
+    assert (sent.status, sent.json()["started_by"]) == (202, "token desk")
+    assert ended(program, sent.json())["sent"] is True
+    asking = next(
+        row
+        for row in timeline.events(ref, actor=SYSTEM).rows
+        if row.description.calls[-1:] and row.data.get("long_running_tool_ids")
+    )
+    call = asking.description.calls[-1].id
+    wrong = send(program, "/answers", {"event_id": asking.id, "answers": {call: {"yes": True}}})
+    assert (wrong.status, "give confirmed" in wrong.json()["detail"]) == (400, True)
+    body = {"event_id": asking.id, "answers": {call: {"confirmed": True}}}
+    run = ended(program, send(program, "/answers", body).json())
+    assert (run["state"], run["message"]) == ("done", "")
+    assert send(program, "/answers", body).status == 409
+
+
+def test_a_run_is_stopped(ref: SessionRef, program: Program) -> None:
+    run = send(program, "/runs", {"text": "pause"}).json()
+    assert program.delete(f"{ADDRESS}/runs/{run['id']}").status == 202
+    assert ended(program, run)["message"] == "Stopped by token desk."
+    assert program.delete(f"{ADDRESS}/runs/{run['id']}").status == 404
