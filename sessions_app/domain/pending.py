@@ -179,5 +179,18 @@ def waiting(log: Sequence[Entry]) -> list[Pending]:
     ]
 
 
+def unfinished(last: Mapping[str, Any], said: Description) -> bool:
+    """Returns whether an invocation that ended with this event can be continued: it ended with a message of the user, a call
+    without a response, a response, or because it was stopped. ADK itself checks nothing: it would add to a finished one."""
+    if rewinds(said) or said.edit:
+        return False
+    if last.get("error_code"):
+        return last.get("error_code") == _SEALED
+    if said.author == "user":
+        return begins_turn(said) or bool(said.responses)
+    asks = any(call.waiting or call.name in _KIND_OF for call in said.calls)
+    return bool(said.calls or said.responses) and not asks
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""

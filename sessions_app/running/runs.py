@@ -23,6 +23,7 @@ from .. import broadcast
 from ..access.actor import SYSTEM, Actor
 from ..access.audit.record import record
 from ..access.shown import check_unmasked
+from ..domain import pending
 from ..domain.errors import AgentError, Conflict, Invalid, NotFound
 from ..domain.json_values import as_object
 from ..domain.positions import NO_SEQ
@@ -45,6 +46,7 @@ TEXT_LENGTH: Final = 100_000  # characters of a message
 SENT: Final = "sent"  # the step of a run whose message may have reached the agent
 _REMEMBERED_SECONDS: Final = 3600.0  # that a page says how the last run ended, if it didn't end well
 _LOOK_SECONDS: Final = 0.2  # between two looks whether someone asked the agent to stop
+_GLANCE: Final = 20  # events that are looked at: edits may follow the last one of an agent
 _SEALING_SECONDS: Final = 10.0  # that a stopped run may take until its last event is stored
 _DYING_SECONDS: Final = 4.0  # that a child may still write after its adkweb died
 
@@ -59,11 +61,18 @@ def newest(ref: SessionRef, *, actor: Actor) -> str:
 
 
 def make(
-    ref: SessionRef, parts: list[dict[str, Any]], after: str, *, actor: Actor, calls: Sequence[Sequence[str]] = ()
+    ref: SessionRef,
+    parts: list[dict[str, Any]],
+    after: str,
+    *,
+    actor: Actor,
+    calls: Sequence[Sequence[str]] = (),
+    invocation: str = "",
 ) -> Job:
     """Makes the run that sends a message to a session's agent, whose events come `after` those that are there; `calls` are
-    the events and calls that it answers. Raises Conflict if adkweb runs the agent in this session now."""
-    task = {"parts": parts, "calls": [list(call) for call in calls], "after": after}
+    the events and calls that it answers. With an `invocation`, it sends none, and continues that one. Raises Conflict if
+    adkweb runs the agent in this session now."""
+    task = {"parts": parts, "calls": [list(call) for call in calls], "after": after, "invocation": invocation}
     names = {"app_name": ref.app_name, "user_id": ref.user_id, "session_id": ref.session_id}
     try:
         with transaction.atomic():
@@ -89,6 +98,31 @@ def say(ref: SessionRef, text: str, *, actor: Actor) -> Job:
     with transaction.atomic():
         job = make(ref, [{"text": text}], after, actor=actor)
         record("message-sent", actor.name, ref=ref, run=job.pk.hex)
+    runner.start(job)
+    return job
+
+
+def unfinished(ref: SessionRef, *, actor: Actor) -> EventView | None:
+    """Returns the last event of a session, without edits, if its invocation can be continued."""
+    actor.check_sees(ref)
+    newest_first = reversed(timeline.events(ref, limit=_GLANCE, actor=SYSTEM).rows)
+    last = next((view for view in newest_first if not view.description.edit), None)
+    return last if last and pending.unfinished(last.data, last.description) else None
+
+
+def go_on(ref: SessionRef, *, actor: Actor) -> Job:
+    """Starts the run that continues an invocation that didn't finish: its open calls may run again. Raises as `say`, and
+    Conflict if there is nothing to continue."""
+    actor.check_sees(ref)
+    actor.check_may("operate", ref.source, ref.app_name)
+    if why := agents.why_not(ref.source, ref.app_name):
+        raise AgentError(why)
+    if (last := unfinished(ref, actor=actor)) is None:
+        raise Conflict(_("The last run has finished, so there's nothing to continue."))
+    after = newest(ref, actor=actor)
+    with transaction.atomic():
+        job = make(ref, [], after, actor=actor, invocation=last.invocation_id)
+        record("run-continued", actor.name, ref=ref, run=job.pk.hex)
     runner.start(job)
     return job
 
@@ -197,9 +231,11 @@ def _run(job: Job, beat: runner.Beat) -> Outcome:
 
 def _send(job: Job, ref: SessionRef, task: dict[str, Any], child: children.Child, beat: runner.Beat) -> Outcome:
     """Sends the message, and listens until the agent is done, or someone stops it."""
-    message = {"role": "user", "parts": task["parts"]}
+    message = {"newMessage": {"role": "user", "parts": task["parts"]}}
+    if task["invocation"]:
+        message = {"invocationId": task["invocation"]}
     names = {"appName": ref.app_name, "userId": ref.user_id, "sessionId": ref.session_id}
-    body = {**names, "newMessage": message, "streaming": True, "customMetadata": {NOTE: job.pk.hex}}
+    body = {**names, **message, "streaming": True, "customMetadata": {NOTE: job.pk.hex}}
     stream = Stream(child.url, child.headers, body)
     beat(Progress(step=SENT))
     if not Job.objects.filter(pk=job.pk, stopped_by="").update(step=SENT):  # surely, before anything is sent

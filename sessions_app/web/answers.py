@@ -151,6 +151,10 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> 
     run = last if last and last.state == WAITING else None
     may = who.may_write("operate", ref.source, ref.app_name)
     failed = last if may and runs.ended_badly(last) else None
+    may_write = may and not agents.why_not(ref.source, ref.app_name)
+    unfinished = runs.unfinished(ref, actor=who) if may_write and not run else None
+    last_id = unfinished.id if unfinished else ""
+    shown_run = f"{run.pk} {run.step} {run.stopped_by}" if run else f"{failed and failed.pk}"
     keys = [each.of.key for card in shown for each in card.questions]
     return {
         "cards": [card for card in shown if not card.passed_over],
@@ -159,8 +163,9 @@ def context_of(ref: SessionRef, who: Actor, cards: list[Card] | None = None) -> 
         "failed_run": shown_words(failed.message, who, ref.app_name) if failed else "",
         "unsent": shown_words(runs.unsent(failed), who, ref.app_name) if failed else "",
         "may_answer": may,
-        "may_write": may and not agents.why_not(ref.source, ref.app_name),
-        "have": digest_of(*keys, run.step + run.stopped_by if run else str(failed and failed.pk)),
+        "may_write": may_write,
+        "unfinished": unfinished,
+        "have": digest_of(*keys, shown_run, last_id),
     }
 
 
@@ -223,6 +228,18 @@ def say(request: HttpRequest, **names: str) -> HttpResponse:
             return _back(request, ref)
         refused = {"unsent": request.POST.get("text", ""), "unsent_why": error.message}
         return _page(request, ref, _cards(ref, actor(request)), status_of(error), refused)
+    return _back(request, ref)
+
+
+@require_POST
+def go_on(request: HttpRequest, **names: str) -> HttpResponse:
+    """Continues a run that didn't finish."""
+    ref = SessionRef(**names)
+    check_may(request, "operate", ref)
+    try:
+        runs.go_on(ref, actor=actor(request))
+    except (Conflict, AgentError) as error:
+        messages.error(request, error.message)
     return _back(request, ref)
 
 

@@ -69,6 +69,7 @@ SAID: Final = {
     "session-unheld": pgettext_lazy("an act", "Session's hold ended"),
     "call-answered": pgettext_lazy("an act", "Waiting call answered"),
     "message-sent": pgettext_lazy("an act", "Message sent to an agent"),
+    "run-continued": pgettext_lazy("an act", "Agent's run continued"),
     "run-stopped": pgettext_lazy("an act", "Agent's run stopped"),
     "call-dismissed": pgettext_lazy("an act", "Waiting call dismissed"),
     "call-undismissed": pgettext_lazy("an act", "Dismissal undone"),

@@ -158,6 +158,7 @@ urlpatterns = [
     path(SESSION + "waits/", answers.of_session, name="waits"),
     path(SESSION + "answer/", answers.answer, name="answer"),
     path(SESSION + "say/", answers.say, name="say"),
+    path(SESSION + "continue/", answers.go_on, name="continue"),
     path(SESSION + "stop/", answers.stop, name="stop"),
     path(SESSION + "dismiss/", inbox.dismiss, name="dismiss"),
     path(SESSION + "hold/", retention.hold, name="hold-session"),

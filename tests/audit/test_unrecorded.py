@@ -176,6 +176,14 @@ def after_more(act: str, ref: SessionRef) -> Act:
         return lambda: (
             reveal.key(ref, "password", "why", actor=RITA) if hidden else mask_rules.delete(rule, actor=ALICE)
         )
+    if act == "run-continued":
+        said = {
+            "author": "user",
+            "content": {"parts": [{"text": "hello"}]},
+            "timestamp": 1.0,
+        }  # too long ago to be running
+        append_event(ref, said, actor=ALICE)
+        return lambda: runs.go_on(ref, actor=ALICE)
     if act == "message-sent":
         return lambda: runs.say(ref, "hello", actor=ALICE)
     if act.startswith("call-"):

@@ -204,7 +204,25 @@ def test_nothing_is_sent_while_the_agent_runs_and_a_stopped_run_is_sealed(source
     assert time.monotonic() - began < 2
     assert (job.state, job.message) == ("stopped", "Stopped by adkweb.")
     assert rows(ref)[-1].data["error_code"] == "INVOCATION_ABORTED"
+    edit = {"author": "system", "actions": {"state_delta": {"seconds": 0}}}
+    append_event(ref, edit, actor=SYSTEM)
+    with pytest.raises(Conflict, match="nothing to continue"):  # something else is the last event
+        runs.go_on(ref, actor=SYSTEM)
     assert say(ref, "look").state == "done"
+
+
+def test_a_run_that_was_stopped_continues_and_one_that_finished_does_not(source: str) -> None:
+    ref = create_session(source, "helper", "ana", session_id="s2", state={"seconds": 30}, actor=SYSTEM)
+    job = runs.say(ref, "pause look", actor=SYSTEM)
+    while not rows(ref) or not rows(ref)[-1].description.calls:
+        time.sleep(0.02)
+    runs.stop(ref, actor=SYSTEM)
+    ended(job)
+    assert ended(runs.go_on(ref, actor=SYSTEM)).message == ""
+    assert rows(ref)[-1].description.parts[0].value == "Done."
+    assert {row.invocation_id for row in rows(ref)} == {rows(ref)[0].invocation_id}
+    with pytest.raises(Conflict, match="nothing to continue"):
+        runs.go_on(ref, actor=SYSTEM)
 
 
 def test_an_answer_whose_process_died_after_it_may_have_been_sent_is_not_sent_again(source: str) -> None:

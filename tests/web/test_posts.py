@@ -311,6 +311,7 @@ POSTS: Final = [
     Post("dismiss", "operate", World.asking, lambda world: {"key": world.key, "reason": "r"}),
     Post("answer", "operate", World.asking, lambda world: {"event": "e1", f"{world.key}.json": "1"}),
     Post("say", "operate", World.session, fixed(text="hello")),
+    Post("continue", "operate", World.session),
     Post("stop", "operate", World.session),
     Post("delete-session", "admin", World.session, fixed(confirm="s1")),
     Post("hold-session", "admin", World.session, fixed(reason="r")),

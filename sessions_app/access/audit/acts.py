@@ -26,6 +26,7 @@ MUST: Final = frozenset(
         "retention-changed",
         "revealed",
         "role-given",
+        "run-continued",
         "role-taken",
         "rule-changed",
         "rule-created",
